@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use mimir_agent::protocol::Protocol;
+use mimir_agent::protocol::ProviderProtocol;
 use mimir_agent::{
-    Agent, Ask, Conversation, Ended, Event, Face, Message, Model, ModelError, Reply,
+    Agent, AgentEvent, AgentEventSink, Conversation, Message, Model, ModelError, ModelReply,
+    ModelRequest, TaskEnd,
 };
 use mimir_core::BoxFuture;
-use mimir_core::config::{Api, Budget};
+use mimir_core::config::{AgentBudget, ProviderApi};
 use serde_json::{Value, json};
 
 use crate::measure::{Budget as Allowed, Pace, Report, Row, time, timed};
@@ -55,11 +56,11 @@ impl Model for Instant {
 
     fn answer<'a>(
         &'a self,
-        ask: Ask<'a>,
+        ask: ModelRequest<'a>,
         on: &'a (dyn Fn(&str) + Send + Sync),
-    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         let at = self.0.fetch_add(1, Ordering::Relaxed) + 1;
-        let protocol = Protocol::new(Api::Openai, "http://127.0.0.1/");
+        let protocol = ProviderProtocol::new(ProviderApi::Openai, "http://127.0.0.1/");
         let body = serde_json::to_vec(&protocol.request("instant", &ask)).unwrap();
         std::hint::black_box(body);
         let mut reader = protocol.reader();
@@ -73,8 +74,8 @@ impl Model for Instant {
 /// A reader of all events, as `mimir run --json` writes them.
 struct Reads;
 
-impl Face for Reads {
-    fn on(&self, event: Event<'_>) {
+impl AgentEventSink for Reads {
+    fn handle_event(&self, event: AgentEvent<'_>) {
         std::hint::black_box(serde_json::to_string(&event).unwrap());
     }
 }
@@ -92,22 +93,22 @@ pub fn bench(report: &mut Report) {
         model: Arc::new(Instant(AtomicU64::new(0))),
         pipeline: subject.pipeline().clone(),
         system: "Be brief. ".repeat(100),
-        budget: Budget {
+        budget: AgentBudget {
             tokens: u64::MAX / 4,
             turns: TURNS + 1,
-            ..Budget::default()
+            ..AgentBudget::default()
         },
         price: None,
         tools: None,
         parent: None,
-        purse: None,
+        session_budget: None,
     };
     let task = |times| {
         timed(&runtime, times, async || {
             let mut talk = Conversation::new("bench", "");
             talk.messages.push(Message::user("do it"));
-            let ended = agent.task(&mut talk, &Reads).await;
-            assert_eq!(ended, Ok(Ended::Finished));
+            let ended = agent.run_task(&mut talk, &Reads).await;
+            assert_eq!(ended, Ok(TaskEnd::Finished));
             assert_eq!(talk.spent.turns, TURNS);
         })
     };

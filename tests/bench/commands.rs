@@ -4,8 +4,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mimir_core::Decision;
-use mimir_core::command::Program;
-use mimir_process::sandbox::{ProcessSandbox, Sandbox as _, Spec};
+use mimir_core::command::CommandProgram;
+use mimir_process::sandbox::{CommandSpec, ProcessSandbox, Sandbox as _};
 use mimir_process::shell;
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -50,7 +50,7 @@ fn judge(report: &mut Report) {
     let folder = tempfile::tempdir().unwrap();
     let subject = runtime.block_on(Subject::with_builtins(folder.path()));
     let text = LINES.repeat(5);
-    let program = Program::Script(text.clone());
+    let program = CommandProgram::Script(text.clone());
     let pace = Pace {
         turn: 20,
         samples: 20,
@@ -67,7 +67,7 @@ fn judge(report: &mut Report) {
         },
         |times| {
             let start = Instant::now();
-            (0..times).for_each(|_| drop(shell::read(&program).unwrap()));
+            (0..times).for_each(|_| drop(shell::read_script(&program).unwrap()));
             start.elapsed()
         },
     );
@@ -119,8 +119,8 @@ pub fn child(way: &str, times: &str) {
     // A runtime like that of the program.
     let runtime = Runtime::new().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let program = Program::Vector(vec!["true".to_owned()]);
-    let spec = Spec::new(program, folder.path().canonicalize().unwrap());
+    let program = CommandProgram::Vector(vec!["true".to_owned()]);
+    let spec = CommandSpec::new(program, folder.path().canonicalize().unwrap());
     let took = match way {
         BOXED => {
             let sandbox = ProcessSandbox::new();

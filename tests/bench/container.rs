@@ -4,10 +4,10 @@
 
 use std::time::{Duration, Instant};
 
-use mimir_core::command::Program;
+use mimir_core::command::CommandProgram;
 use mimir_core::config::SandboxSettings;
 use mimir_process::run::run;
-use mimir_process::sandbox::{ContainerSandbox, Sandbox, Spec};
+use mimir_process::sandbox::{CommandSpec, ContainerSandbox, Sandbox};
 use tokio::runtime::Runtime;
 
 use crate::measure::{Budget, Pace, Report, Row, time};
@@ -33,8 +33,8 @@ pub fn bench(report: &mut Report) {
     }
     let runtime = Runtime::new().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let program = Program::Vector(vec!["true".to_owned()]);
-    let spec = Spec::new(program, folder.path().canonicalize().unwrap());
+    let program = CommandProgram::Vector(vec!["true".to_owned()]);
+    let spec = CommandSpec::new(program, folder.path().canonicalize().unwrap());
     let once = |sandbox: &ContainerSandbox| {
         let begun = Instant::now();
         let finished = runtime.block_on(run(sandbox, &spec, &mut |_, _| {}));

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::BoxFuture;
-use mimir_core::approval::{Answer, Approver, Card};
-use mimir_mcp::{Asking, Server};
+use mimir_core::approval::{ApprovalAnswer, Approver, Card};
+use mimir_mcp::{ApprovalOptions, ToolServer};
 use mimir_wasm::SystemClock;
 use rmcp::ServiceExt as _;
 use serde_json::json;
@@ -40,8 +40,8 @@ const PIPE: usize = 1 << 20;
 struct Nobody;
 
 impl Approver for Nobody {
-    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::No))
+    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(std::future::ready(ApprovalAnswer::No))
     }
 }
 
@@ -63,16 +63,16 @@ pub fn bench(report: &mut Report) {
 /// A client of mimir, and one of rmcp alone with the same list.
 async fn clients(subject: &Subject) -> (Client, Client) {
     let pipeline = subject.pipeline().clone();
-    let tools = pipeline.world();
+    let tools = pipeline.snapshot();
     let tools = tools.registry.tools().iter();
     let tools = tools.map(|tool| mimir_mcp::definition(tool)).collect();
     let bare = Bare(Arc::new(tools));
-    let asking = Asking {
+    let asking = ApprovalOptions {
         next: Arc::new(Nobody),
         timeout: None,
         clock: Arc::new(SystemClock),
     };
-    let server = Server::new(pipeline, asking, Arc::new(|_: &str, _: &_| {}));
+    let server = ToolServer::new(pipeline, asking, Arc::new(|_: &str, _: &_| {}));
     let (ours, theirs) = tokio::io::duplex(PIPE);
     let (reader, writer) = tokio::io::split(theirs);
     tokio::spawn(async move {

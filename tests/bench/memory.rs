@@ -131,7 +131,7 @@ async fn idle() -> Vec<f64> {
     rustix::thread::disable_transparent_huge_pages(true).unwrap();
     let plugins = (0..PLUGINS).map(|number| (format!("plan_{number}"), list::plugin(number)));
     let subject = Subject::with_plugins(plugins, json!({})).await;
-    let world = subject.pipeline().world();
+    let world = subject.pipeline().snapshot();
     let plans = world
         .registry
         .tools()

@@ -10,9 +10,9 @@ use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy;
 use hyper_util::rt::TokioExecutor;
-use mimir_core::network::{HostPattern, NetworkPolicy, Rules};
+use mimir_core::network::{HostPattern, NetworkPolicy, NetworkRules};
 use mimir_kit::builtins;
-use mimir_net::{Client, Guard, Limits, PolicyAlone, Roots};
+use mimir_net::{HttpClient, PolicyGuard, PolicyOnly, RequestLimits, TlsRoots};
 use mimir_testkit::Testkit;
 use serde_json::json;
 
@@ -112,16 +112,16 @@ fn overhead(report: &mut Report) {
         .unwrap();
     let url = format!("http://{}/", server(64));
     let host: HostPattern = "127.0.0.1".parse().unwrap();
-    let rules = Rules {
+    let rules = NetworkRules {
         allowed: vec![host.into()],
-        ..Rules::default()
+        ..NetworkRules::default()
     };
-    let guard = Arc::new(Guard::new(NetworkPolicy::new(rules)));
-    let guarded = Client::new(
+    let guard = Arc::new(PolicyGuard::new(NetworkPolicy::new(rules)));
+    let guarded = HttpClient::new(
         guard,
-        Arc::new(PolicyAlone),
-        Roots::default(),
-        Limits::default(),
+        Arc::new(PolicyOnly),
+        TlsRoots::default(),
+        RequestLimits::default(),
         None,
     );
     let mut connector = legacy::connect::HttpConnector::new();

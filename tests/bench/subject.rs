@@ -4,19 +4,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use mimir_audit::{FileAudit, Log, verify};
-use mimir_core::approval::NoLedger;
+use mimir_audit::{AuditLog, FileAuditSink, verify};
+use mimir_core::approval::NoApprovalStore;
 use mimir_core::config::Config;
-use mimir_core::pipeline::{Ports, World};
+use mimir_core::pipeline::{PipelinePorts, PipelineSnapshot};
 use mimir_core::redact::Redactor;
 use mimir_core::{
-    Answer, Approver, BoxFuture, Call, CallContext, Card, Decision, Outcome, Pipeline, Policy,
-    Registry, RequestId,
+    ApprovalAnswer, Approver, BoxFuture, Call, CallContext, Card, Decision, Outcome, Pipeline,
+    Policy, Registry, RequestId,
 };
 use mimir_kit::{builtins, engines};
-use mimir_process::Commands;
-use mimir_script::Scripts;
-use mimir_wasm::{Bundled, HostOptions, SystemClock, Toolbox, WasmHost};
+use mimir_process::SandboxRunner;
+use mimir_script::ScriptFolder;
+use mimir_wasm::{BundledComponent, HostOptions, SystemClock, Toolbox, WasmHost};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -30,9 +30,9 @@ pub struct Subject {
 struct Nobody;
 
 impl Approver for Nobody {
-    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         let way_out = String::new();
-        Box::pin(std::future::ready(Answer::Nobody { way_out }))
+        Box::pin(std::future::ready(ApprovalAnswer::Unattended { way_out }))
     }
 }
 
@@ -77,31 +77,36 @@ impl Subject {
         Self::at(folder, workspace, builtins(), json!({})).await
     }
 
-    async fn at(folder: TempDir, workspace: &Path, bundled: Vec<Bundled>, config: Value) -> Self {
+    async fn at(
+        folder: TempDir,
+        workspace: &Path,
+        bundled: Vec<BundledComponent>,
+        config: Value,
+    ) -> Self {
         let mut options = HostOptions::new(workspace);
         options.cache_dir = Some(folder.path().join("cache"));
         let tools = workspace.join(".mimir/tools");
         let host = WasmHost::new(options);
         let toolbox = Toolbox::new(Arc::clone(&host), bundled, Some(tools.clone()));
         let mut loaded = toolbox.load().await;
-        Scripts::new(host, engines(), tools).join(&mut loaded);
+        ScriptFolder::new(host, engines(), tools).add_tools_to(&mut loaded);
         assert!(loaded.quarantined.is_empty(), "{:?}", loaded.quarantined);
         let config: Config = serde_json::from_value(config).unwrap();
-        let world = World {
+        let world = PipelineSnapshot {
             registry: Registry::new(loaded.tools, loaded.quarantined),
             policy: Policy::new(&config, "the bench").unwrap(),
         };
-        let ports = Ports {
+        let ports = PipelinePorts {
             approver: Arc::new(Nobody),
-            ledger: Arc::new(NoLedger),
+            approval_store: Arc::new(NoApprovalStore),
             vault: Arc::new(Redactor::new()),
-            audit: Arc::new(FileAudit::new(
+            audit: Arc::new(FileAuditSink::new(
                 folder.path().join("audit.jsonl"),
                 config.audit,
             )),
             clock: Arc::new(SystemClock),
-            runner: Arc::new(Commands::new(workspace, config.sandbox.clone())),
-            model: Arc::new(mimir_core::model::NoModel),
+            runner: Arc::new(SandboxRunner::new(workspace, config.sandbox.clone())),
+            model: Arc::new(mimir_core::language_model::NoLanguageModel),
         };
         Self {
             folder,
@@ -131,7 +136,7 @@ impl Subject {
 
     /// Number of calls in the audit log, which must verify.
     pub fn recorded(&self) -> usize {
-        let log = Log::at(self.folder.path().join("audit.jsonl"));
+        let log = AuditLog::at(self.folder.path().join("audit.jsonl"));
         let report = verify(&log.snapshot().unwrap(), None, None).unwrap();
         assert!(report.ok, "{:?}", report.findings);
         // Each full file ends with a line about itself.

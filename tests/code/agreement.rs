@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use serde_json::json;
 
 use super::{Left, Place, left, plain};
@@ -127,7 +127,11 @@ fn bash_says_which_bound_it_reached_and_does_not_go_on() {
         let outcome = Place::new().call(json!({"language": "bash", "code": code}));
         // The memory limit of the call may apply before the limit of the command.
         if let Err(error) = outcome.result() {
-            assert_eq!(error.code, Code::LimitExceeded, "{code}: {error:?}");
+            assert_eq!(
+                error.code,
+                ToolErrorCode::LimitExceeded,
+                "{code}: {error:?}"
+            );
             continue;
         }
         let left = left(&outcome);

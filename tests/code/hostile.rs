@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use serde_json::json;
 
 use super::{Place, left};
@@ -11,7 +11,7 @@ use super::{Place, left};
 /// Expected outcome: a failure with this code, a failure of any limit that is reached first, or an exit code with this
 /// text on stderr or stdout.
 enum Comes {
-    Stopped(Code, &'static str),
+    Stopped(ToolErrorCode, &'static str),
     Bounded,
     Ends(i64, &'static str),
 }
@@ -21,7 +21,7 @@ const HOSTILE: &[(&str, &str, Comes)] = &[
     (
         "python",
         "while True: pass",
-        Stopped(Code::Timeout, "stopped after"),
+        Stopped(ToolErrorCode::Timeout, "stopped after"),
     ),
     ("python", "import os; os._exit(3)", Ends(1, "")),
     (
@@ -94,7 +94,7 @@ const HOSTILE: &[(&str, &str, Comes)] = &[
     (
         "bash",
         "while :; do :; done",
-        Stopped(Code::Timeout, "stopped after"),
+        Stopped(ToolErrorCode::Timeout, "stopped after"),
     ),
     ("bash", "f() { f; }; f", Ends(1, "more than 250 deep")),
     ("bash", ":(){ :|:& };:", Bounded),
@@ -128,7 +128,7 @@ fn what_harms_is_stopped_and_harms_nobody_else() {
     }
     for (language, code, comes) in HOSTILE {
         let wait = match comes {
-            Stopped(Code::Timeout, _) | Bounded => 2_000,
+            Stopped(ToolErrorCode::Timeout, _) | Bounded => 2_000,
             // Allows for a slow machine, and an engine that was not optimised for it.
             _ => 30_000,
         };
@@ -149,7 +149,10 @@ fn what_harms_is_stopped_and_harms_nobody_else() {
             }
             Bounded => {
                 let code = outcome.result().err().map(|error| error.code);
-                let bounds = [Some(Code::Timeout), Some(Code::LimitExceeded)];
+                let bounds = [
+                    Some(ToolErrorCode::Timeout),
+                    Some(ToolErrorCode::LimitExceeded),
+                ];
                 assert!(bounds.contains(&code), "{code:?}: {}", outcome.text());
             }
             Ends(wanted, part) => {
@@ -335,7 +338,7 @@ fn code_adds_no_more_to_the_workspace_than_one_call_may() {
                 left.stderr
             }
             Err(error) => {
-                assert_eq!(error.code, Code::LimitExceeded, "{code}: {error}");
+                assert_eq!(error.code, ToolErrorCode::LimitExceeded, "{code}: {error}");
                 error.message.clone()
             }
         };

@@ -1,7 +1,7 @@
 //! The Python standard library in the engine: the available modules work, and the missing ones are those listed in the
 //! engine's note.
 
-use mimir_core::code::{Engine as _, Language};
+use mimir_core::code::{CodeEngine as _, CodeLanguage};
 use serde_json::json;
 
 use super::Place;
@@ -24,7 +24,7 @@ for name in sorted(sys.stdlib_module_names):
     assert_eq!(left.code, 0, "{left:?}");
     let absent = left.stdout.lines();
     let absent: Vec<&str> = absent.filter(|name| !WINDOWS.contains(name)).collect();
-    let note = place.engines.lacks(Language::Python);
+    let note = place.engines.lacks(CodeLanguage::Python);
     let (_, named) = note.split_once("(without ").unwrap();
     let (named, rest) = named.split_once(';').unwrap();
     let named: Vec<&str> = named
@@ -131,6 +131,6 @@ one.commit()
 print(other.execute('select * from t').fetchall())";
     let left = place.run("python", code);
     assert_eq!(left.stdout, "[]\ndatabase is locked\n[(1,)]\n", "{left:?}");
-    let note = place.engines.lacks(Language::Python);
+    let note = place.engines.lacks(CodeLanguage::Python);
     assert!(note.contains("one connection at a time"), "{note}");
 }

@@ -14,25 +14,28 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use mimir_audit::FileAudit;
-use mimir_core::approval::NoLedger;
-use mimir_core::backend::{Backend, BoxFuture, Raw};
-use mimir_core::call::Observer;
-use mimir_core::code::{Engine, Language, Snippet};
-use mimir_core::command::NoRunner;
+use mimir_audit::FileAuditSink;
+use mimir_core::approval::NoApprovalStore;
+use mimir_core::backend::{Backend, BoxFuture, RawResult};
+use mimir_core::call::CallObserver;
+use mimir_core::code::{CodeEngine, CodeLanguage, CodeSnippet};
+use mimir_core::command::NoCommandRunner;
 use mimir_core::config::Config;
-use mimir_core::needs::{Access, FileNeed, Needs};
-use mimir_core::outcome::{Content, Output};
-use mimir_core::pipeline::{Ports, World};
+use mimir_core::needs::{DirectoryAccess, FileNeed, Needs};
+use mimir_core::outcome::{Content, ToolOutput};
+use mimir_core::pipeline::{PipelinePorts, PipelineSnapshot};
 use mimir_core::redact::Redactor;
-use mimir_core::tool::{Definition, Group, Hints, Origin, Risk, Source, Tool, ToolName, Trust};
+use mimir_core::tool::{
+    RiskLevel, Tool, ToolDefinition, ToolGroup, ToolHints, ToolName, ToolOrigin, ToolSource,
+    ToolTrust,
+};
 use mimir_core::{
-    Answer, Approved, Approver, Call, CallContext, Card, Decision, Outcome, Pipeline, Policy,
-    Registry, RequestId, Schema,
+    ApprovalAnswer, Approved, Approver, Call, CallContext, Card, Decision, Outcome, Pipeline,
+    Policy, Registry, RequestId, Schema,
 };
 use mimir_kit::engines;
-use mimir_script::{CodeEngines, Scripts};
-use mimir_wasm::{HostOptions, Loaded, SystemClock, WasmHost};
+use mimir_script::{CodeEngines, ScriptFolder};
+use mimir_wasm::{HostOptions, LoadedTools, SystemClock, WasmHost};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -56,16 +59,16 @@ pub struct Left {
 struct Nobody;
 
 impl Approver for Nobody {
-    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         let way_out = String::new();
-        Box::pin(std::future::ready(Answer::Nobody { way_out }))
+        Box::pin(std::future::ready(ApprovalAnswer::Unattended { way_out }))
     }
 }
 
 struct Runs(Arc<CodeEngines>);
 
 impl Backend for Runs {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
             let given = call.arguments();
             let texts = |key: &str| -> Vec<String> {
@@ -75,8 +78,9 @@ impl Backend for Runs {
                     .collect()
             };
             let timeout = given["timeout"].as_u64().unwrap_or(600_000);
-            let snippet = Snippet {
-                language: serde_json::from_value::<Language>(given["language"].clone()).unwrap(),
+            let snippet = CodeSnippet {
+                language: serde_json::from_value::<CodeLanguage>(given["language"].clone())
+                    .unwrap(),
                 code: given["code"].as_str().unwrap().to_owned(),
                 arguments: texts("args"),
                 environment: vec![("GREETING".to_owned(), "hi".to_owned())],
@@ -86,20 +90,20 @@ impl Backend for Runs {
                 session: given["session"].as_str().map(str::to_owned),
             };
             let ran = self.0.run(&call, &snippet).await;
-            let result = ran.result.map(|finished| Output {
+            let result = ran.result.map(|finished| ToolOutput {
                 content: vec![Content::text(
                     json!({
                         "stdout": ends(&finished.stdout.bytes),
                         "stderr": ends(&finished.stderr.bytes),
                         "code": finished.exit_code,
-                        "missing": finished.stdout.missing,
+                        "missing": finished.stdout.omitted_bytes,
                     })
                     .to_string(),
                 )],
                 structured: None,
                 exit_code: Some(finished.exit_code),
             });
-            Raw {
+            RawResult {
                 result,
                 usage: ran.usage,
                 truncated: false,
@@ -125,7 +129,7 @@ fn ends(bytes: &[u8]) -> String {
     }
 }
 
-fn tool(engines: Arc<CodeEngines>, access: Access) -> Tool {
+fn tool(engines: Arc<CodeEngines>, access: DirectoryAccess) -> Tool {
     let needs = Needs {
         files: vec![FileNeed {
             path: ".".to_owned(),
@@ -135,22 +139,22 @@ fn tool(engines: Arc<CodeEngines>, access: Access) -> Tool {
         ..Needs::default()
     };
     Tool {
-        definition: Definition {
+        definition: ToolDefinition {
             name: ToolName::new("run").unwrap(),
             title: None,
             description: "Runs code.".to_owned(),
-            group: Group::Runtime,
+            group: ToolGroup::Runtime,
             input_schema: Schema::parse(r#"{"type": "object"}"#).unwrap(),
             output_schema: None,
             silent: false,
             approval: Decision::Allow,
-            risk: Risk::Low,
-            hints: Hints::default(),
+            risk: RiskLevel::Low,
+            hints: ToolHints::default(),
             needs: needs.clone(),
         },
         aliases: Vec::new(),
-        source: Source::BuiltIn,
-        origin: Arc::new(Origin {
+        source: ToolSource::BuiltIn,
+        origin: Arc::new(ToolOrigin {
             prefix: String::new(),
             plugin: "run".to_owned(),
             version: String::new(),
@@ -161,7 +165,7 @@ fn tool(engines: Arc<CodeEngines>, access: Access) -> Tool {
             listed: Vec::new(),
             imports: Vec::new(),
         }),
-        trust: Trust::Trusted,
+        trust: ToolTrust::Trusted,
         granted: needs,
         flags: Vec::new(),
         changes: None,
@@ -174,24 +178,24 @@ fn tool(engines: Arc<CodeEngines>, access: Access) -> Tool {
 
 impl Place {
     pub fn new() -> Self {
-        Self::with(Access::ReadWrite)
+        Self::with(DirectoryAccess::ReadWrite)
     }
 
-    pub fn with(access: Access) -> Self {
+    pub fn with(access: DirectoryAccess) -> Self {
         Self::with_tools(access, &[])
     }
 
     /// Creates a workspace with these tools in YAML files, with all their needs granted.
-    pub fn with_tools(access: Access, tools: &[(&str, &str)]) -> Self {
+    pub fn with_tools(access: DirectoryAccess, tools: &[(&str, &str)]) -> Self {
         Self::with_settings(access, tools, json!({}))
     }
 
     /// Creates a workspace with these limits of each call.
     pub fn with_limits(limits: Value) -> Self {
-        Self::with_settings(Access::ReadWrite, &[], json!({ "limits": limits }))
+        Self::with_settings(DirectoryAccess::ReadWrite, &[], json!({ "limits": limits }))
     }
 
-    fn with_settings(access: Access, tools: &[(&str, &str)], settings: Value) -> Self {
+    fn with_settings(access: DirectoryAccess, tools: &[(&str, &str)], settings: Value) -> Self {
         let workspace = tempfile::tempdir().unwrap();
         let folder = workspace.path().join(".mimir/tools");
         for (name, text) in tools {
@@ -202,37 +206,37 @@ impl Place {
         // The cache is shared, because the engines take seconds to compile.
         let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("code-cache");
         options.cache_dir = Some(cache);
-        let scripts = Scripts::new(WasmHost::new(options), engines(), folder);
-        let mut loaded = Loaded {
+        let scripts = ScriptFolder::new(WasmHost::new(options), engines(), folder);
+        let mut loaded = LoadedTools {
             scripts: tools.iter().map(|(name, _)| (*name).to_owned()).collect(),
-            ..Loaded::default()
+            ..LoadedTools::default()
         };
-        scripts.join(&mut loaded);
+        scripts.add_tools_to(&mut loaded);
         assert!(loaded.quarantined.is_empty(), "{:?}", loaded.quarantined);
-        let own = |tool: &Tool| tool.source == Source::Custom;
+        let own = |tool: &Tool| tool.source == ToolSource::Custom;
         let mut all: Vec<Tool> = loaded.tools.into_iter().filter(own).collect();
         for tool in &mut all {
             tool.granted = tool.definition.needs.clone();
-            tool.trust = Trust::Trusted;
+            tool.trust = ToolTrust::Trusted;
         }
         all.push(tool(Arc::clone(scripts.engines()), access));
         let config: Config = serde_json::from_value(settings).unwrap();
         let state = tempfile::tempdir().unwrap();
-        let world = World {
+        let world = PipelineSnapshot {
             registry: Registry::new(all, Vec::new()),
             policy: Policy::new(&config, "the test").unwrap(),
         };
-        let ports = Ports {
+        let ports = PipelinePorts {
             approver: Arc::new(Nobody),
-            ledger: Arc::new(NoLedger),
+            approval_store: Arc::new(NoApprovalStore),
             vault: Arc::new(Redactor::new()),
-            audit: Arc::new(FileAudit::new(
+            audit: Arc::new(FileAuditSink::new(
                 state.path().join("audit.jsonl"),
                 config.audit,
             )),
             clock: Arc::new(SystemClock),
-            runner: Arc::new(NoRunner),
-            model: Arc::new(mimir_core::model::NoModel),
+            runner: Arc::new(NoCommandRunner),
+            model: Arc::new(mimir_core::language_model::NoLanguageModel),
         };
         Self {
             workspace,
@@ -260,7 +264,7 @@ impl Place {
         &self,
         name: &str,
         arguments: Value,
-        observer: Option<Arc<dyn Observer>>,
+        observer: Option<Arc<dyn CallObserver>>,
     ) -> Outcome {
         let context = CallContext {
             request_id: RequestId::new(SystemTime::now()),

@@ -4,8 +4,8 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mimir_core::Code;
-use mimir_core::call::{LogLine, Observer, Progress};
+use mimir_core::ToolErrorCode;
+use mimir_core::call::{CallObserver, CallProgress, LogLine};
 use serde_json::{Value, json};
 
 use super::{Left, Place, left};
@@ -92,7 +92,7 @@ fn what_does_not_end_is_stopped_and_begins_anew() {
         let outcome =
             place.call(json!({"language": "python", "code": code, "session": "s", "timeout": 500}));
         let error = outcome.result().unwrap_err();
-        assert_eq!(error.code, Code::Timeout, "{error}");
+        assert_eq!(error.code, ToolErrorCode::Timeout, "{error}");
         assert_eq!(error.details.as_ref().unwrap()["output"], "before\n");
         assert!(start.elapsed() < Duration::from_secs(10));
         assert_eq!(
@@ -156,8 +156,8 @@ fn each_call_has_its_own_output_and_arguments() {
 #[derive(Default)]
 struct Listener(Arc<Mutex<Vec<String>>>);
 
-impl Observer for Listener {
-    fn progress(&self, progress: Progress) {
+impl CallObserver for Listener {
+    fn progress(&self, progress: CallProgress) {
         self.0.lock().push(progress.message.unwrap_or_default());
     }
 

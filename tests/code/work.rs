@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use mimir_core::Code;
-use mimir_core::needs::Access;
+use mimir_core::ToolErrorCode;
+use mimir_core::needs::DirectoryAccess;
 use serde_json::{Value, json};
 
 use super::{Place, left};
@@ -67,7 +67,7 @@ fn files_are_those_of_the_workspace() {
 
 #[test]
 fn nothing_is_written_where_nothing_may_be() {
-    let place = Place::with(Access::Read);
+    let place = Place::with(DirectoryAccess::Read);
     std::fs::write(place.path().join("in.txt"), "x").unwrap();
     for (language, code) in [
         (
@@ -104,7 +104,7 @@ fn output_up_to_a_kill_is_kept() {
         let start = Instant::now();
         let outcome = place.call(json!({"language": language, "code": code, "timeout": 500}));
         let error = outcome.result().unwrap_err();
-        assert_eq!(error.code, Code::Timeout, "{language}: {error}");
+        assert_eq!(error.code, ToolErrorCode::Timeout, "{language}: {error}");
         let details = error.details.as_ref().unwrap();
         assert_eq!(details["output"], "before\n", "{language}");
         assert!(
@@ -354,7 +354,7 @@ fn what_is_too_large_to_be_kept_is_not_changed() {
     std::fs::write(place.path().join("a"), "a").unwrap();
     let code = "open('a', 'w').close()\nwhile True: pass";
     let outcome = place.call(json!({"language": "python", "code": code, "timeout": 1_000}));
-    assert_eq!(outcome.result().unwrap_err().code, Code::Timeout);
+    assert_eq!(outcome.result().unwrap_err().code, ToolErrorCode::Timeout);
     assert_eq!(
         changes(&place),
         [("a".to_owned(), "a".to_owned(), "file".to_owned())]
@@ -379,7 +379,11 @@ fn code_starts_in_no_folder_that_is_not_there() {
         for absent in ["nope", "file", "../..", "/etc"] {
             let outcome = call(absent);
             let code = outcome.result().err().map(|error| error.code);
-            assert_eq!(code, Some(Code::InvalidInput), "{language} {absent}");
+            assert_eq!(
+                code,
+                Some(ToolErrorCode::InvalidInput),
+                "{language} {absent}"
+            );
         }
     }
 }

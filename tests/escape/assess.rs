@@ -1,6 +1,6 @@
 //! A guest whose assessment of its own calls is faulty. In each case a person is asked.
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_kit::Arena;
 use mimir_testkit::{Approve, Card, json};
 
@@ -10,7 +10,7 @@ use crate::guests;
 fn asked(how: &str) -> Card {
     let mut arena = Arena::new(guests::ASSESS_BADLY);
     arena = arena.person(Approve::by(|card| card.tool == "echo"));
-    let error = arena.stopped(json!({ "how": how }), Code::ApprovalDenied);
+    let error = arena.stopped(json!({ "how": how }), ToolErrorCode::ApprovalDenied);
     assert!(error.message.contains("a person said no"), "{error}");
     assert!(
         !arena.kit().path().join("assessed").exists(),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_kit::{Arena, BOUND, Guest};
 use mimir_testkit::json;
 
@@ -31,7 +31,7 @@ fn dropped_calls_make_room(guest: Guest) {
     let events = kit.events();
     let cancelled = events
         .iter()
-        .filter(|event| event.code == Some(Code::Cancelled))
+        .filter(|event| event.code == Some(ToolErrorCode::Cancelled))
         .count();
     assert_eq!(cancelled, 100, "each one is on record");
 }
@@ -101,7 +101,7 @@ fn sixty_four_hanging_calls_of_one_plugin_do_not_stop_another() {
         let (stuck, honest) = tokio::join!(stuck, honest);
         assert!(honest.iter().all(|outcome| outcome.is_ok()));
         for outcome in stuck {
-            assert_eq!(outcome.result().unwrap_err().code, Code::Timeout);
+            assert_eq!(outcome.result().unwrap_err().code, ToolErrorCode::Timeout);
         }
         assert!(
             start.elapsed() < Duration::from_secs(2) + BOUND,

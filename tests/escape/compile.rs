@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_testkit::{Testkit, json};
 
 use super::nothing;
@@ -30,7 +30,7 @@ fn a_function_that_takes_minutes_to_compile() {
     let begun = Instant::now();
     let outcome = kit.call("big", nothing());
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::LimitExceeded, "{error}");
+    assert_eq!(error.code, ToolErrorCode::LimitExceeded, "{error}");
     assert!(error.message.contains("too long to compile"), "{error}");
     assert!(
         begun.elapsed() < Duration::from_secs(5),

@@ -1,6 +1,6 @@
 //! Guests that crash.
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_kit::Arena;
 use mimir_testkit::json;
 
@@ -9,14 +9,14 @@ use crate::guests;
 
 #[test]
 fn trap() {
-    let error = Arena::new(guests::TRAP).stopped(nothing(), Code::ExecutionError);
+    let error = Arena::new(guests::TRAP).stopped(nothing(), ToolErrorCode::ExecutionError);
     assert!(error.message.contains("crashed"), "{error}");
 }
 
 #[test]
 fn panic_reaches_its_author() {
     let arena = Arena::new(guests::PANIC_MESSAGE);
-    let error = arena.stopped(nothing(), Code::ExecutionError);
+    let error = arena.stopped(nothing(), ToolErrorCode::ExecutionError);
     assert!(
         error.message.contains("the flux capacitor is empty"),
         "{error}"
@@ -31,27 +31,28 @@ fn panic_reaches_its_author() {
 
 #[test]
 fn deep_recursion() {
-    Arena::new(guests::DEEP_RECURSION).stopped(nothing(), Code::LimitExceeded);
+    Arena::new(guests::DEEP_RECURSION).stopped(nothing(), ToolErrorCode::LimitExceeded);
 }
 
 #[test]
 fn exit_ends_the_guest_and_not_the_host() {
-    Arena::new(guests::EXIT_PROCESS).stopped(nothing(), Code::ExecutionError);
+    Arena::new(guests::EXIT_PROCESS).stopped(nothing(), ToolErrorCode::ExecutionError);
 }
 
 #[test]
 fn an_allocator_that_lies() {
-    Arena::new(guests::REALLOC_LIE).stopped(json!({"text": "hello"}), Code::ExecutionError);
+    Arena::new(guests::REALLOC_LIE)
+        .stopped(json!({"text": "hello"}), ToolErrorCode::ExecutionError);
 }
 
 #[test]
 fn a_result_that_is_not_in_its_memory() {
-    Arena::new(guests::LIFTED_OUT_OF_BOUNDS).stopped(nothing(), Code::ExecutionError);
+    Arena::new(guests::LIFTED_OUT_OF_BOUNDS).stopped(nothing(), ToolErrorCode::ExecutionError);
 }
 
 #[test]
 fn a_contract_that_is_only_claimed() {
     // The error occurs at load time or at call time, but the code never runs.
     let arena = Arena::new(guests::FALSE_CONTRACT);
-    arena.left_out(Code::InvalidInput);
+    arena.left_out(ToolErrorCode::InvalidInput);
 }

@@ -1,6 +1,6 @@
 //! Guests with false descriptions. Each is quarantined with a reason; the honest plugin is not affected.
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_kit::Arena;
 
 use super::nothing;
@@ -12,7 +12,10 @@ fn describe_that_never_returns() {
     let left = arena.kit().quarantined().remove(0);
     // Its fuel and its five seconds end at about the same time; the order depends on the machine.
     assert!(
-        matches!(left.code, Code::LimitExceeded | Code::Timeout),
+        matches!(
+            left.code,
+            ToolErrorCode::LimitExceeded | ToolErrorCode::Timeout
+        ),
         "{left:?}"
     );
     assert!(left.reason.contains("describe"), "{}", left.reason);
@@ -20,7 +23,7 @@ fn describe_that_never_returns() {
 
 #[test]
 fn describe_that_crashes() {
-    let left = Arena::new(guests::DESCRIBE_TRAPS).left_out(Code::ExecutionError);
+    let left = Arena::new(guests::DESCRIBE_TRAPS).left_out(ToolErrorCode::ExecutionError);
     assert!(left.reason.contains("ask me tomorrow"), "{}", left.reason);
 }
 
@@ -34,7 +37,10 @@ fn ten_thousand_tools() {
         .find(|left| left.location.contains("many_tools"))
         .unwrap();
     assert!(
-        matches!(left.code, Code::InvalidInput | Code::LimitExceeded),
+        matches!(
+            left.code,
+            ToolErrorCode::InvalidInput | ToolErrorCode::LimitExceeded
+        ),
         "{left:?}"
     );
     assert_eq!(arena.kit().tools().len(), 1, "only the honest one");
@@ -42,30 +48,30 @@ fn ten_thousand_tools() {
 
 #[test]
 fn a_description_of_fifty_megabytes() {
-    Arena::new(guests::DESCRIBE_HUGE).left_out(Code::LimitExceeded);
+    Arena::new(guests::DESCRIBE_HUGE).left_out(ToolErrorCode::LimitExceeded);
 }
 
 #[test]
 fn a_terabyte_of_descriptions_out_of_one_megabyte() {
-    Arena::new(guests::DESCRIBE_AMPLIFIED).left_out(Code::LimitExceeded);
+    Arena::new(guests::DESCRIBE_AMPLIFIED).left_out(ToolErrorCode::LimitExceeded);
 }
 
 #[test]
 fn two_tools_of_one_name() {
     let arena = Arena::new(guests::DESCRIBE_DUPLICATES);
-    let left = arena.left_out(Code::InvalidInput);
+    let left = arena.left_out(ToolErrorCode::InvalidInput);
     assert!(left.reason.contains("twice"), "{}", left.reason);
     assert_eq!(arena.kit().tools().len(), 2, "the first counts");
 }
 
 #[test]
 fn no_tools_at_all() {
-    Arena::new(guests::DESCRIBE_NOTHING).left_out(Code::InvalidInput);
+    Arena::new(guests::DESCRIBE_NOTHING).left_out(ToolErrorCode::InvalidInput);
 }
 
 #[test]
 fn a_schema_that_is_none() {
-    let left = Arena::new(guests::DESCRIBE_BAD_SCHEMA).left_out(Code::InvalidInput);
+    let left = Arena::new(guests::DESCRIBE_BAD_SCHEMA).left_out(ToolErrorCode::InvalidInput);
     assert!(left.reason.contains("input schema"), "{}", left.reason);
 }
 
@@ -75,18 +81,18 @@ fn schemas_that_unfold_to_millions() {
     let left = arena.kit().quarantined();
     for which in ["input", "output"] {
         let told = left.iter().any(|left| {
-            left.code == Code::InvalidInput
+            left.code == ToolErrorCode::InvalidInput
                 && left.reason.contains(which)
                 && left.reason.contains("unfold")
         });
         assert!(told, "{which}: {left:?}");
     }
-    arena.left_out(Code::InvalidInput);
+    arena.left_out(ToolErrorCode::InvalidInput);
 }
 
 #[test]
 fn a_schema_that_reaches_out() {
-    let left = Arena::new(guests::DESCRIBE_REMOTE_SCHEMA).left_out(Code::InvalidInput);
+    let left = Arena::new(guests::DESCRIBE_REMOTE_SCHEMA).left_out(ToolErrorCode::InvalidInput);
     assert!(
         !left.reason.contains("root:"),
         "it was read: {}",
@@ -96,20 +102,20 @@ fn a_schema_that_reaches_out() {
 
 #[test]
 fn a_name_that_is_a_path() {
-    let left = Arena::new(guests::DESCRIBE_BAD_NAME).left_out(Code::InvalidInput);
+    let left = Arena::new(guests::DESCRIBE_BAD_NAME).left_out(ToolErrorCode::InvalidInput);
     let shown = format!("{}{}", left.location, left.reason);
     assert!(!shown.contains('\u{1b}'), "{shown:?}");
 }
 
 #[test]
 fn a_description_that_is_no_text() {
-    let left = Arena::new(guests::DESCRIBE_BAD_UTF8).left_out(Code::ExecutionError);
+    let left = Arena::new(guests::DESCRIBE_BAD_UTF8).left_out(ToolErrorCode::ExecutionError);
     assert!(left.reason.contains("not UTF-8"), "{}", left.reason);
 }
 
 #[test]
 fn needs_outside_the_workspace() {
-    let left = Arena::new(guests::DESCRIBE_OUTSIDE_NEEDS).left_out(Code::InvalidInput);
+    let left = Arena::new(guests::DESCRIBE_OUTSIDE_NEEDS).left_out(ToolErrorCode::InvalidInput);
     assert!(left.reason.contains("`../..`"), "{}", left.reason);
 }
 

@@ -1,7 +1,7 @@
 //! Guests that look for foreign data: the host's environment, another call's state, the person's keys.
 
-use mimir_core::Code;
-use mimir_core::tool::Trust;
+use mimir_core::ToolErrorCode;
+use mimir_core::tool::ToolTrust;
 use mimir_kit::Arena;
 use mimir_testkit::{Testkit, json};
 
@@ -55,7 +55,7 @@ fn a_granted_model_answers_and_nothing_else_does() {
         .model(|prompt| format!("heard {prompt}"));
     let told = |granted: bool| {
         mimir_kit::change(&kit, |tool| {
-            tool.trust = Trust::Trusted;
+            tool.trust = ToolTrust::Trusted;
             tool.definition.needs.model = true;
             tool.granted.model = granted;
         });
@@ -66,7 +66,7 @@ fn a_granted_model_answers_and_nothing_else_does() {
     assert!(text.ends_with("done"), "{text}");
     assert_eq!(text.matches("PermissionDenied").count(), 3, "{text}");
     let asked =
-        |event: &&mimir_core::Event| event.subject.as_deref() == Some("the model test/model");
+        |event: &&mimir_core::AuditEvent| event.subject.as_deref() == Some("the model test/model");
     assert_eq!(kit.events().iter().filter(asked).count(), 1);
 }
 
@@ -77,7 +77,7 @@ fn a_tool_that_calls_itself_twice_from_every_call() {
     let outcome = arena.call(nothing());
     let code = outcome.result().unwrap_err().code;
     assert!(
-        matches!(code, Code::LimitExceeded | Code::Timeout),
+        matches!(code, ToolErrorCode::LimitExceeded | ToolErrorCode::Timeout),
         "{}",
         outcome.text()
     );

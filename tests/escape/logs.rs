@@ -1,6 +1,6 @@
 //! Guests with excessive output.
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_kit::Arena;
 use mimir_testkit::json;
 
@@ -29,7 +29,10 @@ fn a_gigabyte_on_stdout() {
     match outcome.result() {
         Ok(_) => assert_eq!(outcome.text(), "written"),
         Err(error) => assert!(
-            matches!(error.code, Code::Timeout | Code::LimitExceeded),
+            matches!(
+                error.code,
+                ToolErrorCode::Timeout | ToolErrorCode::LimitExceeded
+            ),
             "{error}"
         ),
     }
@@ -60,7 +63,7 @@ fn log_lines_of_a_hundred_megabytes() {
     let arena = Arena::new(guests::LOG_LONG_LINE).limits(json!({"timeMs": 60_000}));
     let outcome = arena.call(nothing());
     if let Err(error) = outcome.result() {
-        assert_eq!(error.code, Code::LimitExceeded, "{error}");
+        assert_eq!(error.code, ToolErrorCode::LimitExceeded, "{error}");
         return;
     }
     within_bounds(&arena);

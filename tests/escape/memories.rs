@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_kit::{Arena, Outside, builtins, picture};
 use mimir_testkit::{Approve, Testkit, Value, json};
 
@@ -60,7 +60,11 @@ fn no_name_leads_out_of_it() {
         ] {
             let outcome = kit.call(tool, arguments);
             let error = outcome.result().unwrap_err();
-            assert_eq!(error.code, Code::InvalidInput, "{tool} {name:?}: {error}");
+            assert_eq!(
+                error.code,
+                ToolErrorCode::InvalidInput,
+                "{tool} {name:?}: {error}"
+            );
         }
     }
     // A folder with the name of a memory.
@@ -124,7 +128,11 @@ fn links_lead_nowhere() {
     ] {
         let outcome = kit.call(tool, arguments);
         let error = outcome.result().unwrap_err();
-        assert_eq!(error.code, Code::PermissionDenied, "{tool}: {error}");
+        assert_eq!(
+            error.code,
+            ToolErrorCode::PermissionDenied,
+            "{tool}: {error}"
+        );
     }
     outside.intact();
 }

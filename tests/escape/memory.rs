@@ -1,6 +1,6 @@
 //! Guests that exhaust resources of the host: memory, tables, instances, handles.
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_kit::Arena;
 use mimir_testkit::json;
 
@@ -12,7 +12,7 @@ fn memory_bomb_in_steps() {
     let arena = Arena::new(guests::MEMORY_IN_STEPS).limits(json!({"timeMs": 30_000}));
     let outcome = arena.call(nothing());
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::LimitExceeded, "{error}");
+    assert_eq!(error.code, ToolErrorCode::LimitExceeded, "{error}");
     assert!(error.message.contains("limits.memoryMb"), "{error}");
     let peak = outcome.receipt().peak_memory.unwrap();
     assert!((200 << 20..=256 << 20).contains(&peak), "{peak}");
@@ -20,17 +20,17 @@ fn memory_bomb_in_steps() {
 
 #[test]
 fn memory_bomb_at_once() {
-    Arena::new(guests::MEMORY_AT_ONCE).stopped(nothing(), Code::LimitExceeded);
+    Arena::new(guests::MEMORY_AT_ONCE).stopped(nothing(), ToolErrorCode::LimitExceeded);
 }
 
 #[test]
 fn memories_that_are_large_only_together() {
-    Arena::new(guests::BIG_MEMORIES).stopped(nothing(), Code::LimitExceeded);
+    Arena::new(guests::BIG_MEMORIES).stopped(nothing(), ToolErrorCode::LimitExceeded);
 }
 
 #[test]
 fn many_memories() {
-    Arena::new(guests::MANY_MEMORIES).stopped(nothing(), Code::LimitExceeded);
+    Arena::new(guests::MANY_MEMORIES).stopped(nothing(), ToolErrorCode::LimitExceeded);
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn memories_that_grow_in_turn() {
 
 #[test]
 fn tables_that_are_large_only_together() {
-    Arena::new(guests::BIG_TABLES).stopped(nothing(), Code::LimitExceeded);
+    Arena::new(guests::BIG_TABLES).stopped(nothing(), ToolErrorCode::LimitExceeded);
 }
 
 #[test]
@@ -57,12 +57,12 @@ fn table_that_grows() {
 
 #[test]
 fn many_instances() {
-    Arena::new(guests::MANY_INSTANCES).stopped(nothing(), Code::LimitExceeded);
+    Arena::new(guests::MANY_INSTANCES).stopped(nothing(), ToolErrorCode::LimitExceeded);
 }
 
 #[test]
 fn handles_without_end() {
-    Arena::new(guests::HANDLE_FLOOD).stopped(nothing(), Code::LimitExceeded);
+    Arena::new(guests::HANDLE_FLOOD).stopped(nothing(), ToolErrorCode::LimitExceeded);
 }
 
 #[test]

@@ -19,7 +19,7 @@ mod secrets;
 mod storage;
 mod time;
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_testkit::{Value, json};
 
 /// No arguments.
@@ -28,9 +28,9 @@ fn nothing() -> Value {
 }
 
 /// The guest exceeded a limit of the host, or crashed first: it depends on where the guest fails.
-fn bounded(code: Code) -> bool {
+fn bounded(code: ToolErrorCode) -> bool {
     matches!(
         code,
-        Code::LimitExceeded | Code::ExecutionError | Code::Timeout
+        ToolErrorCode::LimitExceeded | ToolErrorCode::ExecutionError | ToolErrorCode::Timeout
     )
 }

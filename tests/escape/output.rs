@@ -1,6 +1,6 @@
 //! Guests that attack through their result.
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_kit::Arena;
 use mimir_testkit::json;
 
@@ -9,44 +9,44 @@ use crate::guests;
 
 #[test]
 fn a_result_as_large_as_the_memory() {
-    let error = Arena::new(guests::RESULT_HUGE).stopped(nothing(), Code::LimitExceeded);
+    let error = Arena::new(guests::RESULT_HUGE).stopped(nothing(), ToolErrorCode::LimitExceeded);
     assert!(error.message.contains("limits.outputBytes"), "{error}");
 }
 
 #[test]
 fn a_terabyte_out_of_one_megabyte() {
-    Arena::new(guests::RESULT_AMPLIFIED).stopped(nothing(), Code::LimitExceeded);
+    Arena::new(guests::RESULT_AMPLIFIED).stopped(nothing(), ToolErrorCode::LimitExceeded);
 }
 
 #[test]
 fn millions_of_empty_parts() {
-    Arena::new(guests::RESULT_MANY_PARTS).stopped(nothing(), Code::LimitExceeded);
+    Arena::new(guests::RESULT_MANY_PARTS).stopped(nothing(), ToolErrorCode::LimitExceeded);
 }
 
 #[test]
 fn a_lifted_list_of_one_and_the_same_text() {
-    Arena::new(guests::LIFTED_AMPLIFIED).stopped(nothing(), Code::LimitExceeded);
+    Arena::new(guests::LIFTED_AMPLIFIED).stopped(nothing(), ToolErrorCode::LimitExceeded);
 }
 
 #[test]
 fn an_error_as_large_as_the_memory() {
-    Arena::new(guests::ERROR_HUGE).stopped(nothing(), Code::LimitExceeded);
+    Arena::new(guests::ERROR_HUGE).stopped(nothing(), ToolErrorCode::LimitExceeded);
 }
 
 #[test]
 fn invalid_json_as_structured_result() {
     let arena = Arena::new(guests::STRUCTURED_NOT_JSON);
-    let error = arena.stopped(nothing(), Code::ExecutionError);
+    let error = arena.stopped(nothing(), ToolErrorCode::ExecutionError);
     assert!(error.message.contains("not JSON"), "{error}");
-    arena.stopped(json!({"how": "deep"}), Code::ExecutionError);
+    arena.stopped(json!({"how": "deep"}), ToolErrorCode::ExecutionError);
 }
 
 #[test]
 fn a_structured_result_against_its_own_schema() {
     let arena = Arena::new(guests::STRUCTURED_BREAKS_SCHEMA);
-    let error = arena.stopped(nothing(), Code::ExecutionError);
+    let error = arena.stopped(nothing(), ToolErrorCode::ExecutionError);
     assert!(error.message.contains("/n"), "{error}");
-    arena.stopped(json!({"how": "nothing"}), Code::ExecutionError);
+    arena.stopped(json!({"how": "nothing"}), ToolErrorCode::ExecutionError);
 }
 
 #[test]
@@ -55,12 +55,12 @@ fn schemas_that_loop_are_checked_in_time() {
     let before = arena.kit().events().len();
     // Arguments that a model may pass to an honest tool.
     let deep = (0..60).fold(json!(5), |value, _| json!({ "a": value }));
-    let error = arena.stopped(deep, Code::InvalidInput);
+    let error = arena.stopped(deep, ToolErrorCode::InvalidInput);
     assert!(error.message.contains("too long to say"), "{error}");
-    let shallow = arena.stopped(json!({"a": {"a": 5}}), Code::InvalidInput);
+    let shallow = arena.stopped(json!({"a": {"a": 5}}), ToolErrorCode::InvalidInput);
     assert!(shallow.message.contains("/a"), "{shallow}");
     // Results that the tool may return.
-    let error = arena.stopped(nothing(), Code::ExecutionError);
+    let error = arena.stopped(nothing(), ToolErrorCode::ExecutionError);
     assert!(error.message.contains("structured result"), "{error}");
     // Each call is logged, including the ones after it.
     assert_eq!(arena.kit().events().len(), before + 6);
@@ -80,7 +80,7 @@ fn forged_codes_stay_the_tools_own() {
     ] {
         let outcome = arena.call(json!({ "code": code }));
         let error = outcome.result().unwrap_err();
-        assert_eq!(error.code, Code::ExecutionError, "{error}");
+        assert_eq!(error.code, ToolErrorCode::ExecutionError, "{error}");
         if code != "nonsense" {
             assert_eq!(error.details, Some(json!({ "code": code })), "{error}");
         }

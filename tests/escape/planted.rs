@@ -1,7 +1,7 @@
 //! Files in a workspace with the names of files that engines load: they run only with the rights of the call that
 //! imports them.
 
-use mimir_core::needs::Access;
+use mimir_core::needs::DirectoryAccess;
 use serde_json::json;
 
 use crate::code::{Place, left};
@@ -63,7 +63,10 @@ code: |
 ";
 
 fn place() -> Place {
-    let place = Place::with_tools(Access::ReadWrite, &[("py.yml", PYTHON), ("sh.yml", BASH)]);
+    let place = Place::with_tools(
+        DirectoryAccess::ReadWrite,
+        &[("py.yml", PYTHON), ("sh.yml", BASH)],
+    );
     let root = place.path();
     std::fs::write(root.join("a.txt"), "a").unwrap();
     let module = "import sys\nsys.owned = True\nprint('owned')\n";

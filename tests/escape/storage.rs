@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_kit::Arena;
 use mimir_testkit::{Testkit, json};
 
@@ -97,7 +97,7 @@ fn what_came_with_a_checkout_leads_nowhere() {
     let refused = |arguments: &mimir_testkit::Value| {
         let outcome = arena.call(arguments.clone());
         let error = outcome.result().unwrap_err();
-        assert_eq!(error.code, Code::Unavailable, "{error}");
+        assert_eq!(error.code, ToolErrorCode::Unavailable, "{error}");
         assert!(error.message.contains("is a link; remove it"), "{error}");
     };
     // Replaces a value, a temporary file, and the folder.

@@ -1,6 +1,6 @@
 //! Guests that do not end.
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_kit::Arena;
 use mimir_testkit::json;
 
@@ -16,49 +16,49 @@ fn short(guest: mimir_kit::Guest) -> Arena {
 fn infinite_loop_runs_out_of_fuel() {
     let arena =
         Arena::new(guests::INFINITE_LOOP).limits(json!({"timeMs": 60_000, "fuel": 50_000_000}));
-    let error = arena.stopped(nothing(), Code::LimitExceeded);
+    let error = arena.stopped(nothing(), ToolErrorCode::LimitExceeded);
     assert!(error.message.contains("limits.fuel"), "{error}");
 }
 
 #[test]
 fn infinite_loop_runs_out_of_time() {
-    let error = short(guests::INFINITE_LOOP).stopped(nothing(), Code::Timeout);
+    let error = short(guests::INFINITE_LOOP).stopped(nothing(), ToolErrorCode::Timeout);
     assert!(error.message.contains("300 ms"), "{error}");
 }
 
 #[test]
 fn sleep_for_an_hour() {
-    short(guests::SLEEP_AN_HOUR).stopped(nothing(), Code::Timeout);
+    short(guests::SLEEP_AN_HOUR).stopped(nothing(), ToolErrorCode::Timeout);
 }
 
 #[test]
 fn poll_forever() {
-    short(guests::POLL_FOREVER).stopped(nothing(), Code::Timeout);
+    short(guests::POLL_FOREVER).stopped(nothing(), ToolErrorCode::Timeout);
 }
 
 #[test]
 fn poll_what_is_always_ready() {
-    short(guests::POLL_BUSILY).stopped(nothing(), Code::Timeout);
+    short(guests::POLL_BUSILY).stopped(nothing(), ToolErrorCode::Timeout);
 }
 
 #[test]
 fn keep_the_host_at_work() {
-    short(guests::LOG_HEAVY).stopped(nothing(), Code::Timeout);
+    short(guests::LOG_HEAVY).stopped(nothing(), ToolErrorCode::Timeout);
 }
 
 #[test]
 fn an_instance_that_never_starts() {
-    short(guests::START_LOOP).stopped(nothing(), Code::Timeout);
+    short(guests::START_LOOP).stopped(nothing(), ToolErrorCode::Timeout);
 }
 
 #[test]
 fn a_post_return_that_never_returns() {
-    short(guests::POST_RETURN_LOOP).stopped(nothing(), Code::Timeout);
+    short(guests::POST_RETURN_LOOP).stopped(nothing(), ToolErrorCode::Timeout);
 }
 
 #[test]
 fn an_allocator_that_never_returns() {
-    short(guests::REALLOC_LOOP).stopped(json!({"text": "hello"}), Code::Timeout);
+    short(guests::REALLOC_LOOP).stopped(json!({"text": "hello"}), ToolErrorCode::Timeout);
 }
 
 #[test]

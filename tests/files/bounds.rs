@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_testkit::json;
 
 use super::{done, fails, kit};
@@ -57,7 +57,7 @@ fn a_file_of_a_gigabyte_is_refused_or_read_by_lines() {
         ),
         ("delete_file", json!({"path": "huge.txt"})),
     ] {
-        let error = fails(&kit, tool, arguments, Code::LimitExceeded);
+        let error = fails(&kit, tool, arguments, ToolErrorCode::LimitExceeded);
         assert!(
             error.message.contains("huge.txt") || error.message.contains("backup"),
             "{error}"
@@ -88,7 +88,7 @@ fn a_single_line_of_megabytes_is_found_where_the_hint_says() {
         &kit,
         "read_file",
         json!({"path": "one.js"}),
-        Code::LimitExceeded,
+        ToolErrorCode::LimitExceeded,
     );
     assert!(error.message.contains("file_search"), "{error}");
     let found = done(
@@ -121,7 +121,7 @@ fn an_edit_with_millions_of_matches_ends_in_time_and_memory() {
         &kit,
         "edit_file",
         json!({"path": "a.txt", "pattern": "a", "replacement": "aaaaa", "all": true}),
-        Code::LimitExceeded,
+        ToolErrorCode::LimitExceeded,
     );
     assert!(error.message.contains("would have more than"), "{error}");
 }

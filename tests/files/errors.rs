@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_testkit::json;
 
 use super::{fails, kit};
@@ -18,62 +18,62 @@ fn every_failure_has_its_code() {
         &kit,
         "read_file",
         json!({"path": "missing.txt"}),
-        Code::FileNotFound,
+        ToolErrorCode::FileNotFound,
     );
     fails(
         &kit,
         "edit_file",
         json!({"path": "missing.txt", "pattern": "a", "replacement": "b"}),
-        Code::FileNotFound,
+        ToolErrorCode::FileNotFound,
     );
     fails(
         &kit,
         "delete_file",
         json!({"path": "missing.txt"}),
-        Code::FileNotFound,
+        ToolErrorCode::FileNotFound,
     );
     fails(
         &kit,
         "move_file",
         json!({"from": "missing.txt", "to": "x"}),
-        Code::FileNotFound,
+        ToolErrorCode::FileNotFound,
     );
     fails(
         &kit,
         "move_file",
         json!({"from": "file.txt", "to": "folder/inside.txt"}),
-        Code::AlreadyExists,
+        ToolErrorCode::AlreadyExists,
     );
     fails(
         &kit,
         "read_file",
         json!({"path": "file.txt", "startLine": 9}),
-        Code::InvalidInput,
+        ToolErrorCode::InvalidInput,
     );
     fails(
         &kit,
         "read_file",
         json!({"path": "file.txt", "unknown": 1}),
-        Code::InvalidInput,
+        ToolErrorCode::InvalidInput,
     );
     let error = fails(
         &kit,
         "file_search",
         json!({"mode": "grep", "query": "x", "path": "missing"}),
-        Code::FileNotFound,
+        ToolErrorCode::FileNotFound,
     );
     assert_eq!(error.message, "`missing` does not exist");
     fails(
         &kit,
         "file_search",
         json!({"mode": "regex", "query": "("}),
-        Code::InvalidInput,
+        ToolErrorCode::InvalidInput,
     );
     let error = fails(
         &kit,
         "edit_file",
         json!({"path": "file.txt", "pattern": "one", "replacement": "b"}),
-        Code::InvalidInput,
+        ToolErrorCode::InvalidInput,
     );
     assert!(
         error.message.contains('2') || error.message.contains("all"),
@@ -83,7 +83,10 @@ fn every_failure_has_its_code() {
         let outcome = kit.call("read_file", json!({"path": path}));
         let code = outcome.result().unwrap_err().code;
         assert!(
-            matches!(code, Code::InvalidPath | Code::InvalidInput),
+            matches!(
+                code,
+                ToolErrorCode::InvalidPath | ToolErrorCode::InvalidInput
+            ),
             "{path:?}: {}",
             outcome.text()
         );

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_kit::{Outside, picture};
 use mimir_testkit::{Approve, Testkit, Value, json};
 
@@ -14,7 +14,10 @@ fn asks(kit: &Testkit, tool: &str, arguments: Value) -> bool {
     let outcome = kit.call(tool, arguments);
     let asked = kit.cards().len() > before;
     if asked {
-        assert_eq!(outcome.result().unwrap_err().code, Code::ApprovalDenied);
+        assert_eq!(
+            outcome.result().unwrap_err().code,
+            ToolErrorCode::ApprovalDenied
+        );
     }
     asked
 }
@@ -93,7 +96,7 @@ fn protected_and_outside_paths_are_refused_with_a_code() {
             &kit,
             "write_file",
             json!({"path": path, "content": "x"}),
-            Code::PermissionDenied,
+            ToolErrorCode::PermissionDenied,
         );
         assert!(error.message.contains(path), "{error}");
     }
@@ -111,7 +114,10 @@ fn protected_and_outside_paths_are_refused_with_a_code() {
             let outcome = kit.call(tool, arguments);
             let error = outcome.result().expect_err(path);
             assert!(
-                matches!(error.code, Code::InvalidPath | Code::PermissionDenied),
+                matches!(
+                    error.code,
+                    ToolErrorCode::InvalidPath | ToolErrorCode::PermissionDenied
+                ),
                 "{tool} {path}: {error}"
             );
         }
@@ -120,7 +126,7 @@ fn protected_and_outside_paths_are_refused_with_a_code() {
         &kit,
         "read_file",
         json!({"path": ".env"}),
-        Code::PermissionDenied,
+        ToolErrorCode::PermissionDenied,
     );
     assert!(!error.to_string().contains(Outside::SECRET));
     outside.intact();
@@ -147,7 +153,7 @@ fn a_refusal_names_what_was_asked_for_and_leaves_nothing_behind() {
             &kit,
             "write_file",
             json!({"path": path, "content": "x", "createDirs": true}),
-            Code::PermissionDenied,
+            ToolErrorCode::PermissionDenied,
         );
         assert!(
             error.message.contains(path) && !error.message.contains("unfinished"),
@@ -172,11 +178,11 @@ fn a_rule_against_hidden_files_is_none_against_writing() {
         &kit,
         "write_file",
         json!({"path": ".hidden", "content": "x", "backup": false}),
-        Code::PermissionDenied,
+        ToolErrorCode::PermissionDenied,
     );
     assert!(error.message.contains(".hidden"), "{error}");
     // The hint names the pattern of the rule.
-    let way = &error.way_out;
+    let way = &error.remedies;
     assert!(way.iter().any(|way| way.contains("`**/.*`")), "{way:?}");
 }
 
@@ -215,19 +221,19 @@ fn deny_globs_of_the_config_hold() {
         &kit,
         "read_file",
         json!({"path": "build/out.txt"}),
-        Code::PermissionDenied,
+        ToolErrorCode::PermissionDenied,
     );
     fails(
         &kit,
         "read_file",
         json!({"path": "DATA.SQLITE"}),
-        Code::PermissionDenied,
+        ToolErrorCode::PermissionDenied,
     );
     fails(
         &kit,
         "write_file",
         json!({"path": "build/new.txt", "content": "x"}),
-        Code::PermissionDenied,
+        ToolErrorCode::PermissionDenied,
     );
     assert!(
         !done(&kit, "list_directory", json!({}))
@@ -263,7 +269,12 @@ fn a_folder_with_something_protected_in_it_is_deleted_whole_or_not_at_all() {
             ("app", "`*.env`"),
             ("blank", "`*.env`"),
         ] {
-            let error = fails(&kit, "delete_file", delete(path), Code::PermissionDenied);
+            let error = fails(
+                &kit,
+                "delete_file",
+                delete(path),
+                ToolErrorCode::PermissionDenied,
+            );
             assert!(
                 error.message.contains(rule) && error.message.contains("nothing was deleted"),
                 "{error}"

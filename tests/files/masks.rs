@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_testkit::json;
 
 use super::{done, fails, kit};
@@ -60,7 +60,7 @@ fn masks_are_not_written_to_other_files() {
     fs::write(kit.path().join("a.txt"), format!("token {TOKEN}\n")).unwrap();
     done(&kit, "read_file", json!({"path": "a.txt"}));
     let copy = json!({"path": "b.txt", "content": "token [REDACTED:github-pat]\n"});
-    let error = fails(&kit, "write_file", copy, Code::InvalidInput);
+    let error = fails(&kit, "write_file", copy, ToolErrorCode::InvalidInput);
     assert!(
         error.message.contains("goes back only to the file"),
         "{error}"

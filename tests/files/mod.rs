@@ -7,7 +7,7 @@ mod masks;
 mod names;
 mod work;
 
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use mimir_testkit::{Testkit, Value};
 
 /// A workspace with the bundled tools only.
@@ -27,7 +27,7 @@ fn done(kit: &Testkit, tool: &str, arguments: Value) -> Value {
 }
 
 /// The error of a call that fails with this code.
-fn fails(kit: &Testkit, tool: &str, arguments: Value, code: Code) -> ToolError {
+fn fails(kit: &Testkit, tool: &str, arguments: Value, code: ToolErrorCode) -> ToolError {
     let outcome = kit.call(tool, arguments.clone());
     let error = outcome.result().expect_err("it was refused").clone();
     assert_eq!(error.code, code, "{tool} {arguments}: {error}");

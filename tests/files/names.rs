@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_testkit::json;
 
 use super::{done, fails, kit};
@@ -86,7 +86,7 @@ fn a_folder_with_links_out_of_the_workspace_moves_and_goes() {
         &kit,
         "read_file",
         json!({"path": "venv/bin/python"}),
-        Code::InvalidPath,
+        ToolErrorCode::InvalidPath,
     );
     let gone = done(
         &kit,
@@ -107,7 +107,7 @@ fn a_folder_whose_links_would_come_to_lead_outside_stays() {
         &kit,
         "move_file",
         json!({"from": "a/b/c", "to": "c"}),
-        Code::PermissionDenied,
+        ToolErrorCode::PermissionDenied,
     );
     assert!(
         error.message.contains("a/b/c/link") && error.message.contains("after the move"),
@@ -147,7 +147,7 @@ fn a_name_that_is_not_utf_8_is_seen_moves_along_and_is_not_half_deleted() {
         &kit,
         "delete_file",
         json!({"path": "d", "recursive": true}),
-        Code::Unavailable,
+        ToolErrorCode::Unavailable,
     );
     assert!(error.message.contains("caf\u{fffd}.txt"), "{error}");
     assert_eq!(fs::read_dir(kit.path().join("d")).unwrap().count(), 3);

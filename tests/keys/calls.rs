@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use mimir_core::{Decision, Tool};
 use mimir_kit::Guest;
-use mimir_testkit::{Approve, Code, Outcome, Testkit, Value, json};
+use mimir_testkit::{Approve, Outcome, Testkit, ToolErrorCode, Value, json};
 
 use crate::guests;
 
@@ -87,8 +87,8 @@ pub fn goes(kit: &Testkit, tool: &str, arguments: Value) -> Decision {
     let asked = kit.cards().len() > asked;
     match outcome.result().err().map(|error| error.code) {
         None if !asked => Decision::Allow,
-        Some(Code::ApprovalDenied) if asked => Decision::Ask,
-        Some(Code::PolicyDenied) if !asked => Decision::Deny,
+        Some(ToolErrorCode::ApprovalDenied) if asked => Decision::Ask,
+        Some(ToolErrorCode::PolicyDenied) if !asked => Decision::Deny,
         code => panic!("`{tool}` ended with {code:?}: {}", outcome.text()),
     }
 }
@@ -101,7 +101,7 @@ pub fn runs(kit: &Testkit, tool: &str, arguments: Value) -> Outcome {
 }
 
 /// The message of a call that must fail with this code.
-pub fn ending(kit: &Testkit, tool: &str, arguments: Value, code: Code) -> String {
+pub fn ending(kit: &Testkit, tool: &str, arguments: Value, code: ToolErrorCode) -> String {
     let outcome = kit.call(tool, arguments);
     let error = outcome.result().expect_err(tool);
     assert_eq!(error.code, code, "{error}");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_kit::Guest;
 use mimir_testkit::{Approve, Testkit, Value, json};
 
@@ -69,7 +69,7 @@ fn time_is_bounded(key: &str) {
     let guest = guests::SLEEP_AN_HOUR;
     let (bound, free) = bound_and_free(key, guest, 100);
     assert!(!goes_on(&bound, guest.name, json!({})));
-    let said = ending(&bound, guest.name, json!({}), Code::Timeout);
+    let said = ending(&bound, guest.name, json!({}), ToolErrorCode::Timeout);
     assert!(said.contains("100 ms"), "{said}");
     assert!(goes_on(&free, guest.name, json!({})));
 }
@@ -78,7 +78,12 @@ fn time_is_bounded(key: &str) {
 fn stopped(key: &str, bound: u64, arguments: &Value) {
     let guest = guests::ECHO;
     let (bound, free) = bound_and_free(key, guest, bound);
-    let said = ending(&bound, guest.name, arguments.clone(), Code::LimitExceeded);
+    let said = ending(
+        &bound,
+        guest.name,
+        arguments.clone(),
+        ToolErrorCode::LimitExceeded,
+    );
     let last = key.rsplit('.').next().unwrap();
     assert!(said.contains(&format!("limits.{last}")), "{said}");
     runs(&free, guest.name, arguments.clone());
@@ -199,7 +204,7 @@ fn new_files_are_counted(key: &str) {
 }
 
 /// Asserts that a request to this site succeeds without the limit, and fails with this code under it.
-fn fetches(key: &str, site: &Site, bound: u64, code: Code) {
+fn fetches(key: &str, site: &Site, bound: u64, code: ToolErrorCode) {
     let guest = guests::FETCH;
     let (bound, free) = bound_and_free(key, guest, bound);
     let arguments = json!({"strict": true, "steps": [{"url": site.url("/")}]});
@@ -212,11 +217,16 @@ fn requests_end_in_time(key: &str) {
         std::thread::sleep(WATCHED);
         reply(stream, "200 OK", "", "late");
     });
-    fetches(key, &slow, 100, Code::Timeout);
+    fetches(key, &slow, 100, ToolErrorCode::Timeout);
 }
 
 fn bodies_are_bounded(key: &str) {
-    fetches(key, &Site::says("twelve bytes"), 11, Code::LimitExceeded);
+    fetches(
+        key,
+        &Site::says("twelve bytes"),
+        11,
+        ToolErrorCode::LimitExceeded,
+    );
 }
 
 fn calls_at_a_time_are_counted(key: &str) {
@@ -242,6 +252,6 @@ fn calls_per_minute_are_counted(key: &str) {
     for kit in [&bound, &free, &free] {
         runs(kit, "echo", json!({}));
     }
-    let said = ending(&bound, "echo", json!({}), Code::LimitExceeded);
+    let said = ending(&bound, "echo", json!({}), ToolErrorCode::LimitExceeded);
     assert!(said.contains("limits.callsPerMinute"), "{said}");
 }

@@ -1,6 +1,6 @@
 //! Keys for the lists of tools and of commands.
 
-use mimir_core::{Decision, Group};
+use mimir_core::{Decision, ToolGroup};
 use mimir_testkit::{Testkit, Value, json};
 
 use super::{among, changed, echo, goes, only, refused};
@@ -55,7 +55,7 @@ fn not_these_groups(key: &str) {
 /// A kit with a tool that runs commands and asks about each by default.
 fn shell(settings: Value) -> Testkit {
     changed(echo(settings), |tool| {
-        tool.definition.group = Group::Runtime;
+        tool.definition.group = ToolGroup::Runtime;
         tool.definition.approval = Decision::Ask;
     })
 }

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use mimir_audit::{FileAudit, Log};
-use mimir_core::approval::{Approver, Chain, NoLedger};
+use mimir_audit::{AuditLog, FileAuditSink};
+use mimir_core::approval::{Approver, ApproverChain, NoApprovalStore};
 use mimir_core::call::{CallContext, RequestId};
-use mimir_core::command::NoRunner;
+use mimir_core::command::NoCommandRunner;
 use mimir_core::config::Config;
-use mimir_core::pipeline::{Ports, World};
-use mimir_core::{Answer, BoxFuture, Call, Card, Pipeline, Policy, Redactor, Registry};
-use mimir_testkit::{Code, Outcome, Testkit, Value, json};
+use mimir_core::pipeline::{PipelinePorts, PipelineSnapshot};
+use mimir_core::{ApprovalAnswer, BoxFuture, Call, Card, Pipeline, Policy, Redactor, Registry};
+use mimir_testkit::{Outcome, Testkit, ToolErrorCode, Value, json};
 use mimir_wasm::SystemClock;
 
 use super::{echo, only};
@@ -31,7 +31,7 @@ keys! {
 struct Away;
 
 impl Approver for Away {
-    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(std::future::pending())
     }
 }
@@ -47,24 +47,24 @@ impl Program {
     fn new(settings: &Value) -> Self {
         let kit = echo(json!({}));
         let config: Config = serde_json::from_value(settings.clone()).unwrap();
-        let world = kit.pipeline().world();
+        let world = kit.pipeline().snapshot();
         let tools = world.registry.tools().iter().map(|tool| (**tool).clone());
-        let world = World {
+        let world = PipelineSnapshot {
             registry: Registry::new(tools, vec![]),
             policy: Policy::new(&config, "the settings of the test").unwrap(),
         };
         let log = kit.path().join("state/audit.jsonl");
         let clock = Arc::new(SystemClock);
         let patience = Duration::from_millis(config.approvals.timeout_ms);
-        let person = Chain::new(vec![Arc::new(Away)], Some(patience), clock.clone());
-        let ports = Ports {
+        let person = ApproverChain::new(vec![Arc::new(Away)], Some(patience), clock.clone());
+        let ports = PipelinePorts {
             approver: Arc::new(person),
-            ledger: Arc::new(NoLedger),
+            approval_store: Arc::new(NoApprovalStore),
             vault: Arc::new(Redactor::new()),
-            audit: Arc::new(FileAudit::new(&log, config.audit)),
+            audit: Arc::new(FileAuditSink::new(&log, config.audit)),
             clock,
-            runner: Arc::new(NoRunner),
-            model: Arc::new(mimir_core::model::NoModel),
+            runner: Arc::new(NoCommandRunner),
+            model: Arc::new(mimir_core::language_model::NoLanguageModel),
         };
         Self {
             pipeline: Pipeline::new(world, ports),
@@ -91,7 +91,7 @@ impl Program {
         for _ in 0..calls {
             assert!(self.call(json!({})).unwrap().is_ok());
         }
-        Log::at(&self.log).snapshot().unwrap().files()
+        AuditLog::at(&self.log).snapshot().unwrap().files()
     }
 }
 
@@ -103,11 +103,11 @@ fn an_answer_is_waited_for(key: &str) {
     assert_eq!(ask(json!({})), None, "the default is minutes");
     let outcome = ask(only(key, "", json!(50))).unwrap();
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::ApprovalDenied);
+    assert_eq!(error.code, ToolErrorCode::ApprovalDenied);
     assert!(
-        error.way_out[0].contains("0.05 s (approvals.timeoutMs)"),
+        error.remedies[0].contains("0.05 s (approvals.timeoutMs)"),
         "{:?}",
-        error.way_out
+        error.remedies
     );
 }
 
@@ -138,7 +138,7 @@ fn a_call_without_a_record(key: &str) {
     for settings in [json!({}), only(key, "", json!("refuse"))] {
         let outcome = unrecorded(&settings);
         let error = outcome.result().unwrap_err();
-        assert_eq!(error.code, Code::Unavailable, "{error}");
+        assert_eq!(error.code, ToolErrorCode::Unavailable, "{error}");
         assert!(error.message.contains("audit.onFailure: run"), "{error}");
         assert_eq!(outcome.receipt().fuel, None, "it did not run");
     }

@@ -1,6 +1,6 @@
 //! Argument rules, in `policy` and in the block of a tool.
 
-use mimir_core::{Code, Decision};
+use mimir_core::{Decision, ToolErrorCode};
 use mimir_testkit::{Value, json};
 
 use super::{among, echo, ending, goes, refused};
@@ -60,7 +60,12 @@ fn says(key: &str, value: Value) -> Decision {
 
 /// The message of a denied call.
 fn told(settings: Value) -> String {
-    ending(&echo(settings), "echo", json!({}), Code::PolicyDenied)
+    ending(
+        &echo(settings),
+        "echo",
+        json!({}),
+        ToolErrorCode::PolicyDenied,
+    )
 }
 
 fn a_name_is_said(key: &str) {

@@ -2,7 +2,7 @@
 
 use mimir_core::needs::HostNeed;
 use mimir_core::outcome::{DataClass, TrustLevel};
-use mimir_core::{Code, Decision};
+use mimir_core::{Decision, ToolErrorCode};
 use mimir_testkit::{Approve, Testkit, Value, json};
 
 use super::{changed, echo, ending, goes, only, refused, runs, set};
@@ -112,7 +112,7 @@ fn files() -> Testkit {
 }
 
 fn paths_are_out_of_reach(key: &str) {
-    let call = |kit: &Testkit, path: &str, code: Option<Code>| {
+    let call = |kit: &Testkit, path: &str, code: Option<ToolErrorCode>| {
         let arguments = json!({ "path": path });
         match code {
             Some(code) => assert!(ending(kit, "read_file", arguments, code).contains(path)),
@@ -121,7 +121,7 @@ fn paths_are_out_of_reach(key: &str) {
     };
     call(&files(), "notes.txt", None);
     let denied = set(files(), only(key, "read_file", json!(["*.txt"])));
-    call(&denied, "notes.txt", Some(Code::PermissionDenied));
+    call(&denied, "notes.txt", Some(ToolErrorCode::PermissionDenied));
     runs(&denied, "file_info", json!({"path": "notes.txt"}));
 }
 
@@ -129,10 +129,12 @@ fn files_are_out_of_reach_of_all(key: &str) {
     let kit = set(files(), only(key, "", json!(["*.txt"])));
     for tool in ["read_file", "file_info"] {
         let arguments = json!({"path": "notes.txt"});
-        assert!(ending(&kit, tool, arguments, Code::PermissionDenied).contains("notes.txt"));
+        assert!(
+            ending(&kit, tool, arguments, ToolErrorCode::PermissionDenied).contains("notes.txt")
+        );
     }
     let moved = json!({"from": "notes.txt", "to": "notes.md"});
-    ending(&kit, "move_file", moved, Code::PermissionDenied);
+    ending(&kit, "move_file", moved, ToolErrorCode::PermissionDenied);
     let search = json!({"mode": "glob", "query": "*", "path": "."});
     assert!(
         !runs(&kit, "file_search", search)
@@ -143,11 +145,16 @@ fn files_are_out_of_reach_of_all(key: &str) {
 
 fn secrets_files_are_in_reach(key: &str) {
     let arguments = || json!({"path": ".env"});
-    ending(&files(), "read_file", arguments(), Code::PermissionDenied);
+    ending(
+        &files(),
+        "read_file",
+        arguments(),
+        ToolErrorCode::PermissionDenied,
+    );
     let kit = set(files(), only(key, "read_file", json!([".env"])));
     runs(&kit, "read_file", arguments());
     let search = json!({"mode": "grep", "query": "NAME", "path": ".env"});
-    ending(&kit, "file_search", search, Code::PermissionDenied);
+    ending(&kit, "file_search", search, ToolErrorCode::PermissionDenied);
 }
 
 fn trust_is_set(key: &str) {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mimir_core::{Code, Outcome, ToolError};
+use mimir_core::{Outcome, ToolError, ToolErrorCode};
 use mimir_testkit::{Approve, Quarantined, Testkit, Value, json};
 
 use crate::{Guest, guests};
@@ -87,7 +87,7 @@ impl Arena {
     }
 
     /// Calls the guest and asserts that it is stopped, or refused, with this code.
-    pub fn stopped(&self, arguments: Value, code: Code) -> ToolError {
+    pub fn stopped(&self, arguments: Value, code: ToolErrorCode) -> ToolError {
         let outcome = self.call(arguments);
         let error = match outcome.result() {
             Err(error) => error.clone(),
@@ -98,7 +98,7 @@ impl Arena {
     }
 
     /// Asserts that the guest was quarantined when it was loaded, and that the honest one was not.
-    pub fn left_out(&self, code: Code) -> Quarantined {
+    pub fn left_out(&self, code: ToolErrorCode) -> Quarantined {
         let left = self.kit.quarantined();
         let own = |left: &&Quarantined| left.location.contains(self.guest.name);
         let left = left

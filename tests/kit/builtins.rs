@@ -1,14 +1,14 @@
 //! The bundled tools and engines, in the form of a toolbox and a script loader.
 
-use mimir_script::Engines;
-use mimir_testkit::Bundled;
-use mimir_wasm::program::{Packed, ProgramParts};
+use mimir_script::LanguageEngineParts;
+use mimir_testkit::BundledComponent;
+use mimir_wasm::program::{PackedComponent, ProgramParts};
 use mimir_wasm::script::EngineParts;
 
 /// The components in the binary.
-pub fn builtins() -> Vec<Bundled> {
+pub fn builtins() -> Vec<BundledComponent> {
     let all = mimir_builtins::ALL.iter();
-    all.map(|builtin| Bundled {
+    all.map(|builtin| BundledComponent {
         name: builtin.name,
         bytes: builtin.bytes,
         sha256: builtin.sha256,
@@ -21,9 +21,9 @@ pub fn builtins() -> Vec<Bundled> {
 }
 
 /// The engines in the binary.
-pub fn engines() -> Engines {
+pub fn engines() -> LanguageEngineParts {
     let javascript = mimir_builtins::JAVASCRIPT;
-    Engines {
+    LanguageEngineParts {
         javascript: EngineParts {
             name: javascript.name,
             component: javascript.component,
@@ -34,12 +34,12 @@ pub fn engines() -> Engines {
     }
 }
 
-fn program(engine: mimir_builtins::Program, records: bool) -> ProgramParts {
+fn program(engine: mimir_builtins::ProgramEngineAssets, records: bool) -> ProgramParts {
     ProgramParts {
         name: engine.name,
         component: match engine.packed {
-            [] => Packed::Plain(engine.before),
-            module => Packed::Around {
+            [] => PackedComponent::Plain(engine.before),
+            module => PackedComponent::Around {
                 before: engine.before,
                 module,
                 after: engine.after,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mimir_kit::{Guest, builtins};
-use mimir_testkit::{Bundled, Testkit, json};
+use mimir_testkit::{BundledComponent, Testkit, json};
 use mimir_wasm::CompileEvent;
 
 use crate::guests;
@@ -39,7 +39,7 @@ impl Place {
     }
 
     /// A new host with this cache, and with components as if they were part of the binary.
-    fn shipping(&self, bundled: Vec<Bundled>) -> Testkit {
+    fn shipping(&self, bundled: Vec<BundledComponent>) -> Testkit {
         let compiled = Arc::clone(&self.compiled);
         let workspace = tempfile::tempdir().unwrap();
         let kit = Testkit::at(workspace, bundled, |mut options| {

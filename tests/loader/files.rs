@@ -1,6 +1,6 @@
 //! Invalid files.
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_testkit::{Testkit, json};
 
 use super::left_out;
@@ -22,7 +22,7 @@ fn beside_a_good_one(content: &[u8]) -> Testkit {
 /// The reason why a file is quarantined, which must be understandable without knowledge of mimir.
 fn reason(content: &[u8]) -> String {
     let left = left_out(&beside_a_good_one(content), "bad.wasm");
-    assert_eq!(left.code, Code::InvalidInput, "{}", left.reason);
+    assert_eq!(left.code, ToolErrorCode::InvalidInput, "{}", left.reason);
     left.reason
 }
 
@@ -92,7 +92,7 @@ fn every_truncated_file_is_left_out() {
         // A file cut between two sections can still be a component, with fewer parts.
         assert_eq!(left.len() + tools, 2, "cut at {length}: {left:?}");
         assert!(
-            left.is_empty() || left[0].code == Code::InvalidInput,
+            left.is_empty() || left[0].code == ToolErrorCode::InvalidInput,
             "cut at {length}: {left:?}"
         );
     }
@@ -101,7 +101,7 @@ fn every_truncated_file_is_left_out() {
         kit.add_bytes("cut", &large[..length]).unwrap();
         assert_eq!(
             left_out(&kit, "cut.wasm").code,
-            Code::InvalidInput,
+            ToolErrorCode::InvalidInput,
             "cut at {length}"
         );
     }
@@ -123,7 +123,12 @@ fn a_flipped_bit_harms_nobody_else() {
                 // It may still be a component. If so, it runs within its limits.
                 let outcome = kit.call(tool.name().as_str(), json!({"a": 1, "b": 2}));
                 let code = outcome.result().err().map(|error| error.code);
-                assert_ne!(code, Some(Code::Internal), "bit {at}: {}", outcome.text());
+                assert_ne!(
+                    code,
+                    Some(ToolErrorCode::Internal),
+                    "bit {at}: {}",
+                    outcome.text()
+                );
             }
         }
     }
@@ -141,7 +146,12 @@ fn flipped_bytes_of_a_real_plugin_harm_nobody_else() {
         kit.add_bytes("flipped", &flipped).unwrap();
         let outcome = kit.call("echo", json!({"x": 1}));
         let code = outcome.result().err().map(|error| error.code);
-        assert_ne!(code, Some(Code::Internal), "byte {at}: {}", outcome.text());
+        assert_ne!(
+            code,
+            Some(ToolErrorCode::Internal),
+            "byte {at}: {}",
+            outcome.text()
+        );
     }
     assert!(kit.call("add", json!({"a": 1, "b": 2})).is_ok());
 }

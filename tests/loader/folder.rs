@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_kit::BOUND;
 use mimir_testkit::{Testkit, json};
 
@@ -15,7 +15,7 @@ fn a_collision_names_both_sources() {
     kit.add_bytes("second_adder", &guests::ADDER.bytes())
         .unwrap();
     let left = left_out(&kit, "second_adder.wasm");
-    assert_eq!(left.code, Code::AlreadyExists);
+    assert_eq!(left.code, ToolErrorCode::AlreadyExists);
     assert!(left.reason.contains("adder.wasm"), "{}", left.reason);
     assert!(left.reason.contains("`add`"), "{}", left.reason);
     assert!(
@@ -67,7 +67,7 @@ fn a_file_whose_name_is_not_utf_8_is_reported() {
     fs::write(path, guests::ECHO.bytes()).unwrap();
     kit.reload();
     let left = left_out(&kit, "caf\u{fffd}.wasm");
-    assert_eq!(left.code, Code::InvalidInput);
+    assert_eq!(left.code, ToolErrorCode::InvalidInput);
     assert!(left.reason.contains("rename"), "{}", left.reason);
     assert!(kit.call("add", json!({"a": 1, "b": 1})).is_ok());
 }
@@ -85,7 +85,7 @@ fn a_folder_that_cannot_be_read_is_reported() {
     fs::set_permissions(&tools, fs::Permissions::from_mode(0o700)).unwrap();
     // The superuser can read everything, so there is nothing to report.
     if !root {
-        assert_eq!(left[0].code, Code::PermissionDenied, "{left:?}");
+        assert_eq!(left[0].code, ToolErrorCode::PermissionDenied, "{left:?}");
         assert!(left[0].reason.contains("tools"), "{left:?}");
     }
 }
@@ -133,7 +133,7 @@ fn a_file_that_changes_after_it_was_listed_does_not_run() {
     .unwrap();
     let outcome = kit.call("add", json!({"a": 1, "b": 1}));
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::Unavailable, "{error}");
+    assert_eq!(error.code, ToolErrorCode::Unavailable, "{error}");
     kit.reload();
     assert!(kit.call("echo", json!({})).is_ok());
     assert_eq!(
@@ -141,6 +141,6 @@ fn a_file_that_changes_after_it_was_listed_does_not_run() {
             .result()
             .unwrap_err()
             .code,
-        Code::NotFound
+        ToolErrorCode::NotFound
     );
 }

@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::Path;
 
-use mimir_core::grants::{self, Grant, Lock, named_folder};
-use mimir_core::needs::{Access, Needs};
-use mimir_core::pipeline::World;
+use mimir_core::grants::{self, Grant, ToolsLock, named_folder};
+use mimir_core::needs::{DirectoryAccess, Needs};
+use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::{Registry, Tool};
-use mimir_testkit::{Approve, Code, Outcome, Testkit, json};
+use mimir_testkit::{Approve, Outcome, Testkit, ToolErrorCode, json};
 
 use crate::guests;
 
@@ -31,27 +31,28 @@ fn kit(named: &Needs) -> Testkit {
     let grant = Grant::new(&tools, vec![])
         .unwrap()
         .with_named(named.clone());
-    let mut lock = Lock::default();
+    let mut lock = ToolsLock::default();
     let location = tools[0].origin.location.clone();
     lock.plugins.insert(location.clone(), grant);
     lock.prefixes.insert(location, "x_".to_owned());
     // Parsed as from the file.
-    let lock: Lock = serde_json::from_value(json!(lock)).unwrap();
+    let lock: ToolsLock = serde_json::from_value(json!(lock)).unwrap();
     let mut tools: Vec<Tool> = tools.iter().map(|tool| Tool::clone(tool)).collect();
     let mut left_out = Vec::new();
-    grants::prefix(&lock, &mut tools, &mut left_out);
+    grants::apply_prefixes(&lock, &mut tools, &mut left_out);
     assert!(grants::apply(&lock, &mut tools, |_, _| true).is_empty());
-    let policy = kit.pipeline().world().policy.clone();
+    let policy = kit.pipeline().snapshot().policy.clone();
     let registry = Registry::new(tools, left_out);
-    kit.pipeline().replace(World { registry, policy });
+    kit.pipeline()
+        .replace(PipelineSnapshot { registry, policy });
     kit
 }
 
 fn files() -> Needs {
     Needs {
         files: vec![
-            named_folder("docs", Access::Read),
-            named_folder("out", Access::ReadWrite),
+            named_folder("docs", DirectoryAccess::Read),
+            named_folder("out", DirectoryAccess::ReadWrite),
         ],
         ..Needs::default()
     }
@@ -101,7 +102,7 @@ fn without_folders_a_failure_says_how_to_grant_some() {
     let kit = kit(&Needs::default());
     let outcome = read(&kit, "docs/a.txt");
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::ExecutionError);
+    assert_eq!(error.code, ToolErrorCode::ExecutionError);
     assert!(
         error.message.contains("it was granted no files")
             && error
@@ -143,7 +144,7 @@ fn named_rights_do_not_outlive_the_build() {
     let tools = kit.tools();
     let mut grant = Grant::new(&tools, vec![]).unwrap().with_named(files());
     grant.digest = "another".to_owned();
-    let mut lock = Lock::default();
+    let mut lock = ToolsLock::default();
     lock.plugins.insert(tools[0].origin.location.clone(), grant);
     let mut tools: Vec<Tool> = tools.iter().map(|tool| Tool::clone(tool)).collect();
     let amiss = grants::apply(&lock, &mut tools, |_, _| true);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use mimir_core::{Code, Quarantined};
+use mimir_core::{Quarantined, ToolErrorCode};
 use mimir_wasm::{HostOptions, Toolbox, WasmHost};
 
 use crate::guests;
@@ -19,7 +19,7 @@ async fn look(home: &Path, again: bool) -> (Quarantined, Duration) {
     let folder = home.join("workspace/tools");
     let mut toolbox = Toolbox::new(WasmHost::new(options), vec![], Some(folder));
     if again {
-        toolbox = toolbox.asking_again();
+        toolbox = toolbox.with_retries();
     }
     let start = Instant::now();
     let mut loaded = toolbox.load().await;
@@ -35,10 +35,10 @@ async fn it_is_asked_once_and_again_when_a_person_wants_it() {
     fs::copy(guests::DESCRIBE_SLEEPS.path, tools.join("slow.wasm")).unwrap();
 
     let (first, took) = look(home.path(), false).await;
-    assert_eq!(first.code, Code::Timeout, "{first:?}");
+    assert_eq!(first.code, ToolErrorCode::Timeout, "{first:?}");
     assert!(took >= WAIT, "{took:?}");
     let (second, took) = look(home.path(), false).await;
-    assert_eq!(second.code, Code::Timeout, "{second:?}");
+    assert_eq!(second.code, ToolErrorCode::Timeout, "{second:?}");
     assert!(took < WAIT / 2, "{took:?}");
     for left in [first, second] {
         assert!(
@@ -47,7 +47,7 @@ async fn it_is_asked_once_and_again_when_a_person_wants_it() {
         );
     }
     let (third, took) = look(home.path(), true).await;
-    assert_eq!(third.code, Code::Timeout, "{third:?}");
+    assert_eq!(third.code, ToolErrorCode::Timeout, "{third:?}");
     assert!(took >= WAIT, "{took:?}");
 }
 
@@ -69,7 +69,7 @@ async fn several_are_waited_for_together_and_not_by_who_needs_none_of_them() {
     };
     let start = Instant::now();
     let known = toolbox().known_only().load().await;
-    assert_eq!((known.unseen, known.quarantined.len()), (4, 0));
+    assert_eq!((known.undescribed, known.quarantined.len()), (4, 0));
     assert!(start.elapsed() < WAIT, "the plugin was queried");
     let start = Instant::now();
     assert_eq!(toolbox().load().await.quarantined.len(), 4);

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_kit::BOUND;
-use mimir_wasm::{HostOptions, Loaded, Toolbox, WasmHost};
+use mimir_wasm::{HostOptions, LoadedTools, Toolbox, WasmHost};
 use tokio::sync::mpsc;
 
 use crate::guests;
 
 /// Names of the tools, and the number of quarantined files.
-fn summary(loaded: &Loaded) -> (Vec<String>, usize) {
+fn summary(loaded: &LoadedTools) -> (Vec<String>, usize) {
     let names = loaded.tools.iter().map(|tool| tool.name().to_string());
     (names.collect(), loaded.quarantined.len())
 }
@@ -33,7 +33,7 @@ async fn add_change_remove() {
     let (tell, mut hear) = mpsc::unbounded_channel();
     let watched = Arc::clone(&toolbox);
     let watch = tokio::spawn(async move {
-        let on_change = |loaded: Loaded| drop(tell.send(summary(&loaded)));
+        let on_change = |loaded: LoadedTools| drop(tell.send(summary(&loaded)));
         watched.watch(Duration::from_millis(20), on_change).await;
     });
     let mut until = async |names: &[&str], left: usize| {

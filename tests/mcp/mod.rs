@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mimir_core::approval::{Answer, Approver, Card};
-use mimir_core::{BoxFuture, Code};
+use mimir_core::approval::{ApprovalAnswer, Approver, Card};
+use mimir_core::{BoxFuture, ToolErrorCode};
 use mimir_kit::{Arena, BOUND};
-use mimir_mcp::{Asking, Server};
+use mimir_mcp::{ApprovalOptions, ToolServer};
 use mimir_testkit::{Value, json};
 use mimir_wasm::SystemClock;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf};
@@ -17,8 +17,8 @@ use crate::guests;
 struct Nobody;
 
 impl Approver for Nobody {
-    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::No))
+    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(std::future::ready(ApprovalAnswer::No))
     }
 }
 
@@ -30,13 +30,13 @@ struct Client {
 
 impl Client {
     async fn of(arena: &Arena) -> Self {
-        let asking = Asking {
+        let asking = ApprovalOptions {
             next: Arc::new(Nobody),
             timeout: None,
             clock: Arc::new(SystemClock),
         };
         let pipeline = arena.kit().pipeline().clone();
-        let server = Server::new(pipeline, asking, Arc::new(|_: &str, _: &_| {}));
+        let server = ToolServer::new(pipeline, asking, Arc::new(|_: &str, _: &_| {}));
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (reader, writer) = tokio::io::split(theirs);
         tokio::spawn(async move {
@@ -104,7 +104,10 @@ fn a_computing_guest_stops_when_its_request_is_cancelled() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             took.push(since.elapsed());
-            assert_eq!(kit.events().last().unwrap().code, Some(Code::Cancelled));
+            assert_eq!(
+                kit.events().last().unwrap().code,
+                Some(ToolErrorCode::Cancelled)
+            );
         }
     });
     // Other tests use the processor, too, so a single slow sample is ignored.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_core::outcome::TrustLevel;
 use mimir_kit::in_session;
 use mimir_testkit::{Approve, Outcome, Testkit, Value, json};
@@ -80,7 +80,10 @@ fn what_would_be_lost_is_asked_about() {
     done(&kit, "memory_save", replace("first"));
     done(&kit, "memory_save", replace("first"));
     let outcome = kit.call("memory_save", replace("second"));
-    assert_eq!(outcome.result().unwrap_err().code, Code::ApprovalDenied);
+    assert_eq!(
+        outcome.result().unwrap_err().code,
+        ToolErrorCode::ApprovalDenied
+    );
     let [card] = &kit.cards()[..] else {
         panic!("{:?}", kit.cards())
     };

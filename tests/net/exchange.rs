@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use mimir_core::needs::HostNeed;
-use mimir_testkit::{Approve, Code, Testkit, json};
+use mimir_testkit::{Approve, Testkit, ToolErrorCode, json};
 
 use super::site::{Site, reply};
 use super::{change, fetch, grant, granted};
@@ -79,7 +79,7 @@ fn a_guest_is_held_to_its_own_timeout_and_to_the_settings() {
     let steps = json!({"strict": true, "steps": [{"url": silent.url("/")}]});
     let outcome = kit.call("fetch", steps);
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::Timeout);
+    assert_eq!(error.code, ToolErrorCode::Timeout);
     assert!(error.message.contains("HttpResponseTimeout"), "{error}");
 }
 
@@ -101,7 +101,7 @@ fn bodies_are_bounded_both_ways() {
     ] {
         let outcome = kit.call("fetch", json!({"strict": true, "steps": [step]}));
         let error = outcome.result().unwrap_err();
-        assert_eq!(error.code, Code::LimitExceeded, "{error}");
+        assert_eq!(error.code, ToolErrorCode::LimitExceeded, "{error}");
         assert!(error.message.contains(words), "{error}");
         assert!(error.message.contains("limits.httpBodyBytes"), "{error}");
         assert!(error.message.contains(code), "{error}");
@@ -142,7 +142,7 @@ fn a_call_that_is_stopped_lets_go_of_its_connection() {
     let kit = granted(json!({"limits": {"timeMs": 500}}));
     let start = Instant::now();
     let outcome = kit.call("fetch", json!({"steps": [{"url": site.url("/")}]}));
-    assert_eq!(outcome.result().unwrap_err().code, Code::Timeout);
+    assert_eq!(outcome.result().unwrap_err().code, ToolErrorCode::Timeout);
     assert!(start.elapsed() < Duration::from_secs(5));
     assert_eq!(closed.recv_timeout(Duration::from_secs(5)), Ok(true));
 }

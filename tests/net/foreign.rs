@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use mimir_core::grants::{self, Grant, Lock};
+use mimir_core::grants::{self, Grant, ToolsLock};
 use mimir_core::network::HostPattern;
-use mimir_core::pipeline::World;
+use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::{Registry, Tool};
-use mimir_testkit::{Approve, Code, Testkit, json};
+use mimir_testkit::{Approve, Testkit, ToolErrorCode, json};
 
 use super::site::Site;
 use crate::guests;
@@ -27,15 +27,16 @@ fn kit(hosts: Option<&[&str]>) -> Testkit {
             hosts: named.collect(),
             ..mimir_core::Needs::default()
         });
-    let mut lock = Lock::default();
+    let mut lock = ToolsLock::default();
     lock.plugins.insert(tools[0].origin.location.clone(), grant);
     // Parsed as from the file.
-    let lock: Lock = serde_json::from_value(json!(lock)).unwrap();
+    let lock: ToolsLock = serde_json::from_value(json!(lock)).unwrap();
     let mut tools: Vec<Tool> = tools.iter().map(|tool| Tool::clone(tool)).collect();
     assert!(grants::apply(&lock, &mut tools, |_, _| true).is_empty());
-    let policy = kit.pipeline().world().policy.clone();
+    let policy = kit.pipeline().snapshot().policy.clone();
     let registry = Registry::new(tools, vec![]);
-    kit.pipeline().replace(World { registry, policy });
+    kit.pipeline()
+        .replace(PipelineSnapshot { registry, policy });
     kit
 }
 
@@ -60,14 +61,18 @@ fn it_reaches_the_hosts_that_a_person_has_named_and_no_others() {
         let kit = kit(hosts);
         let outcome = kit.call("http_command", arguments.clone());
         let error = outcome.result().unwrap_err();
-        assert_eq!(error.code, Code::PolicyDenied, "{hosts:?}: {error}");
+        assert_eq!(
+            error.code,
+            ToolErrorCode::PolicyDenied,
+            "{hosts:?}: {error}"
+        );
         assert!(
             error
-                .way_out
+                .remedies
                 .iter()
                 .any(|way| way.contains("mimir tools trust http_command --host")),
             "{:?}",
-            error.way_out
+            error.remedies
         );
     }
     assert_eq!(site.got().len(), 1);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use mimir_core::Decision;
-use mimir_core::audit::Kind;
-use mimir_core::tool::Trust;
-use mimir_testkit::{Approve, Code, json};
+use mimir_core::audit::EventKind;
+use mimir_core::tool::ToolTrust;
+use mimir_testkit::{Approve, ToolErrorCode, json};
 
 use super::site::Site;
 use super::{change, fetch, grant, granted};
@@ -28,7 +28,7 @@ fn a_method_is_asked_about_at_the_real_request() {
     let effects: Vec<_> = kit
         .events()
         .into_iter()
-        .filter(|event| event.event == Kind::Effect)
+        .filter(|event| event.event == EventKind::Effect)
         .collect();
     assert_eq!(effects.len(), 2);
     assert_eq!(effects[0].decision, Some(Decision::Allow));
@@ -59,14 +59,14 @@ fn nobody_to_ask_is_a_no_with_the_way_out() {
         json!({"strict": true, "steps": [{"url": site.url("/")}]}),
     );
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::ApprovalDenied, "{error}");
+    assert_eq!(error.code, ToolErrorCode::ApprovalDenied, "{error}");
     assert!(
         error
-            .way_out
+            .remedies
             .iter()
             .any(|way| way.contains("methodRequiresApproval")),
         "{:?}",
-        error.way_out
+        error.remedies
     );
     assert!(site.got().is_empty());
 }
@@ -154,7 +154,7 @@ fn a_yes_to_an_ungranted_call_covers_its_needs_and_no_more() {
     let kit = granted(json!({})).approve(Approve::Always);
     change(&kit, |tool| {
         grant(tool);
-        tool.trust = Trust::Untrusted;
+        tool.trust = ToolTrust::Untrusted;
         tool.granted = Default::default();
     });
     let results = fetch(

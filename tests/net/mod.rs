@@ -13,7 +13,7 @@ pub mod site;
 mod web;
 
 use mimir_core::Tool;
-use mimir_core::tool::Trust;
+use mimir_core::tool::ToolTrust;
 use mimir_kit::change;
 use mimir_testkit::{Approve, Outcome, Testkit, Value, json};
 
@@ -32,7 +32,7 @@ fn granted(settings: Value) -> Testkit {
 
 /// Grants the tool its needs, as a person does.
 fn grant(tool: &mut Tool) {
-    tool.trust = Trust::Trusted;
+    tool.trust = ToolTrust::Trusted;
     tool.granted = tool.definition.needs.clone();
 }
 

@@ -6,11 +6,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use mimir_core::ToolError;
-use mimir_core::audit::Kind;
+use mimir_core::audit::EventKind;
 use mimir_core::backend::BoxFuture;
 use mimir_kit::builtins;
 use mimir_net::Resolver;
-use mimir_testkit::{Approve, Code, Testkit, Value, json};
+use mimir_testkit::{Approve, Testkit, ToolErrorCode, Value, json};
 use mimir_wasm::HostOptions;
 
 use super::site::{Site, reply};
@@ -27,16 +27,16 @@ fn without_a_grant_nothing_is_sent() {
     let site = Site::says("ok");
     let kit = granted(json!({}));
     let error = refused(&kit, "fetch_nothing", json!({"url": site.url("/")}));
-    assert_eq!(error.code, Code::PolicyDenied, "{error}");
+    assert_eq!(error.code, ToolErrorCode::PolicyDenied, "{error}");
     assert!(
         error.message.contains("was not granted `127.0.0.1`"),
         "{error}"
     );
     assert!(error.message.contains("HttpRequestDenied"), "{error}");
     assert!(
-        error.way_out[0].contains("among its needs"),
+        error.remedies[0].contains("among its needs"),
         "{:?}",
-        error.way_out
+        error.remedies
     );
     assert!(site.got().is_empty());
 }
@@ -46,7 +46,7 @@ fn a_host_or_a_method_beyond_the_needs_is_refused() {
     let site = Site::says("ok");
     let kit = granted(json!({"network": {"mode": "any"}}));
     let error = refused(&kit, "fetch", json!({"url": "http://other.example/"}));
-    assert_eq!(error.code, Code::PolicyDenied, "{error}");
+    assert_eq!(error.code, ToolErrorCode::PolicyDenied, "{error}");
     assert!(
         error.message.contains("was not granted `other.example`"),
         "{error}"
@@ -61,13 +61,13 @@ fn a_host_or_a_method_beyond_the_needs_is_refused() {
     let effects: Vec<_> = kit
         .events()
         .into_iter()
-        .filter(|event| event.event == Kind::Effect)
+        .filter(|event| event.event == EventKind::Effect)
         .collect();
     assert_eq!(effects.len(), 2);
     assert!(
         effects
             .iter()
-            .all(|event| !event.ok && event.code == Some(Code::PolicyDenied))
+            .all(|event| !event.ok && event.code == Some(ToolErrorCode::PolicyDenied))
     );
     assert_eq!(
         effects[0].subject.as_deref(),
@@ -85,13 +85,16 @@ fn what_the_settings_forbid_stays_forbidden_under_a_grant() {
     ] {
         let kit = granted(json!({ "network": settings }));
         let error = refused(&kit, "fetch", json!({"url": site.url("/")}));
-        assert_eq!(error.code, Code::PolicyDenied, "{error}");
+        assert_eq!(error.code, ToolErrorCode::PolicyDenied, "{error}");
         assert!(error.message.contains(words), "{error}");
         let last = kit
             .events()
             .into_iter()
-            .find(|event| event.event == Kind::Effect);
-        assert_eq!(last.and_then(|event| event.code), Some(Code::PolicyDenied));
+            .find(|event| event.event == EventKind::Effect);
+        assert_eq!(
+            last.and_then(|event| event.code),
+            Some(ToolErrorCode::PolicyDenied)
+        );
     }
     assert!(site.got().is_empty());
 }
@@ -151,7 +154,7 @@ fn a_name_is_refused_for_where_dns_says_that_it_leads() {
         let url = format!("http://rebind.example:{port}/");
         let outcome = kit.call("web_fetch", json!({ "url": url }));
         let error = outcome.result().unwrap_err();
-        assert_eq!(error.code, Code::PolicyDenied, "{shown}: {error}");
+        assert_eq!(error.code, ToolErrorCode::PolicyDenied, "{shown}: {error}");
         let details = error.details.as_ref().unwrap();
         assert_eq!(details["kind"], "blocked-address", "{shown}: {error}");
     }
@@ -169,7 +172,7 @@ fn an_address_that_was_not_named_is_refused() {
         "http://10.0.0.1/",
     ] {
         let error = refused(&kit, "fetch", json!({ "url": url }));
-        assert_eq!(error.code, Code::PolicyDenied, "{url}: {error}");
+        assert_eq!(error.code, ToolErrorCode::PolicyDenied, "{url}: {error}");
         assert!(
             error.message.contains("HttpRequestDenied"),
             "{url}: {error}"
@@ -234,7 +237,7 @@ fn nobody_listens_is_told_as_such() {
         "fetch",
         json!({"url": format!("http://{closed}/")}),
     );
-    assert_eq!(error.code, Code::Network);
+    assert_eq!(error.code, ToolErrorCode::Network);
     assert!(
         error.message.contains("ConnectionRefused")
             && error.message.contains("refused the connection"),

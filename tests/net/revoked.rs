@@ -5,24 +5,24 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mimir_core::pipeline::World;
-use mimir_core::tool::Trust;
+use mimir_core::pipeline::PipelineSnapshot;
+use mimir_core::tool::ToolTrust;
 use mimir_core::{Pipeline, Registry};
-use mimir_testkit::{Code, json};
+use mimir_testkit::{ToolErrorCode, json};
 
 use super::granted;
 use super::site::{Site, reply};
 
 /// Revokes every grant, as a new listing after `mimir tools trust --revoke` does.
 fn revoke(pipeline: &Pipeline) {
-    let world = pipeline.world();
+    let world = pipeline.snapshot();
     let tools = world.registry.tools().iter().map(|tool| {
         let mut tool = (**tool).clone();
-        tool.trust = Trust::Untrusted;
+        tool.trust = ToolTrust::Untrusted;
         tool.granted = Default::default();
         tool
     });
-    pipeline.replace(World {
+    pipeline.replace(PipelineSnapshot {
         registry: Registry::new(tools, vec![]),
         policy: world.policy.clone(),
     });
@@ -52,9 +52,9 @@ fn the_second_request_after_a_revocation_is_refused() {
     let error = strict.result().unwrap_err();
     assert!(error.message.contains("taken back"), "{error}");
     assert!(
-        error.way_out[0].contains("mimir tools trust fetch"),
+        error.remedies[0].contains("mimir tools trust fetch"),
         "{:?}",
-        error.way_out
+        error.remedies
     );
     assert_eq!(site.got().len(), 1);
 }
@@ -74,7 +74,7 @@ fn an_answer_that_is_still_coming_in_ends() {
     let steps = json!([{"url": site.url("/")}]);
     let outcome = kit.call("fetch", json!({"strict": true, "steps": steps}));
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::PolicyDenied, "{error}");
+    assert_eq!(error.code, ToolErrorCode::PolicyDenied, "{error}");
     assert!(error.message.contains("HttpRequestDenied"), "{error}");
     assert!(error.message.contains("was cut off"), "{error}");
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mimir_core::outcome::TrustLevel;
 use mimir_kit::builtins;
-use mimir_testkit::{Approve, Code, Testkit, Value, json};
+use mimir_testkit::{Approve, Testkit, ToolErrorCode, Value, json};
 
 use super::site::{Got, Site, reply};
 
@@ -34,7 +34,7 @@ fn search(kit: &Testkit, query: &str, count: usize) -> Value {
 fn without_a_provider_the_key_is_named_that_sets_one() {
     let outcome = kit(json!({})).call("web_search", json!({"query": "x"}));
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::Unavailable);
+    assert_eq!(error.code, ToolErrorCode::Unavailable);
     assert!(error.message.contains("`webSearch.provider`"), "{error}");
 }
 
@@ -73,7 +73,7 @@ fn the_key_goes_into_the_header_and_nowhere_else() {
     let kit = kit(json!({ "webSearch": block }));
     let outcome = kit.call("web_search", json!({"query": "x"}));
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::Unavailable, "{error}");
+    assert_eq!(error.code, ToolErrorCode::Unavailable, "{error}");
     assert!(error.message.contains("`SEARCH_KEY` is not set"), "{error}");
     assert!(echoes.got().is_empty());
 
@@ -124,7 +124,7 @@ fn each_provider_is_asked_as_it_wants_to_be() {
         let kit = kit(settings).secret("SEARCH_KEY", "value-0123456789abcdef");
         let outcome = kit.call("web_search", json!({"query": "x"}));
         let error = outcome.result().unwrap_err();
-        assert_eq!(error.code, Code::PolicyDenied, "{error}");
+        assert_eq!(error.code, ToolErrorCode::PolicyDenied, "{error}");
         assert!(error.message.contains(host), "{error}");
         let tools = kit.tools();
         let tool = tools
@@ -142,17 +142,22 @@ fn what_a_provider_answers_is_told_as_what_it_means() {
         (
             "401 Unauthorized",
             "who?",
-            Code::Unavailable,
+            ToolErrorCode::Unavailable,
             "check the secret",
         ),
         (
             "429 Too Many Requests",
             "{}",
-            Code::LimitExceeded,
+            ToolErrorCode::LimitExceeded,
             "no more searches",
         ),
-        ("500 Oops", "<h1>", Code::Network, "answered 500"),
-        ("200 OK", "<html>", Code::Network, "did not answer in JSON"),
+        ("500 Oops", "<h1>", ToolErrorCode::Network, "answered 500"),
+        (
+            "200 OK",
+            "<html>",
+            ToolErrorCode::Network,
+            "did not answer in JSON",
+        ),
     ] {
         let site = Site::new(move |_, stream| reply(stream, status, "", body));
         let kit = kit(json!({"webSearch": {"provider": "searxng", "url": site.url("/s")}}));
@@ -166,7 +171,10 @@ fn what_a_provider_answers_is_told_as_what_it_means() {
     let outcome = kit.call("web_search", json!({"query": "x"}));
     assert_eq!(outcome.text(), "nothing was found");
     let outcome = kit.call("web_search", json!({"query": " "}));
-    assert_eq!(outcome.result().unwrap_err().code, Code::InvalidInput);
+    assert_eq!(
+        outcome.result().unwrap_err().code,
+        ToolErrorCode::InvalidInput
+    );
 }
 
 #[test]
@@ -181,6 +189,6 @@ fn a_provider_is_reached_and_nobody_else() {
     let settings = json!({"webSearch": block, "network": {"allowedHosts": ["api.example", other.address.to_string()]}});
     let outcome = kit(settings).call("web_search", json!({"query": "x"}));
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::PolicyDenied, "{error}");
+    assert_eq!(error.code, ToolErrorCode::PolicyDenied, "{error}");
     assert_eq!((site.got().len(), other.got().len()), (1, 0));
 }

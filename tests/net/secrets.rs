@@ -3,8 +3,8 @@
 
 use std::io::Write as _;
 
-use mimir_core::audit::Kind;
-use mimir_testkit::{Code, Testkit, Value, json};
+use mimir_core::audit::EventKind;
+use mimir_testkit::{Testkit, ToolErrorCode, Value, json};
 
 use super::site::{Site, reply};
 use super::{change, fetch, granted};
@@ -31,7 +31,9 @@ fn the_value_goes_into_the_declared_header_for_the_declared_host() {
     let sent = format!("Bearer {VALUE}");
     assert_eq!(site.got()[0].header("authorization"), Some(sent.as_str()));
     let events = kit.events();
-    let mut effects = events.iter().filter(|event| event.event == Kind::Effect);
+    let mut effects = events
+        .iter()
+        .filter(|event| event.event == EventKind::Effect);
     let named = format!("secret SITE_KEY for http://{}", site.address);
     assert!(effects.any(|event| event.subject.as_ref() == Some(&named) && event.ok));
     assert!(!seen(&kit).contains(VALUE));
@@ -186,8 +188,8 @@ fn a_secret_that_is_not_there_or_was_not_granted_is_not_sent() {
     let unset = granted(json!({}));
     let outcome = unset.call("fetch", json!({"strict": true, "steps": [step]}));
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::Unavailable, "{error}");
-    assert!(error.way_out[0].contains("mimir secrets set SITE_KEY"));
+    assert_eq!(error.code, ToolErrorCode::Unavailable, "{error}");
+    assert!(error.remedies[0].contains("mimir secrets set SITE_KEY"));
     assert!(site.got().is_empty());
 
     let withheld = kit(json!({}));
@@ -208,7 +210,7 @@ fn nothing_secret_goes_in_the_clear() {
     let step = json!({"url": url, "headers": {"x-key": "$OTHER_KEY"}});
     let outcome = kit.call("fetch", json!({"strict": true, "steps": [step]}));
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::PolicyDenied, "{error}");
+    assert_eq!(error.code, ToolErrorCode::PolicyDenied, "{error}");
     assert!(error.message.contains("in the clear"), "{error}");
     assert!(site.got().is_empty());
 }

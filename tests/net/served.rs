@@ -5,10 +5,10 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::Duration;
 
-use mimir_core::audit::Kind;
+use mimir_core::audit::EventKind;
 use mimir_core::outcome::TrustLevel;
 use mimir_kit::{builtins, in_session};
-use mimir_testkit::{Approve, Code, Outcome, Testkit, Value, json};
+use mimir_testkit::{Approve, Outcome, Testkit, ToolErrorCode, Value, json};
 
 /// A kit in which commands run without approval, without a person for other prompts.
 fn kit(more: Value) -> Testkit {
@@ -49,7 +49,7 @@ fn fetch(kit: &Testkit, session: &str, url: &str) -> Outcome {
     in_session(kit, session, "web_fetch", json!({ "url": url }))
 }
 
-fn code(outcome: &Outcome) -> Option<Code> {
+fn code(outcome: &Outcome) -> Option<ToolErrorCode> {
     outcome.result().err().map(|error| error.code)
 }
 
@@ -70,7 +70,7 @@ fn web_fetch_reaches_a_named_port_of_its_own_session_alone() {
     let effects = kit
         .events()
         .into_iter()
-        .filter(|event| event.event == Kind::Effect);
+        .filter(|event| event.event == EventKind::Effect);
     let recorded = effects.filter_map(|event| event.subject);
     assert!(
         recorded
@@ -84,7 +84,7 @@ fn web_fetch_reaches_a_named_port_of_its_own_session_alone() {
         let outcome = fetch(&kit, session, &format!("http://localhost:{port}/page.txt"));
         assert_eq!(
             code(&outcome),
-            Some(Code::PolicyDenied),
+            Some(ToolErrorCode::PolicyDenied),
             "{session} {port}: {}",
             outcome.text()
         );
@@ -96,7 +96,7 @@ fn web_fetch_reaches_a_named_port_of_its_own_session_alone() {
     let outcome = fetch(&kit, "one", "http://localhost:8123/page.txt");
     assert_eq!(
         code(&outcome),
-        Some(Code::PolicyDenied),
+        Some(ToolErrorCode::PolicyDenied),
         "{}",
         outcome.text()
     );
@@ -120,7 +120,7 @@ fn web_fetch_of_a_named_port_asks_nothing_after_content_of_strangers() {
     assert!(kit.cards().is_empty(), "no approval is needed");
     let post = json!({"url": url, "method": "POST", "body": "x"});
     let outcome = in_session(&kit, "one", "web_fetch", post);
-    assert_eq!(code(&outcome), Some(Code::ApprovalDenied));
+    assert_eq!(code(&outcome), Some(ToolErrorCode::ApprovalDenied));
 }
 
 #[test]
@@ -148,7 +148,12 @@ fn web_fetch_to_a_named_port_goes_to_the_session_and_not_to_this_machine() {
     assert!(in_session(&kit, "three", "exec", named).result().is_ok());
     std::thread::sleep(Duration::from_millis(10));
     let outcome = fetch(&kit, "three", &url);
-    assert_eq!(code(&outcome), Some(Code::Network), "{}", outcome.text());
+    assert_eq!(
+        code(&outcome),
+        Some(ToolErrorCode::Network),
+        "{}",
+        outcome.text()
+    );
 }
 
 #[test]
@@ -159,7 +164,7 @@ fn web_fetch_to_a_named_port_obeys_what_forbids_the_network() {
         let outcome = fetch(&kit, "one", "http://localhost:8123/page.txt");
         assert_eq!(
             code(&outcome),
-            Some(Code::PolicyDenied),
+            Some(ToolErrorCode::PolicyDenied),
             "{}",
             outcome.text()
         );
@@ -175,7 +180,7 @@ fn exec_names_ports_for_the_background_alone() {
         "exec",
         json!({"command": "true", "ports": [8123]}),
     );
-    assert_eq!(code(&outcome), Some(Code::InvalidInput));
+    assert_eq!(code(&outcome), Some(ToolErrorCode::InvalidInput));
     let said = outcome.text();
     assert!(said.contains("background: true"), "{said}");
 }

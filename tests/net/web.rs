@@ -4,7 +4,7 @@ use std::io::Write;
 
 use mimir_core::outcome::{Content, TrustLevel};
 use mimir_kit::builtins;
-use mimir_testkit::{Approve, Code, Outcome, Testkit, Value, json};
+use mimir_testkit::{Approve, Outcome, Testkit, ToolErrorCode, Value, json};
 
 use super::site::{Site, reply};
 
@@ -196,7 +196,7 @@ fn how_a_request_is_carried_is_not_the_callers_to_say() {
         let arguments = json!({"url": named(&site, "site", "/"), "headers": {name: "5"}});
         let outcome = kit.call("web_fetch", arguments);
         let error = outcome.result().unwrap_err();
-        assert_eq!(error.code, Code::InvalidInput, "{error}");
+        assert_eq!(error.code, ToolErrorCode::InvalidInput, "{error}");
         assert!(
             error
                 .message
@@ -222,7 +222,7 @@ fn certificates_that_cannot_be_read_are_in_the_way_of_tls_alone() {
         json!({"url": plain.replace("http:", "https:")}),
     );
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::Unavailable, "{error}");
+    assert_eq!(error.code, ToolErrorCode::Unavailable, "{error}");
     assert!(error.message.contains("gone.pem cannot be read"), "{error}");
 }
 
@@ -263,9 +263,9 @@ fn redirects_are_followed_and_told() {
         "the same origin"
     );
     for (path, code, words) in [
-        ("/loop", Code::LimitExceeded, "more than 5 times"),
-        ("/odd", Code::Network, "not followed"),
-        ("/file", Code::Network, "not followed"),
+        ("/loop", ToolErrorCode::LimitExceeded, "more than 5 times"),
+        ("/odd", ToolErrorCode::Network, "not followed"),
+        ("/file", ToolErrorCode::Network, "not followed"),
     ] {
         let outcome = kit.call("web_fetch", json!({"url": at(path)}));
         let error = outcome.result().unwrap_err();

@@ -1,6 +1,6 @@
 //! The whole pipeline with real components.
 
-use mimir_core::{Code, Decision};
+use mimir_core::{Decision, ToolErrorCode};
 use mimir_kit::Arena;
 use mimir_testkit::{Approve, Testkit, json};
 
@@ -14,7 +14,7 @@ fn adder() -> Testkit {
 fn an_unknown_tool_names_the_nearest() {
     let outcome = adder().call("ad", json!({}));
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::NotFound);
+    assert_eq!(error.code, ToolErrorCode::NotFound);
     assert!(error.message.contains("`add`"), "{error}");
 }
 
@@ -23,7 +23,7 @@ fn every_bad_argument_is_named_with_its_path() {
     let kit = adder();
     let outcome = kit.call("add", json!({"a": "one", "b": 1.5}));
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::InvalidInput);
+    assert_eq!(error.code, ToolErrorCode::InvalidInput);
     let paths: Vec<_> = error.details.as_ref().unwrap()["failures"]
         .as_array()
         .unwrap()
@@ -40,7 +40,7 @@ fn every_bad_argument_is_named_with_its_path() {
     ] {
         assert_eq!(
             kit.call("add", bad).result().unwrap_err().code,
-            Code::InvalidInput
+            ToolErrorCode::InvalidInput
         );
     }
 }
@@ -51,7 +51,10 @@ fn a_plugin_that_could_reach_something_asks_first() {
         .unwrap()
         .approve(Approve::Never);
     let outcome = kit.call("file_probe", json!({"steps": []}));
-    assert_eq!(outcome.result().unwrap_err().code, Code::ApprovalDenied);
+    assert_eq!(
+        outcome.result().unwrap_err().code,
+        ToolErrorCode::ApprovalDenied
+    );
     let cards = kit.cards();
     assert_eq!(cards.len(), 1);
     assert!(
@@ -78,9 +81,9 @@ fn nobody_means_no_and_says_how() {
         .approve(Approve::Nobody);
     let outcome = kit.call("file_probe", json!({"steps": []}));
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::ApprovalDenied);
+    assert_eq!(error.code, ToolErrorCode::ApprovalDenied);
     assert!(!error.message.contains("no person to ask"), "{error}");
-    let way_out = error.way_out.join("\n");
+    let way_out = error.remedies.join("\n");
     for way in ["no person to ask", "mimir tools trust file_probe"] {
         assert!(way_out.contains(way), "{way_out}");
     }
@@ -101,7 +104,7 @@ fn rules_deny_before_anything_runs() {
             .unwrap();
         let outcome = kit.call("infinite_loop", json!({}));
         let error = outcome.result().unwrap_err();
-        assert_eq!(error.code, Code::PolicyDenied, "{error}");
+        assert_eq!(error.code, ToolErrorCode::PolicyDenied, "{error}");
         assert_eq!(outcome.receipt().fuel, None, "it did not run");
         assert!(kit.cards().is_empty(), "denied calls need no approval");
         assert_eq!(kit.events().last().unwrap().decision, Some(Decision::Deny));
@@ -117,7 +120,7 @@ fn every_call_is_on_record_with_what_it_cost() {
     let event = &events[before];
     assert_eq!(
         (event.tool.as_str(), event.code),
-        ("infinite_loop", Some(Code::Timeout))
+        ("infinite_loop", Some(ToolErrorCode::Timeout))
     );
     assert!(
         event.fuel > Some(0) && event.peak_memory > Some(0) && event.duration_ms >= Some(300.0),
@@ -177,14 +180,14 @@ fn bytes_of_a_foreign_component_are_bounded_by_their_number() {
     whole(&default, 8 << 20);
     let outcome = call(&default, 16 << 20);
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::LimitExceeded, "{error}");
+    assert_eq!(error.code, ToolErrorCode::LimitExceeded, "{error}");
     assert!(error.message.contains("limits.outputBytes"), "{error}");
 
     let narrow = kit(json!({ "outputBytes": 1 << 20 }));
     for count in [1 << 20, 2 << 20] {
         let outcome = call(&narrow, count);
         let error = outcome.result().unwrap_err();
-        assert_eq!(error.code, Code::LimitExceeded, "{error}");
+        assert_eq!(error.code, ToolErrorCode::LimitExceeded, "{error}");
         assert!(error.message.contains("limits.outputBytes"), "{error}");
     }
 }
@@ -201,5 +204,5 @@ fn calls_per_minute_are_counted() {
                 .map(|e| e.code)
         })
         .collect();
-    assert_eq!(codes, [None, None, Some(Code::LimitExceeded)]);
+    assert_eq!(codes, [None, None, Some(ToolErrorCode::LimitExceeded)]);
 }

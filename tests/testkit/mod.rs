@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_testkit::{Testkit, TestkitError, json};
 use tempfile::TempDir;
 
@@ -48,7 +48,7 @@ fn a_package_is_built_and_called() {
 
     let failed = kit.call("greeter", json!({}));
     let error = failed.result().unwrap_err();
-    assert_eq!(error.code, Code::ExecutionError);
+    assert_eq!(error.code, ToolErrorCode::ExecutionError);
     assert!(
         error.message.contains("exit code") && error.message.contains("nobody to greet"),
         "{error}"

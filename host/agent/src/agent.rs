@@ -5,22 +5,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use mimir_core::call::Parent;
-use mimir_core::config::{Budget, Price};
-use mimir_core::pipeline::World;
-use mimir_core::{Code, Pipeline, ToolError};
+use mimir_core::call::ParentCall;
+use mimir_core::config::{AgentBudget, TokenPrice};
+use mimir_core::pipeline::PipelineSnapshot;
+use mimir_core::{Pipeline, ToolError, ToolErrorCode};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::calls::Round;
+use crate::call_batch::CallBatch;
 use crate::conversation::Conversation;
 use crate::error::ModelError;
-use crate::event::{Event, Face};
+use crate::event::{AgentEvent, AgentEventSink};
 use crate::message::{Message, ToolSpec, tokens};
-use crate::model::{Ask, Model, Reply, Stop, Usage};
-use crate::purse::Purse;
+use crate::model::{Model, ModelReply, ModelRequest, StopReason, TokenUsage};
 use crate::retry;
-use crate::spent::{Bound, Spent};
-use crate::trim::{fit, fixed};
+use crate::session_budget::SessionBudget;
+use crate::task_usage::{BudgetLimit, TaskUsage};
+use crate::trim::{fixed_tokens, trim_to_fit};
 
 /// A model with tools, instructions and limits.
 #[derive(Clone)]
@@ -32,20 +32,20 @@ pub struct Agent {
     /// The system prompt of every task.
     pub system: String,
     /// The limits of a task.
-    pub budget: Budget,
+    pub budget: AgentBudget,
     /// The price of the model, if known.
-    pub price: Option<Price>,
+    pub price: Option<TokenPrice>,
     /// The tools that the model may see; `None` for all listed tools.
     pub tools: Option<BTreeSet<String>>,
     /// The call that this agent runs inside, if any.
-    pub parent: Option<Parent>,
+    pub parent: Option<ParentCall>,
     /// The budget of the session. `None` for an agent that works with a share of another agent's budget.
-    pub purse: Option<Purse>,
+    pub session_budget: Option<SessionBudget>,
 }
 
 /// The reason why a task ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum TaskEnd {
     /// The model made no further calls.
     Finished,
     /// The last answer was cut off at `agent.maxAnswerTokens`.
@@ -53,14 +53,14 @@ pub enum Ended {
     /// The provider withheld the rest of the answer.
     Withheld,
     /// A limit was reached.
-    Bound(Bound),
+    Bound(BudgetLimit),
 }
 
 /// Correction factor for token counts, in thousandths: our counts are estimates, a provider's are exact.
 #[derive(Clone, Copy)]
-struct Scale(u64);
+struct TokenScale(u64);
 
-impl Scale {
+impl TokenScale {
     fn up(self, tokens: u64) -> u64 {
         tokens.saturating_mul(self.0) / 1_000
     }
@@ -86,33 +86,37 @@ const RESULTS: u64 = 2;
 impl Agent {
     /// Works on the last user message of the conversation. Messages and usage so far are in the conversation, however
     /// this ends; dropping the future stops everything in progress.
-    pub async fn task(&self, talk: &mut Conversation, face: &dyn Face) -> Result<Ended, ToolError> {
-        talk.mend();
+    pub async fn run_task(
+        &self,
+        talk: &mut Conversation,
+        face: &dyn AgentEventSink,
+    ) -> Result<TaskEnd, ToolError> {
+        talk.answer_open_calls();
         self.model.name().clone_into(&mut talk.model);
-        let mut spent = Spent::default();
+        let mut spent = TaskUsage::default();
         let mut drawn = spent;
-        let mut scale = Scale(1_000);
-        if let Some(purse) = &self.purse {
-            purse.fill(&talk.id, self.budget);
+        let mut scale = TokenScale(1_000);
+        if let Some(purse) = &self.session_budget {
+            purse.open(&talk.id, self.budget);
             // Usage that workers and tools caused after an earlier task was stopped.
-            talk.spent.add(&purse.aside(&talk.id));
+            talk.spent.add(&purse.take_side_usage(&talk.id));
         }
         loop {
             face.conversation(talk);
-            let tools = self.specs(&self.pipeline.world());
+            let tools = self.specs(&self.pipeline.snapshot());
             let turn = match self
                 .turn(talk, &mut spent, &mut scale, &tools, face)
                 .await?
             {
                 Ok(turn) => turn,
-                Err(bound) => return Ok(Ended::Bound(bound)),
+                Err(bound) => return Ok(TaskEnd::Bound(bound)),
             };
             self.settle(talk, &mut spent, &mut drawn);
             if turn.calls == 0 {
                 return Ok(match turn.stop {
-                    Stop::Finished => Ended::Finished,
-                    Stop::Length => Ended::Length,
-                    Stop::Withheld => Ended::Withheld,
+                    StopReason::Finished => TaskEnd::Finished,
+                    StopReason::Length => TaskEnd::Length,
+                    StopReason::Withheld => TaskEnd::Withheld,
                 });
             }
             face.conversation(talk);
@@ -121,23 +125,25 @@ impl Agent {
             let short = self.call(talk, &mut spent, room, face).await;
             self.settle(talk, &mut spent, &mut drawn);
             if short {
-                return Ok(Ended::Bound(Bound::ToolCalls));
+                return Ok(TaskEnd::Bound(BudgetLimit::ToolCalls));
             }
         }
     }
 
     /// Adds the usage of workers and tools of a task that was dropped.
-    pub fn take_up_rest(&self, talk: &mut Conversation) {
-        if let Some(purse) = &self.purse {
-            talk.spent.add(&purse.aside(&talk.id));
+    pub fn absorb_side_usage(&self, talk: &mut Conversation) {
+        if let Some(purse) = &self.session_budget {
+            talk.spent.add(&purse.take_side_usage(&talk.id));
         }
     }
 
     /// Deducts the usage since the last call from the session's budget, and adds the usage of workers and tools.
-    fn settle(&self, talk: &mut Conversation, spent: &mut Spent, drawn: &mut Spent) {
-        let Some(purse) = &self.purse else { return };
-        purse.draw(&talk.id, &spent.since(drawn));
-        let aside = purse.aside(&talk.id);
+    fn settle(&self, talk: &mut Conversation, spent: &mut TaskUsage, drawn: &mut TaskUsage) {
+        let Some(purse) = &self.session_budget else {
+            return;
+        };
+        purse.spend(&talk.id, &spent.since(drawn));
+        let aside = purse.take_side_usage(&talk.id);
         spent.add(&aside);
         talk.spent.add(&aside);
         *drawn = *spent;
@@ -147,34 +153,34 @@ impl Agent {
     async fn turn(
         &self,
         talk: &mut Conversation,
-        spent: &mut Spent,
-        scale: &mut Scale,
+        spent: &mut TaskUsage,
+        scale: &mut TokenScale,
         tools: &[ToolSpec],
-        face: &dyn Face,
-    ) -> Result<Result<Turn, Bound>, ToolError> {
-        let before = fixed(&self.system, tools);
+        face: &dyn AgentEventSink,
+    ) -> Result<Result<TurnResult, BudgetLimit>, ToolError> {
+        let before = fixed_tokens(&self.system, tools);
         let mut room = scale
             .down(self.budget.context_tokens)
             .saturating_sub(before);
         let mut shorter = 0;
         let (reply, guessed) = loop {
-            let Some(fitted) = fit(&talk.messages, room) else {
+            let Some(fitted) = trim_to_fit(&talk.messages, room) else {
                 return Err(too_long());
             };
             let guessed = before + fitted.tokens;
-            let most = match spent.room(&self.budget, self.price, scale.up(guessed)) {
+            let most = match spent.answer_tokens_left(&self.budget, self.price, scale.up(guessed)) {
                 Ok(most) => most,
                 Err(bound) => return Ok(Err(bound)),
             };
             if fitted.left_out > 0 {
-                face.on(Event::LeftOut {
+                face.handle_event(AgentEvent::LeftOut {
                     messages: fitted.left_out,
                 });
             }
-            face.on(Event::Turn {
+            face.handle_event(AgentEvent::Turn {
                 turn: spent.turns + 1,
             });
-            let ask = Ask {
+            let ask = ModelRequest {
                 system: &self.system,
                 messages: &fitted.messages,
                 tools,
@@ -196,7 +202,7 @@ impl Agent {
         if let Some(usage) = reply.usage {
             scale.learn(guessed, usage.input);
         }
-        let mut turn = take_up(talk, reply);
+        let mut turn = append_reply(talk, reply);
         turn.before = before;
         Ok(Ok(turn))
     }
@@ -204,22 +210,22 @@ impl Agent {
     /// Gets the answer to one request and retries while that may help.
     async fn answer(
         &self,
-        ask: Ask<'_>,
+        ask: ModelRequest<'_>,
         input: u64,
-        spent: &mut Spent,
-        all: &mut Spent,
-        face: &dyn Face,
-    ) -> Result<Reply, ModelError> {
+        spent: &mut TaskUsage,
+        all: &mut TaskUsage,
+        face: &dyn AgentEventSink,
+    ) -> Result<ModelReply, ModelError> {
         let mut again = 0;
         loop {
             let start = Instant::now();
             let heard = AtomicUsize::new(0);
             let on = |text: &str| {
                 heard.fetch_add(text.len(), Ordering::Relaxed);
-                face.on(Event::Text { text });
+                face.handle_event(AgentEvent::Text { text });
             };
             let left = spent.time_left(&self.budget);
-            let under_way = UnderWay {
+            let under_way = PendingReply {
                 books: [&mut *spent, &mut *all],
                 input,
                 heard: &heard,
@@ -228,44 +234,46 @@ impl Agent {
                 is_over: false,
             };
             let answer = timeout(left, self.model.answer(ask, &on)).await;
-            under_way.over();
+            under_way.finish();
             let took = start.elapsed();
             let late = || ModelError::Late {
                 provider: self.model.name().to_owned(),
             };
             let error = match answer.unwrap_or_else(|_| Err(late())) {
                 Ok(reply) => {
-                    let usage = reply.usage.unwrap_or_else(|| guess(input, &reply));
-                    spent.answered(usage, self.price, took);
-                    all.answered(usage, self.price, took);
-                    face.on(Event::Answered { usage, spent });
+                    let usage = reply
+                        .usage
+                        .unwrap_or_else(|| estimated_usage(input, &reply));
+                    spent.add_reply(usage, self.price, took);
+                    all.add_reply(usage, self.price, took);
+                    face.handle_event(AgentEvent::Answered { usage, spent });
                     return Ok(reply);
                 }
                 Err(error) => error,
             };
             let heard = heard.into_inner();
             for spent in [&mut *spent, &mut *all] {
-                spent.took(took);
+                spent.add_time(took);
                 if heard > 0 {
                     // The tokens sent are billed even if the answer fails.
-                    spent.paid(part(input, heard), self.price);
+                    spent.add_tokens(partial_usage(input, heard), self.price);
                 }
             }
             let wait = (error.is_passing() && again < self.budget.retries)
-                .then(|| retry::wait(again, error.after()))
+                .then(|| retry::backoff(again, error.after()))
                 .flatten()
                 .filter(|wait| *wait + took < left);
             let Some(wait) = wait else {
                 return Err(error);
             };
-            face.on(Event::Again {
+            face.handle_event(AgentEvent::Again {
                 because: &error.to_string(),
                 after_ms: millis(wait),
                 heard: heard > 0,
             });
             sleep(wait).await;
-            spent.took(wait);
-            all.took(wait);
+            spent.add_time(wait);
+            all.add_time(wait);
             again += 1;
         }
     }
@@ -275,35 +283,35 @@ impl Agent {
     async fn call(
         &self,
         talk: &mut Conversation,
-        spent: &mut Spent,
+        spent: &mut TaskUsage,
         room: u64,
-        face: &dyn Face,
+        face: &dyn AgentEventSink,
     ) -> bool {
         let Some(last @ Message::Assistant { calls, .. }) = talk.messages.last() else {
             return false;
         };
         // The answer is always sent together with its results; older messages can be left out.
-        let room = room.saturating_sub(last.tokens()) / RESULTS;
-        let round = Round {
+        let room = room.saturating_sub(last.estimate_tokens()) / RESULTS;
+        let round = CallBatch {
             pipeline: &self.pipeline,
             parent: self.parent.as_ref(),
-            face,
+            events: face,
             session: &talk.id,
             left: self.budget.tool_calls.saturating_sub(spent.tool_calls),
             // Four characters are counted as one token.
             room: usize::try_from(room.saturating_mul(4)).unwrap_or(usize::MAX),
         };
-        let made = round.make(calls).await;
+        let made = round.run(calls).await;
         for spent in [spent, &mut talk.spent] {
             spent.tool_calls = spent.tool_calls.saturating_add(made.made);
-            spent.took(made.time);
+            spent.add_time(made.time);
         }
         talk.messages.extend(made.results);
         made.short
     }
 
     /// The tools in the form in which the model gets them.
-    fn specs(&self, world: &World) -> Vec<ToolSpec> {
+    fn specs(&self, world: &PipelineSnapshot) -> Vec<ToolSpec> {
         let listed = world.registry.tools().iter();
         let listed = listed.filter(|tool| world.policy.is_listed(tool));
         let told = listed.filter(|tool| {
@@ -320,53 +328,53 @@ impl Agent {
 }
 
 /// An answer in progress. If it is dropped, the tokens sent and received so far are still counted.
-struct UnderWay<'a> {
-    books: [&'a mut Spent; 2],
+struct PendingReply<'a> {
+    books: [&'a mut TaskUsage; 2],
     input: u64,
     /// Bytes of text received so far.
     heard: &'a AtomicUsize,
-    price: Option<Price>,
+    price: Option<TokenPrice>,
     start: Instant,
     is_over: bool,
 }
 
-impl UnderWay<'_> {
+impl PendingReply<'_> {
     /// Marks the answer as finished or failed, so that dropping this counts nothing.
-    fn over(mut self) {
+    fn finish(mut self) {
         self.is_over = true;
     }
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for PendingReply<'_> {
     fn drop(&mut self) {
         if self.is_over {
             return;
         }
-        let usage = part(self.input, self.heard.load(Ordering::Relaxed));
+        let usage = partial_usage(self.input, self.heard.load(Ordering::Relaxed));
         for spent in &mut self.books {
-            spent.answered(usage, self.price, self.start.elapsed());
+            spent.add_reply(usage, self.price, self.start.elapsed());
         }
     }
 }
 
 /// The estimated usage of an answer of which `heard` bytes were received.
-fn part(input: u64, heard: usize) -> Usage {
-    Usage {
+fn partial_usage(input: u64, heard: usize) -> TokenUsage {
+    TokenUsage {
         input,
         output: tokens(heard),
     }
 }
 
 /// The outcome of one turn.
-struct Turn {
+struct TurnResult {
     calls: usize,
-    stop: Stop,
+    stop: StopReason,
     /// Tokens sent before the conversation: system prompt and tools.
     before: u64,
 }
 
 /// Adds an answer to the conversation and gives each call a unique id.
-fn take_up(talk: &mut Conversation, mut reply: Reply) -> Turn {
+fn append_reply(talk: &mut Conversation, mut reply: ModelReply) -> TurnResult {
     let mut ids: HashSet<String> = HashSet::new();
     for message in &talk.messages {
         if let Message::Assistant { calls, .. } = message {
@@ -379,7 +387,7 @@ fn take_up(talk: &mut Conversation, mut reply: Reply) -> Turn {
             ids.insert(call.id.clone());
         }
     }
-    let turn = Turn {
+    let turn = TurnResult {
         calls: reply.calls.len(),
         stop: reply.stop,
         before: 0,
@@ -392,18 +400,18 @@ fn take_up(talk: &mut Conversation, mut reply: Reply) -> Turn {
 }
 
 /// The estimated usage of an answer whose provider does not report it.
-fn guess(input: u64, reply: &Reply) -> Usage {
+fn estimated_usage(input: u64, reply: &ModelReply) -> TokenUsage {
     let calls = reply.calls.iter();
     let calls: usize = calls
         .map(|call| call.name.len() + call.arguments.len())
         .sum();
-    part(input, reply.text.len() + calls)
+    partial_usage(input, reply.text.len() + calls)
 }
 
 fn too_long() -> ToolError {
     let message = "the last message with its tool calls does not fit into `agent.contextTokens`";
     let way = "raise `agent.contextTokens` if the model accepts more, or send a shorter message";
-    ToolError::new(Code::LimitExceeded, message).with_way_out([way.to_owned()])
+    ToolError::new(ToolErrorCode::LimitExceeded, message).with_remedies([way.to_owned()])
 }
 
 fn millis(time: Duration) -> u64 {

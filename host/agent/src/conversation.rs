@@ -1,11 +1,11 @@
 //! The stored form of a conversation.
 
-use mimir_core::outcome::Label;
+use mimir_core::outcome::ContentLabel;
 use mimir_core::redact::Redactor;
 use serde::{Deserialize, Serialize};
 
 use crate::message::Message;
-use crate::spent::Spent;
+use crate::task_usage::TaskUsage;
 
 /// The messages of a conversation and their usage.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -18,10 +18,10 @@ pub struct Conversation {
     /// The messages.
     pub messages: Vec<Message>,
     /// Usage of the whole conversation.
-    pub spent: Spent,
+    pub spent: TaskUsage,
     /// The worst taint label of everything read in it, as of the last save.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub read: Option<Label>,
+    pub read: Option<ContentLabel>,
 }
 
 /// Result text of a call that was stopped before it ended.
@@ -39,7 +39,7 @@ impl Conversation {
     }
 
     /// The text of the model's last answer.
-    pub fn said(&self) -> &str {
+    pub fn last_reply(&self) -> &str {
         let mut messages = self.messages.iter().rev();
         let said = messages.find_map(|message| match message {
             Message::Assistant { text, .. } if !text.is_empty() => Some(text.as_str()),
@@ -49,13 +49,13 @@ impl Conversation {
     }
 
     /// The taint label of a resumed conversation. Without a stored label it is the worst one.
-    pub fn has_read(&self) -> Label {
-        let unknown = || Label::worst("an earlier part of the conversation");
+    pub fn restored_label(&self) -> ContentLabel {
+        let unknown = || ContentLabel::worst("an earlier part of the conversation");
         self.read.clone().unwrap_or_else(unknown)
     }
 
     /// Adds a result to every stopped call of the last round: providers reject calls without a result.
-    pub fn mend(&mut self) {
+    pub fn answer_open_calls(&mut self) {
         let last = self
             .messages
             .iter()
@@ -95,12 +95,12 @@ impl Conversation {
         for message in &mut copy.messages {
             match message {
                 Message::User { text } | Message::Tool { text, .. } => {
-                    redactor.text(text);
+                    redactor.mask_text(text);
                 }
                 Message::Assistant { text, calls } => {
-                    redactor.text(text);
+                    redactor.mask_text(text);
                     for call in calls {
-                        redactor.text(&mut call.arguments);
+                        redactor.mask_text(&mut call.arguments);
                     }
                 }
             }
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn a_call_that_was_stopped_gets_its_result() {
         let mut talk = Conversation::new("c", "m");
-        talk.mend();
+        talk.answer_open_calls();
         talk.messages = vec![
             Message::user("do"),
             Message::Assistant {
@@ -141,28 +141,28 @@ mod tests {
             },
             Message::user("what?"),
         ];
-        talk.mend();
+        talk.answer_open_calls();
         assert!(
             matches!(&talk.messages[3], Message::Tool { id, failed: true, .. } if id == "b"),
             "{talk:?}"
         );
         let before = talk.clone();
-        talk.mend();
+        talk.answer_open_calls();
         assert_eq!(talk, before);
     }
 
     #[test]
     fn a_conversation_that_does_not_say_what_it_has_read_may_have_read_anything() {
         let mut talk = Conversation::new("c", "m");
-        assert_eq!(talk.has_read().trust, TrustLevel::Untrusted);
-        assert_eq!(talk.has_read().data_class, DataClass::Sensitive);
-        let clean = Label {
+        assert_eq!(talk.restored_label().trust, TrustLevel::Untrusted);
+        assert_eq!(talk.restored_label().data_class, DataClass::Sensitive);
+        let clean = ContentLabel {
             trust: TrustLevel::System,
             data_class: DataClass::Public,
             origin: String::new(),
         };
         talk.read = Some(clean.clone());
-        assert_eq!(talk.has_read(), clean);
+        assert_eq!(talk.restored_label(), clean);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 
 use crate::retry;
 
@@ -69,7 +69,7 @@ pub enum ModelError {
 
 /// Describes the wait that the provider asks for, if it is longer than a retry would wait.
 fn asks_to_wait(after: Option<Duration>) -> String {
-    match after.filter(|after| retry::wait(0, Some(*after)).is_none()) {
+    match after.filter(|after| retry::backoff(0, Some(*after)).is_none()) {
         Some(after) => format!(
             "; it asks to wait {} s before the next request",
             after.as_secs()
@@ -129,20 +129,22 @@ impl ModelError {
     }
 
     /// The error code that the task fails with.
-    pub fn code(&self) -> Code {
+    pub fn code(&self) -> ToolErrorCode {
         match self {
             Self::Status { status, .. } => match status {
-                401 | 403 => Code::PermissionDenied,
-                404 => Code::NotFound,
-                402 | 429 => Code::LimitExceeded,
-                400 | 413 | 422 => Code::InvalidInput,
-                _ => Code::Network,
+                401 | 403 => ToolErrorCode::PermissionDenied,
+                404 => ToolErrorCode::NotFound,
+                402 | 429 => ToolErrorCode::LimitExceeded,
+                400 | 413 | 422 => ToolErrorCode::InvalidInput,
+                _ => ToolErrorCode::Network,
             },
-            Self::Failed { .. } | Self::Cut { .. } | Self::Protocol { .. } => Code::Network,
+            Self::Failed { .. } | Self::Cut { .. } | Self::Protocol { .. } => {
+                ToolErrorCode::Network
+            }
             Self::Net(error) => error.code(),
             Self::Key(error) => error.code,
-            Self::Unrecorded(_) => Code::Unavailable,
-            Self::Late { .. } => Code::Timeout,
+            Self::Unrecorded(_) => ToolErrorCode::Unavailable,
+            Self::Late { .. } => ToolErrorCode::Timeout,
         }
     }
 }
@@ -180,7 +182,7 @@ impl From<ModelError> for ToolError {
                     ),
                     _ => None,
                 };
-                Self::new(error.code(), error.to_string()).with_way_out(way)
+                Self::new(error.code(), error.to_string()).with_remedies(way)
             }
         }
     }
@@ -230,11 +232,11 @@ mod tests {
     #[test]
     fn each_has_a_code_and_the_key_a_way_out() {
         let error = ToolError::from(status(401, "no"));
-        assert_eq!(error.code, Code::PermissionDenied);
-        assert!(error.way_out[0].contains("mimir secrets set"));
+        assert_eq!(error.code, ToolErrorCode::PermissionDenied);
+        assert!(error.remedies[0].contains("mimir secrets set"));
         assert_eq!(
             ToolError::from(status(429, "slow")).code,
-            Code::LimitExceeded
+            ToolErrorCode::LimitExceeded
         );
         let cut = ModelError::Cut {
             provider: "p".into(),
@@ -244,6 +246,6 @@ mod tests {
             cut.to_string(),
             "the connection to p broke in the middle of its answer"
         );
-        assert_eq!(cut.code(), Code::Network);
+        assert_eq!(cut.code(), ToolErrorCode::Network);
     }
 }

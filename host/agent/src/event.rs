@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use mimir_core::call::{Observer, Unobserved};
+use mimir_core::call::{CallObserver, NoObserver};
 use mimir_core::{BoxFuture, Outcome};
 use serde::Serialize;
 
 use crate::conversation::Conversation;
 use crate::message::ToolCall;
-use crate::model::Usage;
-use crate::spent::Spent;
+use crate::model::TokenUsage;
+use crate::task_usage::TaskUsage;
 
 /// An event of a task. Its JSON form is a line of `mimir run --json`.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -18,7 +18,7 @@ use crate::spent::Spent;
     rename_all = "camelCase",
     rename_all_fields = "camelCase"
 )]
-pub enum Event<'a> {
+pub enum AgentEvent<'a> {
     /// The model is asked.
     Turn {
         /// The number of the request, from 1.
@@ -32,9 +32,9 @@ pub enum Event<'a> {
     /// The answer is complete.
     Answered {
         /// Usage of this answer.
-        usage: Usage,
+        usage: TokenUsage,
         /// Usage of the task so far.
-        spent: &'a Spent,
+        spent: &'a TaskUsage,
     },
     /// The answer failed or was incomplete, and is retried.
     Again {
@@ -74,9 +74,9 @@ pub enum Event<'a> {
 }
 
 /// Receives the events of a task.
-pub trait Face: Send + Sync {
+pub trait AgentEventSink: Send + Sync {
     /// Receives an event.
-    fn on(&self, event: Event<'_>);
+    fn handle_event(&self, event: AgentEvent<'_>);
 
     /// Receives the conversation each time it has grown: after a question, an answer, and the results of its calls.
     fn conversation(&self, talk: &Conversation) {
@@ -84,9 +84,9 @@ pub trait Face: Send + Sync {
     }
 
     /// The observer that receives the output of this call while it runs.
-    fn observer(&self, call: &ToolCall) -> Arc<dyn Observer> {
+    fn observer(&self, call: &ToolCall) -> Arc<dyn CallObserver> {
         let _ = call;
-        Arc::new(Unobserved)
+        Arc::new(NoObserver)
     }
 
     /// Completes when the running calls are to be stopped while the task goes on.

@@ -2,7 +2,7 @@
 //!
 //! [`Agent::task`] is the loop: the model is asked ([`Model`]), its calls go through the pipeline like any others,
 //! their results go back to the model, until it makes no more calls or a limit is reached
-//! ([`Budget`](mimir_core::config::Budget)). [`Provider`] is the model behind a provider's API: it sends requests
+//! ([`Budget`](mimir_core::config::Budget)). [`ModelProvider`] is the model behind a provider's API: it sends requests
 //! through `mimir-net` and streams the answers, in the protocols of [`protocol`].
 //!
 //! The design names the `genai` crate for this. It only accepts a `reqwest::Client`, and `reqwest` takes no custom
@@ -12,7 +12,7 @@
 //! Out of scope: which tools may run (the pipeline decides), terminals, files, config files, secret storage.
 
 mod agent;
-mod calls;
+mod call_batch;
 mod conversation;
 mod error;
 mod event;
@@ -20,19 +20,19 @@ mod message;
 mod model;
 pub mod protocol;
 mod provider;
-mod purse;
 mod retry;
-mod spent;
+mod session_budget;
+mod task_usage;
 mod trim;
 mod worker;
 
-pub use agent::{Agent, Ended};
+pub use agent::{Agent, TaskEnd};
 pub use conversation::Conversation;
 pub use error::ModelError;
-pub use event::{Event, Face};
+pub use event::{AgentEvent, AgentEventSink};
 pub use message::{Message, ToolCall, ToolSpec};
-pub use model::{Ask, Model, Reply, Stop, Usage};
-pub use provider::Provider;
-pub use purse::{Purse, Share};
-pub use spent::{Bound, Spent};
-pub use worker::{Hall, Staff, worker_call};
+pub use model::{Model, ModelReply, ModelRequest, StopReason, TokenUsage};
+pub use provider::ModelProvider;
+pub use session_budget::{BudgetReservation, SessionBudget};
+pub use task_usage::{BudgetLimit, TaskUsage};
+pub use worker::{AgentSetup, WorkerRegistry, worker_call};

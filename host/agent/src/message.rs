@@ -67,7 +67,7 @@ impl Message {
     }
 
     /// The estimated number of tokens.
-    pub fn tokens(&self) -> u64 {
+    pub fn estimate_tokens(&self) -> u64 {
         let bytes = match self {
             Self::User { text } => text.len(),
             Self::Assistant { text, calls } => {
@@ -95,7 +95,7 @@ pub(crate) fn tokens(bytes: usize) -> u64 {
 
 impl ToolCall {
     /// Parses the arguments. An empty text counts as an empty object, which is how some models write it.
-    pub fn parsed(&self) -> Result<Value, serde_json::Error> {
+    pub fn parse_arguments(&self) -> Result<Value, serde_json::Error> {
         match self.arguments.trim() {
             "" => Ok(Value::Object(serde_json::Map::new())),
             text => serde_json::from_str(text),
@@ -103,8 +103,8 @@ impl ToolCall {
     }
 
     /// The arguments as an object, whatever the model wrote: providers accept only objects.
-    pub(crate) fn object(&self) -> Value {
-        match self.parsed() {
+    pub(crate) fn arguments_object(&self) -> Value {
+        match self.parse_arguments() {
             Ok(value @ Value::Object(_)) => value,
             _ => Value::Object(serde_json::Map::new()),
         }

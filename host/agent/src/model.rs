@@ -14,14 +14,14 @@ pub trait Model: Send + Sync {
     /// Sends one request. `on` receives the text of the answer as it arrives; an error may follow after text.
     fn answer<'a>(
         &'a self,
-        ask: Ask<'a>,
+        ask: ModelRequest<'a>,
         on: &'a (dyn Fn(&str) + Send + Sync),
-    ) -> BoxFuture<'a, Result<Reply, ModelError>>;
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>>;
 }
 
 /// A request to a model.
 #[derive(Debug, Clone, Copy)]
-pub struct Ask<'a> {
+pub struct ModelRequest<'a> {
     /// The system prompt.
     pub system: &'a str,
     /// The conversation.
@@ -36,20 +36,20 @@ pub struct Ask<'a> {
 
 /// A complete answer.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Reply {
+pub struct ModelReply {
     /// The text.
     pub text: String,
     /// The tool calls that the model requests.
     pub calls: Vec<ToolCall>,
     /// Token usage, if the provider reports it.
-    pub usage: Option<Usage>,
+    pub usage: Option<TokenUsage>,
     /// The reason why the answer ended.
-    pub stop: Stop,
+    pub stop: StopReason,
 }
 
 /// Token counts of one answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
+pub struct TokenUsage {
     /// Tokens sent, including those that the provider read from its cache.
     pub input: u64,
     /// Tokens received.
@@ -58,7 +58,7 @@ pub struct Usage {
 
 /// The reason why an answer ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Stop {
+pub enum StopReason {
     /// The answer is complete.
     #[default]
     Finished,

@@ -4,10 +4,10 @@
 //!
 //! Out of scope: connections, secrets, retries.
 
-use mimir_core::config::Api;
+use mimir_core::config::ProviderApi;
 use serde_json::Value;
 
-use crate::model::{Ask, Reply};
+use crate::model::{ModelReply, ModelRequest};
 
 mod anthropic;
 mod chat;
@@ -15,17 +15,17 @@ mod responses;
 
 /// The protocol of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Protocol {
-    api: Api,
+pub struct ProviderProtocol {
+    api: ProviderApi,
     /// True at the address of the API's own vendor, which requires the newest field names.
     own: bool,
 }
 
 /// A failed answer, before the provider's name is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub enum ReplyError {
     /// The provider reported an error.
-    Said {
+    Reported {
         /// The provider's message.
         message: String,
         /// True if a retry may succeed.
@@ -34,16 +34,16 @@ pub enum Fault {
     /// The answer ended too early.
     Cut,
     /// The answer does not follow the protocol.
-    Odd(String),
+    Unexpected(String),
 }
 
 /// Maximum number of calls of one answer, and maximum bytes of its text: they bound the memory use.
 const CALLS_MOST: usize = 10_000;
 const TEXT_MOST: usize = 16 << 20;
 
-impl Protocol {
+impl ProviderProtocol {
     /// Selects the protocol for an API at this address.
-    pub fn new(api: Api, url: &str) -> Self {
+    pub fn new(api: ProviderApi, url: &str) -> Self {
         Self {
             api,
             own: url.starts_with("https://api.openai.com/"),
@@ -53,9 +53,9 @@ impl Protocol {
     /// The path of the endpoint below the provider's address.
     pub const fn path(self) -> &'static str {
         match self.api {
-            Api::Openai | Api::Gemini | Api::Ollama => "chat/completions",
-            Api::Responses => "responses",
-            Api::Anthropic => "messages",
+            ProviderApi::Openai | ProviderApi::Gemini | ProviderApi::Ollama => "chat/completions",
+            ProviderApi::Responses => "responses",
+            ProviderApi::Anthropic => "messages",
         }
     }
 
@@ -63,32 +63,40 @@ impl Protocol {
     pub fn headers(self, key: Option<&str>) -> Vec<(&'static str, String)> {
         let mut headers = Vec::new();
         match (self.api, key) {
-            (Api::Anthropic, Some(key)) => headers.push(("x-api-key", key.to_owned())),
+            (ProviderApi::Anthropic, Some(key)) => headers.push(("x-api-key", key.to_owned())),
             (_, Some(key)) => headers.push(("authorization", format!("Bearer {key}"))),
             (_, None) => {}
         }
-        if self.api == Api::Anthropic {
+        if self.api == ProviderApi::Anthropic {
             headers.push(("anthropic-version", "2023-06-01".to_owned()));
         }
         headers
     }
 
     /// Builds the body of a request.
-    pub fn request(self, model: &str, ask: &Ask<'_>) -> Value {
+    pub fn request(self, model: &str, ask: &ModelRequest<'_>) -> Value {
         match self.api {
-            Api::Openai | Api::Gemini | Api::Ollama => chat::request(model, ask, self.own),
-            Api::Responses => responses::request(model, ask),
-            Api::Anthropic => anthropic::request(model, ask),
+            ProviderApi::Openai | ProviderApi::Gemini | ProviderApi::Ollama => {
+                chat::request(model, ask, self.own)
+            }
+            ProviderApi::Responses => responses::request(model, ask),
+            ProviderApi::Anthropic => anthropic::request(model, ask),
         }
     }
 
     /// Creates a reader for one answer.
-    pub fn reader(self) -> Reader {
-        Reader {
+    pub fn reader(self) -> ReplyReader {
+        ReplyReader {
             kind: match self.api {
-                Api::Openai | Api::Gemini | Api::Ollama => Kind::Chat(chat::Reader::default()),
-                Api::Responses => Kind::Responses(responses::Reader::default()),
-                Api::Anthropic => Kind::Anthropic(anthropic::Reader::default()),
+                ProviderApi::Openai | ProviderApi::Gemini | ProviderApi::Ollama => {
+                    ReplyReaderKind::Chat(chat::ChatReader::default())
+                }
+                ProviderApi::Responses => {
+                    ReplyReaderKind::Responses(responses::ResponsesReader::default())
+                }
+                ProviderApi::Anthropic => {
+                    ReplyReaderKind::Anthropic(anthropic::AnthropicReader::default())
+                }
             },
             bytes: 0,
         }
@@ -96,26 +104,26 @@ impl Protocol {
 }
 
 /// Parses the events of one answer.
-pub struct Reader {
-    kind: Kind,
+pub struct ReplyReader {
+    kind: ReplyReaderKind,
     bytes: usize,
 }
 
-enum Kind {
-    Chat(chat::Reader),
-    Responses(responses::Reader),
-    Anthropic(anthropic::Reader),
+enum ReplyReaderKind {
+    Chat(chat::ChatReader),
+    Responses(responses::ResponsesReader),
+    Anthropic(anthropic::AnthropicReader),
 }
 
 /// Receives the text of an answer.
-type On<'a> = &'a (dyn Fn(&str) + Send + Sync);
+type TextCallback<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
-impl Reader {
+impl ReplyReader {
     /// Parses the data of one event.
-    pub fn event(&mut self, data: &str, on: On<'_>) -> Result<(), Fault> {
+    pub fn event(&mut self, data: &str, on: TextCallback<'_>) -> Result<(), ReplyError> {
         let data = data.trim();
         if data == "[DONE]" {
-            if let Kind::Chat(reader) = &mut self.kind {
+            if let ReplyReaderKind::Chat(reader) = &mut self.kind {
                 reader.done();
             }
             return Ok(());
@@ -125,32 +133,32 @@ impl Reader {
         }
         self.bytes += data.len();
         if self.bytes > TEXT_MOST {
-            return Err(Fault::Odd("the answer is too long".to_owned()));
+            return Err(ReplyError::Unexpected("the answer is too long".to_owned()));
         }
         let event: Value = serde_json::from_str(data)
-            .map_err(|_| Fault::Odd("an event is not valid JSON".to_owned()))?;
+            .map_err(|_| ReplyError::Unexpected("an event is not valid JSON".to_owned()))?;
         match &mut self.kind {
-            Kind::Chat(reader) => reader.event(&event, on),
-            Kind::Responses(reader) => reader.event(&event, on),
-            Kind::Anthropic(reader) => reader.event(&event, on),
+            ReplyReaderKind::Chat(reader) => reader.event(&event, on),
+            ReplyReaderKind::Responses(reader) => reader.event(&event, on),
+            ReplyReaderKind::Anthropic(reader) => reader.event(&event, on),
         }
     }
 
     /// Returns true if the answer is complete and further events can be ignored.
     pub fn is_done(&self) -> bool {
         match &self.kind {
-            Kind::Chat(reader) => reader.is_done(),
-            Kind::Responses(reader) => reader.is_done(),
-            Kind::Anthropic(reader) => reader.is_done(),
+            ReplyReaderKind::Chat(reader) => reader.is_done(),
+            ReplyReaderKind::Responses(reader) => reader.is_done(),
+            ReplyReaderKind::Anthropic(reader) => reader.is_done(),
         }
     }
 
     /// Returns the complete answer after the last event.
-    pub fn finish(self) -> Result<Reply, Fault> {
+    pub fn finish(self) -> Result<ModelReply, ReplyError> {
         let mut reply = match self.kind {
-            Kind::Chat(reader) => reader.finish(),
-            Kind::Responses(reader) => reader.finish(),
-            Kind::Anthropic(reader) => reader.finish(),
+            ReplyReaderKind::Chat(reader) => reader.finish(),
+            ReplyReaderKind::Responses(reader) => reader.finish(),
+            ReplyReaderKind::Anthropic(reader) => reader.finish(),
         }?;
         for (at, call) in reply.calls.iter_mut().enumerate() {
             // Without an id, its result could not be assigned to it.
@@ -163,7 +171,7 @@ impl Reader {
 }
 
 /// Extracts the error message from a provider's JSON, in the formats that providers use.
-pub fn fault(body: &Value) -> Option<String> {
+pub fn error_text(body: &Value) -> Option<String> {
     let error = match body {
         // Gemini wraps the error in a list.
         Value::Array(list) => list.first()?.get("error")?,
@@ -190,10 +198,12 @@ fn number(value: &Value, place: &str) -> Option<u64> {
 }
 
 /// Checks that an answer may have one more call.
-fn another(reply: &Reply) -> Result<(), Fault> {
+fn check_call_limit(reply: &ModelReply) -> Result<(), ReplyError> {
     match reply.calls.len() < CALLS_MOST {
         true => Ok(()),
-        false => Err(Fault::Odd("the answer has too many tool calls".to_owned())),
+        false => Err(ReplyError::Unexpected(
+            "the answer has too many tool calls".to_owned(),
+        )),
     }
 }
 

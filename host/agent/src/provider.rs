@@ -8,18 +8,18 @@ use futures::StreamExt as _;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::{BodyExt as _, Full, Limited};
-use mimir_core::audit::{AuditSink, Event, Kind};
+use mimir_core::audit::{AuditEvent, AuditSink, EventKind};
 use mimir_core::config::ChosenModel;
 use mimir_core::redact::Vault;
 use mimir_core::text::{prefix, visible};
-use mimir_core::{BoxFuture, Code, ToolError};
-use mimir_net::{Body, Client};
+use mimir_core::{BoxFuture, ToolError, ToolErrorCode};
+use mimir_net::{HttpClient, ResponseBody};
 use serde_json::Value;
 use sse_stream::SseStream;
 
 use crate::error::ModelError;
-use crate::model::{Ask, Model, Reply};
-use crate::protocol::{self, Fault, Protocol};
+use crate::model::{Model, ModelReply, ModelRequest};
+use crate::protocol::{self, ProviderProtocol, ReplyError};
 use crate::retry;
 
 /// The content type of a streamed answer.
@@ -30,27 +30,27 @@ const FAULT_MOST: usize = 64 << 10;
 const FAULT_SHOWN: usize = 500;
 
 /// A model of a provider.
-pub struct Provider {
+pub struct ModelProvider {
     name: String,
     chosen: ChosenModel,
-    protocol: Protocol,
-    client: Client,
+    protocol: ProviderProtocol,
+    client: HttpClient,
     vault: Arc<dyn Vault>,
     audit: Arc<dyn AuditSink>,
 }
 
-impl Provider {
+impl ModelProvider {
     /// Creates a client for the chosen model. `client` can only reach the model's provider, and `vault` holds the API
     /// key; each request is recorded in the audit log before it is sent.
     pub fn new(
         chosen: ChosenModel,
-        client: Client,
+        client: HttpClient,
         vault: Arc<dyn Vault>,
         audit: Arc<dyn AuditSink>,
     ) -> Self {
         Self {
             name: format!("{}/{}", chosen.provider, chosen.model),
-            protocol: Protocol::new(chosen.api, &chosen.url),
+            protocol: ProviderProtocol::new(chosen.api, &chosen.url),
             chosen,
             client,
             vault,
@@ -68,7 +68,7 @@ impl Provider {
         let Some(name) = &self.chosen.key else {
             return Ok(None);
         };
-        let unavailable = |message: String| ToolError::new(Code::Unavailable, message);
+        let unavailable = |message: String| ToolError::new(ToolErrorCode::Unavailable, message);
         let value = self.vault.secret(name);
         let value = value.map_err(|error| ModelError::Key(unavailable(error.to_string())))?;
         match value {
@@ -84,13 +84,13 @@ impl Provider {
                         "`secrets: {{{name}: {{env: {name}}}}}` in your settings reads it from that environment variable"
                     ),
                 ];
-                Err(ModelError::Key(unavailable(message).with_way_out(ways)))
+                Err(ModelError::Key(unavailable(message).with_remedies(ways)))
             }
         }
     }
 
-    fn request(&self, ask: &Ask<'_>) -> Result<Request<Full<Bytes>>, ModelError> {
-        let odd = |why: String| self.odd(why);
+    fn request(&self, ask: &ModelRequest<'_>) -> Result<Request<Full<Bytes>>, ModelError> {
+        let odd = |why: String| self.protocol_error(why);
         let url = format!("{}{}", self.chosen.url, self.protocol.path());
         let body = self.protocol.request(&self.chosen.model, ask);
         let body = serde_json::to_vec(&body).map_err(|error| odd(error.to_string()))?;
@@ -114,7 +114,7 @@ impl Provider {
         Ok(request)
     }
 
-    fn odd(&self, why: String) -> ModelError {
+    fn protocol_error(&self, why: String) -> ModelError {
         ModelError::Protocol {
             provider: self.chosen.provider.clone(),
             why,
@@ -122,11 +122,11 @@ impl Provider {
     }
 
     /// Masks the secrets of a provider's message and puts it on one line.
-    fn told(&self, words: &str) -> String {
+    fn mask_text(&self, words: &str) -> String {
         let mut words = prefix(words, FAULT_SHOWN).to_owned();
         match self.vault.redactor() {
             Ok(redactor) => {
-                redactor.text(&mut words);
+                redactor.mask_text(&mut words);
                 visible(&words)
             }
             Err(_) => {
@@ -136,10 +136,9 @@ impl Provider {
     }
 
     fn record(&self, session: &str) -> Result<(), ModelError> {
-        let mut event = Event::of(Kind::Effect, SystemTime::now()).with_subject(&format!(
-            "POST {} for the model {}",
-            self.chosen.url, self.name
-        ));
+        let mut event = AuditEvent::new(EventKind::Effect, SystemTime::now()).with_subject(
+            &format!("POST {} for the model {}", self.chosen.url, self.name),
+        );
         event.session = session.to_owned();
         let recorded = self.audit.record(&event);
         recorded.map_err(|error| ModelError::Unrecorded(error.to_string()))
@@ -147,9 +146,9 @@ impl Provider {
 
     async fn ask(
         &self,
-        ask: Ask<'_>,
+        ask: ModelRequest<'_>,
         on: &(dyn Fn(&str) + Send + Sync),
-    ) -> Result<Reply, ModelError> {
+    ) -> Result<ModelReply, ModelError> {
         let request = self.request(&ask)?;
         self.record(ask.session)?;
         let response = self.client.send(request).await.map_err(ModelError::Net)?;
@@ -160,7 +159,7 @@ impl Provider {
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if !kind.trim_start().to_ascii_lowercase().starts_with(EVENTS) {
             let kind = visible(prefix(kind, 80));
-            return Err(self.odd(format!("it sent `{kind}` instead of `{EVENTS}`")));
+            return Err(self.protocol_error(format!("it sent `{kind}` instead of `{EVENTS}`")));
         }
         let mut events = SseStream::new(response.into_body());
         let mut reader = self.protocol.reader();
@@ -176,19 +175,19 @@ impl Provider {
     }
 
     /// Converts an answer with an error status.
-    async fn refusal(&self, response: Response<Body>) -> ModelError {
+    async fn refusal(&self, response: Response<ResponseBody>) -> ModelError {
         let status = response.status().as_u16();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let now = now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
-        let after = retry::asked(response.headers(), now);
+        let after = retry::retry_after(response.headers(), now);
         let body = Limited::new(response.into_body(), FAULT_MOST)
             .collect()
             .await;
         let body = body.map(|body| body.to_bytes()).unwrap_or_default();
         let said = serde_json::from_slice::<Value>(&body).ok();
-        let said = said.as_ref().and_then(protocol::fault);
+        let said = said.as_ref().and_then(protocol::error_text);
         let said = said.unwrap_or_else(|| String::from_utf8_lossy(&body).into_owned());
-        let message = match self.told(said.trim()) {
+        let message = match self.mask_text(said.trim()) {
             none if none.is_empty() => "nothing more".to_owned(),
             words => words,
         };
@@ -204,7 +203,7 @@ impl Provider {
     fn broken(&self, error: &sse_stream::Error) -> ModelError {
         let provider = self.chosen.provider.clone();
         let sse_stream::Error::Body(inner) = error else {
-            return self.odd("its event stream is not valid".to_owned());
+            return self.protocol_error("its event stream is not valid".to_owned());
         };
         match inner.downcast_ref::<mimir_net::Error>() {
             Some(ours @ (mimir_net::Error::Blocked(_) | mimir_net::Error::TooLarge { .. })) => {
@@ -212,7 +211,7 @@ impl Provider {
             }
             Some(ours) => ModelError::Cut {
                 provider,
-                why: self.told(&ours.to_string()),
+                why: self.mask_text(&ours.to_string()),
             },
             None => ModelError::Cut {
                 provider,
@@ -221,33 +220,33 @@ impl Provider {
         }
     }
 
-    fn fault(&self, fault: Fault) -> ModelError {
+    fn fault(&self, fault: ReplyError) -> ModelError {
         let provider = self.chosen.provider.clone();
         match fault {
-            Fault::Said { message, passing } => ModelError::Failed {
+            ReplyError::Reported { message, passing } => ModelError::Failed {
                 provider,
-                message: self.told(&message),
+                message: self.mask_text(&message),
                 passing,
             },
-            Fault::Cut => ModelError::Cut {
+            ReplyError::Cut => ModelError::Cut {
                 provider,
                 why: String::new(),
             },
-            Fault::Odd(why) => self.odd(why),
+            ReplyError::Unexpected(why) => self.protocol_error(why),
         }
     }
 }
 
-impl Model for Provider {
+impl Model for ModelProvider {
     fn name(&self) -> &str {
         &self.name
     }
 
     fn answer<'a>(
         &'a self,
-        ask: Ask<'a>,
+        ask: ModelRequest<'a>,
         on: &'a (dyn Fn(&str) + Send + Sync),
-    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(self.ask(ask, on))
     }
 }

@@ -13,7 +13,7 @@ const MOST: Duration = Duration::from_secs(30);
 const ASKED_MOST: Duration = Duration::from_secs(120);
 
 /// The wait before retry number `again`, from 0; `None` if the provider asks for more than [`ASKED_MOST`].
-pub(crate) fn wait(again: u64, asked: Option<Duration>) -> Option<Duration> {
+pub(crate) fn backoff(again: u64, asked: Option<Duration>) -> Option<Duration> {
     if let Some(asked) = asked {
         return (asked <= ASKED_MOST).then_some(asked);
     }
@@ -26,7 +26,7 @@ pub(crate) fn wait(again: u64, asked: Option<Duration>) -> Option<Duration> {
 }
 
 /// The wait that the headers of an answer ask for; `now` is in seconds since 1970.
-pub(crate) fn asked(headers: &HeaderMap, now: i64) -> Option<Duration> {
+pub(crate) fn retry_after(headers: &HeaderMap, now: i64) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(millis) = text("retry-after-ms").and_then(|text| text.parse::<u64>().ok()) {
         return Some(Duration::from_millis(millis));
@@ -59,7 +59,7 @@ mod tests {
             (3, 3_000, 5_000),
             (40, 22_500, 37_500),
         ] {
-            let wait = wait(again, None).unwrap().as_millis();
+            let wait = backoff(again, None).unwrap().as_millis();
             assert!((least..=most).contains(&wait), "{again}: {wait}");
         }
     }
@@ -67,20 +67,20 @@ mod tests {
     #[test]
     fn who_says_how_long_is_believed_within_reason() {
         let seconds = |seconds| Some(Duration::from_secs(seconds));
-        assert_eq!(wait(5, seconds(7)), seconds(7));
-        assert_eq!(wait(0, seconds(3_600)), None);
-        assert_eq!(asked(&headers("retry-after", "7"), 0), seconds(7));
+        assert_eq!(backoff(5, seconds(7)), seconds(7));
+        assert_eq!(backoff(0, seconds(3_600)), None);
+        assert_eq!(retry_after(&headers("retry-after", "7"), 0), seconds(7));
         assert_eq!(
-            asked(&headers("retry-after-ms", "250"), 0),
+            retry_after(&headers("retry-after-ms", "250"), 0),
             Some(Duration::from_millis(250))
         );
         let date = headers("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT");
-        assert_eq!(asked(&date, 784_111_777 - 5), seconds(5));
+        assert_eq!(retry_after(&date, 784_111_777 - 5), seconds(5));
         assert_eq!(
-            asked(&date, 784_111_777 + 5),
+            retry_after(&date, 784_111_777 + 5),
             None,
             "the date is in the past"
         );
-        assert_eq!(asked(&headers("retry-after", "soon"), 0), None);
+        assert_eq!(retry_after(&headers("retry-after", "soon"), 0), None);
     }
 }

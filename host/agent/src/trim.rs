@@ -9,7 +9,7 @@ use crate::message::{Message, tokens};
 
 /// The messages to be sent.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Fitted<'a> {
+pub(crate) struct TrimmedConversation<'a> {
     /// The messages.
     pub messages: Cow<'a, [Message]>,
     /// Number of messages shortened or left out.
@@ -22,10 +22,10 @@ pub(crate) struct Fitted<'a> {
 const SHORT: u64 = 60;
 
 /// Fits a conversation into about `room` tokens; `None` if the messages that always stay are longer.
-pub(crate) fn fit(all: &[Message], room: u64) -> Option<Fitted<'_>> {
-    let total: u64 = all.iter().map(Message::tokens).sum();
+pub(crate) fn trim_to_fit(all: &[Message], room: u64) -> Option<TrimmedConversation<'_>> {
+    let total: u64 = all.iter().map(Message::estimate_tokens).sum();
     if total <= room {
-        return Some(Fitted {
+        return Some(TrimmedConversation {
             messages: Cow::Borrowed(all),
             left_out: 0,
             tokens: total,
@@ -45,7 +45,7 @@ pub(crate) fn fit(all: &[Message], room: u64) -> Option<Fitted<'_>> {
         if total <= room {
             break;
         }
-        let before = message.tokens();
+        let before = message.estimate_tokens();
         if let Message::Tool { text, name, .. } = message
             && before > SHORT
         {
@@ -53,7 +53,7 @@ pub(crate) fn fit(all: &[Message], room: u64) -> Option<Fitted<'_>> {
                 "[left out, because the conversation is long: {} characters of `{name}`; call it again if you need them]",
                 text.chars().count()
             );
-            total = total - before + message.tokens();
+            total = total - before + message.estimate_tokens();
             left_out += 1;
         }
     }
@@ -65,7 +65,7 @@ pub(crate) fn fit(all: &[Message], room: u64) -> Option<Fitted<'_>> {
             .unwrap_or(newest);
         if Some(at) != asked {
             for gone in messages[at..end].iter_mut().filter_map(Option::take) {
-                total -= gone.tokens();
+                total -= gone.estimate_tokens();
                 left_out += 1;
             }
         }
@@ -75,10 +75,10 @@ pub(crate) fn fit(all: &[Message], room: u64) -> Option<Fitted<'_>> {
     // Some providers require that the first message is the user's.
     if !matches!(messages.first(), Some(Message::User { .. })) {
         let begin = Message::user("[earlier messages are left out]");
-        total += begin.tokens();
+        total += begin.estimate_tokens();
         messages.insert(0, begin);
     }
-    (total <= room).then_some(Fitted {
+    (total <= room).then_some(TrimmedConversation {
         messages: Cow::Owned(messages),
         left_out,
         tokens: total,
@@ -86,7 +86,7 @@ pub(crate) fn fit(all: &[Message], room: u64) -> Option<Fitted<'_>> {
 }
 
 /// Estimated number of tokens sent before every conversation: system prompt and tools.
-pub(crate) fn fixed(system: &str, tools: &[crate::message::ToolSpec]) -> u64 {
+pub(crate) fn fixed_tokens(system: &str, tools: &[crate::message::ToolSpec]) -> u64 {
     let tools = tools.iter().map(|tool| {
         tool.name.len() + tool.description.len() + mimir_core::outcome::json_len(&tool.schema)
     });
@@ -127,7 +127,7 @@ mod tests {
         all
     }
 
-    fn ids(fitted: &Fitted<'_>) -> Vec<(String, bool)> {
+    fn ids(fitted: &TrimmedConversation<'_>) -> Vec<(String, bool)> {
         let tool = |one: &Message| match one {
             Message::Tool { id, text, .. } => Some((id.clone(), text.starts_with("[left out"))),
             _ => None,
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn what_fits_is_sent_as_it_is() {
         let all = long();
-        let fitted = fit(&all, 100_000).unwrap();
+        let fitted = trim_to_fit(&all, 100_000).unwrap();
         assert!(matches!(fitted.messages, Cow::Borrowed(_)));
         assert_eq!(fitted.left_out, 0);
     }
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn old_results_go_before_rounds_do() {
         let all = long();
-        let fitted = fit(&all, 3_300).unwrap();
+        let fitted = trim_to_fit(&all, 3_300).unwrap();
         let of = |id: &str, out: bool| (id.to_owned(), out);
         assert_eq!(
             ids(&fitted),
@@ -159,7 +159,7 @@ mod tests {
         );
         assert_eq!(fitted.left_out, 1);
         assert!(fitted.tokens <= 3_300);
-        let fitted = fit(&all, 1_150).unwrap();
+        let fitted = trim_to_fit(&all, 1_150).unwrap();
         assert_eq!(
             ids(&fitted).last(),
             Some(&of("d", false)),
@@ -173,7 +173,7 @@ mod tests {
     fn no_result_is_sent_without_its_call() {
         let all = long();
         for room in (1_050..5_000).step_by(50) {
-            let Some(fitted) = fit(&all, room) else {
+            let Some(fitted) = trim_to_fit(&all, room) else {
                 continue;
             };
             let mut open: Vec<&str> = Vec::new();
@@ -196,7 +196,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_left_out_may_not_fit() {
-        assert_eq!(fit(&[Message::user("x".repeat(10_000))], 1_000), None);
-        assert!(fit(&long(), 500).is_none());
+        assert_eq!(
+            trim_to_fit(&[Message::user("x".repeat(10_000))], 1_000),
+            None
+        );
+        assert!(trim_to_fit(&long(), 500).is_none());
     }
 }

@@ -7,26 +7,26 @@
 
 use std::sync::Arc;
 
-use mimir_core::backend::{Assessment, Backend, BoxFuture, Raw};
-use mimir_core::call::{LogLevel, LogLine, Observer};
-use mimir_core::config::{Budget, Price};
-use mimir_core::outcome::{Content, Output};
+use mimir_core::backend::{Backend, BoxFuture, RawResult, ToolAssessment};
+use mimir_core::call::{CallObserver, LogLevel, LogLine};
+use mimir_core::config::{AgentBudget, TokenPrice};
+use mimir_core::outcome::{Content, ToolOutput};
 use mimir_core::pipeline::Checked;
 use mimir_core::text::{prefix, visible};
-use mimir_core::tool::{BadName, Origin, Trust};
+use mimir_core::tool::{InvalidToolName, ToolOrigin, ToolTrust};
 use mimir_core::worker::{WORKER_CALL, Worker};
 use mimir_core::{
-    Approved, Code, Decision, Definition, Group, Hints, Needs, Risk, Schema, Source, Tool,
-    ToolError, ToolName,
+    Approved, Decision, Needs, RiskLevel, Schema, Tool, ToolDefinition, ToolError, ToolErrorCode,
+    ToolGroup, ToolHints, ToolName, ToolSource,
 };
 use serde_json::json;
 
-use crate::agent::{Agent, Ended};
+use crate::agent::{Agent, TaskEnd};
 use crate::conversation::Conversation;
-use crate::event::{Event, Face};
+use crate::event::{AgentEvent, AgentEventSink};
 use crate::message::{Message, ToolCall};
 use crate::model::Model;
-use crate::purse::{Purse, Share};
+use crate::session_budget::{BudgetReservation, SessionBudget};
 
 /// Maximum depth of workers that call workers. Any deeper, a person could not tell the purpose of a call.
 const DEPTH_MOST: usize = 3;
@@ -35,33 +35,33 @@ const DEPTH_MOST: usize = 3;
 const ALIAS: &str = "delegate";
 
 /// The registry of workers.
-pub trait Hall: Send + Sync {
+pub trait WorkerRegistry: Send + Sync {
     /// Finds a worker by name and reads its current file.
     fn find(&self, name: &str) -> Result<Worker, ToolError>;
 
     /// The parts that an agent for this worker is built from.
-    fn staff(&self, worker: &Worker) -> Result<Staff, ToolError>;
+    fn agent_setup(&self, worker: &Worker) -> Result<AgentSetup, ToolError>;
 }
 
 /// The parts of a worker's agent, without the pipeline.
-pub struct Staff {
+pub struct AgentSetup {
     /// The model that is asked.
     pub model: Arc<dyn Model>,
     /// The price of the model, if known.
-    pub price: Option<Price>,
+    pub price: Option<TokenPrice>,
     /// The system prompt.
     pub system: String,
     /// The default limits of a task.
-    pub budget: Budget,
+    pub budget: AgentBudget,
 }
 
 /// Creates the tool for these workers, given as name and purpose. `digest` identifies the code that runs it.
 pub fn worker_call(
-    hall: Arc<dyn Hall>,
-    purse: Purse,
+    hall: Arc<dyn WorkerRegistry>,
+    purse: SessionBudget,
     workers: &[(String, String)],
     digest: String,
-) -> Result<Tool, BadName> {
+) -> Result<Tool, InvalidToolName> {
     let mut description = "Lets another agent, a worker, do a task, and returns its final answer. The worker does not know \
         this conversation, so include all the information it needs. It may have fewer permissions than you. Workers:"
         .to_owned();
@@ -84,25 +84,25 @@ pub fn worker_call(
         ..Needs::default()
     };
     Ok(Tool {
-        definition: Definition {
+        definition: ToolDefinition {
             name: ToolName::new(WORKER_CALL)?,
             title: Some("Call a worker".to_owned()),
             description,
-            group: Group::System,
+            group: ToolGroup::System,
             input_schema: Schema::unchecked(schema.to_string()),
             output_schema: None,
             silent: false,
             approval: Decision::Ask,
-            risk: Risk::Medium,
-            hints: Hints {
+            risk: RiskLevel::Medium,
+            hints: ToolHints {
                 open_world: true,
-                ..Hints::default()
+                ..ToolHints::default()
             },
             needs: needs.clone(),
         },
         aliases: vec![ToolName::new(ALIAS)?],
-        source: Source::BuiltIn,
-        origin: Arc::new(Origin {
+        source: ToolSource::BuiltIn,
+        origin: Arc::new(ToolOrigin {
             prefix: String::new(),
             plugin: WORKER_CALL.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -113,20 +113,23 @@ pub fn worker_call(
             proofs: Vec::new(),
             listed: Vec::new(),
         }),
-        trust: Trust::Trusted,
+        trust: ToolTrust::Trusted,
         granted: needs,
         changes: None,
         flags: Vec::new(),
         assessed: true,
         off: false,
         token_cost: None,
-        backend: Arc::new(WorkerCall { hall, purse }),
+        backend: Arc::new(WorkerCall {
+            workers: hall,
+            session_budget: purse,
+        }),
     })
 }
 
 struct WorkerCall {
-    hall: Arc<dyn Hall>,
-    purse: Purse,
+    workers: Arc<dyn WorkerRegistry>,
+    session_budget: SessionBudget,
 }
 
 /// Maximum number of characters of a worker's instructions on an approval card.
@@ -137,18 +140,18 @@ impl Backend for WorkerCall {
     fn assess<'a>(
         &'a self,
         call: &'a Checked,
-    ) -> BoxFuture<'a, Result<Option<Assessment>, ToolError>> {
+    ) -> BoxFuture<'a, Result<Option<ToolAssessment>, ToolError>> {
         Box::pin(async move {
             let name = call.arguments()["worker"].as_str().unwrap_or_default();
-            let worker = self.hall.find(name)?;
+            let worker = self.workers.find(name)?;
             let told = worker.settings().instructions.trim();
             let (begin, more) = match prefix(told, TOLD) {
                 begin if begin.len() < told.len() => (begin, " …"),
                 all => (all, ""),
             };
-            Ok(Some(Assessment {
+            Ok(Some(ToolAssessment {
                 approval: Decision::Ask,
-                risk: Risk::Medium,
+                risk: RiskLevel::Medium,
                 summary: format!("have the worker `{name}` ({}) do a task", worker.file()),
                 risks: vec![
                     format!("its toolsets: {}", worker.toolsets()),
@@ -158,12 +161,12 @@ impl Backend for WorkerCall {
         })
     }
 
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
             let text = self.work(&call).await;
-            Raw::from(text.map(|text| Output {
+            RawResult::from(text.map(|text| ToolOutput {
                 content: vec![Content::text(text)],
-                ..Output::default()
+                ..ToolOutput::default()
             }))
         })
     }
@@ -186,89 +189,97 @@ impl WorkerCall {
         if depth > DEPTH_MOST {
             let message =
                 format!("workers may be nested at most {DEPTH_MOST} deep; do the task yourself");
-            return Err(ToolError::new(Code::LimitExceeded, message));
+            return Err(ToolError::new(ToolErrorCode::LimitExceeded, message));
         }
-        let worker = self.hall.find(&name)?;
-        let staff = self.hall.staff(&worker)?;
+        let worker = self.workers.find(&name)?;
+        let staff = self.workers.agent_setup(&worker)?;
         let session = call.context().session_id.clone();
-        let share = self
-            .purse
-            .half(&session, staff.budget, worker.budget(staff.budget))?;
+        let share = self.session_budget.reserve_half(
+            &session,
+            staff.budget,
+            worker.budget(staff.budget),
+        )?;
         let told = worker.clone();
         let agent = Agent {
             model: staff.model,
-            pipeline: call.pipeline().within(move |world| told.narrow(world)),
+            pipeline: call
+                .pipeline()
+                .restricted(move |world| told.restrict(world)),
             system: staff.system,
             budget: share.budget,
             price: staff.price,
             tools: None,
-            purse: None,
+            session_budget: None,
             parent: Some(parent),
         };
-        let mut work = Work {
-            talk: Conversation::new(session, agent.model.name()),
-            share,
+        let mut work = WorkerTask {
+            conversation: Conversation::new(session, agent.model.name()),
+            reservation: share,
         };
-        work.talk.messages.push(Message::user(task));
-        let watching = Watching {
+        work.conversation.messages.push(Message::user(task));
+        let watching = WorkerEventSink {
             name: &name,
             observer: call.observer(),
         };
         // The task has its own limits, and so has each of its calls.
         let ended = {
             let _paused = call.deadline().pause();
-            agent.task(&mut work.talk, &watching).await
+            agent.run_task(&mut work.conversation, &watching).await
         };
-        let said = work.talk.said().to_owned();
+        let said = work.conversation.last_reply().to_owned();
         match ended? {
-            Ended::Finished => Ok(match said.trim().is_empty() {
+            TaskEnd::Finished => Ok(match said.trim().is_empty() {
                 true => "(no output)".to_owned(),
                 false => said,
             }),
-            Ended::Bound(bound) => Err(cut(&name, &format!("has reached {bound}"), &said)),
-            Ended::Length => Err(cut(&name, "had its answer cut off", &said)),
-            Ended::Withheld => {
+            TaskEnd::Bound(bound) => Err(incomplete_error(
+                &name,
+                &format!("has reached {bound}"),
+                &said,
+            )),
+            TaskEnd::Length => Err(incomplete_error(&name, "had its answer cut off", &said)),
+            TaskEnd::Withheld => {
                 let message =
                     format!("the provider withheld the rest of the answer of the worker `{name}`");
-                Err(ToolError::new(Code::Unavailable, message))
+                Err(ToolError::new(ToolErrorCode::Unavailable, message))
             }
         }
     }
 }
 
 /// A running task. When it ends or is stopped, its usage is counted and the unused budget is returned.
-struct Work {
-    talk: Conversation,
-    share: Share,
+struct WorkerTask {
+    conversation: Conversation,
+    reservation: BudgetReservation,
 }
 
-impl Drop for Work {
+impl Drop for WorkerTask {
     fn drop(&mut self) {
-        self.share.spent = self.talk.spent;
+        self.reservation.spent = self.conversation.spent;
     }
 }
 
 /// Maximum number of characters of a worker's last message in the error about an unfinished task.
 const SAID: usize = 2_000;
 
-fn cut(name: &str, how: &str, said: &str) -> ToolError {
+fn incomplete_error(name: &str, how: &str, said: &str) -> ToolError {
     let said = prefix(said.trim(), SAID);
     let message = match said.is_empty() {
         true => format!("the worker `{name}` {how} before it was done"),
         false => format!("the worker `{name}` {how} before it was done; its last message: {said}"),
     };
-    ToolError::new(Code::LimitExceeded, message)
+    ToolError::new(ToolErrorCode::LimitExceeded, message)
 }
 
 /// Reports the worker's tool calls to the observer of the call.
-struct Watching<'a> {
+struct WorkerEventSink<'a> {
     name: &'a str,
-    observer: &'a Arc<dyn Observer>,
+    observer: &'a Arc<dyn CallObserver>,
 }
 
-impl Face for Watching<'_> {
-    fn on(&self, event: Event<'_>) {
-        if let Event::Call { name, .. } = event {
+impl AgentEventSink for WorkerEventSink<'_> {
+    fn handle_event(&self, event: AgentEvent<'_>) {
+        if let AgentEvent::Call { name, .. } = event {
             let text = format!("{}: {}", self.name, visible(prefix(name, 64)));
             self.observer.log(LogLine {
                 level: LogLevel::Info,
@@ -277,7 +288,7 @@ impl Face for Watching<'_> {
         }
     }
 
-    fn observer(&self, _: &ToolCall) -> Arc<dyn Observer> {
+    fn observer(&self, _: &ToolCall) -> Arc<dyn CallObserver> {
         Arc::clone(self.observer)
     }
 }

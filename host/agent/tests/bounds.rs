@@ -1,7 +1,7 @@
 //! Tasks that would never end stop at a limit.
 
-use mimir_agent::{Bound, Ended, Purse, Usage};
-use mimir_core::config::Price;
+use mimir_agent::{BudgetLimit, SessionBudget, TaskEnd, TokenUsage};
+use mimir_core::config::TokenPrice;
 use serde_json::json;
 
 use crate::kit::{APIS, Room, Step, calls, says};
@@ -15,28 +15,37 @@ async fn a_model_that_loops_for_ever_ends_at_each_bound() {
     for api in APIS {
         let mut room = Room::new(api, forever());
         room.agent.budget.turns = 5;
-        assert_eq!(room.task("go").await, Ok(Ended::Bound(Bound::Turns)));
+        assert_eq!(
+            room.task("go").await,
+            Ok(TaskEnd::Bound(BudgetLimit::Turns))
+        );
         assert_eq!(room.script.asked().len(), 5);
 
         let mut room = Room::new(api, forever());
         room.agent.budget.tool_calls = 3;
-        assert_eq!(room.task("go").await, Ok(Ended::Bound(Bound::ToolCalls)));
+        assert_eq!(
+            room.task("go").await,
+            Ok(TaskEnd::Bound(BudgetLimit::ToolCalls))
+        );
         assert_eq!(room.audit.of("call").len(), 3);
 
         // Each turn takes 110 tokens, according to the provider.
         let mut room = Room::new(api, forever());
         room.agent.budget.tokens = 1_000;
-        assert_eq!(room.task("go").await, Ok(Ended::Bound(Bound::Tokens)));
+        assert_eq!(
+            room.task("go").await,
+            Ok(TaskEnd::Bound(BudgetLimit::Tokens))
+        );
         assert!(room.talk.spent.tokens() <= 1_000, "{:?}", room.talk.spent);
         assert!(room.talk.spent.turns >= 3);
 
         let mut room = Room::new(api, forever());
         room.agent.budget.cost = Some(0.01);
-        room.agent.price = Some(Price {
+        room.agent.price = Some(TokenPrice {
             input: 10.0,
             output: 100.0,
         });
-        assert_eq!(room.task("go").await, Ok(Ended::Bound(Bound::Cost)));
+        assert_eq!(room.task("go").await, Ok(TaskEnd::Bound(BudgetLimit::Cost)));
         assert!(
             room.talk.spent.cost.unwrap() <= 0.01,
             "{:?}",
@@ -50,22 +59,31 @@ async fn a_model_that_loops_for_ever_ends_at_each_bound() {
 async fn what_others_of_the_session_use_up_is_on_its_bill_and_counts_for_its_bounds() {
     for api in APIS {
         let mut room = Room::new(api, forever());
-        let purse = Purse::default();
+        let purse = SessionBudget::default();
         room.agent.budget.tokens = 1_000;
-        room.agent.purse = Some(purse.clone());
+        room.agent.session_budget = Some(purse.clone());
         // A model request of a tool that was stopped: the tokens sent are counted.
         let budget = room.agent.budget;
-        let mut share = purse.question("talk-1", budget, None, 400, 100).unwrap();
-        let sent = Usage {
+        let mut share = purse
+            .reserve_question("talk-1", budget, None, 400, 100)
+            .unwrap();
+        let sent = TokenUsage {
             input: 400,
             output: 0,
         };
-        share.used(sent, None, std::time::Duration::ZERO);
+        share.record_usage(sent, None, std::time::Duration::ZERO);
         drop(share);
-        assert_eq!(room.task("go").await, Ok(Ended::Bound(Bound::Tokens)));
+        assert_eq!(
+            room.task("go").await,
+            Ok(TaskEnd::Bound(BudgetLimit::Tokens))
+        );
         assert!(room.talk.spent.tokens() > 1_000, "{:?}", room.talk.spent);
         // The agent's usage reduces what tools may use.
-        assert!(purse.question("talk-1", budget, None, 400, 100).is_err());
+        assert!(
+            purse
+                .reserve_question("talk-1", budget, None, 400, 100)
+                .is_err()
+        );
     }
 }
 
@@ -74,7 +92,7 @@ async fn time_is_a_bound_between_answers_too() {
     let steps = vec![calls("echo", json!({"text": "x", "ms": 200}))];
     let mut room = Room::new(APIS[0], steps);
     room.agent.budget.time = std::time::Duration::from_millis(700);
-    assert_eq!(room.task("go").await, Ok(Ended::Bound(Bound::Time)));
+    assert_eq!(room.task("go").await, Ok(TaskEnd::Bound(BudgetLimit::Time)));
     let turns = room.talk.spent.turns;
     assert!((2..=5).contains(&turns), "{turns}");
 }
@@ -85,9 +103,12 @@ async fn a_task_that_was_stopped_by_a_bound_can_go_on() {
     steps.push(says("enough"));
     let mut room = Room::new(APIS[2], steps);
     room.agent.budget.turns = 1;
-    assert_eq!(room.task("go").await, Ok(Ended::Bound(Bound::Turns)));
+    assert_eq!(
+        room.task("go").await,
+        Ok(TaskEnd::Bound(BudgetLimit::Turns))
+    );
     // The next task has its own budget.
-    assert_eq!(room.task("and?").await, Ok(Ended::Finished));
+    assert_eq!(room.task("and?").await, Ok(TaskEnd::Finished));
     assert_eq!(room.talk.spent.turns, 2);
 }
 
@@ -114,7 +135,7 @@ async fn what_does_not_fit_is_not_sent() {
     let mut room = Room::new(APIS[0], vec![says("x")]);
     assert_eq!(
         room.task(&"y".repeat(500_000)).await.unwrap_err().code,
-        mimir_core::Code::LimitExceeded
+        mimir_core::ToolErrorCode::LimitExceeded
     );
     assert!(
         room.script.asked().is_empty(),

@@ -1,7 +1,7 @@
 //! Tool calls of a model, and the results that it gets.
 
-use mimir_agent::{Ended, Message};
-use mimir_core::Answer;
+use mimir_agent::{Message, TaskEnd};
+use mimir_core::ApprovalAnswer;
 use serde_json::json;
 
 use crate::kit::{APIS, Room, Step, calls, says};
@@ -19,7 +19,7 @@ async fn a_call_is_made_and_its_result_goes_back() {
         let mut room = Room::new(api, steps);
         assert_eq!(
             room.task("what is it?").await,
-            Ok(Ended::Finished),
+            Ok(TaskEnd::Finished),
             "{api:?}"
         );
         assert_eq!(room.last(), "It is 42.");
@@ -105,7 +105,7 @@ async fn arguments_that_do_not_fit_are_told_and_corrected() {
             says("done"),
         ];
         let mut room = Room::new(api, steps);
-        assert_eq!(room.task("go").await, Ok(Ended::Finished));
+        assert_eq!(room.task("go").await, Ok(TaskEnd::Finished));
         let asked = room.script.asked();
         let last = asked[3].results();
         assert!(
@@ -152,7 +152,7 @@ async fn a_person_says_no_and_the_model_reads_a_code() {
             api,
             vec![calls("guarded", json!({"text": "x"})), says("then not")],
         );
-        assert_eq!(room.task("go").await, Ok(Ended::Finished));
+        assert_eq!(room.task("go").await, Ok(TaskEnd::Finished));
         let result = &room.script.asked()[1].results()[0];
         assert!(result.starts_with("APPROVAL_DENIED: "), "{result}");
         assert!(
@@ -166,7 +166,7 @@ async fn a_person_says_no_and_the_model_reads_a_code() {
 async fn what_a_person_edits_is_what_runs() {
     for api in APIS {
         let steps = vec![calls("guarded", json!({"text": "theirs"})), says("so")];
-        let answer = Answer::Edit(json!({"text": "edited by me"}));
+        let answer = ApprovalAnswer::Edit(json!({"text": "edited by me"}));
         let mut room = Room::with(api, steps, answer, json!({}));
         room.task("go").await.unwrap();
         assert_eq!(room.script.asked()[1].results(), ["edited by me"]);
@@ -223,7 +223,7 @@ async fn many_long_results_in_little_room_end_no_task() {
         ];
         let mut room = Room::new(api, steps);
         room.agent.budget.context_tokens = 16_000;
-        assert_eq!(room.task("go").await, Ok(Ended::Finished));
+        assert_eq!(room.task("go").await, Ok(TaskEnd::Finished));
         let results = room.script.asked()[1].results();
         assert_eq!(results.len(), 32);
         let shown = |result: &String| result.starts_with("some words") && result.contains("[cut: ");
@@ -239,8 +239,8 @@ async fn a_tool_that_takes_too_long_is_told_and_the_task_goes_on() {
             says("too slow"),
         ];
         let settings = json!({"limits": {"timeMs": 100}});
-        let mut room = Room::with(api, steps, Answer::No, settings);
-        assert_eq!(room.task("go").await, Ok(Ended::Finished));
+        let mut room = Room::with(api, steps, ApprovalAnswer::No, settings);
+        assert_eq!(room.task("go").await, Ok(TaskEnd::Finished));
         assert!(room.script.asked()[1].results()[0].starts_with("TIMEOUT: "));
     }
 }
@@ -260,8 +260,8 @@ async fn a_person_stops_a_call_and_the_task_goes_on() {
         }
         room.seen.stop.notify_one();
     };
-    let (ended, ()) = tokio::join!(room.agent.task(&mut room.talk, &room.seen), later);
-    assert_eq!(ended, Ok(Ended::Finished));
+    let (ended, ()) = tokio::join!(room.agent.run_task(&mut room.talk, &room.seen), later);
+    assert_eq!(ended, Ok(TaskEnd::Finished));
     assert!(start.elapsed().as_secs() < 30);
     assert!(room.script.asked()[1].results()[0].starts_with("CANCELLED: "));
     assert_eq!(room.audit.of("call")[0]["code"], "CANCELLED");
@@ -274,11 +274,11 @@ async fn a_task_that_was_dropped_in_a_call_can_go_on() {
         let mut room = Room::new(api, steps);
         room.talk.messages.push(Message::user("go"));
         {
-            let task = room.agent.task(&mut room.talk, &room.seen);
+            let task = room.agent.run_task(&mut room.talk, &room.seen);
             let dropped = tokio::time::timeout(std::time::Duration::from_millis(500), task).await;
             assert!(dropped.is_err());
         }
-        assert_eq!(room.task("go on").await, Ok(Ended::Finished));
+        assert_eq!(room.task("go on").await, Ok(TaskEnd::Finished));
         let asked = room.script.asked();
         assert!(
             asked[1].results()[0].starts_with("CANCELLED: "),

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use mimir_agent::Ended;
-use mimir_core::Code;
+use mimir_agent::TaskEnd;
+use mimir_core::ToolErrorCode;
 use serde_json::json;
 
 use crate::kit::{APIS, KEY, Room, Step, calls, says};
@@ -20,7 +20,7 @@ async fn a_busy_provider_is_asked_again_when_it_says() {
         };
         let mut room = Room::new(api, vec![busy("0"), busy("1"), says("now")]);
         let start = Instant::now();
-        assert_eq!(room.task("go").await, Ok(Ended::Finished));
+        assert_eq!(room.task("go").await, Ok(TaskEnd::Finished));
         assert!(start.elapsed().as_millis() >= 1_000, "it said when");
         let again = room.seen.of("again");
         assert_eq!(again.len(), 2);
@@ -49,7 +49,7 @@ async fn who_asks_for_an_hour_is_not_waited_for() {
     let error = room.task("go").await.unwrap_err();
     assert_eq!(
         (error.code, room.script.asked().len()),
-        (Code::LimitExceeded, 1)
+        (ToolErrorCode::LimitExceeded, 1)
     );
 }
 
@@ -59,7 +59,7 @@ async fn one_that_stays_busy_is_given_up_after_the_retries() {
         let mut room = Room::new(api, vec![Step::Status(503, vec![("retry-after", "0")], "")]);
         room.agent.budget.retries = 2;
         let error = room.task("go").await.unwrap_err();
-        assert_eq!(error.code, Code::Network);
+        assert_eq!(error.code, ToolErrorCode::Network);
         assert!(error.message.contains("503"), "{error}");
         assert_eq!(room.script.asked().len(), 3);
     }
@@ -75,7 +75,7 @@ async fn an_answer_that_breaks_off_is_asked_for_again_and_does_not_count() {
             says("It is 7."),
         ];
         let mut room = Room::new(api, steps);
-        assert_eq!(room.task("go").await, Ok(Ended::Finished), "{api:?}");
+        assert_eq!(room.task("go").await, Ok(TaskEnd::Finished), "{api:?}");
         assert_eq!(room.last(), "It is 7.");
         let again = room.seen.of("again");
         assert_eq!(again.len(), 2);
@@ -94,7 +94,7 @@ fn a_dollar_each(tokens: u64) -> f64 {
 
 #[tokio::test]
 async fn an_answer_that_is_stopped_or_breaks_off_is_paid_for() {
-    let price = mimir_core::config::Price {
+    let price = mimir_core::config::TokenPrice {
         input: 1e6,
         output: 1e6,
     };
@@ -111,7 +111,7 @@ async fn an_answer_that_is_stopped_or_breaks_off_is_paid_for() {
 
         let mut room = Room::new(api, vec![Step::Cut("Well, let me see."), says("so")]);
         room.agent.price = Some(price);
-        assert_eq!(room.task("go").await, Ok(Ended::Finished));
+        assert_eq!(room.task("go").await, Ok(TaskEnd::Finished));
         let spent = room.talk.spent;
         // The complete answer reports 100 and 10 tokens.
         assert_eq!((spent.turns, spent.output_tokens), (1, 15), "{spent:?}");
@@ -128,11 +128,11 @@ async fn what_is_wrong_for_good_is_said_once_and_without_the_key() {
         let error = room.task("go").await.unwrap_err();
         assert_eq!(
             (error.code, room.script.asked().len()),
-            (Code::PermissionDenied, 1)
+            (ToolErrorCode::PermissionDenied, 1)
         );
         assert!(error.message.contains("Incorrect API key"), "{error}");
         assert!(!error.message.contains(KEY), "{error}");
-        assert!(error.way_out[0].contains("providers.local.key"));
+        assert!(error.remedies[0].contains("providers.local.key"));
     }
 }
 
@@ -141,7 +141,7 @@ async fn what_is_no_model_is_told_apart() {
     for api in APIS {
         let mut room = Room::new(api, vec![Step::Page]);
         let error = room.task("go").await.unwrap_err();
-        assert_eq!(error.code, Code::Network);
+        assert_eq!(error.code, ToolErrorCode::Network);
         assert!(
             error.message.contains("text/html") && error.message.contains("providers.local.api"),
             "{error}"
@@ -156,7 +156,7 @@ async fn nobody_listens_and_it_is_tried_again() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1/", free.local_addr().unwrap());
     drop(free);
-    room.agent.model = std::sync::Arc::new(mimir_agent::Provider::new(
+    room.agent.model = std::sync::Arc::new(mimir_agent::ModelProvider::new(
         mimir_core::config::ChosenModel {
             provider: "local".into(),
             model: "m".into(),
@@ -171,7 +171,7 @@ async fn nobody_listens_and_it_is_tried_again() {
     ));
     room.agent.budget.retries = 1;
     let error = room.task("go").await.unwrap_err();
-    assert_eq!(error.code, Code::Network);
+    assert_eq!(error.code, ToolErrorCode::Network);
     assert!(error.message.contains("refused the connection"), "{error}");
     assert_eq!(room.seen.of("again").len(), 1);
 }
@@ -183,7 +183,7 @@ async fn a_model_that_says_nothing_more_ends_with_the_time() {
         room.agent.budget.time = std::time::Duration::from_millis(400);
         let start = Instant::now();
         let error = room.task("go").await.unwrap_err();
-        assert_eq!(error.code, Code::Timeout);
+        assert_eq!(error.code, ToolErrorCode::Timeout);
         assert!(error.message.contains("agent.maxTimeMs"), "{error}");
         assert!(start.elapsed().as_secs() < 20);
     }
@@ -204,7 +204,7 @@ async fn a_conversation_that_a_provider_finds_too_long_is_cut() {
             says("short"),
         ];
         let mut room = Room::new(api, steps);
-        assert_eq!(room.task("go").await, Ok(Ended::Finished));
+        assert_eq!(room.task("go").await, Ok(TaskEnd::Finished));
         let asked = room.script.asked();
         assert_eq!(asked.len(), 4);
         assert_eq!(asked[2].results().len(), 2);
@@ -227,7 +227,7 @@ async fn a_conversation_that_a_provider_finds_too_long_is_cut() {
 async fn a_secret_that_is_not_set_names_the_command() {
     let mut room = Room::new(APIS[0], vec![says("x")]);
     let url = room.script.url.clone();
-    room.agent.model = std::sync::Arc::new(mimir_agent::Provider::new(
+    room.agent.model = std::sync::Arc::new(mimir_agent::ModelProvider::new(
         mimir_core::config::ChosenModel {
             provider: "local".into(),
             model: "m".into(),
@@ -241,9 +241,9 @@ async fn a_secret_that_is_not_set_names_the_command() {
         std::sync::Arc::clone(&room.audit) as std::sync::Arc<_>,
     ));
     let error = room.task("go").await.unwrap_err();
-    assert_eq!(error.code, Code::Unavailable);
+    assert_eq!(error.code, ToolErrorCode::Unavailable);
     assert!(
-        error.way_out[0].contains("mimir secrets set OTHER"),
+        error.remedies[0].contains("mimir secrets set OTHER"),
         "{error:?}"
     );
     assert!(room.script.asked().is_empty());

@@ -1,6 +1,6 @@
 //! Large numbers of concurrent calls.
 
-use mimir_agent::{Bound, Ended, Message};
+use mimir_agent::{BudgetLimit, Message, TaskEnd};
 use serde_json::json;
 
 use crate::kit::{APIS, Room, Step, says};
@@ -17,7 +17,7 @@ async fn a_thousand_calls_at_once_are_bounded_and_each_is_answered() {
             })
             .collect();
         let mut room = Room::new(api, vec![Step::Says(vec![], wanted), says("oh")]);
-        assert_eq!(room.task("go").await, Ok(Ended::Finished));
+        assert_eq!(room.task("go").await, Ok(TaskEnd::Finished));
         assert_eq!(room.audit.of("call").len(), 32);
         assert!(room.at_a_time() <= 8, "{}", room.at_a_time());
         let results = room.script.asked()[1].results();
@@ -38,7 +38,10 @@ async fn more_calls_than_the_task_has_end_it() {
     let wanted: Vec<_> = (0..10).map(|_| ("echo", "{}".to_owned())).collect();
     let mut room = Room::new(APIS[1], vec![Step::Says(vec![], wanted)]);
     room.agent.budget.tool_calls = 4;
-    assert_eq!(room.task("go").await, Ok(Ended::Bound(Bound::ToolCalls)));
+    assert_eq!(
+        room.task("go").await,
+        Ok(TaskEnd::Bound(BudgetLimit::ToolCalls))
+    );
     assert_eq!(room.audit.of("call").len(), 4);
     assert_eq!(room.talk.messages.len(), 2 + 10, "each has its answer");
 }

@@ -8,16 +8,16 @@ use std::time::SystemTime;
 use mimir_agent::Conversation;
 use mimir_core::redact::Vault;
 use mimir_core::text::{prefix, visible};
-use mimir_core::{Code, RequestId, ToolError};
+use mimir_core::{RequestId, ToolError, ToolErrorCode};
 
-use crate::ledger;
-use crate::places::Places;
-use crate::private::{self, Closed, Readers};
-use crate::workspace::Workspace;
+use crate::approval_store;
+use crate::private_files::{self, FileReaders, OwnerOnly};
+use crate::user_dirs::UserDirs;
+use crate::workspace::WorkspaceFolder;
 
 /// The conversations of a workspace.
 #[derive(Clone)]
-pub struct Shelf {
+pub struct ConversationStore {
     /// `None` on platforms that have no folder for the user's settings.
     folder: Option<PathBuf>,
     vault: Arc<dyn Vault>,
@@ -30,10 +30,17 @@ const KEPT: usize = 100;
 const LINES: usize = 500;
 const LINE_MOST: usize = 4_000;
 
-impl Shelf {
+impl ConversationStore {
     /// The conversations of this workspace. Creates no folder until something is stored.
-    pub fn of(places: &Places, workspace: &Workspace, vault: Arc<dyn Vault>) -> Self {
-        Self::new(ledger::place(places, workspace, "chats"), vault)
+    pub fn for_workspace(
+        places: &UserDirs,
+        workspace: &WorkspaceFolder,
+        vault: Arc<dyn Vault>,
+    ) -> Self {
+        Self::new(
+            approval_store::user_state_path(places, workspace, "chats"),
+            vault,
+        )
     }
 
     fn new(folder: Option<PathBuf>, vault: Arc<dyn Vault>) -> Self {
@@ -44,20 +51,20 @@ impl Shelf {
         self.folder.as_deref().ok_or_else(|| {
             let message = "this platform has no folder for your conversations";
             let way = "set MIMIR_CONFIG_DIR".to_owned();
-            ToolError::new(Code::Unavailable, message).with_way_out([way])
+            ToolError::new(ToolErrorCode::Unavailable, message).with_remedies([way])
         })
     }
 
     /// Stores the current state of a conversation, with secrets masked.
-    pub fn keep(&self, talk: &Conversation) -> Result<(), ToolError> {
+    pub fn save(&self, talk: &Conversation) -> Result<(), ToolError> {
         let redactor = self.vault.redactor();
-        let redactor =
-            redactor.map_err(|error| ToolError::new(Code::Unavailable, error.to_string()))?;
+        let redactor = redactor
+            .map_err(|error| ToolError::new(ToolErrorCode::Unavailable, error.to_string()))?;
         let text = serde_json::to_string(&talk.masked(&redactor))
-            .map_err(|error| ToolError::new(Code::Internal, error.to_string()))?;
-        if text.len() as u64 > private::LONGEST {
+            .map_err(|error| ToolError::new(ToolErrorCode::Internal, error.to_string()))?;
+        if text.len() as u64 > private_files::LONGEST {
             let message = "the conversation is too large to be stored; `/clear` starts a new one";
-            return Err(ToolError::new(Code::LimitExceeded, message));
+            return Err(ToolError::new(ToolErrorCode::LimitExceeded, message));
         }
         self.write(&format!("{}.json", talk.id), &text)?;
         self.tidy();
@@ -67,13 +74,13 @@ impl Shelf {
     fn write(&self, name: &str, text: &str) -> Result<(), ToolError> {
         let folder = self.folder()?;
         let path = folder.join(name);
-        let written = private::private_folder(folder)
-            .and_then(|()| private::replace(&path, text.as_bytes(), Readers::Owner));
+        let written = private_files::private_folder(folder)
+            .and_then(|()| private_files::replace(&path, text.as_bytes(), FileReaders::Owner));
         written.map_err(|error| crate::file_error::file_error("write", &path, &error))
     }
 
     /// Loads the conversation with this id or id prefix; without an id, the newest one.
-    pub fn take(&self, id: Option<&str>) -> Result<Conversation, ToolError> {
+    pub fn load(&self, id: Option<&str>) -> Result<Conversation, ToolError> {
         let all = self.all();
         let found = match id {
             None => all.into_iter().next(),
@@ -82,7 +89,7 @@ impl Shelf {
                 match (found.next(), found.next()) {
                     (Some(_), Some(_)) => {
                         return Err(ToolError::new(
-                            Code::InvalidInput,
+                            ToolErrorCode::InvalidInput,
                             format!(
                                 "several conversations begin with `{}`",
                                 visible(prefix(id, 64))
@@ -98,7 +105,7 @@ impl Shelf {
                 Some(id) => format!("there is no conversation `{}`", visible(prefix(id, 64))),
                 None => "there is no conversation here yet".to_owned(),
             };
-            return Err(ToolError::new(Code::NotFound, message));
+            return Err(ToolError::new(ToolErrorCode::NotFound, message));
         };
         self.read(&id)
     }
@@ -107,9 +114,12 @@ impl Shelf {
         let path = self.folder()?.join(format!("{id}.json"));
         let bad = |why: &dyn std::fmt::Display| {
             let place = visible(&path.display().to_string());
-            ToolError::new(Code::Unavailable, format!("{place} cannot be used: {why}"))
+            ToolError::new(
+                ToolErrorCode::Unavailable,
+                format!("{place} cannot be used: {why}"),
+            )
         };
-        let text = private::read(&path, Closed::Reading).map_err(|error| bad(&error))?;
+        let text = private_files::read(&path, OwnerOnly::Reading).map_err(|error| bad(&error))?;
         let text = text.ok_or_else(|| bad(&"it no longer exists"))?;
         let mut talk: Conversation = serde_json::from_str(&text).map_err(|error| bad(&error))?;
         id.clone_into(&mut talk.id);
@@ -126,7 +136,7 @@ impl Shelf {
                 let id = name.strip_suffix(".json")?;
                 // Skips the input history and files that mimir did not write.
                 let meta = entry.metadata().ok()?;
-                let own = meta.is_file() && RequestId::is_one(id);
+                let own = meta.is_file() && RequestId::is_valid(id);
                 own.then_some((meta.modified().ok()?, id.to_owned()))
             })
             .collect();
@@ -145,15 +155,16 @@ impl Shelf {
     }
 
     /// The input history of this workspace, oldest line first.
-    pub fn typed(&self) -> Vec<String> {
+    pub fn read_input_history(&self) -> Vec<String> {
         let folder = self.folder().ok();
-        let text = folder.map(|folder| private::read(&folder.join("typed.json"), Closed::Reading));
+        let text = folder
+            .map(|folder| private_files::read(&folder.join("typed.json"), OwnerOnly::Reading));
         let text = text.and_then(Result::ok).flatten().unwrap_or_default();
         serde_json::from_str(&text).unwrap_or_default()
     }
 
     /// Stores the input history. Errors are ignored, since it only serves to repeat earlier input.
-    pub fn keep_typed(&self, lines: &[String]) {
+    pub fn save_input_history(&self, lines: &[String]) {
         let Ok(redactor) = self.vault.redactor() else {
             return;
         };
@@ -162,7 +173,7 @@ impl Shelf {
             .iter()
             .map(|line| {
                 let mut line = prefix(line, LINE_MOST).to_owned();
-                redactor.text(&mut line);
+                redactor.mask_text(&mut line);
                 line
             })
             .collect();
@@ -178,9 +189,9 @@ mod tests {
     use mimir_agent::Message;
     use mimir_core::Redactor;
 
-    fn shelf(folder: &Path) -> Shelf {
+    fn shelf(folder: &Path) -> ConversationStore {
         let redactor = Redactor::new().with_values([("KEY", "hunter2-value")]);
-        Shelf::new(Some(folder.join("chats")), Arc::new(redactor))
+        ConversationStore::new(Some(folder.join("chats")), Arc::new(redactor))
     }
 
     fn id(count: usize) -> String {
@@ -197,23 +208,26 @@ mod tests {
     fn what_is_kept_is_found_again_without_secrets() {
         let folder = tempfile::tempdir().unwrap();
         let shelf = shelf(folder.path());
-        assert_eq!(shelf.take(None).unwrap_err().code, Code::NotFound);
-        shelf.keep(&talk(&id(1), "old")).unwrap();
+        assert_eq!(shelf.load(None).unwrap_err().code, ToolErrorCode::NotFound);
+        shelf.save(&talk(&id(1), "old")).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(20));
-        shelf.keep(&talk(&id(2), "it is hunter2-value")).unwrap();
-        shelf.keep_typed(&["my hunter2-value".to_owned()]);
-        let newest = shelf.take(None).unwrap();
+        shelf.save(&talk(&id(2), "it is hunter2-value")).unwrap();
+        shelf.save_input_history(&["my hunter2-value".to_owned()]);
+        let newest = shelf.load(None).unwrap();
         assert_eq!(newest.id, id(2));
         assert_eq!(
             newest.messages,
             [Message::user("it is [REDACTED:secret:KEY]")]
         );
         assert_eq!(
-            shelf.take(Some("000000000001")).unwrap().messages,
+            shelf.load(Some("000000000001")).unwrap().messages,
             [Message::user("old")]
         );
-        assert_eq!(shelf.take(Some("x")).unwrap_err().code, Code::NotFound);
-        assert_eq!(shelf.typed(), ["my [REDACTED:secret:KEY]"]);
+        assert_eq!(
+            shelf.load(Some("x")).unwrap_err().code,
+            ToolErrorCode::NotFound
+        );
+        assert_eq!(shelf.read_input_history(), ["my [REDACTED:secret:KEY]"]);
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
@@ -223,7 +237,7 @@ mod tests {
             assert_eq!(mode(&newest) & 0o777, 0o600);
             assert_eq!(mode(&chats) & 0o777, 0o700);
             std::fs::set_permissions(newest, std::fs::Permissions::from_mode(0o644)).unwrap();
-            let error = shelf.take(None).unwrap_err();
+            let error = shelf.load(None).unwrap_err();
             assert!(error.message.contains("other users can read it"), "{error}");
         }
     }
@@ -241,7 +255,7 @@ mod tests {
         }
         std::thread::sleep(std::time::Duration::from_millis(20));
         for n in 0..KEPT + 3 {
-            shelf.keep(&talk(&id(n), "x")).unwrap();
+            shelf.save(&talk(&id(n), "x")).unwrap();
         }
         assert_eq!(shelf.all().len(), KEPT + 1);
         for name in &strange {
@@ -251,12 +265,12 @@ mod tests {
             .write(&format!("{}.json", id(50)), "{\"id\": 1")
             .unwrap();
         assert_eq!(
-            shelf.take(Some(&id(50))).unwrap_err().code,
-            Code::Unavailable
+            shelf.load(Some(&id(50))).unwrap_err().code,
+            ToolErrorCode::Unavailable
         );
         assert_eq!(
-            shelf.take(Some("00000000")).unwrap_err().code,
-            Code::InvalidInput
+            shelf.load(Some("00000000")).unwrap_err().code,
+            ToolErrorCode::InvalidInput
         );
     }
 
@@ -264,12 +278,12 @@ mod tests {
     fn what_could_not_be_read_again_is_not_written() {
         let folder = tempfile::tempdir().unwrap();
         let shelf = shelf(folder.path());
-        shelf.keep(&talk(&id(1), "short")).unwrap();
+        shelf.save(&talk(&id(1), "short")).unwrap();
         let long = "x ".repeat(9 << 20);
-        let error = shelf.keep(&talk(&id(1), &long)).unwrap_err();
-        assert_eq!(error.code, Code::LimitExceeded);
+        let error = shelf.save(&talk(&id(1), &long)).unwrap_err();
+        assert_eq!(error.code, ToolErrorCode::LimitExceeded);
         assert_eq!(
-            shelf.take(None).unwrap().messages,
+            shelf.load(None).unwrap().messages,
             [Message::user("short")],
             "what was kept before is still there"
         );
@@ -277,11 +291,11 @@ mod tests {
 
     #[test]
     fn without_a_folder_of_the_user_nothing_is_kept() {
-        let shelf = Shelf::new(None, Arc::new(Redactor::new()));
-        let error = shelf.keep(&talk(&id(1), "x")).unwrap_err();
-        assert_eq!(error.code, Code::Unavailable);
-        assert!(error.way_out[0].contains("MIMIR_CONFIG_DIR"), "{error:?}");
-        assert_eq!(shelf.take(None).unwrap_err().code, Code::NotFound);
-        assert!(shelf.typed().is_empty());
+        let shelf = ConversationStore::new(None, Arc::new(Redactor::new()));
+        let error = shelf.save(&talk(&id(1), "x")).unwrap_err();
+        assert_eq!(error.code, ToolErrorCode::Unavailable);
+        assert!(error.remedies[0].contains("MIMIR_CONFIG_DIR"), "{error:?}");
+        assert_eq!(shelf.load(None).unwrap_err().code, ToolErrorCode::NotFound);
+        assert!(shelf.read_input_history().is_empty());
     }
 }

@@ -4,17 +4,17 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 
 /// A file operation that failed, as an error that names the file.
 pub fn file_error(doing: &str, path: &Path, error: &io::Error) -> ToolError {
     let code = match error.kind() {
-        io::ErrorKind::NotFound => Code::FileNotFound,
+        io::ErrorKind::NotFound => ToolErrorCode::FileNotFound,
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            Code::PermissionDenied
+            ToolErrorCode::PermissionDenied
         }
-        io::ErrorKind::AlreadyExists => Code::AlreadyExists,
-        _ => Code::ExecutionError,
+        io::ErrorKind::AlreadyExists => ToolErrorCode::AlreadyExists,
+        _ => ToolErrorCode::ExecutionError,
     };
     let place = mimir_core::text::visible(&path.display().to_string());
     ToolError::new(code, format!("cannot {doing} {place}: {error}"))

@@ -4,17 +4,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use mimir_core::approval::{Answer, Approver, Card};
+use mimir_core::approval::{ApprovalAnswer, Approver, Card};
 use mimir_core::{
-    BoxFuture, Call, CallContext, Definition, Outcome, Pipeline, RequestId, ToolError,
+    BoxFuture, Call, CallContext, Outcome, Pipeline, RequestId, ToolDefinition, ToolError,
 };
 use serde_json::Value;
 
 use crate::file_error::file_error;
-use crate::places::Places;
-use crate::settings::Settings;
-use crate::setup::{self, Setup};
-use crate::workspace::Workspace;
+use crate::settings::MergedSettings;
+use crate::setup::{self, HostSetup};
+use crate::user_dirs::UserDirs;
+use crate::workspace::WorkspaceFolder;
 
 /// A host of tools in one workspace: settings, built-in tools, plugins and MCP servers behind one pipeline.
 ///
@@ -43,7 +43,7 @@ use crate::workspace::Workspace;
 /// # }
 /// ```
 pub struct Host {
-    setup: Setup,
+    setup: HostSetup,
     pipeline: Pipeline,
     session: String,
 }
@@ -85,10 +85,11 @@ impl Host {
     }
 
     /// The definitions of all tools that can be called, sorted by name.
-    pub fn tools(&self) -> Vec<Definition> {
-        let world = self.pipeline.world();
+    pub fn tools(&self) -> Vec<ToolDefinition> {
+        let world = self.pipeline.snapshot();
         let tools = world.registry.tools().iter();
-        let mut definitions: Vec<Definition> = tools.map(|tool| tool.definition.clone()).collect();
+        let mut definitions: Vec<ToolDefinition> =
+            tools.map(|tool| tool.definition.clone()).collect();
         definitions.sort_by(|one, other| one.name.cmp(&other.name));
         definitions
     }
@@ -99,7 +100,7 @@ impl Host {
     }
 
     /// The settings, folders and stores that this host was built from.
-    pub fn setup(&self) -> &Setup {
+    pub fn setup(&self) -> &HostSetup {
         &self.setup
     }
 }
@@ -158,21 +159,21 @@ impl HostBuilder {
     ///
     /// `INVALID_PATH` if the folder cannot be a workspace, `INVALID_INPUT` if a settings file is not valid.
     pub async fn build(self) -> Result<Host, ToolError> {
-        let mut places = Places::find();
+        let mut places = UserDirs::find();
         if let Some(config) = self.config {
             places.config = Some(config);
         }
         if let Some(cache) = self.cache {
             places.cache = Some(cache);
         }
-        let workspace = Workspace::find(self.workspace.as_deref())?;
+        let workspace = WorkspaceFolder::find(self.workspace.as_deref())?;
         setup::check_separation(&workspace, &places)?;
-        let settings = Settings::read(&places, &workspace)?;
-        let setup = Setup::of(places, workspace, settings);
+        let settings = MergedSettings::read(&places, &workspace)?;
+        let setup = HostSetup::from_parts(places, workspace, settings);
         let made = setup.workspace.make_state();
         made.map_err(|error| file_error("make", &setup.workspace.state(), &error))?;
         let approver = self.approver.unwrap_or_else(|| Arc::new(NoPerson));
-        let pipeline = setup.pipeline(setup.world().await?, approver);
+        let pipeline = setup.pipeline(setup.load_snapshot().await?, approver);
         let session = self
             .session
             .unwrap_or_else(|| RequestId::new(SystemTime::now()).to_string());
@@ -188,11 +189,11 @@ impl HostBuilder {
 pub(crate) struct NoPerson;
 
 impl Approver for NoPerson {
-    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         let tool = &card.tool;
         let way_out = format!(
             "no approver is set on this host; `mimir call {tool}` with the same arguments asks for approval on a terminal"
         );
-        Box::pin(std::future::ready(Answer::Nobody { way_out }))
+        Box::pin(std::future::ready(ApprovalAnswer::Unattended { way_out }))
     }
 }

@@ -6,7 +6,7 @@
 use std::fmt::Display;
 use std::sync::{Arc, OnceLock};
 
-use mimir_wasm::{CompileEvent, Compiler, InProcess};
+use mimir_wasm::{CompileEvent, ComponentCompiler, InProcessCompiler};
 
 /// A handler of compile events.
 pub type CompileHandler = Arc<dyn Fn(CompileEvent) + Send + Sync>;
@@ -32,8 +32,8 @@ pub trait Interface: Send + Sync {
 
     /// The compiler of components. A program that can start itself again compiles in a child process, whose memory and
     /// time are limited; others compile in their own process.
-    fn compiler(&self) -> Arc<dyn Compiler> {
-        Arc::new(InProcess::default())
+    fn compiler(&self) -> Arc<dyn ComponentCompiler> {
+        Arc::new(InProcessCompiler::default())
     }
 
     /// Shows that something is being done, `doing` without a full stop.
@@ -73,9 +73,9 @@ pub(crate) fn progress(doing: &str) -> Option<Box<dyn Progress>> {
     INSTALLED.get().map(|interface| interface.progress(doing))
 }
 
-pub(crate) fn compiler() -> Arc<dyn Compiler> {
+pub(crate) fn compiler() -> Arc<dyn ComponentCompiler> {
     match INSTALLED.get() {
         Some(interface) => interface.compiler(),
-        None => Arc::new(InProcess::default()),
+        None => Arc::new(InProcessCompiler::default()),
     }
 }

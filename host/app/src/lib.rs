@@ -3,22 +3,22 @@
 //! [`Host`] is the entry point. The modules below it are what the program `mimir` is made of: settings, the approval
 //! store, secrets, MCP servers, workers and undo. They are public for front ends and change more often than [`Host`].
 
+pub mod approval_store;
+pub mod audit_watermark;
 pub mod conversations;
 pub mod file_error;
 pub mod host;
 pub mod interface;
-pub mod ledger;
-pub mod live;
-pub mod memory;
+pub mod live_setup;
 pub mod models;
 pub mod packages;
-pub mod places;
-pub mod private;
+pub mod private_files;
 pub mod secrets;
 pub mod servers;
 pub mod settings;
 pub mod setup;
 pub mod undo;
+pub mod user_dirs;
 pub mod workers;
 pub mod workspace;
 

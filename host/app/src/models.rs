@@ -3,41 +3,41 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mimir_agent::Provider;
+use mimir_agent::ModelProvider;
 use mimir_core::audit::AuditSink;
-use mimir_core::config::{AgentSettings, Budget, ChosenModel};
+use mimir_core::config::{AgentBudget, AgentSettings, ChosenModel};
 use mimir_core::redact::Vault;
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 
-use crate::secrets::{Secrets, UserVault};
+use crate::secrets::{UserSecrets, UserVault};
 use crate::servers;
-use crate::settings::Settings;
-use crate::setup::Setup;
+use crate::settings::MergedSettings;
+use crate::setup::HostSetup;
 
-mod completer;
+mod configured_model;
 mod system;
 
-pub use completer::OwnModel;
-pub use system::system;
+pub use configured_model::ConfiguredModel;
+pub use system::system_prompt;
 
 /// The settings and secrets that models are created from.
 #[derive(Clone)]
-pub struct Models {
-    settings: Settings,
+pub struct ModelFactory {
+    settings: MergedSettings,
     root: PathBuf,
     vault: Arc<dyn Vault>,
     audit: Arc<dyn AuditSink>,
 }
 
 /// The vault of secrets that are masked in model output.
-pub fn vault(setup: &Setup) -> Arc<dyn Vault> {
-    let secrets = Secrets::new(&setup.places);
+pub fn vault(setup: &HostSetup) -> Arc<dyn Vault> {
+    let secrets = UserSecrets::new(&setup.user_dirs);
     Arc::new(UserVault::new(secrets, &setup.settings.config))
 }
 
-impl Models {
+impl ModelFactory {
     /// The models of these settings.
-    pub fn of(setup: &Setup) -> Self {
+    pub fn from_setup(setup: &HostSetup) -> Self {
         Self {
             settings: setup.settings.clone(),
             root: setup.workspace.root().to_owned(),
@@ -74,17 +74,20 @@ impl Models {
                     "the project's settings have {key}, which is ignored until you run `mimir policy accept`"
                 )
             });
-                ToolError::new(Code::InvalidInput, message).with_way_out(way)
+                ToolError::new(ToolErrorCode::InvalidInput, message).with_remedies(way)
             })
     }
 
     /// The configured model, or `wanted`.
-    pub fn model(&self, wanted: Option<&str>) -> Result<(Arc<Provider>, ChosenModel), ToolError> {
+    pub fn model(
+        &self,
+        wanted: Option<&str>,
+    ) -> Result<(Arc<ModelProvider>, ChosenModel), ToolError> {
         let chosen = self.chosen(wanted)?;
         if self.agent().max_cost.is_some() && chosen.price.is_none() {
             let (provider, model) = (&chosen.provider, &chosen.model);
             return Err(ToolError::new(
-                Code::InvalidInput,
+                ToolErrorCode::InvalidInput,
                 format!(
                     "agent.maxCost is set, but the price of {provider}/{model} is not known; set providers.{provider}.prices.{model}: {{input: …, output: …}}, for a million tokens"
                 ),
@@ -92,23 +95,23 @@ impl Models {
         }
         let client = servers::client(&self.settings, &self.root, &chosen.url)?;
         let (vault, audit) = (Arc::clone(&self.vault), Arc::clone(&self.audit));
-        let provider = Provider::new(chosen.clone(), client, vault, audit);
+        let provider = ModelProvider::new(chosen.clone(), client, vault, audit);
         provider.check().map_err(ToolError::from)?;
         Ok((Arc::new(provider), chosen))
     }
 }
 
 /// The model that tools may query, with the current settings. It is created by the first query.
-pub fn completer(setup: &Setup) -> OwnModel {
+pub fn completer(setup: &HostSetup) -> ConfiguredModel {
     let config = &setup.settings.config;
     let name = config.chosen_model(None).map_err(|message| {
         let way = "`model: PROVIDER/MODEL` in the settings names one".to_owned();
-        ToolError::new(Code::Unavailable, message).with_way_out([way])
+        ToolError::new(ToolErrorCode::Unavailable, message).with_remedies([way])
     });
     let shown = name.map(|chosen| format!("{}/{}", chosen.provider, chosen.model));
-    let budget = config.agent.over(Budget::default());
-    let models = Models::of(setup);
-    OwnModel::new(shown, budget, setup.purse.clone(), move || {
+    let budget = config.agent.over(AgentBudget::default());
+    let models = ModelFactory::from_setup(setup);
+    ConfiguredModel::new(shown, budget, setup.budget.clone(), move || {
         models.model(None)
     })
 }

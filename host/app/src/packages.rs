@@ -7,24 +7,24 @@ use std::path::{Path, PathBuf};
 
 use mimir_core::backend::BoxFuture;
 use mimir_core::config::{BindMount, McpPackage, PackageRegistry, SandboxMode};
-use mimir_core::launch::{Launch, LaunchFolder, Launched, Launcher};
-use mimir_core::{Code, ToolError};
-use mimir_process::Programs;
+use mimir_core::launch::{LaunchFolder, LaunchSpec, LaunchedProgram, ProcessLauncher};
+use mimir_core::{ToolError, ToolErrorCode};
+use mimir_process::ProgramLauncher;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::ledger;
-use crate::places::Places;
-use crate::private;
-use crate::workspace::Workspace;
+use crate::approval_store;
+use crate::private_files;
+use crate::user_dirs::UserDirs;
+use crate::workspace::WorkspaceFolder;
 
 mod install;
 mod npm;
+mod package_tree;
 mod pypi;
 mod registry;
-mod tree;
 
-pub use install::{Download, Installer};
+pub use install::{PackageDownload, PackageInstaller};
 
 /// The installed packages of this user.
 #[derive(Debug, Clone)]
@@ -34,7 +34,7 @@ pub struct PackageStore {
 
 /// The record in the folder of an installed package. It is written last, and marks the installation as complete.
 #[derive(Debug, Serialize, Deserialize)]
-struct Installed {
+struct InstalledPackage {
     package: McpPackage,
     /// The command line of its program. A path that begins with `./` is relative to the folder.
     start: Vec<String>,
@@ -48,7 +48,7 @@ const DIGEST: usize = 12;
 
 impl PackageStore {
     /// The store in the user's cache folder.
-    pub fn new(places: &Places) -> Self {
+    pub fn new(places: &UserDirs) -> Self {
         let cache = places.cache.as_ref();
         Self {
             folder: cache.map(|cache| cache.join("mcp").join("packages")),
@@ -60,9 +60,9 @@ impl PackageStore {
         let folder = self.folder.as_deref().ok_or_else(|| {
             let message =
                 "this platform has no folder for packages: set MIMIR_CACHE_DIR to an absolute path";
-            ToolError::new(Code::Unavailable, message)
+            ToolError::new(ToolErrorCode::Unavailable, message)
         })?;
-        private::private_folder(folder)
+        private_files::private_folder(folder)
             .map_err(|error| crate::file_error::file_error("make", folder, &error))?;
         Ok(folder)
     }
@@ -89,8 +89,9 @@ impl PackageStore {
     /// The folder and the command line of a package, if it is installed.
     pub fn find(&self, package: &McpPackage) -> Option<(PathBuf, Vec<String>)> {
         let folder = self.place(package)?;
-        let text = private::read(&folder.join(RECORD), private::Closed::Writing).ok()??;
-        let installed: Installed = serde_json::from_str(&text).ok()?;
+        let text =
+            private_files::read(&folder.join(RECORD), private_files::OwnerOnly::Writing).ok()??;
+        let installed: InstalledPackage = serde_json::from_str(&text).ok()?;
         if installed.package != *package {
             return None;
         }
@@ -107,7 +108,7 @@ impl PackageStore {
 
     /// Moves a staging folder into the store. If another process has installed the package meanwhile, that
     /// installation stays.
-    fn keep(
+    fn install_staged(
         &self,
         staging: &Path,
         package: &McpPackage,
@@ -115,19 +116,19 @@ impl PackageStore {
     ) -> Result<(), ToolError> {
         let fault = |error: &dyn std::fmt::Display| {
             ToolError::new(
-                Code::ExecutionError,
+                ToolErrorCode::ExecutionError,
                 format!("the package cannot be stored: {error}"),
             )
         };
-        let installed = Installed {
+        let installed = InstalledPackage {
             package: package.clone(),
             start,
         };
         let text = serde_json::to_string_pretty(&installed).map_err(|error| fault(&error))?;
-        private::replace(
+        private_files::replace(
             &staging.join(RECORD),
             text.as_bytes(),
-            private::Readers::Owner,
+            private_files::FileReaders::Owner,
         )
         .map_err(|error| fault(&error))?;
         let place = self
@@ -146,48 +147,52 @@ impl PackageStore {
 }
 
 /// Starts servers: those of packages from the store, all others as configured.
-pub struct PackagePrograms {
-    programs: Programs,
+pub struct PackageServerLauncher {
+    programs: ProgramLauncher,
     store: PackageStore,
     /// Parent of the home folders of package servers.
     homes: Option<PathBuf>,
     root: PathBuf,
 }
 
-impl PackagePrograms {
+impl PackageServerLauncher {
     /// Starts servers with the packages in this store.
     pub fn new(
-        programs: Programs,
+        programs: ProgramLauncher,
         store: PackageStore,
-        places: &Places,
-        workspace: &Workspace,
+        places: &UserDirs,
+        workspace: &WorkspaceFolder,
     ) -> Self {
         Self {
             programs,
             store,
-            homes: ledger::place(places, workspace, "homes"),
+            homes: approval_store::user_state_path(places, workspace, "homes"),
             root: workspace.root().to_owned(),
         }
     }
 
     /// The launch of an installed package: its program, read access to its folder, and a home folder of its own.
-    fn prepared(&self, mut launch: Launch, package: &McpPackage) -> Result<Launch, ToolError> {
+    fn prepared(
+        &self,
+        mut launch: LaunchSpec,
+        package: &McpPackage,
+    ) -> Result<LaunchSpec, ToolError> {
         let server = launch.name.clone();
         let Some((folder, mut words)) = self.store.find(package) else {
             let message = format!(
                 "the package {package} of the server `{server}` is not installed on this machine"
             );
             let way = format!("`mimir mcp install {server}` downloads it");
-            return Err(ToolError::new(Code::Unavailable, message).with_way_out([way]));
+            return Err(ToolError::new(ToolErrorCode::Unavailable, message).with_remedies([way]));
         };
         let folders = launch.folders.clone().unwrap_or_default();
         words.extend(
             launch
-                .words
+                .args
                 .iter()
                 .map(|word| below_root(word, &folders, &self.root)),
         );
-        launch.words = words;
+        launch.args = words;
         match launch.sandbox.mode.unwrap_or_default() {
             SandboxMode::None => return Ok(launch),
             SandboxMode::Container => {
@@ -197,7 +202,9 @@ impl PackagePrograms {
                 let way = format!(
                     "`sandbox: process` in mcp.servers.{server} starts it in the kernel's sandbox"
                 );
-                return Err(ToolError::new(Code::Unavailable, message).with_way_out([way]));
+                return Err(
+                    ToolError::new(ToolErrorCode::Unavailable, message).with_remedies([way])
+                );
             }
             SandboxMode::Auto | SandboxMode::Process => {}
         }
@@ -230,10 +237,7 @@ impl PackagePrograms {
         for (_, value) in &mut launch.environment {
             in_home(value, &home);
         }
-        launch
-            .words
-            .iter_mut()
-            .for_each(|word| in_home(word, &home));
+        launch.args.iter_mut().for_each(|word| in_home(word, &home));
         if !launch.environment.iter().any(|(name, _)| name == "HOME") {
             launch
                 .environment
@@ -247,17 +251,17 @@ impl PackagePrograms {
     fn home(&self, server: &str) -> Result<PathBuf, ToolError> {
         let homes = self.homes.as_ref().ok_or_else(|| {
             let message = "this platform has no folder for the homes of servers: set MIMIR_CONFIG_DIR to an absolute path";
-            ToolError::new(Code::Unavailable, message)
+            ToolError::new(ToolErrorCode::Unavailable, message)
         })?;
         let home = homes.join(server);
-        private::private_folder(&home)
+        private_files::private_folder(&home)
             .map_err(|error| crate::file_error::file_error("make", &home, &error))?;
         Ok(home)
     }
 }
 
-impl Launcher for PackagePrograms {
-    fn launch(&self, launch: Launch) -> BoxFuture<'_, Result<Launched, ToolError>> {
+impl ProcessLauncher for PackageServerLauncher {
+    fn launch(&self, launch: LaunchSpec) -> BoxFuture<'_, Result<LaunchedProgram, ToolError>> {
         Box::pin(async move {
             let launch = match launch.package.clone() {
                 Some(package) => self.prepared(launch, &package)?,

@@ -9,41 +9,41 @@ use std::path::{Path, PathBuf};
 
 use mimir_core::config::SecretSettings;
 use mimir_core::redact::SHORT_MIN;
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use serde::{Deserialize, Serialize};
 
-use crate::places::Places;
-use crate::private::{self, Closed, Readers};
+use crate::private_files::{self, FileReaders, OwnerOnly};
+use crate::user_dirs::UserDirs;
 
 mod keyring;
 mod logins;
 mod vault;
 
-use keyring::Keyring;
+use keyring::SystemKeyring;
 
 pub use logins::UserLogins;
 pub use vault::UserVault;
 
 /// The secrets of this user.
-pub struct Secrets {
+pub struct UserSecrets {
     path: PathBuf,
-    keyring: Option<Keyring>,
+    keyring: Option<SystemKeyring>,
 }
 
 /// The content of the file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Shelf {
-    secrets: BTreeMap<String, Kept>,
+struct SecretsFile {
+    secrets: BTreeMap<String, StoredSecret>,
     /// Logins at servers. Their separate map keeps tools and servers from naming a login as a secret.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    logins: BTreeMap<String, Kept>,
+    logins: BTreeMap<String, StoredSecret>,
 }
 
 /// The storage of a value in the file's entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Kept {
+enum StoredSecret {
     /// The value itself.
     Value(String),
     /// A reference to the keyring, under the same name.
@@ -53,7 +53,7 @@ enum Kept {
 /// The storage of a value, for output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Where {
+pub enum SecretLocation {
     /// In the file.
     File,
     /// In the keyring.
@@ -68,13 +68,13 @@ const VALUE_MAX: usize = 64 << 10;
 /// Maximum length of a name in bytes.
 const NAME_MAX: usize = 64;
 
-impl Secrets {
+impl UserSecrets {
     /// The secrets of this user. Nothing is read until it is needed. `None` on platforms that have no folder for the
     /// user's settings.
-    pub fn new(places: &Places) -> Option<Self> {
+    pub fn new(places: &UserDirs) -> Option<Self> {
         Some(Self {
             path: places.config.as_ref()?.join("secrets.json"),
-            keyring: Keyring::find(),
+            keyring: SystemKeyring::find(),
         })
     }
 
@@ -84,20 +84,22 @@ impl Secrets {
     }
 
     /// Stores a value. Returns the storage that was used.
-    pub fn set(&self, name: &str, value: &str, in_file: bool) -> Result<Where, ToolError> {
+    pub fn set(&self, name: &str, value: &str, in_file: bool) -> Result<SecretLocation, ToolError> {
         check_name(name)?;
         check_value(value)?;
         let keyring = self.keyring.as_ref().filter(|_| !in_file);
         let kept = match keyring {
             Some(keyring) => {
                 keyring.set(name, value)?;
-                Kept::Keyring
+                StoredSecret::Keyring
             }
-            None => Kept::Value(value.to_owned()),
+            None => StoredSecret::Value(value.to_owned()),
         };
         let place = place(&kept);
         let old = self.change(|shelf| shelf.secrets.insert(name.to_owned(), kept))?;
-        if let (Some(Kept::Keyring), Where::File, Some(keyring)) = (old, &place, &self.keyring) {
+        if let (Some(StoredSecret::Keyring), SecretLocation::File, Some(keyring)) =
+            (old, &place, &self.keyring)
+        {
             keyring.remove(name)?;
         }
         Ok(place)
@@ -106,7 +108,7 @@ impl Secrets {
     /// Removes a value. Returns true if there was one.
     pub fn remove(&self, name: &str) -> Result<bool, ToolError> {
         let old = self.change(|shelf| shelf.secrets.remove(name))?;
-        if let (Some(Kept::Keyring), Some(keyring)) = (&old, &self.keyring) {
+        if let (Some(StoredSecret::Keyring), Some(keyring)) = (&old, &self.keyring) {
             keyring.remove(name)?;
         }
         Ok(old.is_some())
@@ -116,14 +118,14 @@ impl Secrets {
     pub fn list(
         &self,
         settings: &BTreeMap<String, SecretSettings>,
-    ) -> Result<BTreeMap<String, Where>, ToolError> {
+    ) -> Result<BTreeMap<String, SecretLocation>, ToolError> {
         let kept = self.read()?.secrets;
-        let mut all: BTreeMap<String, Where> = kept
+        let mut all: BTreeMap<String, SecretLocation> = kept
             .iter()
             .map(|(name, kept)| (name.clone(), place(kept)))
             .collect();
         for (name, settings) in settings {
-            all.insert(name.clone(), Where::Variable(settings.env.clone()));
+            all.insert(name.clone(), SecretLocation::Variable(settings.env.clone()));
         }
         Ok(all)
     }
@@ -134,14 +136,14 @@ impl Secrets {
         settings: &BTreeMap<String, SecretSettings>,
     ) -> Result<Vec<(String, String)>, ToolError> {
         let mut values = Vec::new();
-        let Shelf { secrets, logins } = self.read()?;
+        let SecretsFile { secrets, logins } = self.read()?;
         for (key, kept) in logins {
             values.extend(self.login_values(&key, kept)?);
         }
         for (name, kept) in secrets {
             let value = match kept {
-                Kept::Value(value) => value,
-                Kept::Keyring => self.kept_in_keyring(&name)?,
+                StoredSecret::Value(value) => value,
+                StoredSecret::Keyring => self.kept_in_keyring(&name)?,
             };
             values.push((name, value));
         }
@@ -152,8 +154,8 @@ impl Secrets {
     /// Reads the stored value of this name, if there is one.
     pub fn value(&self, name: &str) -> Result<Option<String>, ToolError> {
         match self.read()?.secrets.remove(name) {
-            Some(Kept::Value(value)) => Ok(Some(value)),
-            Some(Kept::Keyring) => self.kept_in_keyring(name).map(Some),
+            Some(StoredSecret::Value(value)) => Ok(Some(value)),
+            Some(StoredSecret::Keyring) => self.kept_in_keyring(name).map(Some),
             None => Ok(None),
         }
     }
@@ -167,39 +169,40 @@ impl Secrets {
         let message = format!(
             "the secret `{name}` cannot be read from the keyring: {why}; unlock it, or `mimir secrets remove {name}`"
         );
-        Err(ToolError::new(Code::Unavailable, message))
+        Err(ToolError::new(ToolErrorCode::Unavailable, message))
     }
 
-    fn read(&self) -> Result<Shelf, ToolError> {
+    fn read(&self) -> Result<SecretsFile, ToolError> {
         let unreadable = |why: &dyn std::fmt::Display| {
             ToolError::new(
-                Code::Unavailable,
+                ToolErrorCode::Unavailable,
                 format!("{} cannot be used: {why}", self.path.display()),
             )
         };
-        let text = private::read(&self.path, Closed::Reading);
+        let text = private_files::read(&self.path, OwnerOnly::Reading);
         let Some(text) = text.map_err(|error| unreadable(&error))? else {
-            return Ok(Shelf::default());
+            return Ok(SecretsFile::default());
         };
         // The error of serde is dropped, because it may quote a value.
         serde_json::from_str(&text)
             .map_err(|_| unreadable(&"it is damaged; remove it and set the secrets again"))
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Shelf) -> T) -> Result<T, ToolError> {
+    fn change<T>(&self, change: impl FnOnce(&mut SecretsFile) -> T) -> Result<T, ToolError> {
         let failed = |doing: &str, error: std::io::Error| {
             let place = mimir_core::text::visible(&self.path.display().to_string());
             ToolError::new(
-                Code::Unavailable,
+                ToolErrorCode::Unavailable,
                 format!("{place}: cannot be {doing}: {error}"),
             )
         };
-        let _turn = private::turn(&self.path).map_err(|error| failed("changed", error))?;
+        let _turn =
+            private_files::lock_for_change(&self.path).map_err(|error| failed("changed", error))?;
         let mut shelf = self.read()?;
         let result = change(&mut shelf);
         let text = serde_json::to_string_pretty(&shelf)
-            .map_err(|error| ToolError::new(Code::Internal, error.to_string()))?;
-        private::replace(&self.path, text.as_bytes(), Readers::Owner)
+            .map_err(|error| ToolError::new(ToolErrorCode::Internal, error.to_string()))?;
+        private_files::replace(&self.path, text.as_bytes(), FileReaders::Owner)
             .map_err(|error| failed("written", error))?;
         Ok(result)
     }
@@ -216,10 +219,10 @@ fn variables(
     })
 }
 
-fn place(kept: &Kept) -> Where {
+fn place(kept: &StoredSecret) -> SecretLocation {
     match kept {
-        Kept::Value(_) => Where::File,
-        Kept::Keyring => Where::Keyring,
+        StoredSecret::Value(_) => SecretLocation::File,
+        StoredSecret::Keyring => SecretLocation::Keyring,
     }
 }
 
@@ -228,7 +231,7 @@ fn check_name(name: &str) -> Result<(), ToolError> {
     let good = |c: u8| c.is_ascii_alphanumeric() || b"_-.".contains(&c);
     if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(good) {
         return Err(ToolError::new(
-            Code::InvalidInput,
+            ToolErrorCode::InvalidInput,
             "a secret's name has 1 to 64 letters, digits, `_`, `-` and `.`",
         ));
     }
@@ -247,15 +250,15 @@ fn check_value(value: &str) -> Result<(), ToolError> {
     } else {
         return Ok(());
     };
-    Err(ToolError::new(Code::InvalidInput, fault))
+    Err(ToolError::new(ToolErrorCode::InvalidInput, fault))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    pub(super) fn secrets(folder: &Path) -> Secrets {
-        Secrets {
+    pub(super) fn secrets(folder: &Path) -> UserSecrets {
+        UserSecrets {
             path: folder.join("secrets.json"),
             keyring: None,
         }
@@ -269,9 +272,12 @@ mod tests {
         assert!(secrets.list(&none).unwrap().is_empty());
         assert_eq!(
             secrets.set("API_KEY", "s3cret-value", false).unwrap(),
-            Where::File
+            SecretLocation::File
         );
-        assert_eq!(secrets.list(&none).unwrap()["API_KEY"], Where::File);
+        assert_eq!(
+            secrets.list(&none).unwrap()["API_KEY"],
+            SecretLocation::File
+        );
         assert_eq!(
             secrets.values(&none).unwrap(),
             [("API_KEY".to_owned(), "s3cret-value".to_owned())]

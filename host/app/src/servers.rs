@@ -6,22 +6,25 @@ use std::time::Duration;
 
 use mimir_core::ToolError;
 use mimir_core::backend::BoxFuture;
-use mimir_core::network::{Entry, NetworkPolicy, Target};
-use mimir_mcp::client::{Deps, Servers, Store};
-use mimir_net::{Ask, Authorize, Client, Error, Guard, Limits, Permit, Roots};
-use mimir_process::Programs;
+use mimir_core::network::{AllowedHost, NetworkPolicy, RequestTarget};
+use mimir_mcp::client::{DescriptionStore, McpServers, ServerDeps};
+use mimir_net::{
+    Error, HttpClient, OutboundRequest, PolicyGuard, RequestAuthorizer, RequestLimits,
+    RequestPermit, TlsRoots,
+};
+use mimir_process::ProgramLauncher;
 
-use crate::memory::Memory;
-use crate::packages::{PackagePrograms, PackageStore};
-use crate::places::Places;
-use crate::private::{self, Closed, Readers};
-use crate::secrets::{Secrets, UserLogins, UserVault};
-use crate::settings::Settings;
-use crate::workspace::Workspace;
+use crate::audit_watermark::AuditWatermark;
+use crate::packages::{PackageServerLauncher, PackageStore};
+use crate::private_files::{self, FileReaders, OwnerOnly};
+use crate::secrets::{UserLogins, UserSecrets, UserVault};
+use crate::settings::MergedSettings;
+use crate::user_dirs::UserDirs;
+use crate::workspace::WorkspaceFolder;
 
-pub mod gate;
+pub mod network_gate;
 
-use gate::{CurrentSettings, Declared};
+use network_gate::{CurrentSettings, DeclaredNetwork};
 
 /// Timeout of a server's reply, including one that streams events: a day, because calls have limits of their own.
 const LONG: Duration = Duration::from_secs(86_400);
@@ -33,45 +36,45 @@ const BODY: u64 = 24 << 20;
 const KEPT_MOST: usize = 12 << 20;
 
 /// The servers of one workspace.
-pub struct OwnServers {
-    servers: Arc<Servers>,
+pub struct WorkspaceServers {
+    servers: Arc<McpServers>,
     current: Arc<CurrentSettings>,
 }
 
 /// The parent of the empty folders that servers without `cwd` start in. Only mimir writes there; models cannot reach
 /// it.
-pub fn empty_folders(places: &Places) -> PathBuf {
+pub fn empty_folders(places: &UserDirs) -> PathBuf {
     match &places.cache {
         Some(cache) => cache.join("mcp").join("started"),
         None => std::env::temp_dir().join(format!("mimir-{}", std::process::id())),
     }
 }
 
-impl OwnServers {
+impl WorkspaceServers {
     /// The servers of these settings. Reads and starts nothing. Requests of servers are recorded in the audit log of
     /// `memory`.
     pub fn new(
-        places: &Places,
-        workspace: &Workspace,
-        settings: &Settings,
-        memory: &Arc<Memory>,
+        places: &UserDirs,
+        workspace: &WorkspaceFolder,
+        settings: &MergedSettings,
+        memory: &Arc<AuditWatermark>,
     ) -> Self {
         let current = Arc::new(CurrentSettings::new(settings));
         let seen = Arc::clone(&current);
         let root = workspace.root().to_owned();
-        let vault = UserVault::new(Secrets::new(places), &settings.config);
+        let vault = UserVault::new(UserSecrets::new(places), &settings.config);
         let folder = places.cache.as_ref().map(|cache| cache.join("mcp"));
-        let programs = Programs::new(&root, empty_folders(places));
+        let programs = ProgramLauncher::new(&root, empty_folders(places));
         let programs = programs.with_proxies(proxies(memory, workspace, &current));
-        let servers = Servers::new(Deps {
-            launcher: Arc::new(PackagePrograms::new(
+        let servers = McpServers::new(ServerDeps {
+            launcher: Arc::new(PackageServerLauncher::new(
                 programs,
                 PackageStore::new(places),
                 places,
                 workspace,
             )),
             vault: Arc::new(vault),
-            store: Arc::new(Kept { folder }),
+            store: Arc::new(ServerDescriptionCache { folder }),
             logins: Arc::new(UserLogins::new(places)),
             root: Arc::from(root.as_path()),
             client: Arc::new(move |url| client(&seen.get(), &root, url)),
@@ -84,72 +87,79 @@ impl OwnServers {
     }
 
     /// Replaces the settings.
-    pub fn set(&self, settings: &Settings) {
+    pub fn set(&self, settings: &MergedSettings) {
         self.current.set(settings);
         self.servers.set(&settings.config);
     }
 
     /// The MCP client of all servers.
-    pub fn all(&self) -> &Arc<Servers> {
+    pub fn servers(&self) -> &Arc<McpServers> {
         &self.servers
     }
 }
 
 /// Creates the proxies of servers that have network access.
 fn proxies(
-    memory: &Arc<Memory>,
-    workspace: &Workspace,
+    memory: &Arc<AuditWatermark>,
+    workspace: &WorkspaceFolder,
     current: &Arc<CurrentSettings>,
-) -> Arc<mimir_process::MakeProxy> {
+) -> Arc<mimir_process::ProxyFactory> {
     // A weak reference: the audit position is written when the command drops `memory`, so a running server must not
     // hold it.
     let (memory, root) = (Arc::downgrade(memory), workspace.root().to_owned());
     let current = Arc::clone(current);
     Arc::new(move |launch| {
         let name = &launch.name;
-        let declared = Declared {
+        let declared = DeclaredNetwork {
             who: format!("the server {name}"),
             hosts: launch.hosts.clone(),
             registry: false,
             remedy: format!("add `{{host}}` to mcp.servers.{name}.network"),
         };
         let memory = memory.upgrade().ok_or_else(|| {
-            ToolError::new(mimir_core::Code::Unavailable, "mimir is shutting down")
+            ToolError::new(
+                mimir_core::ToolErrorCode::Unavailable,
+                "mimir is shutting down",
+            )
         })?;
         let audit = memory.writer(current.get().config.audit);
-        gate::proxy(declared, Arc::clone(&current), &root, audit)
+        network_gate::proxy(declared, Arc::clone(&current), &root, audit)
     })
 }
 
 /// A client for the server or the model at this URL. Since a person has named the URL in the settings, its origin is
 /// allowed, even on this machine. Blocked hosts stay blocked, and team policies take precedence.
-pub fn client(settings: &Settings, root: &std::path::Path, url: &str) -> Result<Client, ToolError> {
+pub fn client(
+    settings: &MergedSettings,
+    root: &std::path::Path,
+    url: &str,
+) -> Result<HttpClient, ToolError> {
     let policy = settings.policy()?;
-    let target = Target::parse(url).map_err(|error| ToolError::from(Error::from(error)))?;
+    let target = RequestTarget::parse(url).map_err(|error| ToolError::from(Error::from(error)))?;
     let origin = target.origin().to_string();
     let pattern = origin.parse().map_err(|_| {
         let message = format!("`{origin}` is not a valid origin of a server");
-        ToolError::new(mimir_core::Code::InvalidInput, message)
+        ToolError::new(mimir_core::ToolErrorCode::InvalidInput, message)
     })?;
-    let own = policy.own_network().with_allowed([Entry {
+    let own = policy.own_network().with_allowed([AllowedHost {
         pattern,
         methods: None,
     }]);
-    let limits = Limits {
+    let limits = RequestLimits {
         first_byte: LONG,
         between_bytes: LONG,
         whole: LONG,
         body_bytes: BODY,
         upload_bytes: BODY,
-        ..Limits::default()
+        ..RequestLimits::default()
     };
-    let roots = Roots::below(root, &policy.roots(None))?;
-    let only = Arc::new(Only {
+    let roots = TlsRoots::from_folder(root, &policy.roots(None))?;
+    let only = Arc::new(SingleOriginGate {
         origin,
         teams: policy.team_networks(None).collect(),
     });
-    Ok(Client::new(
-        Arc::new(Guard::new(own)),
+    Ok(HttpClient::new(
+        Arc::new(PolicyGuard::new(own)),
         only,
         roots,
         limits,
@@ -158,22 +168,25 @@ pub fn client(settings: &Settings, root: &std::path::Path, url: &str) -> Result<
 }
 
 /// Allows requests to one origin only.
-struct Only {
+struct SingleOriginGate {
     origin: String,
     teams: Vec<NetworkPolicy>,
 }
 
-impl Authorize for Only {
-    fn authorize<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Permit, ToolError>> {
+impl RequestAuthorizer for SingleOriginGate {
+    fn authorize<'a>(
+        &'a self,
+        ask: OutboundRequest<'a>,
+    ) -> BoxFuture<'a, Result<RequestPermit, ToolError>> {
         let verdicts = self.teams.iter();
         let mut verdicts = verdicts.map(|team| team.judge(ask.target, ask.method.as_str()));
         let refusal = verdicts.find_map(|verdict| verdict.refusal().cloned());
         let own = ask.target.origin().to_string() == self.origin;
         Box::pin(std::future::ready(match refusal {
             Some(refusal) => Err(Error::Blocked(refusal).into()),
-            None if own => Ok(Permit::Listed),
+            None if own => Ok(RequestPermit::Listed),
             None => Err(ToolError::new(
-                mimir_core::Code::PolicyDenied,
+                mimir_core::ToolErrorCode::PolicyDenied,
                 format!(
                     "a server at {} sends mimir to {}",
                     self.origin,
@@ -185,14 +198,14 @@ impl Authorize for Only {
 }
 
 /// Cache of server replies in the user's own cache folder, which a checkout cannot write to.
-struct Kept {
+struct ServerDescriptionCache {
     folder: Option<PathBuf>,
 }
 
-impl Store for Kept {
+impl DescriptionStore for ServerDescriptionCache {
     fn read(&self, key: &str) -> Option<String> {
         let path = self.folder.as_ref()?.join(format!("{key}.json"));
-        match private::read(&path, Closed::Writing) {
+        match private_files::read(&path, OwnerOnly::Writing) {
             Ok(text) => text.filter(|text| text.len() <= KEPT_MOST),
             Err(error) => {
                 tracing::debug!(%error, "the cached replies of a server cannot be read");
@@ -208,8 +221,8 @@ impl Store for Kept {
             return;
         }
         let path = folder.join(format!("{key}.json"));
-        let written = private::private_folder(folder)
-            .and_then(|()| private::replace(&path, text.as_bytes(), Readers::Owner));
+        let written = private_files::private_folder(folder)
+            .and_then(|()| private_files::replace(&path, text.as_bytes(), FileReaders::Owner));
         if let Err(error) = written {
             tracing::debug!(%error, "the replies of a server are not cached");
         }

@@ -11,34 +11,34 @@ use mimir_core::{Policy, Tool, ToolError, ToolName};
 use serde_yaml::{Mapping, Value};
 use sha2::{Digest, Sha256};
 
+use crate::approval_store::UserApprovalStore;
 use crate::interface::warn;
-use crate::ledger::UserLedger;
-use crate::places::Places;
-use crate::secrets::Secrets;
-use crate::workspace::Workspace;
+use crate::secrets::UserSecrets;
+use crate::user_dirs::UserDirs;
+use crate::workspace::WorkspaceFolder;
 
-mod anchor;
+mod config_location;
+mod config_schema;
 mod defaults;
 mod edit;
 pub mod environment;
-mod faults;
-mod keys;
-mod lines;
+mod excerpts;
+mod file_paths;
+mod key_lines;
+mod layer_value;
 mod merge;
-mod places;
 mod reload;
-mod shown;
-mod strays;
-mod value;
+mod unknown_variables;
 mod write;
+mod yaml_errors;
 
-pub use edit::Edit;
-pub use faults::explain;
-pub use keys::Keys;
-pub use places::{Place, Whose};
-pub use reload::{Change, Watched, WatchedFiles};
-pub use value::Said;
-pub use write::{change, change_again};
+pub use config_location::{ConfigLocation, ConfigOwner};
+pub use config_schema::ConfigSchema;
+pub use edit::ConfigEdit;
+pub use layer_value::LayerValue;
+pub use reload::{SettingsChange, SettingsWatcher, WatchedFiles};
+pub use write::{change_config, retry_change};
+pub use yaml_errors::explain;
 
 /// A config file with every key, commented out: what `mimir init` writes.
 pub const TEMPLATE: &str = include_str!("settings/config.template.yml");
@@ -57,14 +57,14 @@ pub struct ConfigFile {
     /// True if the file may come from a checkout and the user has not accepted it.
     unaccepted: bool,
     /// True if the user has not accepted the rule names and reasons in it, which a model would read.
-    strange: bool,
+    unaccepted_text: bool,
     /// The owner of the file.
-    pub whose: Whose,
+    pub owner: ConfigOwner,
 }
 
 /// All config files together.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
+pub struct MergedSettings {
     /// The merged settings.
     pub config: Config,
     /// The files: team, user, environment variables, workspace.
@@ -72,32 +72,32 @@ pub struct Settings {
     withheld: Vec<String>,
 }
 
-impl Settings {
+impl MergedSettings {
     /// Reads the files of team, user and workspace that exist.
-    pub fn read(places: &Places, workspace: &Workspace) -> Result<Self, ToolError> {
+    pub fn read(places: &UserDirs, workspace: &WorkspaceFolder) -> Result<Self, ToolError> {
         Self::find(places, workspace).map_err(|error| masked(error, Some(places)))
     }
 
-    fn find(places: &Places, workspace: &Workspace) -> Result<Self, ToolError> {
+    fn find(places: &UserDirs, workspace: &WorkspaceFolder) -> Result<Self, ToolError> {
         let mut files = Vec::new();
         let mut variables = environment::read(&places.variables)?;
-        for place in Place::all(places, workspace) {
-            if place.whose == Whose::Project {
+        for place in ConfigLocation::all_locations(places, workspace) {
+            if place.owner == ConfigOwner::Project {
                 // Inserted before the workspace's file, whose settings are compared with those of the person.
                 files.extend(variables.take());
             }
             let Some(file) = ConfigFile::read(place)? else {
                 continue;
             };
-            if file.whose.is_team() {
+            if file.owner.is_team() {
                 // Invalid rules stop every command, not only those that evaluate calls.
-                merge::of_file(&file)?;
+                merge::policy_of_file(&file)?;
             }
             files.push(file);
         }
-        strays::warn_once(&places.variables, &files);
+        unknown_variables::warn_once(&places.variables, &files);
         let withheld = accepted(&mut files, places, workspace)?;
-        let config = merge::layers(&files)?;
+        let config = merge::merge_layers(&files)?;
         Ok(Self {
             config,
             files,
@@ -106,12 +106,15 @@ impl Settings {
     }
 
     /// Reads the files with all their rules, and returns all errors instead of the first.
-    pub fn read_all(places: &Places, workspace: &Workspace) -> Result<Self, Vec<ToolError>> {
-        let each = Place::all(places, workspace).into_iter();
+    pub fn read_all(
+        places: &UserDirs,
+        workspace: &WorkspaceFolder,
+    ) -> Result<Self, Vec<ToolError>> {
+        let each = ConfigLocation::all_locations(places, workspace).into_iter();
         let faults: Vec<ToolError> = each
             .filter_map(|place| {
                 let file = ConfigFile::read(place).transpose()?;
-                file.and_then(|file| merge::of_file(&file)).err()
+                file.and_then(|file| merge::policy_of_file(&file)).err()
             })
             .map(|error| masked(error, Some(places)))
             .collect();
@@ -124,21 +127,21 @@ impl Settings {
     }
 
     /// Checks that `text` would be a valid config file at that place.
-    fn check(place: &Place, text: &str) -> Result<(), ToolError> {
+    fn check(place: &ConfigLocation, text: &str) -> Result<(), ToolError> {
         let file = ConfigFile::parse(place.clone(), text);
-        let policy = file.and_then(|file| merge::of_file(&file));
+        let policy = file.and_then(|file| merge::policy_of_file(&file));
         policy.map(drop).map_err(|error| masked(error, None))
     }
 
     /// The workspace's own file, if it exists.
     pub fn project(&self) -> Option<&ConfigFile> {
         let mut files = self.files.iter();
-        files.find(|file| file.whose == Whose::Project)
+        files.find(|file| file.owner == ConfigOwner::Project)
     }
 
     /// The team files.
     pub fn team(&self) -> impl Iterator<Item = &ConfigFile> {
-        self.files.iter().filter(|file| file.whose.is_team())
+        self.files.iter().filter(|file| file.owner.is_team())
     }
 
     /// Returns true if a team policy refuses every call of the tool, regardless of the other files. A tool that its
@@ -147,7 +150,7 @@ impl Settings {
         let mut tool = tool.clone();
         tool.off = false;
         for file in self.team() {
-            if merge::of_file(file)?.refusal(&tool).is_some() {
+            if merge::policy_of_file(file)?.refusal(&tool).is_some() {
                 return Ok(true);
             }
         }
@@ -160,9 +163,9 @@ impl Settings {
     }
 
     /// The rules of the workspace's file whose text is hidden from models, because the user has not accepted it.
-    pub fn unread_words(&self) -> Vec<String> {
-        let file = self.project().filter(|file| file.strange);
-        let words = file.map(ConfigFile::words).unwrap_or_default();
+    pub fn unaccepted_texts(&self) -> Vec<String> {
+        let file = self.project().filter(|file| file.unaccepted_text);
+        let words = file.map(ConfigFile::model_text_keys).unwrap_or_default();
         let known = |word: &String| self.withheld.iter().any(|key| key.starts_with(word));
         words.into_iter().filter(|word| !known(word)).collect()
     }
@@ -170,7 +173,7 @@ impl Settings {
     /// The name of each file in messages, with the hash of its current content.
     pub fn digests(&self) -> Vec<(String, String)> {
         let files = self.files.iter();
-        let files = files.filter(|file| file.whose != Whose::Environment);
+        let files = files.filter(|file| file.owner != ConfigOwner::Environment);
         files
             .map(|file| (file.shown.clone(), file.digest()))
             .collect()
@@ -178,7 +181,7 @@ impl Settings {
 
     /// Limits the wall-clock time of calls of `tool`, instead of the configured limit. `maxExecutionTime` still
     /// applies.
-    pub fn bound(&mut self, tool: &Tool, time: Duration) {
+    pub fn limit_tool_time(&mut self, tool: &Tool, time: Duration) {
         let each = &mut self.config.tools.each;
         let mut names = std::iter::once(tool.name()).chain(&tool.aliases);
         let set = names.find(|name| each.contains_key(name.as_str()));
@@ -194,8 +197,8 @@ impl Settings {
 }
 
 /// Masks stored secrets in an error that quotes a file.
-fn masked(mut error: ToolError, places: Option<&Places>) -> ToolError {
-    let secrets = places.and_then(Secrets::new);
+fn masked(mut error: ToolError, places: Option<&UserDirs>) -> ToolError {
+    let secrets = places.and_then(UserSecrets::new);
     let values = secrets.and_then(|secrets| secrets.values(&BTreeMap::new()).ok());
     let redactor = Redactor::new().with_values(values.unwrap_or_default());
     redactor.parts_and_value([&mut error.message], error.details.as_mut());
@@ -206,15 +209,15 @@ fn masked(mut error: ToolError, places: Option<&Places>) -> ToolError {
 /// that are ignored.
 fn accepted(
     files: &mut [ConfigFile],
-    places: &Places,
-    workspace: &Workspace,
+    places: &UserDirs,
+    workspace: &WorkspaceFolder,
 ) -> Result<Vec<String>, ToolError> {
     let last = files.split_last_mut();
-    let Some((file, below)) = last.filter(|(file, _)| file.whose == Whose::Project) else {
+    let Some((file, below)) = last.filter(|(file, _)| file.owner == ConfigOwner::Project) else {
         return Ok(Vec::new());
     };
-    let withheld = file.config.lowering(&merge::layers(below)?);
-    let book = UserLedger::new(places, workspace).map(|ledger| ledger.book());
+    let withheld = file.config.weakening_keys(&merge::merge_layers(below)?);
+    let book = UserApprovalStore::new(places, workspace).map(|ledger| ledger.read());
     let accepted = match book {
         Some(Ok(book)) => book.settings.contains(&file.digest()),
         Some(Err(error)) => {
@@ -223,7 +226,7 @@ fn accepted(
         }
         None => false,
     };
-    file.strange = !accepted;
+    file.unaccepted_text = !accepted;
     file.unaccepted = !accepted && !withheld.is_empty();
     Ok(if accepted { Vec::new() } else { withheld })
 }
@@ -235,7 +238,7 @@ impl ConfigFile {
     }
 
     /// The keys with a rule's name or reason, which models read once the user has accepted them.
-    pub fn words(&self) -> Vec<String> {
+    pub fn model_text_keys(&self) -> Vec<String> {
         let each = self.config.tools.each.iter();
         let own = each.map(|(name, tool)| (format!("tools.{name}.rules"), &tool.rules));
         let all =
@@ -250,16 +253,21 @@ impl ConfigFile {
     }
 
     /// Reads the file, if it exists.
-    fn read(place: Place) -> Result<Option<Self>, ToolError> {
+    fn read(place: ConfigLocation) -> Result<Option<Self>, ToolError> {
         let text = place.text()?;
         text.map(|text| Self::parse(place, &text)).transpose()
     }
 
-    fn parse(place: Place, text: &str) -> Result<Self, ToolError> {
-        let Place { path, shown, whose } = place;
-        let fault = |error: serde_yaml::Error| faults::explain(&shown, &error);
-        let plain = edit::unmarked(text);
-        mimir_script::yaml::fit(plain).map_err(|unfit| faults::unfit(&shown, &unfit))?;
+    fn parse(place: ConfigLocation, text: &str) -> Result<Self, ToolError> {
+        let ConfigLocation {
+            path,
+            shown,
+            owner: whose,
+        } = place;
+        let fault = |error: serde_yaml::Error| yaml_errors::explain(&shown, &error);
+        let plain = edit::strip_bom(text);
+        mimir_script::yaml::check_yaml(plain)
+            .map_err(|unfit| yaml_errors::yaml_shape_error(&shown, &unfit))?;
         let mut value: Value = serde_yaml::from_str(plain).map_err(fault)?;
         let silent = silenced(&mut value);
         let mut config = match value {
@@ -274,9 +282,9 @@ impl ConfigFile {
                 Err(error) => return Err(fault(error)),
             },
         };
-        if whose != Whose::Project
+        if whose != ConfigOwner::Project
             && let Some(folder) = path.parent()
-            && anchor::anchor(&mut value, folder)
+            && file_paths::anchor_file_paths(&mut value, folder)
         {
             config = serde_yaml::from_value(value.clone()).map_err(fault)?;
         }
@@ -287,8 +295,8 @@ impl ConfigFile {
             value,
             text: text.into(),
             unaccepted: false,
-            strange: false,
-            whose,
+            unaccepted_text: false,
+            owner: whose,
         })
     }
 
@@ -313,15 +321,16 @@ fn silenced(value: &mut Value) -> bool {
 }
 
 /// The text of another YAML file without a byte order mark, if its structure is within the limits.
-pub fn plain<'a>(shown: &str, text: &'a str) -> Result<&'a str, ToolError> {
-    let plain = edit::unmarked(text);
-    mimir_script::yaml::fit(plain).map_err(|unfit| faults::unfit(shown, &unfit))?;
+pub fn check_yaml_text<'a>(shown: &str, text: &'a str) -> Result<&'a str, ToolError> {
+    let plain = edit::strip_bom(text);
+    mimir_script::yaml::check_yaml(plain)
+        .map_err(|unfit| yaml_errors::yaml_shape_error(shown, &unfit))?;
     Ok(plain)
 }
 
 /// The line numbers of the keys.
-pub fn lines_of(text: &str) -> BTreeMap<String, u64> {
-    lines::of(text)
+pub fn config_key_lines(text: &str) -> BTreeMap<String, u64> {
+    key_lines::key_lines(text)
 }
 
 /// sha256 of the text of a config file, in lower-case hex.

@@ -5,117 +5,126 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use mimir_agent::Purse;
-use mimir_audit::FileAudit;
-use mimir_core::approval::{Chain, Ledger, NoLedger};
-use mimir_core::audit::{AuditSink as _, Event, Kind};
+use mimir_agent::SessionBudget;
+use mimir_audit::FileAuditSink;
+use mimir_core::approval::{ApprovalStore, ApproverChain, NoApprovalStore};
+use mimir_core::audit::{AuditEvent, AuditSink as _, EventKind};
 use mimir_core::grants;
-use mimir_core::pipeline::{Ports, World};
-use mimir_core::tool::{Source, Trust};
+use mimir_core::pipeline::{PipelinePorts, PipelineSnapshot};
+use mimir_core::tool::{ToolSource, ToolTrust};
 use mimir_core::{
-    Approver, Clock, Code, Limits, Pipeline, Policy, Quarantined, Registry, Tool, ToolError,
+    Approver, Clock, Limits, Pipeline, Policy, Quarantined, Registry, Tool, ToolError,
+    ToolErrorCode,
 };
-use mimir_mcp::client::Found;
-use mimir_process::Commands;
-use mimir_script::{CodeEngines, Engines, Scripts};
-use mimir_wasm::program::{Packed, ProgramParts};
-use mimir_wasm::script::{EngineParts, PluginParts};
-use mimir_wasm::{Bundled, HostOptions, Loaded, SystemClock, Toolbox, WasmHost};
+use mimir_mcp::client::ServerTools;
+use mimir_process::SandboxRunner;
+use mimir_script::{CodeEngines, LanguageEngineParts, ScriptFolder};
+use mimir_wasm::program::{PackedComponent, ProgramParts};
+use mimir_wasm::script::{EngineParts, JsPluginParts};
+use mimir_wasm::{BundledComponent, HostOptions, LoadedTools, SystemClock, Toolbox, WasmHost};
 
+use crate::approval_store::UserApprovalStore;
+use crate::audit_watermark::AuditWatermark;
 use crate::interface::{self, warn};
-use crate::ledger::UserLedger;
-use crate::memory::Memory;
 use crate::models;
-use crate::places::Places;
-use crate::secrets::{Secrets, UserVault};
-use crate::servers::OwnServers;
-use crate::settings::Settings;
-use crate::workers::Workers;
-use crate::workspace::Workspace;
+use crate::secrets::{UserSecrets, UserVault};
+use crate::servers::WorkspaceServers;
+use crate::settings::MergedSettings;
+use crate::user_dirs::UserDirs;
+use crate::workers::WorkspaceWorkers;
+use crate::workspace::WorkspaceFolder;
 
 /// The common state of all commands. Creating it only reads the config files.
-pub struct Setup {
+pub struct HostSetup {
     /// The folder that tools can access.
-    pub workspace: Workspace,
+    pub workspace: WorkspaceFolder,
     /// The merged settings.
-    pub settings: Settings,
+    pub settings: MergedSettings,
     /// The user's own folders.
-    pub places: Places,
+    pub user_dirs: UserDirs,
     /// The last known position of the audit log.
-    pub memory: Arc<Memory>,
+    pub audit_watermark: Arc<AuditWatermark>,
     /// Third-party MCP servers.
-    pub servers: OwnServers,
+    pub servers: WorkspaceServers,
     /// The remaining budget of workers.
-    pub purse: Purse,
+    pub budget: SessionBudget,
 }
 
 /// Number of ineffective deny rules that each command reports.
 const WARNINGS: usize = 3;
 
-impl Setup {
+impl HostSetup {
     /// Finds the workspace and reads the config files.
     pub fn find(workspace: Option<&Path>) -> Result<Self, ToolError> {
-        let places = places();
+        let places = find_user_dirs();
         let workspace = find_workspace(workspace)?;
         check_separation(&workspace, &places)?;
-        let settings = Settings::read(&places, &workspace)?;
-        Ok(Self::of(places, workspace, settings))
+        let settings = MergedSettings::read(&places, &workspace)?;
+        Ok(Self::from_parts(places, workspace, settings))
     }
 
     /// Creates the setup from places, workspace and settings that were already read.
-    pub fn of(places: Places, workspace: Workspace, settings: Settings) -> Self {
-        let memory = Arc::new(Memory::of(&places, &workspace));
+    pub fn from_parts(
+        places: UserDirs,
+        workspace: WorkspaceFolder,
+        settings: MergedSettings,
+    ) -> Self {
+        let memory = Arc::new(AuditWatermark::for_workspace(&places, &workspace));
         Self {
-            servers: OwnServers::new(&places, &workspace, &settings, &memory),
-            memory,
-            purse: Purse::default(),
+            servers: WorkspaceServers::new(&places, &workspace, &settings, &memory),
+            audit_watermark: memory,
+            budget: SessionBudget::default(),
             workspace,
             settings,
-            places,
+            user_dirs: places,
         }
     }
 
     /// A Wasm host for the workspace. Engines are created on first use.
     pub fn host(&self) -> Arc<WasmHost> {
         let limits = self.settings.config.limits();
-        host(self.workspace.root(), self.places.cache.clone(), &limits)
+        host(self.workspace.root(), self.user_dirs.cache.clone(), &limits)
     }
 
     /// The built-in components and the ones in `.mimir/tools`.
     pub fn toolbox(&self, host: Arc<WasmHost>) -> Toolbox {
         let folder = self.workspace.tools();
         let custom = self.settings.config.tools.auto_load_custom_tools && folder.is_dir();
-        self.toolbox_of(host, custom.then_some(folder))
+        self.toolbox_in(host, custom.then_some(folder))
     }
 
     /// The built-in components and the ones in this folder, which need not exist yet.
-    pub fn toolbox_of(&self, host: Arc<WasmHost>, folder: Option<PathBuf>) -> Toolbox {
+    pub fn toolbox_in(&self, host: Arc<WasmHost>, folder: Option<PathBuf>) -> Toolbox {
         Toolbox::new(host, bundled(), folder)
     }
 
     /// The loader of the scripts that a toolbox finds.
-    pub fn scripts(&self, host: Arc<WasmHost>) -> Scripts {
-        Scripts::new(host, engines(), self.workspace.tools())
+    pub fn scripts(&self, host: Arc<WasmHost>) -> ScriptFolder {
+        ScriptFolder::new(host, engines(), self.workspace.tools())
     }
 
     /// The current tools with their grants.
     pub async fn registry(&self) -> Registry {
         let host = self.host();
         let mut loaded = self.toolbox(Arc::clone(&host)).load().await;
-        self.scripts(host).join(&mut loaded);
-        add(&mut loaded, self.servers.all().load().await);
-        self.join(loaded.tools, loaded.quarantined)
+        self.scripts(host).add_tools_to(&mut loaded);
+        add(&mut loaded, self.servers.servers().load().await);
+        self.build_registry(loaded.tools, loaded.quarantined)
     }
 
     /// Combines the tools of all sources: applies grants, and leaves out tools whose names are reserved for others.
-    pub fn join(&self, mut tools: Vec<Tool>, mut quarantined: Vec<Quarantined>) -> Registry {
+    pub fn build_registry(
+        &self,
+        mut tools: Vec<Tool>,
+        mut quarantined: Vec<Quarantined>,
+    ) -> Registry {
         self.prefix(&mut tools, &mut quarantined);
-        self.grant(&mut tools);
-        let models = models::Models::of(self);
+        self.apply_grants(&mut tools);
+        let models = models::ModelFactory::from_setup(self);
         self.workers()
-            .join(&models, &self.purse, &mut tools, &mut quarantined);
-        let reserved = self.servers.all().reserved();
-        reserved.keep(&mut tools, &mut quarantined);
+            .add_worker_tool(&models, &self.budget, &mut tools, &mut quarantined);
+        let reserved = self.servers.servers().reserved();
+        reserved.remove_conflicts(&mut tools, &mut quarantined);
         Registry::new(tools, quarantined).with_reserved(reserved)
     }
 
@@ -125,23 +134,26 @@ impl Setup {
         let host = self.host();
         let toolbox = self.toolbox(Arc::clone(&host)).known_only();
         let mut known = toolbox.load().await;
-        self.scripts(Arc::clone(&host)).join(&mut known);
-        add(&mut known, self.servers.all().known());
+        self.scripts(Arc::clone(&host)).add_tools_to(&mut known);
+        add(&mut known, self.servers.servers().known());
         // Custom tools take precedence over aliases of built-in tools.
         let own = |tool: &Tool| {
-            let built_in = tool.source == Source::BuiltIn;
+            let built_in = tool.source == ToolSource::BuiltIn;
             built_in && tool.name().as_str() == name && tool.definition.needs.tools.is_empty()
         };
         // A built-in or a known tool starts no servers and needs no search.
-        let theirs = |tool: &Tool| tool.source == Source::Mcp && tool.name().as_str() == name;
+        let theirs = |tool: &Tool| tool.source == ToolSource::Mcp && tool.name().as_str() == name;
         let there = |tool: &Tool| own(tool) || theirs(tool);
-        if known.unseen == 0 || known.tools.iter().any(there) {
-            return (self.join(known.tools, known.quarantined), known.unseen == 0);
+        if known.undescribed == 0 || known.tools.iter().any(there) {
+            return (
+                self.build_registry(known.tools, known.quarantined),
+                known.undescribed == 0,
+            );
         }
         let mut loaded = self.toolbox(Arc::clone(&host)).load().await;
-        self.scripts(host).join(&mut loaded);
-        let servers = self.servers.all();
-        let ours = self.join(loaded.tools.clone(), Vec::new());
+        self.scripts(host).add_tools_to(&mut loaded);
+        let servers = self.servers.servers();
+        let ours = self.build_registry(loaded.tools.clone(), Vec::new());
         let calls_others = |tool: &Arc<Tool>| !tool.definition.needs.tools.is_empty();
         // Only servers that could have a tool of this name are started, unless the tool itself can call other tools.
         let found = match ours.get(name).is_some_and(calls_others) {
@@ -149,25 +161,27 @@ impl Setup {
             false => servers.load_for(name).await,
         };
         add(&mut loaded, found);
-        let all = loaded.unseen == 0;
-        (self.join(loaded.tools, loaded.quarantined), all)
+        let all = loaded.undescribed == 0;
+        (self.build_registry(loaded.tools, loaded.quarantined), all)
     }
 
     /// Adds the prefixes that the workspace configures to tool names. An unreadable lock file is ignored here, since
     /// reading the grants reports it.
     fn prefix(&self, tools: &mut Vec<Tool>, quarantined: &mut Vec<Quarantined>) {
-        if tools.iter().all(|tool| tool.source != Source::Custom) {
+        if tools.iter().all(|tool| tool.source != ToolSource::Custom) {
             return;
         }
-        let Some(ledger) = self.ledger() else { return };
+        let Some(ledger) = self.approvals() else {
+            return;
+        };
         if let Ok(lock) = ledger.lock().read() {
-            grants::prefix(&lock, tools, quarantined);
+            grants::apply_prefixes(&lock, tools, quarantined);
         }
     }
 
     /// Applies the grants of this user. Tools can also reach the configured search provider and embeddings endpoint.
     /// An unreadable lock file grants nothing.
-    pub fn grant(&self, tools: &mut [Tool]) {
+    pub fn apply_grants(&self, tools: &mut [Tool]) {
         if let Some(search) = self.settings.config.web_search() {
             tools.iter_mut().for_each(|tool| search.equip(tool));
         }
@@ -175,15 +189,17 @@ impl Setup {
             tools.iter_mut().for_each(|tool| embeddings.equip(tool));
         }
         // A foreign component cannot declare its needs, so it may have grants even if it counts as harmless.
-        let takes = |tool: &Tool| tool.trust == Trust::Untrusted || grants::is_foreign(tool);
+        let takes = |tool: &Tool| tool.trust == ToolTrust::Untrusted || grants::is_foreign(tool);
         if !tools.iter().any(takes) {
             return;
         }
-        let Some(ledger) = self.ledger() else { return };
+        let Some(ledger) = self.approvals() else {
+            return;
+        };
         let granted = ledger
             .lock()
             .read()
-            .and_then(|lock| Ok((lock, ledger.book()?)));
+            .and_then(|lock| Ok((lock, ledger.read()?)));
         match granted {
             Ok((lock, book)) => {
                 let counts = |location: &str, id: &str| {
@@ -199,25 +215,25 @@ impl Setup {
     }
 
     /// The workers of the workspace.
-    pub fn workers(&self) -> Workers {
-        Workers::of(&self.places, &self.workspace)
+    pub fn workers(&self) -> WorkspaceWorkers {
+        WorkspaceWorkers::for_workspace(&self.user_dirs, &self.workspace)
     }
 
     /// The approval store of this user for the workspace.
-    pub fn ledger(&self) -> Option<UserLedger> {
-        UserLedger::new(&self.places, &self.workspace)
+    pub fn approvals(&self) -> Option<UserApprovalStore> {
+        UserApprovalStore::new(&self.user_dirs, &self.workspace)
     }
 
     /// A snapshot of the current tools and rules.
-    pub async fn world(&self) -> Result<World, ToolError> {
+    pub async fn load_snapshot(&self) -> Result<PipelineSnapshot, ToolError> {
         let policy = self.settings.policy()?;
-        Ok(self.joined(policy, self.registry().await))
+        Ok(self.join_snapshot(policy, self.registry().await))
     }
 
     /// Combines tools and rules. Warns about deny rules that match no tool, because a misspelled name forbids nothing.
-    pub fn joined(&self, policy: Policy, registry: Registry) -> World {
+    pub fn join_snapshot(&self, policy: Policy, registry: Registry) -> PipelineSnapshot {
         let tools: Vec<_> = registry.tools().iter().map(Arc::as_ref).collect();
-        let idle = policy.idle_denials(&tools);
+        let idle = policy.unused_denials(&tools);
         for line in idle.iter().take(WARNINGS) {
             warn(line);
         }
@@ -228,7 +244,7 @@ impl Setup {
             ));
         }
         self.warn_withheld();
-        World { registry, policy }
+        PipelineSnapshot { registry, policy }
     }
 
     /// Warns about project settings that are ignored until they are accepted.
@@ -258,22 +274,22 @@ impl Setup {
     }
 
     /// Records a person's action in the audit log. Failures only cause a warning, because the action is already done.
-    pub fn record(&self, event: &Event) {
+    pub fn record_event(&self, event: &AuditEvent) {
         if let Err(error) = self.audit().record(event) {
             warn(error);
         }
     }
 
     /// The audit log of this workspace.
-    pub fn audit(&self) -> Arc<FileAudit> {
-        self.memory.writer(self.settings.config.audit)
+    pub fn audit(&self) -> Arc<FileAuditSink> {
+        self.audit_watermark.writer(self.settings.config.audit)
     }
 
     /// The approval store, or an error for commands that cannot work without it.
-    pub fn own_ledger(&self) -> Result<UserLedger, ToolError> {
-        self.ledger().ok_or_else(|| {
+    pub fn require_approvals(&self) -> Result<UserApprovalStore, ToolError> {
+        self.approvals().ok_or_else(|| {
             ToolError::new(
-                Code::Unavailable,
+                ToolErrorCode::Unavailable,
                 "this platform has no folder for your own settings, where this is stored; set MIMIR_CONFIG_DIR",
             )
         })
@@ -281,12 +297,13 @@ impl Setup {
 
     /// Records in the audit log that a config file has changed since mimir last read it here.
     pub fn record_changes(&self) {
-        for (file, digest) in self.memory.files(&self.settings.digests()) {
+        for (file, digest) in self.audit_watermark.changed_files(&self.settings.digests()) {
             let detail = match digest.as_str() {
                 "" => "it was there before, and is not now".to_owned(),
                 digest => format!("it has changed since the last run, sha256 {digest}"),
             };
-            let event = Event::of(Kind::ConfigChange, SystemTime::now()).with_subject(&file);
+            let event =
+                AuditEvent::new(EventKind::ConfigChange, SystemTime::now()).with_subject(&file);
             if let Err(error) = self.audit().record(&event.with_detail(&detail)) {
                 // Calls that cannot be recorded report it themselves.
                 tracing::debug!(%error, "a change of the config is not on record");
@@ -295,33 +312,33 @@ impl Setup {
     }
 
     /// Time limit of a person's answer to an approval.
-    pub fn patience(&self) -> Duration {
+    pub fn approval_timeout(&self) -> Duration {
         Duration::from_millis(self.settings.config.approvals.timeout_ms)
     }
 
     /// A pipeline over this snapshot that records calls in the workspace's audit log.
-    pub fn pipeline(&self, world: World, approver: Arc<dyn Approver>) -> Pipeline {
+    pub fn pipeline(&self, world: PipelineSnapshot, approver: Arc<dyn Approver>) -> Pipeline {
         self.record_changes();
-        let timeout = self.patience();
+        let timeout = self.approval_timeout();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let ledger: Arc<dyn Ledger> = match self.ledger() {
-            Some(ledger) => Arc::new(ledger.lasting(world.policy.lease_life())),
-            None => Arc::new(NoLedger),
+        let ledger: Arc<dyn ApprovalStore> = match self.approvals() {
+            Some(ledger) => Arc::new(ledger.with_max_age(world.policy.approval_lifetime())),
+            None => Arc::new(NoApprovalStore),
         };
-        let ports = Ports {
-            approver: Arc::new(Chain::new(
+        let ports = PipelinePorts {
+            approver: Arc::new(ApproverChain::new(
                 vec![approver],
                 Some(timeout),
                 Arc::clone(&clock),
             )),
-            ledger,
+            approval_store: ledger,
             vault: Arc::new(UserVault::new(
-                Secrets::new(&self.places),
+                UserSecrets::new(&self.user_dirs),
                 &self.settings.config,
             )),
             audit: self.audit(),
             clock,
-            runner: Arc::new(Commands::new(
+            runner: Arc::new(SandboxRunner::new(
                 self.workspace.root(),
                 self.settings.config.sandbox.clone(),
             )),
@@ -332,15 +349,15 @@ impl Setup {
 }
 
 /// Adds the tools of servers to those of the tools folder.
-fn add(loaded: &mut Loaded, servers: Found) {
+fn add(loaded: &mut LoadedTools, servers: ServerTools) {
     loaded.tools.extend(servers.tools);
     loaded.quarantined.extend(servers.quarantined);
-    loaded.unseen += servers.unseen;
+    loaded.undescribed += servers.unseen;
 }
 
 /// Refuses a workspace that contains the user's own settings or cache, such as the home folder: a tool with write
 /// access there could grant itself rights, or change the code that mimir runs.
-pub fn check_separation(workspace: &Workspace, places: &Places) -> Result<(), ToolError> {
+pub fn check_separation(workspace: &WorkspaceFolder, places: &UserDirs) -> Result<(), ToolError> {
     let Ok(root) = workspace.root().canonicalize() else {
         return Ok(());
     };
@@ -350,7 +367,7 @@ pub fn check_separation(workspace: &Workspace, places: &Places) -> Result<(), To
         if there.is_some_and(|there| there.starts_with(&root)) {
             let shown = |path: &Path| mimir_core::text::visible(&path.display().to_string());
             return Err(ToolError::new(
-                Code::InvalidPath,
+                ToolErrorCode::InvalidPath,
                 format!(
                     "{} cannot be a workspace: it contains mimir's own files in {}, which tools must not reach; name a folder below it with -C",
                     shown(&root),
@@ -363,8 +380,8 @@ pub fn check_separation(workspace: &Workspace, places: &Places) -> Result<(), To
 }
 
 /// The user's own folders. Warns about variables that are ignored.
-pub fn places() -> Places {
-    let places = Places::find();
+pub fn find_user_dirs() -> UserDirs {
+    let places = UserDirs::find();
     for variable in &places.ignored {
         warn(format_args!(
             "{variable} is ignored: it is not an absolute path"
@@ -374,8 +391,8 @@ pub fn places() -> Places {
 }
 
 /// The workspace. Warns about a folder that was skipped.
-pub fn find_workspace(named: Option<&Path>) -> Result<Workspace, ToolError> {
-    let workspace = Workspace::find(named)?;
+pub fn find_workspace(named: Option<&Path>) -> Result<WorkspaceFolder, ToolError> {
+    let workspace = WorkspaceFolder::find(named)?;
     if let Some(dot) = workspace.passed_over() {
         let dot = mimir_core::text::visible(&dot.display().to_string());
         warn(format_args!(
@@ -386,8 +403,8 @@ pub fn find_workspace(named: Option<&Path>) -> Result<Workspace, ToolError> {
 }
 
 /// The code engines without a workspace.
-pub fn engines_alone() -> Arc<CodeEngines> {
-    let host = host(Path::new("."), places().cache, &Limits::default());
+pub fn standalone_engines() -> Arc<CodeEngines> {
+    let host = host(Path::new("."), find_user_dirs().cache, &Limits::default());
     CodeEngines::new(host, engines())
 }
 
@@ -402,9 +419,9 @@ fn host(root: &Path, cache: Option<PathBuf>, limits: &Limits) -> Arc<WasmHost> {
 }
 
 /// The engines that ship with the binary.
-fn engines() -> Engines {
+fn engines() -> LanguageEngineParts {
     let javascript = mimir_builtins::JAVASCRIPT;
-    Engines {
+    LanguageEngineParts {
         javascript: EngineParts {
             name: javascript.name,
             component: javascript.component,
@@ -416,9 +433,9 @@ fn engines() -> Engines {
 }
 
 /// The components that TypeScript plugins are built from.
-pub fn plugin_parts() -> PluginParts {
+pub fn plugin_parts() -> JsPluginParts {
     let parts = mimir_builtins::PLUGIN;
-    PluginParts {
+    JsPluginParts {
         runtime: parts.runtime,
         adapters: parts.adapters,
         contract: parts.contract,
@@ -434,12 +451,12 @@ pub fn plugin_parts() -> PluginParts {
     }
 }
 
-fn program(engine: mimir_builtins::Program, records: bool) -> ProgramParts {
+fn program(engine: mimir_builtins::ProgramEngineAssets, records: bool) -> ProgramParts {
     ProgramParts {
         name: engine.name,
         component: match engine.packed {
-            [] => Packed::Plain(engine.before),
-            module => Packed::Around {
+            [] => PackedComponent::Plain(engine.before),
+            module => PackedComponent::Around {
                 before: engine.before,
                 module,
                 after: engine.after,
@@ -455,8 +472,8 @@ fn program(engine: mimir_builtins::Program, records: bool) -> ProgramParts {
 }
 
 /// The built-in components.
-fn bundled() -> Vec<Bundled> {
-    let bundled = |built_in: &mimir_builtins::Builtin| Bundled {
+fn bundled() -> Vec<BundledComponent> {
+    let bundled = |built_in: &mimir_builtins::BuiltinPlugin| BundledComponent {
         name: built_in.name,
         bytes: built_in.bytes,
         sha256: built_in.sha256,

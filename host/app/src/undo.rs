@@ -4,36 +4,36 @@
 //! be intact. Files that an undo removes or replaces are stored with the copies. Each file is restored atomically.
 //! Files that are already restored are skipped, so that an interrupted undo can be repeated.
 
-mod judge;
-mod modes;
-mod place;
+mod file_modes;
 mod record;
+mod record_check;
 mod restore;
+mod undo_path;
 
 use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::PathBuf;
 
-use mimir_core::{Code, ToolError, files, text};
+use mimir_core::{ToolError, ToolErrorCode, files, text};
 
 use crate::file_error::file_error;
-use crate::workspace::Workspace;
+use crate::workspace::WorkspaceFolder;
 
-pub use judge::is_logged;
-pub use record::{Change, Record, State};
-pub use restore::{Became, Restored};
+pub use record::{PathState, UndoChange, UndoRecord};
+pub use record_check::is_logged;
+pub use restore::{RestoreResult, RestoredPath};
 
 /// The backups of a workspace.
-pub struct Backups {
+pub struct UndoStore {
     root: PathBuf,
     folder: PathBuf,
 }
 
 /// The records of a workspace.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct UndoHistory {
     /// The readable records, newest first.
-    pub records: Vec<Record>,
+    pub records: Vec<UndoRecord>,
     /// Names of unreadable records, with the error.
     pub unreadable: Vec<String>,
 }
@@ -44,9 +44,9 @@ pub const FOLDER: &str = ".mimir/state/backups";
 /// Maximum size of a record in bytes. Deleting 100,000 files makes about 30 MB.
 const LONGEST: u64 = 64 << 20;
 
-impl Backups {
+impl UndoStore {
     /// The backups of this workspace.
-    pub fn of(workspace: &Workspace) -> Self {
+    pub fn for_workspace(workspace: &WorkspaceFolder) -> Self {
         Self {
             root: workspace.root().to_owned(),
             folder: workspace.state().join("backups"),
@@ -54,9 +54,9 @@ impl Backups {
     }
 
     /// Reads all records, newest first.
-    pub fn find(&self) -> Result<Found, ToolError> {
-        let mut found = Found::default();
-        let links = files::no_links(&self.root, &self.folder);
+    pub fn read_history(&self) -> Result<UndoHistory, ToolError> {
+        let mut found = UndoHistory::default();
+        let links = files::reject_links(&self.root, &self.folder);
         links.map_err(|e| file_error("look into", &self.folder, &e))?;
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
@@ -85,12 +85,13 @@ impl Backups {
         Ok(found)
     }
 
-    fn read(&self, path: &std::path::Path) -> Result<Record, String> {
+    fn read(&self, path: &std::path::Path) -> Result<UndoRecord, String> {
         let name = path
             .file_name()
             .and_then(|name| name.to_str())
             .ok_or("its name is not Unicode")?;
-        let place = place::Place::find(&self.folder, name, false).map_err(|e| e.to_string())?;
+        let place =
+            undo_path::UndoPath::resolve(&self.folder, name, false).map_err(|e| e.to_string())?;
         let mut content = Vec::new();
         let file = place.open().map_err(|e| e.to_string())?;
         file.take(LONGEST + 1)
@@ -99,7 +100,7 @@ impl Backups {
         if content.len() as u64 > LONGEST {
             return Err("it is larger than 64 MB, the maximum for a record".to_owned());
         }
-        let record: Record = serde_json::from_slice(&content).map_err(|e| e.to_string())?;
+        let record: UndoRecord = serde_json::from_slice(&content).map_err(|e| e.to_string())?;
         // Checked, because the id is used as a file name.
         if name.strip_suffix(".json") != Some(record.id.as_str()) {
             return Err("it is the record of another call".to_owned());
@@ -108,12 +109,12 @@ impl Backups {
     }
 }
 
-impl Found {
+impl UndoHistory {
     /// The record with this id or id prefix; without an id, the newest that was not undone.
-    pub fn choose(&self, id: Option<&str>) -> Result<&Record, ToolError> {
+    pub fn choose(&self, id: Option<&str>) -> Result<&UndoRecord, ToolError> {
         let Some(id) = id else {
             let mut open = self.records.iter().filter(|record| record.undone.is_none());
-            let none = || ToolError::new(Code::NotFound, "there is nothing to take back");
+            let none = || ToolError::new(ToolErrorCode::NotFound, "there is nothing to take back");
             return open.next().ok_or_else(none);
         };
         let records = self
@@ -126,7 +127,7 @@ impl Found {
                 Some(time) => {
                     let message =
                         format!("the change {} was taken back already, at {time}", one.id);
-                    Err(ToolError::new(Code::AlreadyExists, message))
+                    Err(ToolError::new(ToolErrorCode::AlreadyExists, message))
                 }
             },
             [] => {
@@ -134,7 +135,7 @@ impl Found {
                     "there is no change `{}`; `mimir undo --list` lists all changes",
                     text::visible(id)
                 );
-                Err(ToolError::new(Code::NotFound, message))
+                Err(ToolError::new(ToolErrorCode::NotFound, message))
             }
             ref many => {
                 let ids: Vec<&str> = many.iter().map(|record| record.id.as_str()).collect();
@@ -143,7 +144,7 @@ impl Found {
                     text::visible(id),
                     ids.join(", ")
                 );
-                Err(ToolError::new(Code::InvalidInput, message))
+                Err(ToolError::new(ToolErrorCode::InvalidInput, message))
             }
         }
     }

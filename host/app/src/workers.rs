@@ -10,21 +10,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use mimir_agent::{Hall, Purse, Staff, worker_call};
-use mimir_core::config::Budget;
-use mimir_core::files::{self, Links};
-use mimir_core::names::did_you_mean;
+use mimir_agent::{AgentSetup, SessionBudget, WorkerRegistry, worker_call};
+use mimir_core::config::AgentBudget;
+use mimir_core::files::{self, LinkPolicy};
+use mimir_core::name_suggestions::did_you_mean;
 use mimir_core::text::{prefix, visible};
 use mimir_core::worker::{Worker, WorkerSettings};
-use mimir_core::{Code, Quarantined, Tool, ToolError};
+use mimir_core::{Quarantined, Tool, ToolError, ToolErrorCode};
 use sha2::{Digest as _, Sha256};
 
+use crate::approval_store::UserApprovalStore;
 use crate::interface::warn;
-use crate::ledger::UserLedger;
-use crate::models::{Models, system};
-use crate::places::Places;
-use crate::settings::{explain, lines_of, plain};
-use crate::workspace::Workspace;
+use crate::models::{ModelFactory, system_prompt};
+use crate::settings::{check_yaml_text, config_key_lines, explain};
+use crate::user_dirs::UserDirs;
+use crate::workspace::WorkspaceFolder;
 
 /// Folder of the worker files, relative to the workspace.
 const FOLDER: &str = ".mimir/workers";
@@ -37,10 +37,10 @@ const MOST: usize = 100;
 
 /// The workers of a workspace.
 #[derive(Clone)]
-pub struct Workers {
+pub struct WorkspaceWorkers {
     folder: PathBuf,
-    workspace: Workspace,
-    places: Places,
+    workspace: WorkspaceFolder,
+    places: UserDirs,
 }
 
 /// The current file of a worker.
@@ -58,9 +58,9 @@ pub struct WorkerFile {
 /// Description of a worker that the user has not accepted.
 const NOT_ACCEPTED: &str = "(not accepted by the user yet: it cannot be called)";
 
-impl Workers {
+impl WorkspaceWorkers {
     /// The workers of this workspace. Nothing is read yet.
-    pub fn of(places: &Places, workspace: &Workspace) -> Self {
+    pub fn for_workspace(places: &UserDirs, workspace: &WorkspaceFolder) -> Self {
         Self {
             folder: workspace.root().join(FOLDER),
             workspace: workspace.clone(),
@@ -70,11 +70,11 @@ impl Workers {
 
     /// Reads the worker of this name, which the user must have accepted.
     pub fn find(&self, name: &str) -> Result<Worker, ToolError> {
-        self.found(name).map(|(worker, _)| worker)
+        self.find_with_digest(name).map(|(worker, _)| worker)
     }
 
     /// Reads the worker of this name, with the digest of its file.
-    fn found(&self, name: &str) -> Result<(Worker, String), ToolError> {
+    fn find_with_digest(&self, name: &str) -> Result<(Worker, String), ToolError> {
         let names = self.names();
         match names.iter().any(|known| known == name) {
             true => {
@@ -88,7 +88,7 @@ impl Workers {
                 let near = did_you_mean(name, names.iter().map(String::as_str));
                 let name = visible(prefix(name, 64));
                 let message = format!("there is no worker `{name}` in {FOLDER}.{near}");
-                Err(ToolError::new(Code::NotFound, message))
+                Err(ToolError::new(ToolErrorCode::NotFound, message))
             }
         }
     }
@@ -118,7 +118,7 @@ impl Workers {
     fn left_out(&self) -> Vec<Quarantined> {
         let out = |file: String, reason: String| Quarantined {
             location: visible(&format!("{FOLDER}/{file}")),
-            code: Code::InvalidInput,
+            code: ToolErrorCode::InvalidInput,
             reason,
         };
         let others = self.stems(".yaml").into_iter().take(MOST);
@@ -154,8 +154,8 @@ impl Workers {
 
     /// The digests of the files that the user has accepted.
     fn accepted(&self) -> BTreeSet<String> {
-        let ledger = UserLedger::new(&self.places, &self.workspace);
-        match ledger.map(|ledger| ledger.book()) {
+        let ledger = UserApprovalStore::new(&self.places, &self.workspace);
+        match ledger.map(|ledger| ledger.read()) {
             Some(Ok(book)) => book.workers,
             Some(Err(error)) => {
                 warn(error);
@@ -168,11 +168,11 @@ impl Workers {
     fn file(&self, name: &str) -> Result<WorkerFile, ToolError> {
         let path = self.folder.join(format!("{name}.yml"));
         let shown = visible(&format!("{FOLDER}/{name}.yml"));
-        let text = files::no_links(self.workspace.root(), &path)
-            .and_then(|()| files::read_text(&path, Links::Refused, FILE_MOST));
+        let text = files::reject_links(self.workspace.root(), &path)
+            .and_then(|()| files::read_text(&path, LinkPolicy::Refuse, FILE_MOST));
         let text = text.map_err(|error| {
             ToolError::new(
-                Code::InvalidInput,
+                ToolErrorCode::InvalidInput,
                 format!("{shown} cannot be read: {error}"),
             )
         })?;
@@ -192,27 +192,27 @@ impl Workers {
             digest,
             ..
         } = self.file(name)?;
-        let settings: WorkerSettings =
-            serde_yaml::from_str(plain(&shown, &text)?).map_err(|error| explain(&shown, &error))?;
-        let lines = lines_of(&text);
+        let settings: WorkerSettings = serde_yaml::from_str(check_yaml_text(&shown, &text)?)
+            .map_err(|error| explain(&shown, &error))?;
+        let lines = config_key_lines(&text);
         let at = |key: &str| {
-            let source = mimir_core::policy::Source::new(shown.clone(), {
+            let source = mimir_core::policy::RuleSource::new(shown.clone(), {
                 let lines = lines.clone();
                 move || lines
             });
             source.at(key)
         };
         let worker = Worker::new(name, &shown, lines.clone(), settings).map_err(|(key, why)| {
-            ToolError::new(Code::InvalidInput, format!("{}: {why}", at(&key)))
+            ToolError::new(ToolErrorCode::InvalidInput, format!("{}: {why}", at(&key)))
         });
         Ok((worker?, digest))
     }
 
     /// Adds the tool that calls workers, if there are any, and the workers that cannot be called.
-    pub fn join(
+    pub fn add_worker_tool(
         &self,
-        models: &Models,
-        purse: &Purse,
+        models: &ModelFactory,
+        purse: &SessionBudget,
         tools: &mut Vec<Tool>,
         quarantined: &mut Vec<Quarantined>,
     ) {
@@ -248,7 +248,7 @@ impl Workers {
         if workers.is_empty() {
             return;
         }
-        let hall = OwnHall {
+        let hall = FileWorkerRegistry {
             workers: self.clone(),
             models: models.clone(),
             listed,
@@ -267,11 +267,15 @@ fn not_accepted(name: &str) -> ToolError {
         "the file of the worker `{name}`, {FOLDER}/{name}.yml, is new or changed and was not accepted"
     );
     let way = "`mimir policy accept` shows the file and asks; it is for a person to run".to_owned();
-    ToolError::new(Code::PermissionDenied, message).with_way_out([way])
+    ToolError::new(ToolErrorCode::PermissionDenied, message).with_remedies([way])
 }
 
 /// Creates the agent runtime of this worker.
-pub fn staff(models: &Models, worker: &Worker, wanted: Option<&str>) -> Result<Staff, ToolError> {
+pub fn agent_setup(
+    models: &ModelFactory,
+    worker: &Worker,
+    wanted: Option<&str>,
+) -> Result<AgentSetup, ToolError> {
     let own = worker.settings().model.as_deref();
     if let (None, Some(own)) = (wanted, own) {
         same_provider(models, worker, own)?;
@@ -283,17 +287,17 @@ pub fn staff(models: &Models, worker: &Worker, wanted: Option<&str>) -> Result<S
         Some(&worker.settings().instructions),
     ];
     let told: Vec<&str> = told.into_iter().flatten().map(str::trim).collect();
-    Ok(Staff {
+    Ok(AgentSetup {
         model,
         price: chosen.price,
-        system: system(models.root(), Some(&told.join("\n\n"))),
-        budget: settings.over(Budget::default()),
+        system: system_prompt(models.root(), Some(&told.join("\n\n"))),
+        budget: settings.over(AgentBudget::default()),
     })
 }
 
 /// Refuses a model of another provider: a worker's file must not send workspace contents to a provider that the
 /// settings do not name.
-fn same_provider(models: &Models, worker: &Worker, own: &str) -> Result<(), ToolError> {
+fn same_provider(models: &ModelFactory, worker: &Worker, own: &str) -> Result<(), ToolError> {
     let provider = own.split('/').next().unwrap_or_default();
     let asked = models.provider()?;
     if provider == asked {
@@ -305,20 +309,20 @@ fn same_provider(models: &Models, worker: &Worker, own: &str) -> Result<(), Tool
         visible(prefix(provider, 64))
     );
     let way = "`mimir run --worker NAME --model PROVIDER/MODEL` asks another one".to_owned();
-    Err(ToolError::new(Code::InvalidInput, message).with_way_out([way]))
+    Err(ToolError::new(ToolErrorCode::InvalidInput, message).with_remedies([way]))
 }
 
 /// The worker registry of a workspace, with the models of its settings.
-struct OwnHall {
-    workers: Workers,
-    models: Models,
+struct FileWorkerRegistry {
+    workers: WorkspaceWorkers,
+    models: ModelFactory,
     /// The digest of each file at the time the tools were listed.
     listed: BTreeMap<String, String>,
 }
 
-impl Hall for OwnHall {
+impl WorkerRegistry for FileWorkerRegistry {
     fn find(&self, name: &str) -> Result<Worker, ToolError> {
-        let (worker, digest) = self.workers.found(name)?;
+        let (worker, digest) = self.workers.find_with_digest(name)?;
         match self.listed.get(name) == Some(&digest) {
             true => Ok(worker),
             false => {
@@ -326,12 +330,12 @@ impl Hall for OwnHall {
                 let message =
                     format!("the worker `{name}` has changed since the tools were listed");
                 let way = "try it again in a moment, or in a new session".to_owned();
-                Err(ToolError::new(Code::Unavailable, message).with_way_out([way]))
+                Err(ToolError::new(ToolErrorCode::Unavailable, message).with_remedies([way]))
             }
         }
     }
 
-    fn staff(&self, worker: &Worker) -> Result<Staff, ToolError> {
-        staff(&self.models, worker, None)
+    fn agent_setup(&self, worker: &Worker) -> Result<AgentSetup, ToolError> {
+        agent_setup(&self.models, worker, None)
     }
 }

@@ -4,29 +4,32 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use mimir_core::files;
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 
 /// The folder of mimir's files in a workspace.
 pub const DOT: &str = ".mimir";
 
 /// A folder that tools can access, with its absolute path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Workspace {
+pub struct WorkspaceFolder {
     root: PathBuf,
     made: bool,
     passed_over: Option<PathBuf>,
 }
 
-impl Workspace {
+impl WorkspaceFolder {
     /// Finds the workspace: the named folder, else the nearest folder upwards that has `.mimir`, else the current one.
     pub fn find(named: Option<&Path>) -> Result<Self, ToolError> {
         let bad = |path: &Path, why: &str| {
             let place = mimir_core::text::visible(&path.display().to_string());
-            ToolError::new(Code::InvalidPath, format!("the workspace {place} {why}"))
+            ToolError::new(
+                ToolErrorCode::InvalidPath,
+                format!("the workspace {place} {why}"),
+            )
         };
         let here = std::env::current_dir().map_err(|e| {
             ToolError::new(
-                Code::InvalidPath,
+                ToolErrorCode::InvalidPath,
                 format!("the current folder cannot be found: {e}"),
             )
         })?;
@@ -39,7 +42,8 @@ impl Workspace {
             Ok(_) => return Err(bad(named, "is not a folder")),
             Err(e) => return Err(bad(named, &format!("cannot be opened: {e}"))),
         }
-        let root = real(&root).map_err(|e| bad(named, &format!("cannot be opened: {e}")))?;
+        let root =
+            canonical_path(&root).map_err(|e| bad(named, &format!("cannot be opened: {e}")))?;
         Ok(Self {
             made: root.join(DOT).is_dir(),
             root,
@@ -88,28 +92,28 @@ impl Workspace {
     }
 
     /// `.mimir`
-    pub fn dot(&self) -> PathBuf {
+    pub fn mimir_dir(&self) -> PathBuf {
         self.root.join(DOT)
     }
 
     /// `.mimir/config.yml`
     pub fn config(&self) -> PathBuf {
-        self.dot().join("config.yml")
+        self.mimir_dir().join("config.yml")
     }
 
     /// `.mimir/tools`
     pub fn tools(&self) -> PathBuf {
-        self.dot().join("tools")
+        self.mimir_dir().join("tools")
     }
 
     /// `.mimir/tools.lock`
     pub fn lock(&self) -> PathBuf {
-        self.dot().join("tools.lock")
+        self.mimir_dir().join("tools.lock")
     }
 
     /// `.mimir/state`
     pub fn state(&self) -> PathBuf {
-        self.dot().join("state")
+        self.mimir_dir().join("state")
     }
 
     /// `.mimir/state/audit.jsonl`
@@ -118,14 +122,14 @@ impl Workspace {
     }
 
     /// Refuses to write `path` if a folder on the way to it is a link, which a checkout could point anywhere.
-    pub fn own(&self, path: &Path) -> Result<(), ToolError> {
+    pub fn check_no_links(&self, path: &Path) -> Result<(), ToolError> {
         let folder = path.parent().unwrap_or(&self.root);
-        files::no_links(&self.root, folder).map_err(|error| {
+        files::reject_links(&self.root, folder).map_err(|error| {
             let message = format!(
                 "nothing is written to {}: {error}; mimir keeps its files in folders of the workspace itself",
-                self.shown(path)
+                self.display_path(path)
             );
-            ToolError::new(Code::PermissionDenied, message)
+            ToolError::new(ToolErrorCode::PermissionDenied, message)
         })
     }
 
@@ -135,16 +139,16 @@ impl Workspace {
     }
 
     /// A path in `.mimir/state` for a front-end's own files. Creates the folder, and refuses links on the way.
-    pub fn kept(&self, name: &str) -> Result<PathBuf, ToolError> {
+    pub fn state_path(&self, name: &str) -> Result<PathBuf, ToolError> {
         let path = self.state().join(name);
-        self.own(&path)?;
+        self.check_no_links(&path)?;
         self.make_state()
             .map_err(|error| crate::file_error::file_error("make", &self.state(), &error))?;
         Ok(path)
     }
 
     /// A path relative to the workspace, for messages.
-    pub fn shown(&self, path: &Path) -> String {
+    pub fn display_path(&self, path: &Path) -> String {
         let short = path.strip_prefix(&self.root).unwrap_or(path);
         let short = if short.as_os_str().is_empty() {
             Path::new(".")
@@ -156,7 +160,7 @@ impl Workspace {
 }
 
 /// The canonical path. On Windows only the absolute path, because many programs do not understand the canonical form.
-fn real(path: &Path) -> io::Result<PathBuf> {
+fn canonical_path(path: &Path) -> io::Result<PathBuf> {
     if cfg!(windows) {
         std::path::absolute(path)
     } else {
@@ -187,12 +191,12 @@ mod tests {
         let root = dir.path().canonicalize().unwrap();
         let deep = root.join("a/b ä");
         std::fs::create_dir_all(&deep).unwrap();
-        assert_eq!(Workspace::above(&deep).root(), deep);
-        assert!(!Workspace::above(&deep).is_made());
+        assert_eq!(WorkspaceFolder::above(&deep).root(), deep);
+        assert!(!WorkspaceFolder::above(&deep).is_made());
         std::fs::create_dir(root.join(DOT)).unwrap();
-        assert_eq!(Workspace::above(&deep).root(), root);
+        assert_eq!(WorkspaceFolder::above(&deep).root(), root);
         std::fs::create_dir(root.join("a").join(DOT)).unwrap();
-        assert_eq!(Workspace::above(&deep).root(), root.join("a"));
+        assert_eq!(WorkspaceFolder::above(&deep).root(), root.join("a"));
     }
 
     #[test]
@@ -202,25 +206,25 @@ mod tests {
         std::fs::write(&file, "").unwrap();
         for bad in [&file, &dir.path().join("missing")] {
             assert_eq!(
-                Workspace::find(Some(bad)).unwrap_err().code,
-                Code::InvalidPath
+                WorkspaceFolder::find(Some(bad)).unwrap_err().code,
+                ToolErrorCode::InvalidPath
             );
         }
-        assert!(Workspace::find(Some(dir.path())).is_ok());
+        assert!(WorkspaceFolder::find(Some(dir.path())).is_ok());
     }
 
     #[test]
     fn state_stays_out_of_commits() {
         let dir = tempfile::tempdir().unwrap();
-        let workspace = Workspace::find(Some(dir.path())).unwrap();
+        let workspace = WorkspaceFolder::find(Some(dir.path())).unwrap();
         workspace.make_state().unwrap();
         let ignore = std::fs::read_to_string(workspace.state().join(".gitignore")).unwrap();
         assert_eq!(ignore, "*\n");
         // The parent folder ignores it, too, because sandboxed commands cannot read the file in `state`.
-        let above = std::fs::read_to_string(workspace.dot().join(".gitignore")).unwrap();
+        let above = std::fs::read_to_string(workspace.mimir_dir().join(".gitignore")).unwrap();
         assert_eq!(above, "/state/\n/.gitignore\n");
         assert_eq!(
-            workspace.shown(&workspace.audit()),
+            workspace.display_path(&workspace.audit()),
             ".mimir/state/audit.jsonl".replace('/', std::path::MAIN_SEPARATOR_STR)
         );
     }

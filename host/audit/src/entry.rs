@@ -4,16 +4,16 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
-use super::line::Link;
+use super::line::ChainLink;
 
 /// A line of the log, made safe to show: an attacker may have changed it to anything.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry(Value);
+pub struct AuditEntry(Value);
 
-impl Entry {
+impl AuditEntry {
     /// Parses a line without its line end; `None` if it is not a line of the log.
     pub fn read(line: &[u8]) -> Option<Self> {
-        Link::read(line)?;
+        ChainLink::read(line)?;
         let mut value = serde_json::from_slice(line).ok()?;
         mimir_core::text::escape_value(&mut value);
         Some(Self(value))
@@ -43,8 +43,8 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Head;
-    use super::super::line::Draft;
+    use super::super::LogHead;
+    use super::super::line::LineDraft;
     use super::*;
     use serde_json::json;
 
@@ -52,15 +52,15 @@ mod tests {
     fn what_is_shown_cannot_drive_a_terminal() {
         let event = json!({"time": "2026-01-02T03:04:05.678Z", "tool": "a\u{1b}[31m\nb\u{202e}"});
         let mut line = vec![];
-        let draft = Draft::new(&event).unwrap();
-        draft.piece().seal(&Head::START, &mut line).unwrap();
-        let entry = Entry::read(line.strip_suffix(b"\n").unwrap()).unwrap();
+        let draft = LineDraft::new(&event).unwrap();
+        draft.piece().seal(&LogHead::START, &mut line).unwrap();
+        let entry = AuditEntry::read(line.strip_suffix(b"\n").unwrap()).unwrap();
         assert_eq!(entry.seq(), 1);
         assert_eq!(entry.text("tool"), r"a b\u{202e}");
         assert_eq!(entry.text("none"), "");
         assert!(entry.time().is_some());
         // JSON escapes the rest.
         assert_eq!(entry.value()["tool"], "a\u{1b}[31m\nb\\u{202e}");
-        assert_eq!(Entry::read(b"{}"), None);
+        assert_eq!(AuditEntry::read(b"{}"), None);
     }
 }

@@ -10,86 +10,86 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use mimir_core::backend::BoxFuture;
-use mimir_core::config::{AuditSettings, Durability, OnFailure};
+use mimir_core::config::{AuditDurability, AuditFailureMode, AuditSettings};
 
-use super::chain::Chain;
-use super::commit::Commit;
-use super::gather::{Apart, Batch, Entry, Gather};
-use super::line::Draft;
-use super::place::Place;
-use super::{AuditError, AuditSink, Event, Head, reserve};
+use super::batch::{BatchResult, CacheAligned, EventBatcher, TimedLine};
+use super::chain_writer::ChainWriter;
+use super::group_commit::GroupCommit;
+use super::line::LineDraft;
+use super::log_paths::LogPaths;
+use super::{AuditError, AuditEvent, AuditSink, LogHead, reserve};
 
 /// A log shared by several threads and processes; the [module](super) describes its format. It is opened at the first
 /// event, so that a process without events creates no file.
-pub struct FileAudit {
-    place: Place,
+pub struct FileAuditSink {
+    paths: LogPaths,
     settings: AuditSettings,
-    chain: Apart<Mutex<Option<Chain>>>,
+    chain: CacheAligned<Mutex<Option<ChainWriter>>>,
     /// The last line when the log was first opened.
-    opened: OnceLock<Head>,
-    commit: Commit,
-    gather: Gather,
+    opened: OnceLock<LogHead>,
+    commit: GroupCommit,
+    batcher: EventBatcher,
     /// True if the log, including the reserve, was intact at the last check.
-    sound: AtomicBool,
+    healthy: AtomicBool,
 }
 
-impl FileAudit {
+impl FileAuditSink {
     /// Creates a log at `path`; its folder is created when needed.
     pub fn new(path: impl Into<PathBuf>, settings: AuditSettings) -> Self {
         Self {
-            place: Place::of(path.into()),
+            paths: LogPaths::from_log(path.into()),
             settings,
-            chain: Apart::default(),
+            chain: CacheAligned::default(),
             opened: OnceLock::new(),
-            commit: Commit::new(File::sync_data),
-            gather: Gather::default(),
-            sound: AtomicBool::new(false),
+            commit: GroupCommit::new(File::sync_data),
+            batcher: EventBatcher::default(),
+            healthy: AtomicBool::new(false),
         }
     }
 
     /// Replaces the function that waits for the disk.
     #[cfg(test)]
     pub(super) fn syncing(mut self, sync: fn(&File) -> io::Result<()>) -> Self {
-        self.commit = Commit::new(sync);
+        self.commit = GroupCommit::new(sync);
         self
     }
 
     /// The path of the log.
     pub fn path(&self) -> &Path {
-        self.place.log()
+        self.paths.log()
     }
 
     /// The last line when this writer first opened the log, and the current last line as known to it. `None` if it has
     /// not opened the log, or could not write.
-    pub fn course(&self) -> Option<(Head, Head)> {
-        let now = self.chain.0.lock().as_ref().map(Chain::tip)?;
+    pub fn course(&self) -> Option<(LogHead, LogHead)> {
+        let now = self.chain.0.lock().as_ref().map(ChainWriter::tip)?;
         Some((*self.opened.get()?, now))
     }
 
     fn failed(&self, source: io::Error) -> AuditError {
-        self.sound.store(false, Ordering::Relaxed);
+        self.healthy.store(false, Ordering::Relaxed);
         AuditError {
-            place: mimir_core::text::visible(&self.place.log().display().to_string()),
+            place: mimir_core::text::visible(&self.paths.log().display().to_string()),
             source,
         }
     }
 
     /// Runs `work` with exclusive access to the end of the log. After an error, the log is reopened.
-    fn locked<T>(&self, work: impl FnOnce(&mut Chain) -> io::Result<T>) -> io::Result<T> {
+    fn locked<T>(&self, work: impl FnOnce(&mut ChainWriter) -> io::Result<T>) -> io::Result<T> {
         let mut slot = self.chain.0.lock();
         let known = match slot.as_mut() {
-            Some(chain) => chain.resume(&self.place),
+            Some(chain) => chain.resume(&self.paths),
             None => Ok(false),
         };
         if !matches!(known, Ok(true)) {
             // Closing the head releases the lock.
             *slot = None;
             // Another process may have used the reserve.
-            self.sound.store(false, Ordering::Relaxed);
+            self.healthy.store(false, Ordering::Relaxed);
         }
         let chain = match slot.as_mut() {
             Some(chain) => chain,
-            None => slot.insert(Chain::open(&self.place)?),
+            None => slot.insert(ChainWriter::open(&self.paths)?),
         };
         self.opened.get_or_init(|| chain.tip());
         let result = work(chain).and_then(|done| chain.leave().map(|()| done));
@@ -99,32 +99,32 @@ impl FileAudit {
         result
     }
 
-    fn append<'a>(&self, events: impl IntoIterator<Item = Entry<'a>>) -> io::Result<()> {
+    fn append<'a>(&self, events: impl IntoIterator<Item = TimedLine<'a>>) -> io::Result<()> {
         let file = self.locked(|chain| {
-            chain.append(events, &self.place, &self.settings)?;
-            if chain.was_strained() {
-                self.sound.store(false, Ordering::Relaxed);
+            chain.append(events, &self.paths, &self.settings)?;
+            if chain.take_reserve_used() {
+                self.healthy.store(false, Ordering::Relaxed);
             }
             Ok(chain.log())
         })?;
         match self.settings.durability {
-            Durability::Write => Ok(()),
-            Durability::Fsync => self.commit.wait(file),
+            AuditDurability::Write => Ok(()),
+            AuditDurability::Fsync => self.commit.wait(file),
         }
     }
 
     /// Runs an operation that may wait for the disk.
     fn unhurried<T>(&self, wait: impl FnOnce() -> T) -> T {
         match self.settings.durability {
-            Durability::Write => wait(),
-            Durability::Fsync => unhurried(wait),
+            AuditDurability::Write => wait(),
+            AuditDurability::Fsync => unhurried(wait),
         }
     }
 
     /// Writes all events of a batch, unless another thread has.
-    fn settle(&self, batch: &Arc<Batch>) -> Result<(), AuditError> {
+    fn settle(&self, batch: &Arc<BatchResult>) -> Result<(), AuditError> {
         let settle = || {
-            self.gather
+            self.batcher
                 .settle(batch, |events| self.append(events.iter()))
         };
         let result = self.unhurried(settle);
@@ -138,8 +138,8 @@ impl FileAudit {
         };
         let error = self.failed(error);
         match self.settings.on_failure {
-            OnFailure::Refuse => Err(error),
-            OnFailure::Run => {
+            AuditFailureMode::Refuse => Err(error),
+            AuditFailureMode::Run => {
                 tracing::error!("an event was not recorded (audit.onFailure: run): {error}");
                 Ok(())
             }
@@ -148,28 +148,28 @@ impl FileAudit {
 
     /// Checks that the log is writable and has its reserve.
     fn look(&self) -> io::Result<()> {
-        if self.sound.load(Ordering::Relaxed) {
+        if self.healthy.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.locked(|_| reserve::keep(self.place.reserve()))?;
-        self.sound.store(true, Ordering::Relaxed);
+        self.locked(|_| reserve::keep(self.paths.reserve()))?;
+        self.healthy.store(true, Ordering::Relaxed);
         Ok(())
     }
 }
 
 /// Rejects events that only the log itself may write, because readers rely on them.
-fn draft(event: &Event) -> io::Result<Draft> {
+fn draft(event: &AuditEvent) -> io::Result<LineDraft> {
     if event.event.is_own() {
         let message = "this kind of event is reserved for the log itself";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
-    Draft::event(event)
+    LineDraft::event(event)
 }
 
 /// An event that waits for others to be written with it.
-struct Gathered<'a> {
-    log: &'a FileAudit,
-    batch: Option<Arc<Batch>>,
+struct BatchWait<'a> {
+    log: &'a FileAuditSink,
+    batch: Option<Arc<BatchResult>>,
     turns: u32,
 }
 
@@ -177,14 +177,14 @@ struct Gathered<'a> {
 /// waiting for its lock would waste time.
 const TURNS: u32 = 4;
 
-impl Gathered<'_> {
+impl BatchWait<'_> {
     fn waits(&self) -> bool {
         let busy = || self.batch.as_ref().is_some_and(|batch| batch.is_busy());
         self.turns == 0 || (self.turns < TURNS && (busy() || self.log.chain.0.is_locked()))
     }
 }
 
-impl Future for Gathered<'_> {
+impl Future for BatchWait<'_> {
     type Output = Result<(), AuditError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -198,7 +198,7 @@ impl Future for Gathered<'_> {
     }
 }
 
-impl Drop for Gathered<'_> {
+impl Drop for BatchWait<'_> {
     fn drop(&mut self) {
         if let Some(batch) = self.batch.take()
             && let Err(error) = self.log.settle(&batch)
@@ -217,27 +217,30 @@ fn unhurried<T>(wait: impl FnOnce() -> T) -> T {
     }
 }
 
-impl AuditSink for FileAudit {
+impl AuditSink for FileAuditSink {
     fn ready(&self) -> Result<(), AuditError> {
         match (self.look(), self.settings.on_failure) {
-            (Err(error), OnFailure::Refuse) => Err(self.failed(error)),
+            (Err(error), AuditFailureMode::Refuse) => Err(self.failed(error)),
             // With `run`, an event that is lost is reported when it occurs.
-            (Ok(()), _) | (Err(_), OnFailure::Run) => Ok(()),
+            (Ok(()), _) | (Err(_), AuditFailureMode::Run) => Ok(()),
         }
     }
 
-    fn record(&self, event: &Event) -> Result<(), AuditError> {
+    fn record(&self, event: &AuditEvent) -> Result<(), AuditError> {
         let result = draft(event).and_then(|draft| {
             self.unhurried(|| self.append(std::iter::once((draft.piece(), event.time))))
         });
         self.judged(result)
     }
 
-    fn record_with_others<'a>(&'a self, event: &Event) -> BoxFuture<'a, Result<(), AuditError>> {
+    fn record_with_others<'a>(
+        &'a self,
+        event: &AuditEvent,
+    ) -> BoxFuture<'a, Result<(), AuditError>> {
         match draft(event) {
-            Ok(draft) => Box::pin(Gathered {
+            Ok(draft) => Box::pin(BatchWait {
                 log: self,
-                batch: Some(self.gather.join((draft.piece(), event.time))),
+                batch: Some(self.batcher.join((draft.piece(), event.time))),
                 turns: 0,
             }),
             Err(error) => Box::pin(std::future::ready(self.judged(Err(error)))),

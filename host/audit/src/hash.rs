@@ -9,14 +9,14 @@ const DIGITS: usize = 64;
 
 /// A SHA-256 hash as 64 lower-case hex digits, as in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Hash([u8; DIGITS]);
+pub struct LineHash([u8; DIGITS]);
 
-impl Hash {
+impl LineHash {
     /// The hash before the first line.
     pub const ZERO: Self = Self([b'0'; DIGITS]);
 
     /// The hash of a line's bytes without the line end.
-    pub fn of(line: &[u8]) -> Self {
+    pub fn digest_line(line: &[u8]) -> Self {
         Self::from(Sha256::new_with_prefix(line))
     }
 
@@ -34,7 +34,7 @@ impl Hash {
     }
 }
 
-impl From<Sha256> for Hash {
+impl From<Sha256> for LineHash {
     fn from(state: Sha256) -> Self {
         const HEX: &[u8; 16] = b"0123456789abcdef";
         let mut digits = [0; DIGITS];
@@ -46,19 +46,19 @@ impl From<Sha256> for Hash {
     }
 }
 
-impl fmt::Display for Hash {
+impl fmt::Display for LineHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl fmt::Debug for Hash {
+impl fmt::Debug for LineHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl serde::Serialize for Hash {
+impl serde::Serialize for LineHash {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(self.as_str())
     }
@@ -71,9 +71,12 @@ mod tests {
     #[test]
     fn it_is_the_hash_of_everyone_else() {
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(Hash::of(b"abc").as_str(), abc);
-        assert_eq!(Hash::read(abc.as_bytes()), Some(Hash::of(b"abc")));
-        assert_eq!(Hash::read(abc.to_uppercase().as_bytes()), None);
-        assert_eq!(Hash::read(b"0"), None);
+        assert_eq!(LineHash::digest_line(b"abc").as_str(), abc);
+        assert_eq!(
+            LineHash::read(abc.as_bytes()),
+            Some(LineHash::digest_line(b"abc"))
+        );
+        assert_eq!(LineHash::read(abc.to_uppercase().as_bytes()), None);
+        assert_eq!(LineHash::read(b"0"), None);
     }
 }

@@ -5,16 +5,16 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use serde::{Deserialize, Serialize};
 
-use super::Hash;
+use super::LineHash;
 use super::line::SEQ_MAX;
 
 /// The number and hash of a line, usually the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Head {
+pub struct LogHead {
     /// The number of the line; 0 before the first.
     pub seq: u64,
     /// The hash of the line.
-    pub hash: Hash,
+    pub hash: LineHash,
 }
 
 /// Size of the file in bytes: constant, so that it is written in place and never truncated. It fits in one disk block.
@@ -27,12 +27,12 @@ pub(super) const EVERY: u64 = 16;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wire {
+struct HeadJson {
     seq: u64,
     hash: String,
 }
 
-impl Head {
+impl LogHead {
     /// Returns true if it is behind a log with the last line `seq` by no more than a burst allows.
     pub(super) fn is_little_behind(&self, seq: u64) -> bool {
         self.seq < seq && seq - self.seq < EVERY
@@ -41,7 +41,7 @@ impl Head {
     /// The head before the first line.
     pub(super) const START: Self = Self {
         seq: 0,
-        hash: Hash::ZERO,
+        hash: LineHash::ZERO,
     };
 
     /// Encodes it as JSON, padded with blanks to a constant length so that it can overwrite an older one.
@@ -59,13 +59,13 @@ impl Head {
 
     /// Parses `{"seq": …, "hash": …}`.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let wire: Wire = serde_json::from_slice(bytes).ok()?;
+        let wire: HeadJson = serde_json::from_slice(bytes).ok()?;
         if wire.seq > SEQ_MAX {
             return None;
         }
         Some(Self {
             seq: wire.seq,
-            hash: Hash::read(wire.hash.as_bytes())?,
+            hash: LineHash::read(wire.hash.as_bytes())?,
         })
     }
 
@@ -85,28 +85,28 @@ impl Head {
     }
 
     /// Reads the head file.
-    pub(super) fn read(mut file: &File) -> io::Result<Known> {
+    pub(super) fn read(mut file: &File) -> io::Result<HeadState> {
         let mut bytes = Vec::with_capacity(SIZE);
         file.seek(SeekFrom::Start(0))?;
         // One byte more than the size: a longer file is damaged.
         file.take(SIZE as u64 + 1).read_to_end(&mut bytes)?;
         Ok(match bytes.len() {
-            0 => Known::Nothing,
-            SIZE => Self::decode(&bytes).map_or(Known::Damaged, Known::Head),
-            _ => Known::Damaged,
+            0 => HeadState::Nothing,
+            SIZE => Self::decode(&bytes).map_or(HeadState::Damaged, HeadState::Head),
+            _ => HeadState::Damaged,
         })
     }
 }
 
 /// The content of the head file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum HeadState {
     /// Missing or empty.
     Nothing,
     /// Not a valid head.
     Damaged,
     /// A valid head.
-    Head(Head),
+    Head(LogHead),
 }
 
 /// Waits for the lock of the log, which is held only for a write.
@@ -127,19 +127,19 @@ mod tests {
     #[test]
     fn it_is_written_in_place_and_read_again() {
         let mut file = tempfile::tempfile().unwrap();
-        assert_eq!(Head::read(&file).unwrap(), Known::Nothing);
+        assert_eq!(LogHead::read(&file).unwrap(), HeadState::Nothing);
         for seq in [SEQ_MAX, 1] {
-            let head = Head {
+            let head = LogHead {
                 seq,
-                hash: Hash::of(b"x"),
+                hash: LineHash::digest_line(b"x"),
             };
             head.write(&file).unwrap();
-            assert_eq!(Head::read(&file).unwrap(), Known::Head(head));
+            assert_eq!(LogHead::read(&file).unwrap(), HeadState::Head(head));
             assert_eq!(file.metadata().unwrap().len(), SIZE as u64);
         }
         io::Write::write_all(&mut file, b"more").unwrap();
-        assert_eq!(Head::read(&file).unwrap(), Known::Damaged);
+        assert_eq!(LogHead::read(&file).unwrap(), HeadState::Damaged);
         file.set_len(9).unwrap();
-        assert_eq!(Head::read(&file).unwrap(), Known::Damaged);
+        assert_eq!(LogHead::read(&file).unwrap(), HeadState::Damaged);
     }
 }

@@ -6,13 +6,13 @@ use std::io::Write;
 use serde::Serialize;
 use serde_json::Result;
 
-use super::Event;
-use mimir_core::audit::Rfc3339;
+use super::AuditEvent;
+use mimir_core::audit::Rfc3339Time;
 
 /// A JSON object under construction.
-struct Object<'a>(&'a mut Vec<u8>);
+struct JsonObjectWriter<'a>(&'a mut Vec<u8>);
 
-impl Object<'_> {
+impl JsonObjectWriter<'_> {
     fn key(&mut self, key: &str) {
         self.0.extend_from_slice(b",\"");
         self.0.extend_from_slice(key.as_bytes());
@@ -53,13 +53,13 @@ fn is_plain(text: &str) -> bool {
 }
 
 /// Maps an empty text to `None`.
-fn said(text: &str) -> Option<&str> {
+fn non_empty(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
 /// Appends an event as JSON to `out`.
-pub(super) fn write(event: &Event, out: &mut Vec<u8>) -> Result<()> {
-    let Event {
+pub(super) fn write(event: &AuditEvent, out: &mut Vec<u8>) -> Result<()> {
+    let AuditEvent {
         time,
         event: kind,
         id,
@@ -88,14 +88,14 @@ pub(super) fn write(event: &Event, out: &mut Vec<u8>) -> Result<()> {
         secrets_found,
         truncated,
     } = event;
-    let time = Rfc3339::try_from(*time)?;
+    let time = Rfc3339Time::try_from(*time)?;
     write!(out, "{{\"time\":\"{time}\"").map_err(serde_json::Error::io)?;
-    let mut object = Object(out);
+    let mut object = JsonObjectWriter(out);
     object.plain("event", kind.as_str());
-    object.text("id", said(id))?;
-    object.text("session", said(session))?;
+    object.text("id", non_empty(id))?;
+    object.text("session", non_empty(session))?;
     object.text("user", user.as_deref())?;
-    object.text("tool", said(tool))?;
+    object.text("tool", non_empty(tool))?;
     object.text("subject", subject.as_deref())?;
     object.text("detail", detail.as_deref())?;
     object.text("parent", parent.as_deref())?;
@@ -128,17 +128,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::Kind;
+    use crate::EventKind;
     use mimir_core::decision::Decision;
-    use mimir_core::error::Code;
-    use mimir_core::tool::Source;
+    use mimir_core::error::ToolErrorCode;
+    use mimir_core::tool::ToolSource;
 
     #[test]
     fn it_is_what_others_would_write() {
         let time = SystemTime::UNIX_EPOCH + Duration::from_micros(1_700_000_000_123_456);
-        let bare = Event::of(Kind::Call, time);
+        let bare = AuditEvent::new(EventKind::Call, time);
         let text = |text: &str| Some(text.to_owned());
-        let full = Event {
+        let full = AuditEvent {
             id: "01-2-3".to_owned(),
             session: "a \"session\"\n".to_owned(),
             user: text("käthe\u{7f}"),
@@ -147,7 +147,7 @@ mod tests {
             detail: text(""),
             parent: text("\u{1b}[31m"),
             trace: text("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
-            source: Some(Source::BuiltIn),
+            source: Some(ToolSource::BuiltIn),
             digest: text("00ff"),
             decision: Some(Decision::Ask),
             rule: text("policy.rules[0]: ask"),
@@ -155,7 +155,7 @@ mod tests {
             waited_ms: Some(0),
             arguments: Some(json!({"a": [1, "\"", null]})),
             ok: false,
-            code: Some(Code::Cancelled),
+            code: Some(ToolErrorCode::Cancelled),
             duration_ms: Some(0.1 + 0.2),
             fuel: Some(u64::MAX),
             peak_memory: Some(1),

@@ -23,36 +23,36 @@
 //! damaged, the next writer records that in `recovered`, and it stays a fault.
 //!
 //! The chain has no secret key: anyone who can write all of these files can write another history. Against that, a
-//! front-end stores the end of the log in a user folder ([`FileAudit::course`]), `mimir audit verify` prints the head,
+//! front-end stores the end of the log in a user folder ([`FileAuditSink::course`]), `mimir audit verify` prints the head,
 //! to be noted elsewhere, and `--head` checks against the noted hash.
 
 use std::io;
 
-mod chain;
-mod commit;
+mod batch;
+mod chain_writer;
 mod entry;
 mod file;
-mod follow;
-mod gather;
+mod follower;
+mod group_commit;
 mod hash;
 mod head;
 mod json;
 mod line;
-mod place;
+mod log_paths;
 mod reserve;
 mod snapshot;
 mod tail;
 mod verify;
 
-pub use entry::Entry;
-pub use file::FileAudit;
-pub use follow::Follower;
-pub use hash::Hash;
-pub use head::Head;
-pub use snapshot::{Line, Log, Snapshot};
-pub use verify::{Fault, Finding, Report, verify};
+pub use entry::AuditEntry;
+pub use file::FileAuditSink;
+pub use follower::LogFollower;
+pub use hash::LineHash;
+pub use head::LogHead;
+pub use snapshot::{AuditLine, AuditLog, LogSnapshot};
+pub use verify::{ChainFault, VerifyFinding, VerifyReport, verify};
 
-use mimir_core::audit::{AuditError, AuditSink, Event, Kind};
+use mimir_core::audit::{AuditError, AuditEvent, AuditSink, EventKind};
 
 /// Returns true if an error means that the disk is full.
 fn is_full(error: &io::Error) -> bool {

@@ -5,13 +5,13 @@ use std::io::{self, Write};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::{Event, Hash, Head, json};
+use super::{AuditEvent, LineHash, LogHead, json};
 
 /// Initial capacity for a typical line, so that it need not grow while it is written; slightly below the size that
 /// allocators cache per thread.
 const USUAL: usize = 768;
 
-/// Capacity for the additions of [`Draft::seal`]: two names, a number, a hash.
+/// Capacity for the additions of [`LineDraft::seal`]: two names, a number, a hash.
 pub(super) const SEAL: usize = 112;
 
 /// Maximum number of a line: the largest integer that every JSON reader represents exactly. It is never reached in
@@ -19,12 +19,12 @@ pub(super) const SEAL: usize = 112;
 pub(super) const SEQ_MAX: u64 = (1 << 53) - 1;
 
 /// A line without its link to the chain. The expensive work is done here, before the lock is taken.
-pub(super) struct Draft {
+pub(super) struct LineDraft {
     text: Vec<u8>,
     digest: Sha256,
 }
 
-impl Draft {
+impl LineDraft {
     /// Encodes and hashes an event of the log itself.
     pub(super) fn new(event: &impl Serialize) -> io::Result<Self> {
         let mut text = Vec::with_capacity(USUAL);
@@ -33,7 +33,7 @@ impl Draft {
     }
 
     /// Encodes and hashes an event of a caller.
-    pub(super) fn event(event: &Event) -> io::Result<Self> {
+    pub(super) fn event(event: &AuditEvent) -> io::Result<Self> {
         let mut text = Vec::with_capacity(USUAL);
         json::write(event, &mut text)?;
         Ok(Self::of(text))
@@ -47,8 +47,8 @@ impl Draft {
     }
 
     /// Borrows the draft.
-    pub(super) fn piece(&self) -> Piece<'_> {
-        Piece {
+    pub(super) fn piece(&self) -> UnsealedLine<'_> {
+        UnsealedLine {
             text: &self.text,
             digest: self.digest.clone(),
         }
@@ -56,20 +56,20 @@ impl Draft {
 }
 
 /// A line without its link to the chain, with borrowed text.
-pub(super) struct Piece<'a> {
+pub(super) struct UnsealedLine<'a> {
     pub(super) text: &'a [u8],
     /// The hash state of the text so far.
     pub(super) digest: Sha256,
 }
 
-impl Piece<'_> {
+impl UnsealedLine<'_> {
     /// Maximum length of the finished line.
     pub(super) fn len(&self) -> u64 {
         (self.text.len() + SEAL) as u64
     }
 
     /// Appends the line with its link to `tip` and its line end to `lines`. Returns the new tip.
-    pub(super) fn seal(self, tip: &Head, lines: &mut Vec<u8>) -> io::Result<Head> {
+    pub(super) fn seal(self, tip: &LogHead, lines: &mut Vec<u8>) -> io::Result<LogHead> {
         let Self { text, mut digest } = self;
         let seq = tip.seq.saturating_add(1);
         lines.extend_from_slice(text);
@@ -77,19 +77,19 @@ impl Piece<'_> {
         write!(lines, r#","seq":{seq},"prev":"{}"}}"#, tip.hash)?;
         digest.update(&lines[from..]);
         lines.push(b'\n');
-        let hash = Hash::from(digest);
-        Ok(Head { seq, hash })
+        let hash = LineHash::from(digest);
+        Ok(LogHead { seq, hash })
     }
 }
 
 /// The link of a line to the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Link {
+pub(super) struct ChainLink {
     pub(super) seq: u64,
-    pub(super) prev: Hash,
+    pub(super) prev: LineHash,
 }
 
-impl Link {
+impl ChainLink {
     /// Parses the link at the end of a line, without its line end. A line without a link is not a line of the log.
     pub(super) fn read(line: &[u8]) -> Option<Self> {
         const PREV: &[u8] = br#","prev":""#;
@@ -108,7 +108,7 @@ impl Link {
         }
         Some(Self {
             seq,
-            prev: Hash::read(prev)?,
+            prev: LineHash::read(prev)?,
         })
     }
 }
@@ -120,18 +120,18 @@ mod tests {
 
     #[test]
     fn a_line_is_what_it_says_it_is() {
-        let tip = Head {
+        let tip = LogHead {
             seq: 41,
-            hash: Hash::of(b"before"),
+            hash: LineHash::digest_line(b"before"),
         };
-        let draft = Draft::new(&json!({"event": "call", "tool": "x\",\"seq\":7"})).unwrap();
+        let draft = LineDraft::new(&json!({"event": "call", "tool": "x\",\"seq\":7"})).unwrap();
         let most = draft.piece().len();
         let mut line = vec![];
         let next = draft.piece().seal(&tip, &mut line).unwrap();
         assert!(line.len() as u64 <= most);
         let line = line.strip_suffix(b"\n").unwrap();
-        assert_eq!((next.seq, next.hash), (42, Hash::of(line)));
-        let link = Link::read(line).unwrap();
+        assert_eq!((next.seq, next.hash), (42, LineHash::digest_line(line)));
+        let link = ChainLink::read(line).unwrap();
         assert_eq!((link.seq, link.prev), (42, tip.hash));
         let value: serde_json::Value = serde_json::from_slice(line).unwrap();
         assert_eq!(value["seq"], 42);
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_is_no_line_has_no_link() {
-        let zero = Hash::ZERO;
+        let zero = LineHash::ZERO;
         for bad in [
             String::new(),
             "{}".to_owned(),
@@ -152,7 +152,7 @@ mod tests {
             format!(r#"{{"a":1,"seq":1,"prev":"{}"}}"#, "G".repeat(64)),
             format!(r#""a":1,"seq":1,"prev":"{zero}"}}"#),
         ] {
-            assert_eq!(Link::read(bad.as_bytes()), None, "{bad}");
+            assert_eq!(ChainLink::read(bad.as_bytes()), None, "{bad}");
         }
     }
 }

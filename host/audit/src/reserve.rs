@@ -7,7 +7,7 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use mimir_core::files::{self, Links};
+use mimir_core::files::{self, LinkPolicy};
 
 /// Size of the reserve: a line of some 700 bytes for each of 64 concurrent calls, and as much again for partly used
 /// disk blocks.
@@ -23,7 +23,7 @@ pub(super) fn keep(path: &Path) -> io::Result<()> {
     if is_kept(path) {
         return Ok(());
     }
-    let mut file = files::own(path, OpenOptions::new().write(true).truncate(true))?;
+    let mut file = files::open_private(path, OpenOptions::new().write(true).truncate(true))?;
     let written = file.write_all(&filling());
     if written.is_err() {
         // A partial reserve is useless, and other processes may need the space.
@@ -37,7 +37,7 @@ pub(super) fn release(path: &Path) -> io::Result<bool> {
     if !is_kept(path) {
         return Ok(false);
     }
-    files::open_with(path, Links::Refused, OpenOptions::new().write(true))?.set_len(0)?;
+    files::open_with(path, LinkPolicy::Refuse, OpenOptions::new().write(true))?.set_len(0)?;
     Ok(true)
 }
 

@@ -5,22 +5,22 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use super::Hash;
-use super::head::{self, Head, Known};
-use super::line::Link;
-use super::place::Place;
+use super::LineHash;
+use super::head::{self, HeadState, LogHead};
+use super::line::ChainLink;
+use super::log_paths::LogPaths;
 
 /// A log to read from.
 #[derive(Debug, Clone)]
-pub struct Log {
-    pub(super) place: Place,
+pub struct AuditLog {
+    pub(super) place: LogPaths,
 }
 
-impl Log {
+impl AuditLog {
     /// The log whose current file is at `path`.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self {
-            place: Place::of(path.into()),
+            place: LogPaths::from_log(path.into()),
         }
     }
 
@@ -30,7 +30,7 @@ impl Log {
     }
 
     /// Takes a snapshot of the log. Writers wait only while it is taken.
-    pub fn snapshot(&self) -> io::Result<Snapshot> {
+    pub fn snapshot(&self) -> io::Result<LogSnapshot> {
         let head = match self.place.open(self.place.head()) {
             Ok(file) => Some(file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -40,34 +40,34 @@ impl Log {
         let known = match &head {
             Some(file) => {
                 head::lock(file)?;
-                Head::read(file)?
+                LogHead::read(file)?
             }
-            None => Known::Nothing,
+            None => HeadState::Nothing,
         };
         let mut parts = Vec::new();
         for segment in self.place.segments()? {
-            parts.push(Part::open(&self.place, &segment.path)?);
+            parts.push(SegmentSnapshot::open(&self.place, &segment.path)?);
         }
-        match Part::open(&self.place, self.place.log()) {
+        match SegmentSnapshot::open(&self.place, self.place.log()) {
             Ok(part) => parts.push(part),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        Ok(Snapshot { parts, known })
+        Ok(LogSnapshot { parts, known })
     }
 }
 
 /// A file of the log, up to its length at the time of the snapshot.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct SegmentSnapshot {
     /// The name of the file.
     pub(super) name: String,
     pub(super) file: File,
     pub(super) length: u64,
 }
 
-impl Part {
-    fn open(place: &Place, path: &Path) -> io::Result<Self> {
+impl SegmentSnapshot {
+    fn open(place: &LogPaths, path: &Path) -> io::Result<Self> {
         let file = place.open(path)?;
         Ok(Self {
             name: path
@@ -82,7 +82,7 @@ impl Part {
     /// Calls `each` with every line until it breaks.
     fn lines(
         &self,
-        each: &mut dyn FnMut(Line<'_>) -> ControlFlow<()>,
+        each: &mut dyn FnMut(AuditLine<'_>) -> ControlFlow<()>,
     ) -> io::Result<ControlFlow<()>> {
         (&self.file).seek(SeekFrom::Start(0))?;
         let mut from = BufReader::with_capacity(BUFFER, (&self.file).take(self.length));
@@ -95,7 +95,7 @@ impl Part {
             }
             let ended = bytes.pop_if(|byte| *byte == b'\n').is_some();
             number += 1;
-            let line = Line {
+            let line = AuditLine {
                 file: &self.name,
                 number,
                 bytes: &bytes,
@@ -116,7 +116,7 @@ const LINE_MOST: u64 = 16 << 20;
 
 /// A line of a file.
 #[derive(Debug, Clone, Copy)]
-pub struct Line<'a> {
+pub struct AuditLine<'a> {
     /// The name of the file.
     pub file: &'a str,
     /// The number of the line in its file, from 1.
@@ -129,12 +129,12 @@ pub struct Line<'a> {
 
 /// A snapshot of the log.
 #[derive(Debug)]
-pub struct Snapshot {
-    pub(super) parts: Vec<Part>,
-    pub(super) known: Known,
+pub struct LogSnapshot {
+    pub(super) parts: Vec<SegmentSnapshot>,
+    pub(super) known: HeadState,
 }
 
-impl Snapshot {
+impl LogSnapshot {
     /// The number of files.
     pub fn files(&self) -> usize {
         self.parts.len()
@@ -146,7 +146,7 @@ impl Snapshot {
     }
 
     /// Calls `each` with every line, the oldest first, until it breaks.
-    pub fn lines(&self, mut each: impl FnMut(Line<'_>) -> ControlFlow<()>) -> io::Result<()> {
+    pub fn lines(&self, mut each: impl FnMut(AuditLine<'_>) -> ControlFlow<()>) -> io::Result<()> {
         for part in &self.parts {
             if part.lines(&mut each)?.is_break() {
                 break;
@@ -156,12 +156,12 @@ impl Snapshot {
     }
 
     /// Returns true if the line named by `head` exists, or was removed together with older ones.
-    pub fn has(&self, head: Head) -> io::Result<bool> {
+    pub fn has(&self, head: LogHead) -> io::Result<bool> {
         for part in self.parts.iter().rev() {
             let mut there = None;
-            let _all = part.lines(&mut |line| match Link::read(line.bytes) {
+            let _all = part.lines(&mut |line| match ChainLink::read(line.bytes) {
                 Some(link) if link.seq == head.seq => {
-                    there = Some(Hash::of(line.bytes) == head.hash);
+                    there = Some(LineHash::digest_line(line.bytes) == head.hash);
                     ControlFlow::Break(())
                 }
                 // The line can only be in an older file.
@@ -179,7 +179,7 @@ impl Snapshot {
     fn first(&self) -> io::Result<Option<u64>> {
         let mut first = None;
         self.lines(|line| {
-            first = Link::read(line.bytes).map(|link| link.seq);
+            first = ChainLink::read(line.bytes).map(|link| link.seq);
             match first {
                 Some(_) => ControlFlow::Break(()),
                 None => ControlFlow::Continue(()),

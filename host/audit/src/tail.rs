@@ -5,47 +5,47 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use serde::Deserialize;
 
-use super::line::Link;
-use super::{Hash, Head};
+use super::line::ChainLink;
+use super::{LineHash, LogHead};
 
 /// The end of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Tail {
+pub(super) struct LogTail {
     /// Length of the file in bytes.
     pub(super) length: u64,
     /// The last line of the chain, if there is one near the end.
-    pub(super) last: Option<Last>,
+    pub(super) last: Option<LastLine>,
     /// The bytes behind it, if any.
-    pub(super) loose: Option<Loose>,
+    pub(super) loose: Option<TrailingBytes>,
 }
 
 /// The last line of the chain.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Last {
+pub(super) struct LastLine {
     /// The number and hash of the line.
-    pub(super) tip: Head,
+    pub(super) tip: LogHead,
     /// True if the line is a `rotated` event: the log continues in the next file.
     pub(super) rotated: bool,
 }
 
 /// Bytes that do not form a line of the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Loose {
+pub(super) struct TrailingBytes {
     /// Number of bytes.
     pub(super) bytes: u64,
     /// Hash of the bytes.
-    pub(super) sha256: Hash,
+    pub(super) sha256: LineHash,
     /// True if they end with a line end.
     pub(super) ended: bool,
     /// Link and hash of the line, if only its line end is missing.
-    pub(super) whole: Option<(Link, Hash)>,
+    pub(super) whole: Option<(ChainLink, LineHash)>,
 }
 
 /// Number of bytes searched backwards for a whole line, at first and at most. Crashes leave far fewer behind.
 const WINDOW: u64 = 16 << 10;
 const WINDOW_MOST: u64 = 16 << 20;
 
-impl Tail {
+impl LogTail {
     /// Reads the end of a file.
     pub(super) fn read(file: &File) -> io::Result<Self> {
         let length = (&*file).seek(SeekFrom::End(0))?;
@@ -82,19 +82,19 @@ pub(super) fn part(mut file: &File, from: u64, to: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn loose(bytes: &[u8]) -> Option<Loose> {
-    let sha256 = Hash::of(bytes);
-    (!bytes.is_empty()).then(|| Loose {
+fn loose(bytes: &[u8]) -> Option<TrailingBytes> {
+    let sha256 = LineHash::digest_line(bytes);
+    (!bytes.is_empty()).then(|| TrailingBytes {
         bytes: bytes.len() as u64,
         sha256,
         ended: bytes.ends_with(b"\n"),
-        whole: Link::read(bytes).map(|link| (link, sha256)),
+        whole: ChainLink::read(bytes).map(|link| (link, sha256)),
     })
 }
 
 /// Finds the last whole line of the chain and its end. `whole` is true if the window starts at the beginning of a
 /// line; otherwise its first line is skipped.
-fn find(bytes: &[u8], whole: bool) -> Option<(Last, usize)> {
+fn find(bytes: &[u8], whole: bool) -> Option<(LastLine, usize)> {
     let mut end = bytes.iter().rposition(|byte| *byte == b'\n')?;
     loop {
         let start = bytes[..end].iter().rposition(|byte| *byte == b'\n');
@@ -104,13 +104,13 @@ fn find(bytes: &[u8], whole: bool) -> Option<(Last, usize)> {
             None => return None,
         };
         let line = &bytes[from..end];
-        if let Some(link) = Link::read(line) {
-            let tip = Head {
+        if let Some(link) = ChainLink::read(line) {
+            let tip = LogHead {
                 seq: link.seq,
-                hash: Hash::of(line),
+                hash: LineHash::digest_line(line),
             };
             let rotated = is_rotated(line);
-            return Some((Last { tip, rotated }, end + 1));
+            return Some((LastLine { tip, rotated }, end + 1));
         }
         end = start?;
     }
@@ -119,40 +119,40 @@ fn find(bytes: &[u8], whole: bool) -> Option<(Last, usize)> {
 /// Returns true if a line is a `rotated` event.
 pub(super) fn is_rotated(line: &[u8]) -> bool {
     #[derive(Deserialize)]
-    struct Named<'a> {
+    struct NamedEvent<'a> {
         #[serde(borrow)]
         event: std::borrow::Cow<'a, str>,
     }
-    serde_json::from_slice::<Named<'_>>(line)
-        .is_ok_and(|named| named.event == super::Kind::Rotated.as_str())
+    serde_json::from_slice::<NamedEvent<'_>>(line)
+        .is_ok_and(|named| named.event == super::EventKind::Rotated.as_str())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::line::Draft;
+    use super::super::line::LineDraft;
     use super::*;
     use serde_json::json;
     use std::io::Write;
 
-    fn tail(parts: &[&[u8]]) -> Tail {
+    fn tail(parts: &[&[u8]]) -> LogTail {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&parts.concat()).unwrap();
-        Tail::read(&file).unwrap()
+        LogTail::read(&file).unwrap()
     }
 
     #[test]
     fn the_last_whole_line_is_found_behind_any_rubbish() {
-        let draft = Draft::new(&json!({"event": "call", "long": "x".repeat(40_000)})).unwrap();
+        let draft = LineDraft::new(&json!({"event": "call", "long": "x".repeat(40_000)})).unwrap();
         let mut line = vec![];
-        let tip = draft.piece().seal(&Head::START, &mut line).unwrap();
-        let good = |tail: &Tail| tail.last.as_ref().map(|last| last.tip) == Some(tip);
+        let tip = draft.piece().seal(&LogHead::START, &mut line).unwrap();
+        let good = |tail: &LogTail| tail.last.as_ref().map(|last| last.tip) == Some(tip);
         let clean = tail(&[&line]);
         assert!(good(&clean) && clean.loose.is_none());
         for rubbish in [&b"{\"time\":"[..], b"a\nb\n", b"\n", &[b'z'; 100_000]] {
             let found = tail(&[b"first\n", &line, rubbish]);
             assert!(good(&found), "{rubbish:?}");
             let loose = found.loose.unwrap();
-            assert_eq!(loose.sha256, Hash::of(rubbish));
+            assert_eq!(loose.sha256, LineHash::digest_line(rubbish));
             assert_eq!(loose.ended, rubbish.ends_with(b"\n"));
         }
         let none = tail(&[b"a\nb"]);

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 use super::*;
-use mimir_core::config::{AuditSettings, Durability};
+use mimir_core::config::{AuditDurability, AuditSettings};
 
 /// A log in a temporary folder.
 struct Bench {
@@ -35,8 +35,8 @@ impl Bench {
         self.folder.path().join(name)
     }
 
-    fn open(&self) -> FileAudit {
-        FileAudit::new(self.path(), self.settings)
+    fn open(&self) -> FileAuditSink {
+        FileAuditSink::new(self.path(), self.settings)
     }
 
     /// Writes this number of events with a new writer.
@@ -56,12 +56,12 @@ impl Bench {
         fs::write(self.path(), lines.join("\n") + "\n").unwrap();
     }
 
-    fn report(&self) -> Report {
-        verify(&Log::at(self.path()).snapshot().unwrap(), None, None).unwrap()
+    fn report(&self) -> VerifyReport {
+        verify(&AuditLog::at(self.path()).snapshot().unwrap(), None, None).unwrap()
     }
 
     /// The findings: kind, line in the file, and number in the log.
-    fn found(&self) -> Vec<(Fault, Option<u64>, Option<u64>)> {
+    fn found(&self) -> Vec<(ChainFault, Option<u64>, Option<u64>)> {
         let report = self.report();
         let found = report.findings.iter();
         found
@@ -70,11 +70,11 @@ impl Bench {
     }
 
     /// The events in all files.
-    fn events(&self) -> Vec<Entry> {
+    fn events(&self) -> Vec<AuditEntry> {
         let mut events = vec![];
-        let snapshot = Log::at(self.path()).snapshot().unwrap();
+        let snapshot = AuditLog::at(self.path()).snapshot().unwrap();
         let read = snapshot.lines(|line| {
-            events.extend(Entry::read(line.bytes));
+            events.extend(AuditEntry::read(line.bytes));
             std::ops::ControlFlow::Continue(())
         });
         read.unwrap();
@@ -82,9 +82,9 @@ impl Bench {
     }
 }
 
-fn event(number: u64) -> Event {
+fn event(number: u64) -> AuditEvent {
     let time = SystemTime::UNIX_EPOCH + Duration::from_millis(number);
-    Event::of(Kind::Call, time)
+    AuditEvent::new(EventKind::Call, time)
         .with_tool("echo")
         .with_subject(&number.to_string())
 }
@@ -99,13 +99,13 @@ fn a_log_verifies_and_its_head_can_be_noted() {
     let report = bench.report();
     assert_eq!((report.ok, report.lines, report.head.seq), (true, 5, 5));
     assert_eq!(report.findings, []);
-    let snapshot = Log::at(bench.path()).snapshot().unwrap();
+    let snapshot = AuditLog::at(bench.path()).snapshot().unwrap();
     for hash in [noted.hash.as_str(), &noted.hash.as_str()[..16]] {
         let report = verify(&snapshot, Some(hash), None).unwrap();
         assert_eq!((report.ok, report.noted), (true, Some(3)));
     }
     let other = verify(&snapshot, Some(&"0123".repeat(16)), None).unwrap();
-    assert_eq!(other.findings[0].fault, Fault::NotNoted);
+    assert_eq!(other.findings[0].fault, ChainFault::NotNoted);
     assert!(!other.ok);
 }
 
@@ -153,13 +153,13 @@ fn a_clock_that_goes_back_is_no_fault() {
 fn events_of_every_kind_are_kept() {
     let bench = Bench::new();
     let log = bench.open();
-    for kind in Kind::ALL {
-        let event = Event::of(kind, SystemTime::UNIX_EPOCH)
+    for kind in EventKind::ALL {
+        let event = AuditEvent::new(kind, SystemTime::UNIX_EPOCH)
             .with_subject("x")
             .with_detail(&"long ".repeat(1000));
         assert_eq!(log.record(&event).is_err(), kind.is_own(), "{kind}");
     }
-    for (entry, kind) in bench.events().iter().zip(Kind::ALL) {
+    for (entry, kind) in bench.events().iter().zip(EventKind::ALL) {
         assert_eq!(entry.text("event"), kind.as_str());
         assert_eq!(entry.text("detail").len(), 1000);
         assert_eq!(entry.value()["time"], "1970-01-01T00:00:00.000Z");
@@ -171,7 +171,7 @@ fn events_of_every_kind_are_kept() {
 #[test]
 fn waiting_for_the_disk_changes_nothing_else() {
     let mut bench = Bench::new();
-    bench.settings.durability = Durability::Fsync;
+    bench.settings.durability = AuditDurability::Fsync;
     bench.settings.max_bytes = 4096;
     let log = bench.open();
     std::thread::scope(|scope| {

@@ -5,21 +5,21 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-use super::head::Known;
-use super::line::Link;
-use super::snapshot::{Line, Snapshot};
-use super::{Hash, Head};
+use super::head::HeadState;
+use super::line::ChainLink;
+use super::snapshot::{AuditLine, LogSnapshot};
+use super::{LineHash, LogHead};
 
 mod gaps;
-mod loose;
+mod unchained_lines;
 mod walk;
 
-use walk::Walk;
+use walk::ChainWalk;
 
 /// The kind of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Fault {
+pub enum ChainFault {
     /// A line differs from the one that was written.
     Changed,
     /// Lines that were written are missing.
@@ -44,26 +44,29 @@ pub enum Fault {
     Dropped,
 }
 
-impl Fault {
+impl ChainFault {
     /// Returns true if the finding is a fault.
     pub const fn is_bad(self) -> bool {
-        !matches!(self, Fault::Torn | Fault::Behind | Fault::Dropped)
+        !matches!(
+            self,
+            ChainFault::Torn | ChainFault::Behind | ChainFault::Dropped
+        )
     }
 
     /// The name in output.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Fault::Changed => "changed",
-            Fault::Removed => "removed",
-            Fault::Reordered => "reordered",
-            Fault::Inserted => "inserted",
-            Fault::Truncated => "truncated",
-            Fault::Headless => "headless",
-            Fault::NotNoted => "not-noted",
-            Fault::Forgotten => "forgotten",
-            Fault::Torn => "torn",
-            Fault::Behind => "behind",
-            Fault::Dropped => "dropped",
+            ChainFault::Changed => "changed",
+            ChainFault::Removed => "removed",
+            ChainFault::Reordered => "reordered",
+            ChainFault::Inserted => "inserted",
+            ChainFault::Truncated => "truncated",
+            ChainFault::Headless => "headless",
+            ChainFault::NotNoted => "not-noted",
+            ChainFault::Forgotten => "forgotten",
+            ChainFault::Torn => "torn",
+            ChainFault::Behind => "behind",
+            ChainFault::Dropped => "dropped",
         }
     }
 }
@@ -71,9 +74,9 @@ impl Fault {
 /// A finding of a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Finding {
+pub struct VerifyFinding {
     /// The kind.
-    pub fault: Fault,
+    pub fault: ChainFault,
     /// The name of the file, if the finding is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
@@ -90,7 +93,7 @@ pub struct Finding {
 /// The result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct VerifyReport {
     /// True if no fault was found.
     pub ok: bool,
     /// Number of files.
@@ -101,12 +104,12 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first: Option<u64>,
     /// The last line, which can be noted elsewhere.
-    pub head: Head,
+    pub head: LogHead,
     /// The number of the line with the noted hash.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub noted: Option<u64>,
     /// The findings.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<VerifyFinding>,
     /// Number of findings beyond the listed ones.
     pub more: usize,
 }
@@ -116,17 +119,17 @@ const FINDINGS_MAX: usize = 200;
 
 /// Verifies every line. `noted` is a hash noted before, or its beginning; `remembered` is a last line stored earlier.
 pub fn verify(
-    snapshot: &Snapshot,
+    snapshot: &LogSnapshot,
     noted: Option<&str>,
-    remembered: Option<Head>,
-) -> io::Result<Report> {
+    remembered: Option<LogHead>,
+) -> io::Result<VerifyReport> {
     let head = match snapshot.known {
-        Known::Head(head) => Some(head),
-        Known::Nothing | Known::Damaged => None,
+        HeadState::Head(head) => Some(head),
+        HeadState::Nothing | HeadState::Damaged => None,
     };
-    let mut walk = Walk::new(head, noted.map(str::to_ascii_lowercase), remembered);
+    let mut walk = ChainWalk::new(head, noted.map(str::to_ascii_lowercase), remembered);
     snapshot.lines(|line| {
-        match Own::read(line) {
+        match ChainedLine::read(line) {
             Some(own) => walk.line(own),
             None => walk.loose(line),
         }
@@ -142,13 +145,13 @@ pub fn verify(
 
 /// The position of a line: its file and its number there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct LinePosition {
     file: String,
     line: u64,
 }
 
-impl Place {
-    fn of(line: Line<'_>) -> Self {
+impl LinePosition {
+    fn of(line: AuditLine<'_>) -> Self {
         Self {
             file: line.file.to_owned(),
             line: line.number,
@@ -157,18 +160,18 @@ impl Place {
 }
 
 /// A parsed line of the chain.
-struct Own {
-    place: Place,
+struct ChainedLine {
+    position: LinePosition,
     seq: u64,
-    prev: Hash,
-    hash: Hash,
+    prev: LineHash,
+    hash: LineHash,
     /// The event of the log itself, if the line has one.
-    said: Said,
+    maintenance: MaintenanceFields,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Said {
+struct MaintenanceFields {
     event: String,
     first_kept: Option<u64>,
     torn_bytes: Option<u64>,
@@ -176,24 +179,24 @@ struct Said {
     lost_head: Option<String>,
 }
 
-impl Own {
-    fn read(line: Line<'_>) -> Option<Self> {
+impl ChainedLine {
+    fn read(line: AuditLine<'_>) -> Option<Self> {
         // A last line without its line end counts as torn, whatever it contains.
-        let link = Link::read(line.bytes).filter(|_| line.ended)?;
+        let link = ChainLink::read(line.bytes).filter(|_| line.ended)?;
         // Few lines are events of the log itself; the others need not be parsed.
         let own = [&br#""event":"rotated""#[..], br#""event":"recovered""#]
             .iter()
             .any(|mark| line.bytes.windows(mark.len()).any(|part| part == *mark));
         let said = match own {
             true => serde_json::from_slice(line.bytes).unwrap_or_default(),
-            false => Said::default(),
+            false => MaintenanceFields::default(),
         };
         Some(Self {
-            place: Place::of(line),
+            position: LinePosition::of(line),
             seq: link.seq,
             prev: link.prev,
-            hash: Hash::of(line.bytes),
-            said,
+            hash: LineHash::digest_line(line.bytes),
+            maintenance: said,
         })
     }
 }

@@ -26,10 +26,10 @@ const FOLDER: &str = "bashkit";
 const PARTS: [&str; 6] = ["Cargo.toml", "src", "docs", "benches", "examples", "tests"];
 
 /// A file, the text before, its number of occurrences, the text after.
-type Edit = (&'static str, &'static str, usize, &'static str);
+type SourceEdit = (&'static str, &'static str, usize, &'static str);
 
 /// Returns all edits, in the order in which they are applied.
-fn edits() -> impl Iterator<Item = &'static Edit> {
+fn edits() -> impl Iterator<Item = &'static SourceEdit> {
     [
         ADDED_MODULES,
         streams::EDITS,
@@ -56,7 +56,7 @@ const MODULES: [(&str, &str); 5] = [
 ];
 
 /// Declares the modules that are added at the root.
-const ADDED_MODULES: &[Edit] = &[(
+const ADDED_MODULES: &[SourceEdit] = &[(
     "src/lib.rs",
     "\nmod stream;",
     1,
@@ -64,7 +64,7 @@ const ADDED_MODULES: &[Edit] = &[(
 )];
 
 /// Copies the package to a folder in `out`, edits the copy, and returns the folder.
-pub fn edited(root: &Path, here: &Path, out: &Path, target: &str) -> Result<PathBuf> {
+pub fn copy_and_edit(root: &Path, here: &Path, out: &Path, target: &str) -> Result<PathBuf> {
     let package = pin::package_for(root, "bashkit", target)?;
     let folder = out.join(FOLDER);
     for part in PARTS {

@@ -25,7 +25,7 @@ const RUNTIME_SHA256: &str = "25703f010b80efb806f9c35daf9ee6524ad60320c9781b0bae
 const STACK: u32 = 4 << 20;
 
 /// The parts for plugins in JavaScript, linked at run time, since their worlds are not known here.
-pub struct Parts {
+pub struct JavascriptParts {
     pub runtime: Vec<u8>,
     /// A substitute for the module loader that the runtime imports.
     pub loader: Vec<u8>,
@@ -33,8 +33,8 @@ pub struct Parts {
     pub adapter: &'static [u8],
 }
 
-pub fn parts(here: &Path) -> Result<Parts> {
-    Ok(Parts {
+pub fn parts(here: &Path) -> Result<JavascriptParts> {
+    Ok(JavascriptParts {
         runtime: runtime(here)?,
         loader: wat::parse_file(here.join("javascript/plugin/loader.wat"))?,
         adapter: WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
@@ -43,7 +43,7 @@ pub fn parts(here: &Path) -> Result<Parts> {
 
 fn runtime(here: &Path) -> Result<Vec<u8>> {
     let package = pin::package(&here.join("javascript/pin"), PACKAGE)?;
-    limited(package.file(RUNTIME, RUNTIME_SHA256)?)
+    limit_stack(package.file(RUNTIME, RUNTIME_SHA256)?)
 }
 
 /// The code that tells the runtime the size of its stack. Compiled for WASI, it sets its limit and its size to 0, and
@@ -63,7 +63,7 @@ const LIMITED: [u8; 24] = [
 ];
 
 /// Returns the runtime with a stack limit, so that an endless recursion throws a `RangeError`.
-fn limited(mut runtime: Vec<u8>) -> Result<Vec<u8>> {
+fn limit_stack(mut runtime: Vec<u8>) -> Result<Vec<u8>> {
     let mut places = runtime.windows(UNLIMITED.len()).enumerate();
     let is_it = |(at, bytes): (usize, &[u8])| (bytes == UNLIMITED).then_some(at);
     let at = places.find_map(is_it).context("the limit of the stack")?;

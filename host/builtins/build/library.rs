@@ -86,11 +86,11 @@ const ZONES_SHA256: &str = "b1278d744c58f7a35b19cdca67749e72bae2112b9a96d52300b5
 const NAMES_SHA256: &str = "ff9ff52f7a2936da573d3756ccec2cc6a91b90ce4db33fdf099f366ff3b39867";
 
 /// Builds the zip.
-pub fn zip(here: &Path) -> Result<Vec<u8>> {
+pub fn build_zip(here: &Path) -> Result<Vec<u8>> {
     let pins = here.join("python/pin");
     let modules = pin::package(&pins, MODULES)?;
     let mut all = Sha256::new();
-    let mut zip = Zip::default();
+    let mut zip = ZipWriter::default();
     for path in PATHS {
         let bytes = modules.read(&format!("Lib/{path}"))?;
         all.update(&bytes);
@@ -108,7 +108,7 @@ pub fn zip(here: &Path) -> Result<Vec<u8>> {
 }
 
 /// Adds the package `tzdata` that `zoneinfo` reads: a file for each zone, in folders that are packages.
-fn zones_into(zip: &mut Zip, names: &str, data: &[u8]) -> Result<()> {
+fn zones_into(zip: &mut ZipWriter, names: &str, data: &[u8]) -> Result<()> {
     let mut folders = vec!["tzdata".to_owned(), "tzdata/zoneinfo".to_owned()];
     let mut listed = String::new();
     for line in names.lines() {
@@ -143,13 +143,13 @@ fn zones_into(zip: &mut Zip, names: &str, data: &[u8]) -> Result<()> {
 
 /// A zip archive without compression: its content is read from memory.
 #[derive(Default)]
-struct Zip {
+struct ZipWriter {
     files: Vec<u8>,
     list: Vec<u8>,
     count: u16,
 }
 
-impl Zip {
+impl ZipWriter {
     fn add(&mut self, name: &str, bytes: &[u8]) {
         let start = (self.files.len() as u32).to_le_bytes();
         let (length, long) = (

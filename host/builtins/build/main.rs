@@ -40,14 +40,14 @@ fn main() -> Result<()> {
         println!("cargo::rerun-if-changed={}", here.join(input).display());
     }
 
-    have_target()?;
+    ensure_target()?;
     let shared = shared_folder(&out);
-    let bashkit = bash::edited(root, &here, &shared, TARGET)?;
+    let bashkit = bash::copy_and_edit(root, &here, &shared, TARGET)?;
     build(root, &shared, &bashkit)?;
 
     let mut source = String::new();
     for plugin in PLUGINS {
-        let (file, bytes) = built(&shared, &out, plugin)?;
+        let (file, bytes) = copy_component(&shared, &out, plugin)?;
         let digest: [u8; 32] = Sha256::digest(&bytes).into();
         let name = plugin.to_uppercase();
         source += &format!("pub const {name}: &[u8] = include_bytes!({file:?});\n");
@@ -67,7 +67,7 @@ fn main() -> Result<()> {
         fs::write(&file, bytes)?;
         source += &format!("pub const JAVASCRIPT_{name}: &[u8] = include_bytes!({file:?});\n");
     }
-    let (bash, bytes) = built(&shared, &out, BASH)?;
+    let (bash, bytes) = copy_component(&shared, &out, BASH)?;
     let digest: [u8; 32] = Sha256::digest(&bytes).into();
     source += &format!("pub const BASH: &[u8] = include_bytes!({bash:?});\n");
     source += &format!("pub const BASH_SHA256: [u8; 32] = {digest:?};\n");
@@ -87,7 +87,7 @@ fn shared_folder(out: &Path) -> PathBuf {
 }
 
 /// Copies a compiled component to `OUT_DIR`, where no other build replaces it. Returns the copy's path and its bytes.
-fn built(shared: &Path, out: &Path, plugin: &str) -> Result<(PathBuf, Vec<u8>)> {
+fn copy_component(shared: &Path, out: &Path, plugin: &str) -> Result<(PathBuf, Vec<u8>)> {
     let name = format!("mimir_plugin_{plugin}.wasm");
     let file = shared.join(TARGET).join("plugin").join(&name);
     let bytes = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
@@ -99,7 +99,7 @@ fn built(shared: &Path, out: &Path, plugin: &str) -> Result<(PathBuf, Vec<u8>)> 
 /// Writes the parts of the Python engine, and returns the code that includes them.
 fn python(here: &Path, out: &Path) -> Result<String> {
     let linked = python::link(here)?;
-    let more = library::zip(here)?;
+    let more = library::build_zip(here)?;
     let mut source = String::new();
     for (name, bytes) in [
         ("BEFORE", &linked.before),
@@ -121,7 +121,7 @@ fn python(here: &Path, out: &Path) -> Result<String> {
 }
 
 /// Adds the target with rustup, or explains how to add it if that fails.
-fn have_target() -> Result<()> {
+fn ensure_target() -> Result<()> {
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let libraries = Command::new(rustc)
         .args(["--print", "target-libdir", "--target", TARGET])

@@ -10,19 +10,19 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// A fetched package.
-pub struct Pinned {
+pub struct PinnedPackage {
     name: &'static str,
     folder: PathBuf,
 }
 
 /// Returns the package of the manifest in `folder`.
-pub fn package(folder: &Path, name: &'static str) -> Result<Pinned> {
+pub fn package(folder: &Path, name: &'static str) -> Result<PinnedPackage> {
     // Packages for other platforms are not fetched: one is enough, and its file is the same for all.
     package_for(folder, name, &env::var("HOST").context("HOST")?)
 }
 
 /// Returns the package that a build for `target` needs, by the manifest in `folder`.
-pub fn package_for(folder: &Path, name: &'static str, target: &str) -> Result<Pinned> {
+pub fn package_for(folder: &Path, name: &'static str, target: &str) -> Result<PinnedPackage> {
     let manifest = folder.join("Cargo.toml");
     // A package fetched before needs no network.
     let packages =
@@ -32,13 +32,13 @@ pub fn package_for(folder: &Path, name: &'static str, target: &str) -> Result<Pi
     let found = packages.find(|package| package["name"] == name);
     let found = found.and_then(|package| package["manifest_path"].as_str());
     let folder = Path::new(found.context(name)?).parent();
-    Ok(Pinned {
+    Ok(PinnedPackage {
         name,
         folder: folder.context("its folder")?.to_owned(),
     })
 }
 
-impl Pinned {
+impl PinnedPackage {
     /// Returns the path of a part of the package.
     pub fn path(&self, path: &str) -> PathBuf {
         self.folder.join(path)

@@ -28,7 +28,7 @@ const LICENCES: &str = "THIRD_PARTY_LICENSES.md";
 const LICENCES_SHA256: &str = "04eab1b3e3c908fbc21cc182921ca469741e08f7d83de024596efd878ce1d0fb";
 
 /// The engine in parts.
-pub struct Linked {
+pub struct LinkedPython {
     pub before: Vec<u8>,
     /// The module between the other two, compressed.
     pub module: Vec<u8>,
@@ -39,7 +39,7 @@ pub struct Linked {
     pub licences: Vec<u8>,
 }
 
-pub fn link(here: &Path) -> Result<Linked> {
+pub fn link(here: &Path) -> Result<LinkedPython> {
     let package = pin::package(&here.join("python/pin"), PACKAGE)?;
     let packed = package.file(SNAPSHOT, SNAPSHOT_SHA256)?;
     let mut module = Vec::new();
@@ -64,7 +64,7 @@ pub fn link(here: &Path) -> Result<Linked> {
         .windows(module.len())
         .position(|window| window == module)
         .context("the component of CPython does not contain its module unchanged")?;
-    Ok(Linked {
+    Ok(LinkedPython {
         before: component[..at].to_vec(),
         after: component[at + module.len()..].to_vec(),
         sha256: Sha256::digest(&component).into(),

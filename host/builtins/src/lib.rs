@@ -5,7 +5,7 @@
 
 /// A plugin in the executable.
 #[derive(Debug, Clone, Copy)]
-pub struct Builtin {
+pub struct BuiltinPlugin {
     /// Its source folder in `plugins/`.
     pub name: &'static str,
     /// The component.
@@ -25,7 +25,7 @@ pub struct Builtin {
 }
 
 /// The engine that runs JavaScript: QuickJS-ng, as `componentize-qjs` ships it.
-pub const JAVASCRIPT: Engine = Engine {
+pub const JAVASCRIPT: ScriptEngineAssets = ScriptEngineAssets {
     name: "the JavaScript engine",
     component: built::JAVASCRIPT,
     // One module in parts: an engine loads no other modules.
@@ -59,7 +59,7 @@ pub const JAVASCRIPT: Engine = Engine {
 };
 
 /// The parts of plugins in JavaScript: the same runtime, as a library, and the code around theirs.
-pub const PLUGIN: PluginParts = PluginParts {
+pub const PLUGIN: JavascriptPluginAssets = JavascriptPluginAssets {
     runtime: built::JAVASCRIPT_RUNTIME,
     adapters: &[
         ("wasi_snapshot_preview1", built::JAVASCRIPT_ADAPTER),
@@ -94,7 +94,7 @@ pub const PLUGIN: PluginParts = PluginParts {
 /// The parts of a plugin in JavaScript: `mimir-wasm` links and starts it. Each part of its code is included only if
 /// the plugin needs that access.
 #[derive(Debug, Clone, Copy)]
-pub struct PluginParts {
+pub struct JavascriptPluginAssets {
     /// The runtime, as a library.
     pub runtime: &'static [u8],
     /// Substitutes for modules that the runtime imports, by name.
@@ -123,7 +123,7 @@ pub struct PluginParts {
 
 /// An engine for scripts, without the initial state of calls: `mimir-wasm` creates that.
 #[derive(Debug, Clone, Copy)]
-pub struct Engine {
+pub struct ScriptEngineAssets {
     /// Its display name.
     pub name: &'static str,
     /// The component.
@@ -133,7 +133,7 @@ pub struct Engine {
 }
 
 /// The engine that runs Python: CPython 3.14 with its library, as `bashkit-cpython-wasm` ships it.
-pub const PYTHON: Program = Program {
+pub const PYTHON: ProgramEngineAssets = ProgramEngineAssets {
     name: "the Python engine",
     before: built::PYTHON_BEFORE,
     packed: built::PYTHON_MODULE,
@@ -199,7 +199,7 @@ pub const LICENCES: [Licence; 3] = [
 ];
 
 /// The engine that runs bash: `plugins/bash`.
-pub const BASH: Program = Program {
+pub const BASH: ProgramEngineAssets = ProgramEngineAssets {
     name: "the bash engine",
     before: built::BASH,
     packed: &[],
@@ -213,7 +213,7 @@ pub const BASH: Program = Program {
 
 /// An engine for whole programs.
 #[derive(Debug, Clone, Copy)]
-pub struct Program {
+pub struct ProgramEngineAssets {
     /// Its display name.
     pub name: &'static str,
     /// The part of the component before its main module; the whole component if nothing is compressed.
@@ -235,8 +235,8 @@ pub struct Program {
 }
 
 /// All built-in plugins, in the order of precedence of their names.
-pub const ALL: &[Builtin] = &[
-    Builtin {
+pub const ALL: &[BuiltinPlugin] = &[
+    BuiltinPlugin {
         name: "files",
         bytes: built::FILES,
         sha256: built::FILES_SHA256,
@@ -254,7 +254,7 @@ pub const ALL: &[Builtin] = &[
         ],
         description: include_str!("descriptions/files.json"),
     },
-    Builtin {
+    BuiltinPlugin {
         name: "search",
         bytes: built::SEARCH,
         sha256: built::SEARCH_SHA256,
@@ -263,7 +263,7 @@ pub const ALL: &[Builtin] = &[
         aliases: &[],
         description: include_str!("descriptions/search.json"),
     },
-    Builtin {
+    BuiltinPlugin {
         name: "exec",
         bytes: built::EXEC,
         sha256: built::EXEC_SHA256,
@@ -276,7 +276,7 @@ pub const ALL: &[Builtin] = &[
         ],
         description: include_str!("descriptions/exec.json"),
     },
-    Builtin {
+    BuiltinPlugin {
         name: "memory",
         bytes: built::MEMORY,
         sha256: built::MEMORY_SHA256,
@@ -285,7 +285,7 @@ pub const ALL: &[Builtin] = &[
         aliases: &[],
         description: include_str!("descriptions/memory.json"),
     },
-    Builtin {
+    BuiltinPlugin {
         name: "git",
         bytes: built::GIT,
         sha256: built::GIT_SHA256,
@@ -294,7 +294,7 @@ pub const ALL: &[Builtin] = &[
         aliases: &[],
         description: include_str!("descriptions/git.json"),
     },
-    Builtin {
+    BuiltinPlugin {
         name: "web",
         bytes: built::WEB,
         sha256: built::WEB_SHA256,
@@ -340,7 +340,7 @@ mod tests {
         }
     }
 
-    fn decoded(builtin: &Builtin) -> (wit_parser::Resolve, wit_parser::WorldId) {
+    fn decoded(builtin: &BuiltinPlugin) -> (wit_parser::Resolve, wit_parser::WorldId) {
         match wit_component::decode(builtin.bytes).unwrap() {
             wit_component::DecodedWasm::Component(resolve, world) => (resolve, world),
             wit_component::DecodedWasm::WitPackage(..) => {

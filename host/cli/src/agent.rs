@@ -3,55 +3,55 @@
 //!
 //! Out of scope: the agent loop (`mimir-agent`) and user input.
 
-use mimir_agent::{Agent, Conversation, Staff};
-use mimir_core::config::Budget;
-use mimir_core::{Code, Pipeline, RequestId, ToolError};
+use mimir_agent::{Agent, AgentSetup, Conversation};
+use mimir_core::config::AgentBudget;
+use mimir_core::{Pipeline, RequestId, ToolError, ToolErrorCode};
 
-use crate::args::Approve;
-use crate::exit::Failure;
+use crate::args::ApproveMode;
+use crate::exit::CommandFailure;
 use crate::output::warn;
-use crate::terminal::{Started, approver};
-use mimir::conversations::Shelf;
-use mimir::live::{EVERY, Keeper, Live};
-use mimir::models::{self, Models};
-use mimir::setup::Setup;
+use crate::terminal::{StartedCommand, approver};
+use mimir::conversations::ConversationStore;
+use mimir::live_setup::{EVERY, LiveSetup, PipelineUpdater};
+use mimir::models::{self, ModelFactory};
+use mimir::setup::HostSetup;
 use mimir::workers;
 
-mod saver;
-mod script;
-mod shown;
+mod conversation_saver;
+mod json_events;
+mod terminal_events;
 
-pub use saver::{Saver, Saving};
-pub use script::Lines;
-pub use shown::Shown;
+pub use conversation_saver::{ConversationSaver, SavingEventSink};
+pub use json_events::JsonEventWriter;
+pub use terminal_events::TerminalEventSink;
 
 /// A pipeline that follows file changes, and an agent that uses it.
-pub struct Bench {
-    live: Live,
-    keeper: Keeper,
+pub struct AgentRuntime {
+    live: LiveSetup,
+    updater: PipelineUpdater,
     /// The agent.
     pub agent: Agent,
     /// The conversations of the workspace.
-    pub shelf: Shelf,
+    pub conversations: ConversationStore,
 }
 
-impl Bench {
+impl AgentRuntime {
     /// Builds an agent for the configured model, or for `wanted`; with a worker's name, it has that worker's tools
     /// only.
     pub async fn new(
-        setup: Setup,
+        setup: HostSetup,
         wanted: Option<&str>,
         worker: Option<&str>,
-        approve: Approve,
-        started: Started,
+        approve: ApproveMode,
+        started: StartedCommand,
     ) -> Result<Self, ToolError> {
         // Check for missing settings before anything is loaded.
-        let models = Models::of(&setup);
+        let models = ModelFactory::from_setup(&setup);
         let worker = worker.map(|name| setup.workers().find(name)).transpose()?;
         let staff = match &worker {
             Some(worker) => {
-                let staff = workers::staff(&models, worker, wanted)?;
-                Staff {
+                let staff = workers::agent_setup(&models, worker, wanted)?;
+                AgentSetup {
                     budget: worker.budget(staff.budget),
                     ..staff
                 }
@@ -59,32 +59,32 @@ impl Bench {
             None => {
                 let (model, chosen) = models.model(wanted)?;
                 let settings = models.agent();
-                Staff {
+                AgentSetup {
                     model,
                     price: chosen.price,
-                    system: models::system(models.root(), settings.instructions.as_deref()),
-                    budget: settings.over(Budget::default()),
+                    system: models::system_prompt(models.root(), settings.instructions.as_deref()),
+                    budget: settings.over(AgentBudget::default()),
                 }
             }
         };
         let _ = setup.workspace.make_state();
         // The model sees the tools of all servers, including servers that have not been contacted yet.
-        let servers = setup.servers.all();
+        let servers = setup.servers.servers();
         if servers.known().unseen > 0 {
             servers.load().await;
         }
-        let live = Live::new(setup).await?;
+        let live = LiveSetup::new(setup).await?;
         let setup = live.setup();
-        let pipeline = setup.pipeline(live.world(), approver(approve, started));
+        let pipeline = setup.pipeline(live.snapshot(), approver(approve, started));
         let own = match worker {
             Some(worker) => {
                 // A worker without its tools cannot do its job, so a missing tool is an error.
-                let missing = worker.missing(&pipeline.world());
+                let missing = worker.missing(&pipeline.snapshot());
                 if let Some((first, more)) = missing.split_first() {
                     more.iter().for_each(warn);
-                    return Err(ToolError::new(Code::InvalidInput, first.clone()));
+                    return Err(ToolError::new(ToolErrorCode::InvalidInput, first.clone()));
                 }
-                pipeline.within(move |world| worker.narrow(world))
+                pipeline.restricted(move |world| worker.restrict(world))
             }
             None => pipeline.clone(),
         };
@@ -96,11 +96,15 @@ impl Bench {
             price: staff.price,
             tools: None,
             parent: None,
-            purse: Some(setup.purse.clone()),
+            session_budget: Some(setup.budget.clone()),
         };
         Ok(Self {
-            keeper: Keeper::new(pipeline, &live),
-            shelf: Shelf::of(&setup.places, &setup.workspace, models::vault(setup)),
+            updater: PipelineUpdater::new(pipeline, &live),
+            conversations: ConversationStore::for_workspace(
+                &setup.user_dirs,
+                &setup.workspace,
+                models::vault(setup),
+            ),
             agent,
             live,
         })
@@ -112,38 +116,41 @@ impl Bench {
     }
 
     /// Switches to another model.
-    pub fn choose(&mut self, wanted: &str) -> Result<(), ToolError> {
-        let (model, chosen) = Models::of(self.live.setup()).model(Some(wanted))?;
+    pub fn set_model(&mut self, wanted: &str) -> Result<(), ToolError> {
+        let (model, chosen) = ModelFactory::from_setup(self.live.setup()).model(Some(wanted))?;
         (self.agent.model, self.agent.price) = (model, chosen.price);
         Ok(())
     }
 
     /// Applies file changes at once; [`Self::following`] does so with a delay.
-    pub async fn catch_up(&mut self) {
+    pub async fn reload_now(&mut self) {
         for news in self.live.catch_up().await {
-            self.keeper.take_up(self.live.setup(), news);
+            self.updater.apply_update(self.live.setup(), news);
         }
     }
 
     /// Runs a future while following changes of tools, rules and grants.
-    pub async fn following<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Failure> {
-        let keeper = &self.keeper;
+    pub async fn run_with_reload<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, CommandFailure> {
+        let keeper = &self.updater;
         let follow = self.live.follow(EVERY, |setup, news| {
-            keeper.take_up(setup, news);
+            keeper.apply_update(setup, news);
             Ok(())
         });
         tokio::select! {
             done = work => Ok(done),
             // Following ends only with an error.
             followed = follow => followed.and_then(|()| {
-                Err(ToolError::new(Code::Internal, "following file changes failed").into())
+                Err(ToolError::new(ToolErrorCode::Internal, "following file changes failed").into())
             }),
         }
     }
 }
 
 /// Starts a new conversation.
-pub fn conversation(agent: &Agent) -> Conversation {
+pub fn new_conversation(agent: &Agent) -> Conversation {
     let id = RequestId::new(std::time::SystemTime::now());
     Conversation::new(id.to_string(), agent.model.name())
 }

@@ -6,21 +6,23 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use serde::Serialize;
 
+mod access;
 mod audit;
 mod config;
-mod gates;
+mod invocation;
 mod mcp;
 mod serve;
 mod tools;
-mod typed;
 
-pub use audit::{AuditWish, Filter};
-pub use config::ConfigWish;
-pub use gates::{AddWish, ApprovalsWish, PolicyWish, SecretsWish, TrustWish};
-pub use mcp::{Agent, Allow, McpAdd, McpWish, ServerTrust};
-pub use serve::{HttpWish, Provider, ServeWish};
-pub use tools::ToolsWish;
-pub use typed::{Command, Globals, Invocation, UndoWish, Unread};
+pub use access::{
+    ApprovalsCommand, PolicyCommand, SecretsCommand, ToolsAddCommand, ToolsTrustCommand,
+};
+pub use audit::{AuditCommand, AuditFilter};
+pub use config::ConfigCommand;
+pub use invocation::{CliCommand, CliParseError, GlobalOptions, Invocation, UndoCommand};
+pub use mcp::{AllowedTools, CodingAgent, McpAddCommand, McpCommand, ServerTrust};
+pub use serve::{IdentityProviderOptions, ServeCommand, ServeHttpCommand};
+pub use tools::ToolsCommand;
 
 /// Runs tools for AI agents, each call in a fresh, bounded sandbox.
 #[derive(Debug, Parser)]
@@ -45,15 +47,15 @@ Environment: MIMIR_LOG=debug (log to stderr), MIMIR_CACHE_DIR, MIMIR_CONFIG_DIR,
 MIMIR_TEAM_POLICY (a team's policy file, in addition to the machine's), NO_COLOR, and settings such as \
 MIMIR_LIMITS__TIME_MS=5000 (limits.timeMs)."
 )]
-pub struct Raw {
+pub struct CliArgs {
     #[command(flatten)]
-    global: RawGlobals,
+    global: GlobalArgs,
     #[command(subcommand)]
-    command: Option<RawCommand>,
+    command: Option<CommandArgs>,
 }
 
 #[derive(Debug, Args)]
-struct RawGlobals {
+struct GlobalArgs {
     /// The workspace [default: the nearest parent folder with .mimir, else the current folder]
     #[arg(short = 'C', long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     workspace: Option<PathBuf>,
@@ -63,7 +65,7 @@ struct RawGlobals {
 }
 
 #[derive(Debug, Subcommand)]
-enum RawCommand {
+enum CommandArgs {
     /// Create .mimir with a commented config in the workspace
     Init,
     /// Call a tool
@@ -77,7 +79,7 @@ Examples:
   mimir call read_file path=src/main.rs startLine=1 endLine=20
   mimir call write_file path=notes.md content=@draft.md --approve always
   echo '{\"path\":\".\"}' | mimir call list_directory - --json")]
-    Call(RawCall),
+    Call(CallArgs),
     /// List, switch, show, write and build tools
     #[command(after_help = "\
 Without a command, opens a screen to browse the tools and switch them on and off; without a \
@@ -90,13 +92,13 @@ Examples:
   mimir tools search rename file")]
     Tools {
         #[command(subcommand)]
-        command: Option<tools::RawTools>,
+        command: Option<tools::ToolsArgs>,
     },
     /// Print the tools' definitions for a model
     Schema {
         /// Format of the definitions
-        #[arg(long, value_enum, default_value_t = Format::Mcp)]
-        format: Format,
+        #[arg(long, value_enum, default_value_t = DefinitionFormat::Mcp)]
+        format: DefinitionFormat,
         /// Only these tools
         #[arg(value_name = "TOOL")]
         tools: Vec<String>,
@@ -114,7 +116,7 @@ Examples:
   mimir run \"what does this project do?\"
   mimir run - < task.txt > answer.txt
   mimir run --model local/qwen --approve never --json \"list the TODOs\"")]
-    Run(RawRun),
+    Run(RunArgs),
     /// Chat with an agent that has the tools
     #[command(after_help = "\
 End a line with `\\` to continue it; Tab completes commands and tool names. Ctrl-C cancels the \
@@ -125,7 +127,7 @@ Examples:
   mimir chat
   mimir chat --resume            continue the newest conversation
   mimir chat --model local/qwen")]
-    Chat(RawChat),
+    Chat(ChatArgs),
     /// Serve the tools to an agent, over MCP
     #[command(after_help = "\
 An agent starts this command and speaks the Model Context Protocol over stdin and stdout; messages \
@@ -137,7 +139,7 @@ Examples:
   claude mcp add mimir -- mimir serve -C ~/project      Claude Code
   codex mcp add mimir -- mimir serve -C ~/project       Codex
   mimir serve --http 8808                               http://127.0.0.1:8808/mcp, /healthz, /metrics")]
-    Serve(serve::RawServe),
+    Serve(serve::ServeArgs),
     /// Use MCP servers, and have agents use this one
     #[command(after_help = "\
 Examples:
@@ -149,22 +151,22 @@ Examples:
   mimir mcp config claude        settings that make an agent use mimir")]
     Mcp {
         #[command(subcommand)]
-        command: Option<mcp::RawMcp>,
+        command: Option<mcp::McpArgs>,
     },
     /// Explain what the rules decide about a call, check them, or accept the project's settings
     Policy {
         #[command(subcommand)]
-        command: gates::RawPolicy,
+        command: access::PolicyArgs,
     },
     /// Store, list and remove secrets for tools; values are never shown
     Secrets {
         #[command(subcommand)]
-        command: Option<gates::RawSecrets>,
+        command: Option<access::SecretsArgs>,
     },
     /// List and revoke stored approvals
     Approvals {
         #[command(subcommand)]
-        command: Option<gates::RawApprovals>,
+        command: Option<access::ApprovalsArgs>,
     },
     /// Undo a change by a file tool
     #[command(after_help = "\
@@ -211,12 +213,12 @@ Examples:
   mimir audit show --since 2h")]
     Audit {
         #[command(subcommand)]
-        command: audit::RawAudit,
+        command: audit::AuditArgs,
     },
     /// Read and set config keys; print the schema and the paths of config files, and check them
     Config {
         #[command(subcommand)]
-        command: config::RawConfig,
+        command: config::ConfigArgs,
     },
     /// Check the installation and the settings
     Doctor,
@@ -250,7 +252,7 @@ Examples:
 }
 
 #[derive(Debug, Args)]
-struct RawCall {
+struct CallArgs {
     /// Name or alias
     #[arg(value_name = "TOOL")]
     tool: String,
@@ -258,15 +260,15 @@ struct RawCall {
     #[arg(value_name = "ARGS")]
     arguments: Vec<String>,
     /// Answer when the rules require approval
-    #[arg(long, value_enum, default_value_t = Approve::Ask)]
-    approve: Approve,
+    #[arg(long, value_enum, default_value_t = ApproveMode::Ask)]
+    approve: ApproveMode,
     /// Time limit of the call: 500ms, 5s, 2m
-    #[arg(long, value_name = "TIME", value_parser = typed::duration)]
+    #[arg(long, value_name = "TIME", value_parser = invocation::duration)]
     timeout: Option<std::time::Duration>,
 }
 
 #[derive(Debug, Args)]
-struct RawRun {
+struct RunArgs {
     /// The task; `-` reads it from stdin
     #[arg(value_name = "TASK")]
     task: String,
@@ -277,12 +279,12 @@ struct RawRun {
     #[arg(long, value_name = "PROVIDER/MODEL")]
     model: Option<String>,
     /// Answer when the rules require approval
-    #[arg(long, value_enum, default_value_t = Approve::Ask)]
-    approve: Approve,
+    #[arg(long, value_enum, default_value_t = ApproveMode::Ask)]
+    approve: ApproveMode,
 }
 
 #[derive(Debug, Args)]
-struct RawChat {
+struct ChatArgs {
     /// Continue a conversation [default: the newest]
     #[arg(long, value_name = "ID", num_args = 0..=1)]
     #[expect(
@@ -297,7 +299,7 @@ struct RawChat {
 
 /// Answer to approval questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Approve {
+pub enum ApproveMode {
     /// Ask on the terminal; without a terminal, refuse
     Ask,
     /// Approve everything that no rule denies
@@ -308,7 +310,7 @@ pub enum Approve {
 
 /// Language of a new tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Lang {
+pub enum ToolLanguage {
     /// A plugin in Rust
     Rust,
     /// A plugin in TypeScript
@@ -326,7 +328,7 @@ pub enum Lang {
 /// Client format of printed definitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum Format {
+pub enum DefinitionFormat {
     /// `tools` of the OpenAI API
     Openai,
     /// `tools` of the Anthropic API
@@ -335,16 +337,20 @@ pub enum Format {
     Mcp,
 }
 
-impl Format {
+impl DefinitionFormat {
     /// All formats.
-    pub const ALL: [Format; 3] = [Format::Openai, Format::Anthropic, Format::Mcp];
+    pub const ALL: [DefinitionFormat; 3] = [
+        DefinitionFormat::Openai,
+        DefinitionFormat::Anthropic,
+        DefinitionFormat::Mcp,
+    ];
 
     /// The spelling on the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Format::Openai => "openai",
-            Format::Anthropic => "anthropic",
-            Format::Mcp => "mcp",
+            DefinitionFormat::Openai => "openai",
+            DefinitionFormat::Anthropic => "anthropic",
+            DefinitionFormat::Mcp => "mcp",
         }
     }
 }

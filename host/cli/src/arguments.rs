@@ -4,13 +4,13 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
-use mimir_core::{Code, Tool, ToolError};
+use mimir_core::{Tool, ToolError, ToolErrorCode};
 use serde_json::{Map, Value};
 
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use mimir::file_error::file_error;
 
-mod typing;
+mod property_type;
 
 /// Quotes a word for a POSIX shell if it has to be.
 pub fn quote_for_shell(word: &str) -> String {
@@ -32,18 +32,18 @@ pub fn command_line() -> String {
 
 /// The arguments as typed, before stdin or any file is read.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Words {
+pub enum ArgumentInput {
     /// A JSON document.
     Json(Value),
     /// A JSON document on stdin.
     Stdin,
     /// Words of the form `key=value`.
-    Pairs(Vec<Pair>),
+    Pairs(Vec<ArgumentPair>),
 }
 
 /// A `key=value` argument.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pair {
+pub struct ArgumentPair {
     key: String,
     value: PairValue,
 }
@@ -61,37 +61,38 @@ enum PairValue {
 /// Size limit of arguments from stdin or a file: the cap on a tool's result.
 const LONGEST: u64 = 16 << 20;
 
-impl Words {
+impl ArgumentInput {
     /// Parses the words after the tool's name.
-    pub fn read(words: Vec<String>) -> Result<Self, Failure> {
+    pub fn parse(words: Vec<String>) -> Result<Self, CommandFailure> {
         if let [word] = words.as_slice() {
             if word == "-" {
-                return Ok(Words::Stdin);
+                return Ok(ArgumentInput::Stdin);
             }
             if word.trim_start().starts_with(['{', '[', '"']) {
                 let value = serde_json::from_str(word);
-                return value
-                    .map(Words::Json)
-                    .map_err(|e| Failure::usage(format!("the arguments are not JSON: {e}")));
+                return value.map(ArgumentInput::Json).map_err(|e| {
+                    CommandFailure::usage(format!("the arguments are not JSON: {e}"))
+                });
             }
         }
         if words
             .first()
             .is_some_and(|word| word.trim_start().starts_with('{'))
         {
-            return Err(Failure::usage(
+            return Err(CommandFailure::usage(
                 "JSON arguments must be a single word: put them in single quotes",
             ));
         }
-        let pairs: Result<Vec<Pair>, Failure> = words.iter().map(|word| Pair::read(word)).collect();
-        Ok(Words::Pairs(pairs?))
+        let pairs: Result<Vec<ArgumentPair>, CommandFailure> =
+            words.iter().map(|word| ArgumentPair::read(word)).collect();
+        Ok(ArgumentInput::Pairs(pairs?))
     }
 
     /// Resolves the arguments of a call of `tool`; `None` stands for an unknown tool.
     pub fn resolve(self, tool: Option<&Tool>) -> Result<Value, ToolError> {
         match self {
-            Words::Json(value) => Ok(value),
-            Words::Stdin => {
+            ArgumentInput::Json(value) => Ok(value),
+            ArgumentInput::Stdin => {
                 let text = bounded(io::stdin().lock(), "stdin")?;
                 serde_json::from_str(&text).map_err(|e| {
                     let hint = if text.trim().is_empty() {
@@ -99,10 +100,13 @@ impl Words {
                     } else {
                         ""
                     };
-                    ToolError::new(Code::InvalidInput, format!("stdin is not JSON: {e}{hint}"))
+                    ToolError::new(
+                        ToolErrorCode::InvalidInput,
+                        format!("stdin is not JSON: {e}{hint}"),
+                    )
                 })
             }
-            Words::Pairs(pairs) => {
+            ArgumentInput::Pairs(pairs) => {
                 let schema =
                     tool.map_or(Value::Null, |tool| tool.definition.input_schema.to_value());
                 let name = tool.map_or("", |tool| tool.name().as_str());
@@ -112,7 +116,7 @@ impl Words {
     }
 }
 
-impl Pair {
+impl ArgumentPair {
     /// Creates a pair of the form `key=text`.
     #[cfg(test)]
     pub fn text(key: &str, text: &str) -> Self {
@@ -122,13 +126,13 @@ impl Pair {
         }
     }
 
-    fn read(word: &str) -> Result<Self, Failure> {
+    fn read(word: &str) -> Result<Self, CommandFailure> {
         let shown = || mimir_core::text::visible(mimir_core::text::prefix(word, 60));
         let Some((key, value)) = word
             .split_once('=')
             .filter(|(key, _)| !matches!(*key, "" | ":"))
         else {
-            return Err(Failure::usage(format!(
+            return Err(CommandFailure::usage(format!(
                 "`{}` is neither key=value nor a JSON object; `mimir tools info TOOL` shows the arguments",
                 shown()
             )));
@@ -136,7 +140,7 @@ impl Pair {
         let (key, value) = if let Some(key) = key.strip_suffix(':') {
             let json = serde_json::from_str(value);
             let json = json.map_err(|e| {
-                Failure::usage(format!(
+                CommandFailure::usage(format!(
                     "`{}`: the value after := is not JSON: {e}",
                     shown()
                 ))
@@ -144,7 +148,7 @@ impl Pair {
             (key, PairValue::Json(json))
         } else if let Some(file) = value.strip_prefix('@') {
             if file.is_empty() {
-                return Err(Failure::usage(format!(
+                return Err(CommandFailure::usage(format!(
                     "`{}`: @ needs a file name, or - for stdin",
                     shown()
                 )));
@@ -161,19 +165,19 @@ impl Pair {
 }
 
 /// Builds an object from the pairs, with types from the schema.
-fn object(tool: &str, pairs: Vec<Pair>, schema: &Value) -> Result<Value, ToolError> {
+fn object(tool: &str, pairs: Vec<ArgumentPair>, schema: &Value) -> Result<Value, ToolError> {
     let mut object = Map::new();
-    for Pair { key, value } in pairs {
-        let Some(kind) = typing::Kind::of_property(schema, &key) else {
+    for ArgumentPair { key, value } in pairs {
+        let Some(kind) = property_type::PropertyType::of_property(schema, &key) else {
             let known = schema["properties"]
                 .as_object()
                 .into_iter()
                 .flat_map(Map::keys)
                 .map(String::as_str);
-            let near = mimir_core::names::did_you_mean(&key, known);
+            let near = mimir_core::name_suggestions::did_you_mean(&key, known);
             let shown = mimir_core::text::visible(&key);
             return Err(ToolError::new(
-                Code::InvalidInput,
+                ToolErrorCode::InvalidInput,
                 format!(
                     "`{tool}` has no argument `{shown}`.{near} `mimir tools info {tool}` shows all."
                 ),
@@ -181,8 +185,8 @@ fn object(tool: &str, pairs: Vec<Pair>, schema: &Value) -> Result<Value, ToolErr
         };
         let value = match value {
             PairValue::Json(value) => value,
-            PairValue::Text(text) => kind.read(text),
-            PairValue::File(path) => kind.read(file(&path)?),
+            PairValue::Text(text) => kind.parse_value(text),
+            PairValue::File(path) => kind.parse_value(file(&path)?),
         };
         match object.get_mut(&key) {
             None => {
@@ -195,7 +199,7 @@ fn object(tool: &str, pairs: Vec<Pair>, schema: &Value) -> Result<Value, ToolErr
             Some(_) => {
                 let shown = mimir_core::text::visible(&key);
                 return Err(ToolError::new(
-                    Code::InvalidInput,
+                    ToolErrorCode::InvalidInput,
                     format!("`{shown}` is given twice but takes a single value"),
                 ));
             }
@@ -215,11 +219,16 @@ fn file(path: &std::path::Path) -> Result<String, ToolError> {
 fn bounded(from: impl Read, name: &str) -> Result<String, ToolError> {
     let mut bytes = Vec::new();
     let read = from.take(LONGEST + 1).read_to_end(&mut bytes);
-    read.map_err(|e| ToolError::new(Code::ExecutionError, format!("cannot read {name}: {e}")))?;
+    read.map_err(|e| {
+        ToolError::new(
+            ToolErrorCode::ExecutionError,
+            format!("cannot read {name}: {e}"),
+        )
+    })?;
     if bytes.len() as u64 > LONGEST {
         let most = mimir_core::text::bytes(LONGEST);
         return Err(ToolError::new(
-            Code::LimitExceeded,
+            ToolErrorCode::LimitExceeded,
             format!("{name} has more than {most}"),
         ));
     }
@@ -227,7 +236,7 @@ fn bounded(from: impl Read, name: &str) -> Result<String, ToolError> {
         let message = format!(
             "{name} is not UTF-8 text; if the tool takes `encoding: base64`, pass it in that form"
         );
-        ToolError::new(Code::InvalidInput, message)
+        ToolError::new(ToolErrorCode::InvalidInput, message)
     })
 }
 
@@ -237,8 +246,8 @@ mod tests {
     use serde_json::json;
 
     fn typed(schema: Value, words: &[&str]) -> Result<Value, ToolError> {
-        let words = Words::read(words.iter().map(|word| (*word).to_owned()).collect());
-        let Ok(Words::Pairs(pairs)) = words else {
+        let words = ArgumentInput::parse(words.iter().map(|word| (*word).to_owned()).collect());
+        let Ok(ArgumentInput::Pairs(pairs)) = words else {
             panic!("{words:?}");
         };
         object("t", pairs, &schema)
@@ -298,19 +307,23 @@ mod tests {
         std::fs::write(&path, [0xff]).unwrap();
         assert_eq!(
             typed(schema(), &[&word]).unwrap_err().code,
-            Code::InvalidInput
+            ToolErrorCode::InvalidInput
         );
         let missing = typed(schema(), &["path=@/no/such/file"]).unwrap_err();
-        assert_eq!(missing.code, Code::FileNotFound);
+        assert_eq!(missing.code, ToolErrorCode::FileNotFound);
     }
 
     #[test]
     fn forms_are_told_apart() {
-        let read =
-            |words: &[&str]| Words::read(words.iter().map(|word| (*word).to_owned()).collect());
-        assert_eq!(read(&["-"]).unwrap(), Words::Stdin);
-        assert_eq!(read(&["{\"a\":1}"]).unwrap(), Words::Json(json!({"a": 1})));
-        assert_eq!(read(&[]).unwrap(), Words::Pairs(vec![]));
+        let read = |words: &[&str]| {
+            ArgumentInput::parse(words.iter().map(|word| (*word).to_owned()).collect())
+        };
+        assert_eq!(read(&["-"]).unwrap(), ArgumentInput::Stdin);
+        assert_eq!(
+            read(&["{\"a\":1}"]).unwrap(),
+            ArgumentInput::Json(json!({"a": 1}))
+        );
+        assert_eq!(read(&[]).unwrap(), ArgumentInput::Pairs(vec![]));
         for bad in [
             &["{\"a\":"][..],
             &["{\"a\":", "1}"],

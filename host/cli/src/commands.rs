@@ -1,8 +1,8 @@
 //! The commands, one file each. A command does the work; `output` prints the result.
 
-use crate::args::{Command, Globals, Invocation, PolicyWish};
-use crate::exit::{Exit, Failure};
-use crate::output::Printer;
+use crate::args::{CliCommand, GlobalOptions, Invocation, PolicyCommand};
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::ResultPrinter;
 
 mod approvals;
 mod audit;
@@ -12,7 +12,7 @@ mod completions;
 mod config;
 mod definitions;
 mod doctor;
-mod editing;
+mod editor_support;
 mod explain;
 mod help;
 mod init;
@@ -33,20 +33,20 @@ mod tools_remove;
 mod tools_trust;
 mod undo;
 
-pub use chat::ChatWish;
+pub use chat::ChatCommand;
 pub use help::HelpPage;
-pub use run::RunWish;
+pub use run::RunCommand;
 
 /// Runs a parsed command line.
-pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
+pub async fn run(invocation: Invocation) -> Result<ExitReason, CommandFailure> {
     let Invocation { globals, command } = invocation;
-    let printer = Printer::new(globals.json);
-    let globals: &Globals = &globals;
+    let printer = ResultPrinter::new(globals.json);
+    let globals: &GlobalOptions = &globals;
     match command {
-        Command::Help => completions::help(),
-        Command::Manual(page) => help::run(printer, page),
-        Command::Init => init::run(globals, printer),
-        Command::Call {
+        CliCommand::Help => completions::help(),
+        CliCommand::Manual(page) => help::run(printer, page),
+        CliCommand::Init => init::run(globals, printer),
+        CliCommand::Call {
             tool,
             words,
             approve,
@@ -55,7 +55,7 @@ pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
             call::run(
                 globals,
                 printer,
-                call::Wish {
+                call::CallCommand {
                     tool,
                     words,
                     approve,
@@ -64,41 +64,45 @@ pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
             )
             .await
         }
-        Command::Tools(wish) => tools::run(globals, printer, wish).await,
-        Command::ToolsCheck { file } => tools_check::run(printer, &file).await,
-        Command::ToolsNew { name, dir, lang } => {
+        CliCommand::Tools(wish) => tools::run(globals, printer, wish).await,
+        CliCommand::ToolsCheck { file } => tools_check::run(printer, &file).await,
+        CliCommand::ToolsNew { name, dir, lang } => {
             tools_new::run(globals, printer, &name, (lang, dir)).await
         }
-        Command::ToolsSchema => editing::schema(printer),
-        Command::ToolsTypes => editing::types(printer),
-        Command::ToolsBuild { dir } => tools_build::run(globals, printer, &dir).await,
-        Command::Schema { format, tools } => {
+        CliCommand::ToolsSchema => editor_support::schema(printer),
+        CliCommand::ToolsTypes => editor_support::types(printer),
+        CliCommand::ToolsBuild { dir } => tools_build::run(globals, printer, &dir).await,
+        CliCommand::Schema { format, tools } => {
             definitions::run(globals, printer, format, &tools).await
         }
-        Command::ToolsAdd(wish) => tools_add::run(globals, printer, wish).await,
-        Command::ToolsTrust(wish) => tools_trust::trust(globals, printer, wish).await,
-        Command::ToolsRemove { name, yes } => tools_remove::run(globals, printer, &name, yes).await,
-        Command::ToolsRevoke { name } => tools_trust::revoke(globals, printer, &name).await,
-        Command::Run(wish) => run::run(globals, printer, wish).await,
-        Command::Chat(wish) => chat::run(globals, printer, wish).await,
-        Command::Serve(wish) => serve::run(globals, wish).await,
-        Command::Policy(PolicyWish::Explain { tool, words }) => {
+        CliCommand::ToolsAdd(wish) => tools_add::run(globals, printer, wish).await,
+        CliCommand::ToolsTrust(wish) => tools_trust::trust(globals, printer, wish).await,
+        CliCommand::ToolsRemove { name, yes } => {
+            tools_remove::run(globals, printer, &name, yes).await
+        }
+        CliCommand::ToolsRevoke { name } => tools_trust::revoke(globals, printer, &name).await,
+        CliCommand::Run(wish) => run::run(globals, printer, wish).await,
+        CliCommand::Chat(wish) => chat::run(globals, printer, wish).await,
+        CliCommand::Serve(wish) => serve::run(globals, wish).await,
+        CliCommand::Policy(PolicyCommand::Explain { tool, words }) => {
             explain::run(globals, printer, &tool, words).await
         }
-        Command::Policy(PolicyWish::Check { watch }) => {
+        CliCommand::Policy(PolicyCommand::Check { watch }) => {
             policy_check::run(globals, printer, watch).await
         }
-        Command::Policy(PolicyWish::Accept { yes }) => policy_accept::run(globals, printer, yes),
-        Command::Secrets(wish) => secrets::run(globals, printer, &wish),
-        Command::Approvals(wish) => approvals::run(globals, printer, &wish),
-        Command::Undo(wish) => undo::run(globals, printer, wish),
-        Command::Redact => redact::run(globals, printer),
-        Command::RedactRules => redact::rules(printer),
-        Command::Audit(wish) => audit::run(globals, printer, wish).await,
-        Command::Config(wish) => config::run(globals, printer, wish).await,
-        Command::Mcp(wish) => mcp::run(globals, printer, wish).await,
-        Command::Doctor => doctor::run(globals, printer).await,
-        Command::Licences => licences::run(printer),
-        Command::Completions(shell) => completions::run(shell),
+        CliCommand::Policy(PolicyCommand::Accept { yes }) => {
+            policy_accept::run(globals, printer, yes)
+        }
+        CliCommand::Secrets(wish) => secrets::run(globals, printer, &wish),
+        CliCommand::Approvals(wish) => approvals::run(globals, printer, &wish),
+        CliCommand::Undo(wish) => undo::run(globals, printer, wish),
+        CliCommand::Redact => redact::run(globals, printer),
+        CliCommand::RedactRules => redact::rules(printer),
+        CliCommand::Audit(wish) => audit::run(globals, printer, wish).await,
+        CliCommand::Config(wish) => config::run(globals, printer, wish).await,
+        CliCommand::Mcp(wish) => mcp::run(globals, printer, wish).await,
+        CliCommand::Doctor => doctor::run(globals, printer).await,
+        CliCommand::Licences => licences::run(printer),
+        CliCommand::Completions(shell) => completions::run(shell),
     }
 }

@@ -3,11 +3,11 @@
 use std::io;
 use std::process::ExitCode;
 
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 
 /// Reason why the program exits. Scripts rely on the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
+pub enum ExitReason {
     /// Success.
     Done,
     /// The tool, or a check of `doctor`, failed.
@@ -24,85 +24,87 @@ pub enum Exit {
     Terminated,
 }
 
-impl Exit {
+impl ExitReason {
     /// Exit code of the process.
     pub const fn number(self) -> u8 {
         match self {
-            Exit::Done => 0,
-            Exit::Failed => 1,
-            Exit::Usage => 2,
-            Exit::Refused => 3,
-            Exit::Limit => 4,
-            Exit::Interrupted => 130,
-            Exit::Terminated => 143,
+            ExitReason::Done => 0,
+            ExitReason::Failed => 1,
+            ExitReason::Usage => 2,
+            ExitReason::Refused => 3,
+            ExitReason::Limit => 4,
+            ExitReason::Interrupted => 130,
+            ExitReason::Terminated => 143,
         }
     }
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
+impl From<ExitReason> for ExitCode {
+    fn from(exit: ExitReason) -> Self {
         ExitCode::from(exit.number())
     }
 }
 
-impl From<Code> for Exit {
-    fn from(code: Code) -> Self {
+impl From<ToolErrorCode> for ExitReason {
+    fn from(code: ToolErrorCode) -> Self {
         match code {
-            Code::InvalidInput | Code::InvalidPath => Exit::Usage,
-            Code::PermissionDenied | Code::ApprovalDenied | Code::PolicyDenied => Exit::Refused,
-            Code::Timeout | Code::LimitExceeded => Exit::Limit,
-            Code::Cancelled => Exit::Interrupted,
-            Code::NotFound
-            | Code::FileNotFound
-            | Code::AlreadyExists
-            | Code::Network
-            | Code::ExecutionError
-            | Code::Unavailable
-            | Code::Internal => Exit::Failed,
+            ToolErrorCode::InvalidInput | ToolErrorCode::InvalidPath => ExitReason::Usage,
+            ToolErrorCode::PermissionDenied
+            | ToolErrorCode::ApprovalDenied
+            | ToolErrorCode::PolicyDenied => ExitReason::Refused,
+            ToolErrorCode::Timeout | ToolErrorCode::LimitExceeded => ExitReason::Limit,
+            ToolErrorCode::Cancelled => ExitReason::Interrupted,
+            ToolErrorCode::NotFound
+            | ToolErrorCode::FileNotFound
+            | ToolErrorCode::AlreadyExists
+            | ToolErrorCode::Network
+            | ToolErrorCode::ExecutionError
+            | ToolErrorCode::Unavailable
+            | ToolErrorCode::Internal => ExitReason::Failed,
         }
     }
 }
 
 /// Error of a command.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum CommandFailure {
     /// An error to print, with the exit code.
     #[error("{error}")]
-    Told {
+    Reported {
         /// The error to print.
         error: ToolError,
         /// The exit code.
-        exit: Exit,
+        exit: ExitReason,
     },
     /// Output is no longer possible: the reader of a pipe is gone, or a disk is full.
     #[error(transparent)]
     Print(#[from] io::Error),
 }
 
-impl Failure {
+impl CommandFailure {
     /// Creates a usage error from one sentence.
     pub fn usage(message: impl Into<String>) -> Self {
-        Self::Told {
-            error: ToolError::new(Code::InvalidInput, message),
-            exit: Exit::Usage,
+        Self::Reported {
+            error: ToolError::new(ToolErrorCode::InvalidInput, message),
+            exit: ExitReason::Usage,
         }
     }
 
     /// Replaces the exit code.
-    pub fn ending(error: ToolError, exit: Exit) -> Self {
-        Self::Told { error, exit }
+    pub fn with_exit(error: ToolError, exit: ExitReason) -> Self {
+        Self::Reported { error, exit }
     }
 }
 
-impl From<mimir_core::approval::LedgerError> for Failure {
-    fn from(error: mimir_core::approval::LedgerError) -> Self {
-        ToolError::new(Code::Unavailable, error.to_string()).into()
+impl From<mimir_core::approval::ApprovalStoreError> for CommandFailure {
+    fn from(error: mimir_core::approval::ApprovalStoreError) -> Self {
+        ToolError::new(ToolErrorCode::Unavailable, error.to_string()).into()
     }
 }
 
-impl From<ToolError> for Failure {
+impl From<ToolError> for CommandFailure {
     fn from(error: ToolError) -> Self {
         let exit = error.code.into();
-        Self::Told { error, exit }
+        Self::Reported { error, exit }
     }
 }

@@ -9,16 +9,16 @@ mod arguments;
 mod commands;
 mod exit;
 mod output;
-mod picker;
 mod sdk;
 mod serve;
 mod terminal;
+mod tool_browser;
 mod tools;
 
-use args::{Command, Invocation, Unread};
-use exit::{Exit, Failure};
-use output::Printer;
-use output::aside::Aside;
+use args::{CliCommand, CliParseError, Invocation};
+use exit::{CommandFailure, ExitReason};
+use output::ResultPrinter;
+use output::stderr_queue::StderrQueue;
 
 /// Memory allocated on one thread is often freed on another, which makes both wait in the system's allocator.
 #[global_allocator]
@@ -28,29 +28,29 @@ fn main() -> ExitCode {
     if let Some(exit) = mimir_wasm::run_if_child() {
         return exit;
     }
-    let invocation = match Invocation::read(std::env::args_os()) {
+    let invocation = match Invocation::parse(std::env::args_os()) {
         Ok(invocation) => invocation,
-        Err(Unread::Clap(error)) => {
+        Err(CliParseError::Clap(error)) => {
             let code = error.exit_code();
             // A closed pipe needs no error message.
             let _ = error.print();
-            return ExitCode::from(u8::try_from(code).unwrap_or(Exit::Usage.number()));
+            return ExitCode::from(u8::try_from(code).unwrap_or(ExitReason::Usage.number()));
         }
-        Err(Unread::Usage { json, failure }) => {
-            return ended(Printer::new(json), Err(*failure)).into();
+        Err(CliParseError::Usage { json, failure }) => {
+            return ended(ResultPrinter::new(json), Err(*failure)).into();
         }
     };
     log();
     mimir::interface::install(output::TerminalInterface);
-    let printer = Printer::new(invocation.globals.json);
+    let printer = ResultPrinter::new(invocation.globals.json);
     let exit = ended(printer, run(invocation));
-    output::aside::flush();
+    output::stderr_queue::flush();
     exit.into()
 }
 
-fn run(invocation: Invocation) -> Result<Exit, Failure> {
+fn run(invocation: Invocation) -> Result<ExitReason, CommandFailure> {
     let mut builder = match invocation.command {
-        Command::Serve(_) | Command::Run(_) | Command::Chat(_) => {
+        CliCommand::Serve(_) | CliCommand::Run(_) | CliCommand::Chat(_) => {
             tokio::runtime::Builder::new_multi_thread()
         }
         // A single thread, because a single call gains nothing from more, and starting them takes time.
@@ -59,25 +59,27 @@ fn run(invocation: Invocation) -> Result<Exit, Failure> {
     let runtime = builder.enable_all().build()?;
     let result = runtime.block_on(commands::run(invocation));
     // Stop MCP servers, with all their child processes, before this process exits.
-    runtime.block_on(mimir_mcp::client::leave());
+    runtime.block_on(mimir_mcp::client::stop_server_programs());
     // Do not wait for a compiler or an unanswered question once the result is printed.
     runtime.shutdown_background();
     result
 }
 
 /// Prints the error and returns the exit code.
-fn ended(printer: Printer, result: Result<Exit, Failure>) -> Exit {
+fn ended(printer: ResultPrinter, result: Result<ExitReason, CommandFailure>) -> ExitReason {
     match result {
         Ok(exit) => exit,
-        Err(Failure::Told { error, exit }) => match printer.failure(&error) {
+        Err(CommandFailure::Reported { error, exit }) => match printer.print_failure(&error) {
             Ok(()) => exit,
-            Err(failure) => ended(Printer::new(false), Err(failure)),
+            Err(failure) => ended(ResultPrinter::new(false), Err(failure)),
         },
         // The reader closed the pipe on purpose.
-        Err(Failure::Print(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
-        Err(Failure::Print(error)) => {
+        Err(CommandFailure::Print(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            ExitReason::Done
+        }
+        Err(CommandFailure::Print(error)) => {
             output::note(format_args!("error: {error}"));
-            Exit::Failed
+            ExitReason::Failed
         }
     }
 }
@@ -93,7 +95,7 @@ fn log() {
     // masked.
     const UNMASKED: &str = "rmcp";
     let builder = tracing_subscriber::fmt()
-        .with_writer(Aside::default)
+        .with_writer(StderrQueue::default)
         .with_ansi(ansi);
     match std::env::var("MIMIR_LOG") {
         // The filter costs time at startup, so it exists only on request.

@@ -10,10 +10,9 @@ use mimir_core::ToolError;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 pub mod approvals;
-pub mod aside;
 pub mod audit;
 pub mod definitions;
 pub mod doctor;
@@ -21,7 +20,8 @@ pub mod grant;
 pub mod info;
 pub mod outcome;
 pub mod progress;
-pub mod server;
+pub mod server_text;
+pub mod stderr_queue;
 pub mod tools;
 pub mod undo;
 
@@ -43,11 +43,11 @@ pub fn styled(style: Style, text: impl std::fmt::Display) -> String {
 
 /// Printer of results, as text or JSON.
 #[derive(Debug, Clone, Copy)]
-pub struct Printer {
+pub struct ResultPrinter {
     json: bool,
 }
 
-impl Printer {
+impl ResultPrinter {
     /// Creates a printer of JSON, or of text.
     pub fn new(json: bool) -> Self {
         Self { json }
@@ -59,13 +59,13 @@ impl Printer {
     }
 
     /// Prints a result: `value` as JSON, or the text that `text` writes.
-    pub fn result<T: Serialize>(
+    pub fn print_result<T: Serialize>(
         self,
         value: &T,
         text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         if self.json {
-            return self.value(value);
+            return self.print_json(value);
         }
         let stdout = io::stdout().lock();
         if stdout.is_terminal() {
@@ -85,7 +85,7 @@ impl Printer {
     }
 
     /// Prints a result that is JSON in both modes.
-    pub fn value<T: Serialize>(self, value: &T) -> Result<(), Failure> {
+    pub fn print_json<T: Serialize>(self, value: &T) -> Result<(), CommandFailure> {
         let mut out = io::BufWriter::new(io::stdout().lock());
         serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
         out.write_all(b"\n")?;
@@ -94,13 +94,13 @@ impl Printer {
     }
 
     /// Prints the error of a failed command.
-    pub fn failure(self, error: &ToolError) -> Result<(), Failure> {
+    pub fn print_failure(self, error: &ToolError) -> Result<(), CommandFailure> {
         if self.json {
             let mut told = json!({ "ok": false, "error": error });
-            if !error.way_out.is_empty() {
-                told["wayOut"] = json!(error.way_out);
+            if !error.remedies.is_empty() {
+                told["wayOut"] = json!(error.remedies);
             }
-            return self.value(&told);
+            return self.print_json(&told);
         }
         outcome::error(error)
     }
@@ -109,7 +109,7 @@ impl Printer {
 /// Prints a line for the person on stderr. Write errors are ignored.
 pub fn note(line: impl std::fmt::Display) {
     // One write call, so that lines of several threads do not mix.
-    let _ = aside::Aside.write_all(format!("{line}\n").as_bytes());
+    let _ = stderr_queue::StderrQueue.write_all(format!("{line}\n").as_bytes());
 }
 
 /// Prints a warning on stderr.
@@ -134,14 +134,14 @@ impl mimir::interface::Interface for TerminalInterface {
     }
 
     /// Starts this program as a compiler process.
-    fn compiler(&self) -> std::sync::Arc<dyn mimir_wasm::Compiler> {
+    fn compiler(&self) -> std::sync::Arc<dyn mimir_wasm::ComponentCompiler> {
         // Keeps the allocator from committing memory early, because reserved memory would count against the limit.
         let child = mimir_wasm::ChildCompiler::this_program();
         std::sync::Arc::new(child.variable("MIMALLOC_ARENA_EAGER_COMMIT", "0"))
     }
 
     fn progress(&self, doing: &str) -> Box<dyn mimir::interface::Progress> {
-        Box::new(crate::terminal::Progress::begin(doing))
+        Box::new(crate::terminal::StepProgress::begin(doing))
     }
 }
 

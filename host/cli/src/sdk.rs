@@ -5,8 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use mimir_core::files::{Links, read_text};
-use mimir_core::{Code, ToolError};
+use mimir_core::files::{LinkPolicy, read_text};
+use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -27,17 +27,17 @@ const CONFIG_LONGEST: u64 = 1 << 20;
 
 /// Location of the SDK on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Layout {
+pub struct SdkLayout {
     /// Folder of the crate.
     pub package: PathBuf,
 }
 
 /// Writes the SDK below the cache folder, unless it is there already.
-pub fn lay_out(cache: Option<&Path>) -> Result<Layout, ToolError> {
+pub fn lay_out(cache: Option<&Path>) -> Result<SdkLayout, ToolError> {
     let Some(cache) = cache else {
         let message =
             "cannot write the SDK: this system has no cache folder; set MIMIR_CACHE_DIR to one";
-        return Err(ToolError::new(Code::Unavailable, message));
+        return Err(ToolError::new(ToolErrorCode::Unavailable, message));
     };
     let root = cache.join("sdk").join(version());
     make_private(cache).map_err(|e| file_error("make", cache, &e))?;
@@ -49,17 +49,17 @@ pub fn lay_out(cache: Option<&Path>) -> Result<Layout, ToolError> {
         }
         write_atomically(&path, content).map_err(|e| file_error("write", &path, &e))?;
     }
-    Ok(Layout {
+    Ok(SdkLayout {
         package: root.join(CRATE),
     })
 }
 
 /// Writes the plugin's `.cargo/config.toml`, which is valid on this machine only, so that cargo and editors can check
 /// and test the plugin. An existing config without mimir's mark is left alone.
-pub fn point_to(dir: &Path, sdk: &Layout) -> Result<(), ToolError> {
+pub fn point_to(dir: &Path, sdk: &SdkLayout) -> Result<(), ToolError> {
     const MARK: &str = "# Written by mimir, for this machine only.";
     let path = dir.join(".cargo/config.toml");
-    match read_text(&path, Links::Followed, CONFIG_LONGEST) {
+    match read_text(&path, LinkPolicy::Follow, CONFIG_LONGEST) {
         Ok(text) if !text.starts_with(MARK) => return Ok(()),
         Ok(_) => {}
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
@@ -67,7 +67,7 @@ pub fn point_to(dir: &Path, sdk: &Layout) -> Result<(), ToolError> {
     }
     let Some(sdk) = sdk.package.to_str() else {
         let message = "the cache folder's path is not Unicode, which Cargo cannot read; set MIMIR_CACHE_DIR to another one";
-        return Err(ToolError::new(Code::InvalidPath, message));
+        return Err(ToolError::new(ToolErrorCode::InvalidPath, message));
     };
     // A JSON string is also a valid TOML string.
     let sdk = Value::from(sdk);
@@ -134,7 +134,7 @@ mod tests {
     fn a_config_of_somebody_else_stays() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(".cargo/config.toml");
-        let layout = |place: &str| Layout {
+        let layout = |place: &str| SdkLayout {
             package: place.into(),
         };
         point_to(dir.path(), &layout("/a \"b\"")).unwrap();

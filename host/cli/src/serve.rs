@@ -1,11 +1,11 @@
 //! Process-level support of `mimir serve`.
 
-mod figures;
 mod listener;
+mod metrics;
 mod streams;
 mod token;
 
-pub use figures::figures;
 pub use listener::listen;
-pub use streams::Streams;
-pub use token::{Token, token};
+pub use metrics::cache_figures;
+pub use streams::StdioStreams;
+pub use token::{ServeToken, load_or_create};

@@ -1,19 +1,19 @@
 //! Interaction with the person at the terminal: approval questions, and progress of running calls. Everything goes to
 //! stderr.
 
+mod approval_card;
 mod approver;
-mod card;
-mod compiling;
-mod edit;
-mod lines;
-mod progress;
-mod waiting;
-mod watcher;
+mod argument_editor;
+mod call_watcher;
+mod compile_progress;
+mod line_printer;
+mod prompt_wait;
+mod step_progress;
 
-pub use approver::{Started, approver, elsewhere, left_open};
-pub use compiling::show_compiling;
-pub use progress::Progress;
-pub use watcher::Watcher;
+pub use approver::{StartedCommand, approver, is_question_open, remote_approver};
+pub use call_watcher::CallWatcher;
+pub use compile_progress::show_compiling;
+pub use step_progress::StepProgress;
 
 use std::io::IsTerminal;
 
@@ -37,7 +37,7 @@ pub fn confirm(question: &str) -> std::io::Result<bool> {
 }
 
 /// Asks on the terminal and returns the answer in lower case; `None` without a terminal.
-pub fn answer(question: &str) -> std::io::Result<String> {
+pub fn ask_for_answer(question: &str) -> std::io::Result<String> {
     use std::io::Write as _;
     if !has_person() {
         return Ok(String::new());
@@ -50,7 +50,7 @@ pub fn answer(question: &str) -> std::io::Result<String> {
 }
 
 /// Shows lines on stderr, a screen at a time.
-pub fn paged(lines: &[String]) -> std::io::Result<()> {
+pub fn print_paged(lines: &[String]) -> std::io::Result<()> {
     let (width, rows) = (width().max(1), height().saturating_sub(2).max(5));
     let mut used = 0;
     let mut waits = has_person();
@@ -59,7 +59,7 @@ pub fn paged(lines: &[String]) -> std::io::Result<()> {
         let taken = plain.chars().count().div_ceil(width).max(1);
         if waits && used + taken > rows {
             // `s` shows the rest at once.
-            waits = answer("-- Enter shows more, s all of it --")? != "s";
+            waits = ask_for_answer("-- Enter shows more, s all of it --")? != "s";
             used = 0;
         }
         used += taken;
@@ -77,12 +77,12 @@ fn read_line() -> std::io::Result<Option<String>> {
 }
 
 /// Reads a line without echoing it.
-pub fn unseen(prompt: &str) -> std::io::Result<String> {
+pub fn read_hidden_line(prompt: &str) -> std::io::Result<String> {
     use std::io::Write as _;
     let mut to = anstream::stderr();
     write!(to, "{prompt}")?;
     to.flush()?;
-    let hidden = Hidden::new()?;
+    let hidden = EchoGuard::new()?;
     let read = read_line();
     drop(hidden);
     writeln!(to)?;
@@ -93,12 +93,12 @@ pub fn unseen(prompt: &str) -> std::io::Result<String> {
 }
 
 /// Disables echo on the terminal until it is dropped.
-struct Hidden {
+struct EchoGuard {
     #[cfg(unix)]
     before: rustix::termios::Termios,
 }
 
-impl Hidden {
+impl EchoGuard {
     #[cfg(unix)]
     fn new() -> std::io::Result<Self> {
         use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
@@ -118,7 +118,7 @@ impl Hidden {
     }
 }
 
-impl Drop for Hidden {
+impl Drop for EchoGuard {
     fn drop(&mut self) {
         #[cfg(unix)]
         {

@@ -5,116 +5,123 @@
 
 use std::sync::Arc;
 
-use mimir_core::pipeline::World;
-use mimir_core::storage::{Size, Values};
-use mimir_core::{Code, Tool, ToolError};
+use mimir_core::pipeline::PipelineSnapshot;
+use mimir_core::storage::{PluginValues, StorageSize};
+use mimir_core::{Tool, ToolError, ToolErrorCode};
 use serde::Serialize;
 
-use crate::args::{Format, ToolsWish};
-use crate::exit::{Exit, Failure};
-use crate::output::tools::{self as printed, Face};
-use crate::output::{Printer, info, warn};
-use mimir::setup::Setup;
+use crate::args::{DefinitionFormat, ToolsCommand};
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::tools::{self as printed, CommandSyntax};
+use crate::output::{ResultPrinter, info, warn};
+use mimir::setup::HostSetup;
 
 mod advice;
-mod costs;
 mod list;
-mod meant;
 mod search;
-mod spending;
 mod switch;
+mod token_costs;
+mod token_spending;
+mod tool_lookup;
 mod usage;
 
-pub use advice::Advice;
-pub use costs::{Cost, Costs};
-pub use list::{List, Row};
-pub use meant::{is_file, is_named};
-pub use search::Found;
-pub use spending::Spending;
-pub use switch::{Switched, disable, enable};
-pub use usage::{PastCall, Usage};
+pub use advice::CostAdvice;
+pub use list::{ToolList, ToolRow};
+pub use search::ToolMatch;
+pub use switch::{SwitchReport, disable, enable};
+pub use token_costs::{TokenCost, TokenCosts};
+pub use token_spending::TokenSpending;
+pub use tool_lookup::{is_file, is_named};
+pub use usage::{PastCall, ToolUsage};
 
 /// Runs a command and prints its result. `world` is the current state; switching a tool takes effect the next time
 /// that state is loaded.
 pub fn run(
-    setup: &Setup,
-    world: &World,
-    printer: Printer,
-    face: Face,
-    wish: ToolsWish,
-) -> Result<Exit, Failure> {
-    let mut costs = Costs::open(&setup.places);
+    setup: &HostSetup,
+    world: &PipelineSnapshot,
+    printer: ResultPrinter,
+    face: CommandSyntax,
+    wish: ToolsCommand,
+) -> Result<ExitReason, CommandFailure> {
+    let mut costs = TokenCosts::open(&setup.user_dirs);
     match wish {
-        ToolsWish::Pick => list(setup, world, printer, face, &mut costs, Format::Openai)?,
-        ToolsWish::List(format) => list(setup, world, printer, face, &mut costs, format)?,
-        ToolsWish::Enable(name) => {
-            let tool = meant::tool(world, &name)?;
+        ToolsCommand::Pick => list(
+            setup,
+            world,
+            printer,
+            face,
+            &mut costs,
+            DefinitionFormat::Openai,
+        )?,
+        ToolsCommand::List(format) => list(setup, world, printer, face, &mut costs, format)?,
+        ToolsCommand::Enable(name) => {
+            let tool = tool_lookup::find_tool(world, &name)?;
             let switched = switch::enable(setup, world, tool, &mut costs)?;
-            printed::switched(printer, &switched)?;
+            printed::print_switched(printer, &switched)?;
         }
-        ToolsWish::Disable { name, user } => {
-            let tool = meant::tool(world, &name)?;
+        ToolsCommand::Disable { name, user } => {
+            let tool = tool_lookup::find_tool(world, &name)?;
             let switched = switch::disable(setup, world, tool, user, &mut costs)?;
-            printed::switched(printer, &switched)?;
+            printed::print_switched(printer, &switched)?;
         }
-        ToolsWish::Info(name) => {
-            let tool = meant::named(world, &name)?;
-            let beside = Beside::of(setup, tool, &mut costs);
+        ToolsCommand::Info(name) => {
+            let tool = tool_lookup::find_tool_or_file(world, &name)?;
+            let beside = ToolDetails::for_tool(setup, tool, &mut costs);
             info::print(printer, tool, &world.policy, &beside)?;
         }
-        ToolsWish::Tokens(format) => {
-            let spending = Spending::of(world, &mut costs, format, price(setup));
+        ToolsCommand::Tokens(format) => {
+            let spending = TokenSpending::from_snapshot(world, &mut costs, format, price(setup));
             printed::spending(printer, &spending)?;
         }
-        ToolsWish::Advise(format) => {
-            let usage = Usage::read(&setup.workspace)?;
-            let advice = Advice::of(world, &mut costs, format, &usage);
+        ToolsCommand::Advise(format) => {
+            let usage = ToolUsage::read(&setup.workspace)?;
+            let advice = CostAdvice::analyze(world, &mut costs, format, &usage);
             printed::advice(printer, face, &advice)?;
         }
-        ToolsWish::Search(words) => {
+        ToolsCommand::Search(words) => {
             let found = search::search(world, &mut costs, &words);
-            printed::found(printer, &words, &found)?;
+            printed::print_matches(printer, &words, &found)?;
         }
     }
-    costs.keep();
-    Ok(Exit::Done)
+    costs.save();
+    Ok(ExitReason::Done)
 }
 
 /// Facts about a tool that are not in its definition.
-pub struct Beside {
+pub struct ToolDetails {
     /// Token cost in the format of each kind of client.
-    pub costs: [(Format, Cost); Format::ALL.len()],
+    pub costs: [(DefinitionFormat, TokenCost); DefinitionFormat::ALL.len()],
     /// Its last calls.
     pub calls: Vec<PastCall>,
     /// Data that its plugin stores between calls, if any.
-    pub kept: Option<Kept>,
+    pub kept: Option<PluginStorageInfo>,
 }
 
 /// Data that a plugin stores between calls.
 #[derive(Serialize)]
-pub struct Kept {
+pub struct PluginStorageInfo {
     /// Folder, relative to the workspace.
     pub folder: String,
     /// Size of the data.
     #[serde(flatten)]
-    pub size: Size,
+    pub size: StorageSize,
 }
 
-impl Beside {
-    fn of(setup: &Setup, tool: &Tool, costs: &mut Costs) -> Self {
+impl ToolDetails {
+    fn for_tool(setup: &HostSetup, tool: &Tool, costs: &mut TokenCosts) -> Self {
         Self {
-            costs: Format::ALL.map(|format| (format, costs.of(tool, format))),
+            costs: DefinitionFormat::ALL.map(|format| (format, costs.tool_cost(tool, format))),
             calls: last_calls(setup, tool),
-            kept: Kept::at(setup, &tool.origin.location),
+            kept: PluginStorageInfo::for_location(setup, &tool.origin.location),
         }
     }
 }
 
-impl Kept {
+impl PluginStorageInfo {
     /// Returns the data stored by the tools of this plugin. Errors are left to the call that needs the data.
-    pub fn at(setup: &Setup, location: &str) -> Option<Self> {
+    pub fn for_location(setup: &HostSetup, location: &str) -> Option<Self> {
         let root = setup.workspace.root();
-        let values = Values::of(root, location);
+        let values = PluginValues::new(root, location);
         let size = values.size().ok().filter(|size| size.values > 0)?;
         let folder = values.folder();
         let below = folder.strip_prefix(root).unwrap_or(folder);
@@ -127,30 +134,34 @@ impl Kept {
 
 /// Describes a tool in full, in lines.
 pub fn page(
-    setup: &Setup,
-    world: &World,
+    setup: &HostSetup,
+    world: &PipelineSnapshot,
     tool: &Tool,
-    costs: &mut Costs,
-) -> Result<Vec<String>, Failure> {
-    let beside = Beside::of(setup, tool, costs);
+    costs: &mut TokenCosts,
+) -> Result<Vec<String>, CommandFailure> {
+    let beside = ToolDetails::for_tool(setup, tool, costs);
     Ok(info::lines(tool, &world.policy, &beside)?)
 }
 
 fn list(
-    setup: &Setup,
-    world: &World,
-    printer: Printer,
-    face: Face,
-    costs: &mut Costs,
-    format: Format,
-) -> Result<(), Failure> {
+    setup: &HostSetup,
+    world: &PipelineSnapshot,
+    printer: ResultPrinter,
+    face: CommandSyntax,
+    costs: &mut TokenCosts,
+    format: DefinitionFormat,
+) -> Result<(), CommandFailure> {
     let shown = setup.settings.config.tools.show_token_costs;
     let costs = (shown || printer.is_json()).then_some(costs);
-    printed::list(printer, face, &List::of(world, costs, format))
+    printed::list(
+        printer,
+        face,
+        &ToolList::from_snapshot(world, costs, format),
+    )
 }
 
 /// Returns the last calls of a tool. An unreadable audit log causes a warning, not an error.
-fn last_calls(setup: &Setup, tool: &Tool) -> Vec<PastCall> {
+fn last_calls(setup: &HostSetup, tool: &Tool) -> Vec<PastCall> {
     let calls = usage::last_calls(&setup.workspace, tool);
     calls.unwrap_or_else(|failure| {
         warn(failure);
@@ -158,19 +169,19 @@ fn last_calls(setup: &Setup, tool: &Tool) -> Vec<PastCall> {
     })
 }
 
-fn price(setup: &Setup) -> f64 {
+fn price(setup: &HostSetup) -> f64 {
     setup.settings.config.tools.token_price
 }
 
 /// Tools that are visible to models.
-fn listed(world: &World) -> impl Iterator<Item = &Arc<Tool>> {
+fn listed(world: &PipelineSnapshot) -> impl Iterator<Item = &Arc<Tool>> {
     let tools = world.registry.tools().iter();
     tools.filter(|tool| world.policy.is_listed(tool))
 }
 
 /// Finds a rule that blocks the tool.
-fn refused(message: String) -> Failure {
-    ToolError::new(Code::PolicyDenied, message).into()
+fn command_refusal(message: String) -> CommandFailure {
+    ToolError::new(ToolErrorCode::PolicyDenied, message).into()
 }
 
 #[cfg(test)]

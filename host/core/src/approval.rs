@@ -4,27 +4,29 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::backend::BoxFuture;
-use crate::decision::Reason;
-use crate::tool::{Risk, Source};
+use crate::decision::DecisionReason;
+use crate::tool::{RiskLevel, ToolSource};
 
+mod approval_queue;
+mod card_sections;
 mod chain;
-mod desk;
-mod facts;
 mod fingerprint;
-mod lease;
 mod pattern;
-mod scene;
+mod stored_approval;
+mod workspace_binding;
 
-pub use chain::Chain;
-pub use facts::Fact;
+pub use card_sections::CardSection;
+pub use chain::ApproverChain;
 pub use fingerprint::Fingerprint;
-pub use lease::{Lease, Ledger, LedgerError, NoLedger};
-pub use pattern::Pattern;
-pub use scene::Scene;
+pub use pattern::ApprovalPattern;
+pub use stored_approval::{ApprovalStore, ApprovalStoreError, NoApprovalStore, StoredApproval};
+pub use workspace_binding::WorkspaceBinding;
 
-pub(crate) use desk::Desk;
-pub(crate) use lease::{Question, covering, covering_commands, timestamp};
+pub(crate) use approval_queue::ApprovalQueue;
 pub(crate) use pattern::is_asked_each_time;
+pub(crate) use stored_approval::{
+    ApprovalLookup, find_covering, find_covering_commands, timestamp,
+};
 
 /// The information that a person needs to answer. All text is safe to print.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -38,7 +40,7 @@ pub struct Card {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
     /// The source of the tool.
-    pub source: Source,
+    pub source: ToolSource,
     /// The file, or `built-in`.
     pub location: String,
     /// sha256 of the file in hex.
@@ -48,7 +50,7 @@ pub struct Card {
     /// One line: the effect of the call.
     pub summary: String,
     /// The possible damage.
-    pub risk: Risk,
+    pub risk: RiskLevel,
     /// The possible consequences.
     pub risks: Vec<String>,
     /// Needs that this answer would grant for this call, one line each.
@@ -61,11 +63,11 @@ pub struct Card {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub proofs: Vec<String>,
     /// The reasons of the question.
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<DecisionReason>,
     /// The coverage of the answer "always" in plain text; nothing more is ever stored. `None` if each call is asked
     /// about separately: then neither "always" nor "this session" is accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub always: Option<Always>,
+    pub always: Option<AlwaysCoverage>,
     /// The settings lines that allow such a call without a question, if only the data sent is in question.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub way_out: Vec<String>,
@@ -76,7 +78,7 @@ pub struct Card {
 /// The coverage of the answer "always".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Always {
+pub struct AlwaysCoverage {
     /// In one line.
     pub text: String,
     /// For a grant to a plugin: the rights of each of its tools, one line each.
@@ -89,11 +91,11 @@ pub struct Always {
 
 /// A person's answer.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answer {
+pub enum ApprovalAnswer {
     /// Yes, this once.
     Once,
     /// Yes, given in advance, before the question was known. It does not cover changes since a grant.
-    Beforehand,
+    InAdvance,
     /// Yes, also to everything that the card's "always" covers, until the session ends.
     Session,
     /// Yes, also to everything that the card's "always" covers, until it is revoked or expires.
@@ -103,23 +105,23 @@ pub enum Answer {
     /// No.
     No,
     /// No person is there to answer.
-    Nobody {
+    Unattended {
         /// The remedy: one sentence, for the person only.
         way_out: String,
     },
 }
 
-impl Answer {
+impl ApprovalAnswer {
     /// The spelling in the audit log.
     pub const fn as_str(&self) -> &'static str {
         match self {
-            Answer::Once => "once",
-            Answer::Beforehand => "beforehand",
-            Answer::Session => "session",
-            Answer::Always => "always",
-            Answer::Edit(_) => "edit",
-            Answer::No => "no",
-            Answer::Nobody { .. } => "nobody",
+            ApprovalAnswer::Once => "once",
+            ApprovalAnswer::InAdvance => "beforehand",
+            ApprovalAnswer::Session => "session",
+            ApprovalAnswer::Always => "always",
+            ApprovalAnswer::Edit(_) => "edit",
+            ApprovalAnswer::No => "no",
+            ApprovalAnswer::Unattended { .. } => "nobody",
         }
     }
 }
@@ -127,10 +129,10 @@ impl Answer {
 /// Asks a person over a channel that no model has access to.
 pub trait Approver: Send + Sync {
     /// Shows the card and waits for the answer.
-    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer>;
+    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer>;
 
     /// Returns true if a call must not wait for the answer to another call's card.
-    fn apart(&self) -> bool {
+    fn needs_separate_answers(&self) -> bool {
         false
     }
 }

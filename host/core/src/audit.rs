@@ -9,14 +9,14 @@ mod event;
 mod kind;
 
 pub use arguments::brief;
-pub use event::{Event, Rfc3339, rfc3339};
-pub use kind::Kind;
+pub use event::{AuditEvent, Rfc3339Time, rfc3339};
+pub use kind::EventKind;
 
 /// An event that could not be recorded.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the audit log {place} cannot be written: {source}; {}",
-    way_out(source)
+    remedy(source)
 )]
 pub struct AuditError {
     /// Path of the log.
@@ -26,7 +26,7 @@ pub struct AuditError {
 }
 
 /// Advises the person how to make the log writable again.
-fn way_out(error: &io::Error) -> &'static str {
+fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "free some space, or set `audit.onFailure: run` to go on without a record"
@@ -49,11 +49,14 @@ pub trait AuditSink: Send + Sync {
     }
 
     /// Records an event; returns when it is stored.
-    fn record(&self, event: &Event) -> Result<(), AuditError>;
+    fn record(&self, event: &AuditEvent) -> Result<(), AuditError>;
 
     /// Records an event while other calls are active: events of calls that end meanwhile may be written together with
     /// it. It is recorded even if the future is dropped.
-    fn record_with_others<'a>(&'a self, event: &Event) -> BoxFuture<'a, Result<(), AuditError>> {
+    fn record_with_others<'a>(
+        &'a self,
+        event: &AuditEvent,
+    ) -> BoxFuture<'a, Result<(), AuditError>> {
         Box::pin(std::future::ready(self.record(event)))
     }
 

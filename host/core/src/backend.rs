@@ -5,10 +5,10 @@ use std::pin::Pin;
 
 use crate::decision::Decision;
 use crate::error::ToolError;
-use crate::outcome::Output;
+use crate::outcome::ToolOutput;
 use crate::paths::PathRules;
 use crate::pipeline::{Approved, Checked};
-use crate::tool::Risk;
+use crate::tool::RiskLevel;
 
 /// A future on the heap, so that ports can be trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -16,35 +16,35 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Runs approved calls. Only the approve stage creates an [`Approved`], so no call can skip the pipeline.
 pub trait Backend: Send + Sync {
     /// Runs the call. Dropping the future stops it at once and frees what it holds.
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw>;
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult>;
 
     /// Asks the tool to assess this call, if it has an assessor, which runs with read-only files, without network and
     /// commands.
     fn assess<'a>(
         &'a self,
         call: &'a Checked,
-    ) -> BoxFuture<'a, Result<Option<Assessment>, ToolError>> {
+    ) -> BoxFuture<'a, Result<Option<ToolAssessment>, ToolError>> {
         let _ = call;
         Box::pin(std::future::ready(Ok(None)))
     }
 
     /// Resolves a path among the arguments of a call, following links as far as it exists, so that a rule about one
     /// name of a file is not bypassed under another. Called only if a rule matches paths.
-    fn real_path(&self, path: &str) -> RealPath {
+    fn resolve_path(&self, path: &str) -> RealPath {
         let _ = path;
         RealPath::AsWritten
     }
 
     /// Identifies the content of a workspace file by a path from the root: equal ids mean equal content, also for a
     /// missing file. `None` if it cannot be determined. Called only if an approval is bound to the content.
-    fn content(&self, path: &str) -> Option<String> {
+    fn content_id(&self, path: &str) -> Option<String> {
         let _ = path;
         None
     }
 
     /// Reads a text file of the workspace by a path from its root, unless one of the rules hides it. `None` if it is
     /// missing or not text. Called only to restore masked values that a call writes to the file.
-    fn text(&self, path: &str, rules: &PathRules) -> Option<String> {
+    fn read_text(&self, path: &str, rules: &PathRules) -> Option<String> {
         let _ = (path, rules);
         None
     }
@@ -63,11 +63,11 @@ pub enum RealPath {
 
 /// A tool's assessment of one of its own calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Assessment {
+pub struct ToolAssessment {
     /// The decision that the tool suggests.
     pub approval: Decision,
     /// The possible damage of this call.
-    pub risk: Risk,
+    pub risk: RiskLevel,
     /// One line for the person who approves.
     pub summary: String,
     /// The possible consequences.
@@ -76,40 +76,40 @@ pub struct Assessment {
 
 /// The result of a backend: within the limits, but neither sanitised nor labelled.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Raw {
+pub struct RawResult {
     /// The result or the failure.
-    pub result: Result<Output, ToolError>,
+    pub result: Result<ToolOutput, ToolError>,
     /// The resources used.
-    pub usage: Usage,
+    pub usage: ResourceUsage,
     /// True if the backend has already truncated the result.
     pub truncated: bool,
 }
 
 /// Resources used by a run, as far as its backend meters them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Usage {
+pub struct ResourceUsage {
     /// Units of fuel.
     pub fuel: Option<u64>,
     /// Peak linear memory in bytes.
     pub peak_memory: Option<u64>,
 }
 
-impl Raw {
+impl RawResult {
     /// A failure without any usage.
     pub fn failed(error: ToolError) -> Self {
         Self {
             result: Err(error),
-            usage: Usage::default(),
+            usage: ResourceUsage::default(),
             truncated: false,
         }
     }
 }
 
-impl From<Result<Output, ToolError>> for Raw {
-    fn from(result: Result<Output, ToolError>) -> Self {
+impl From<Result<ToolOutput, ToolError>> for RawResult {
+    fn from(result: Result<ToolOutput, ToolError>) -> Self {
         Self {
             result,
-            usage: Usage::default(),
+            usage: ResourceUsage::default(),
             truncated: false,
         }
     }

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::approval::Approver;
-use crate::clock::{Deadline, Watch};
+use crate::clock::{Deadline, Stopwatch};
 use crate::outcome::Outcome;
 use crate::paths::PathRules;
-use crate::pipeline::Floor;
+use crate::pipeline::TaintFloor;
 use crate::tool::{Tool, ToolName};
-use crate::wish::Client;
+use crate::upstream_request::UpstreamRequestHandler;
 
 /// The id of a call. Ids sort by time and are unique on a machine.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ impl RequestId {
     }
 
     /// Returns true if a text is a valid request id.
-    pub fn is_one(text: &str) -> bool {
+    pub fn is_valid(text: &str) -> bool {
         let hex = |part: &str, least| {
             (least..=16).contains(&part.len())
                 && part
@@ -96,7 +96,7 @@ pub struct CallContext {
 
 /// Progress of a long call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Progress {
+pub struct CallProgress {
     /// The completed part, in the tool's own unit.
     pub done: u64,
     /// The total, if known.
@@ -106,14 +106,14 @@ pub struct Progress {
 }
 
 /// Receives the progress and the log lines of a running tool, bounded and free of control characters.
-pub trait Observer: Send + Sync {
+pub trait CallObserver: Send + Sync {
     /// The tool reports progress.
-    fn progress(&self, progress: Progress);
+    fn progress(&self, progress: CallProgress);
     /// The tool logs a line, or writes one to stdout or stderr.
     fn log(&self, line: LogLine);
     /// The approver to ask about this call and its effects, in place of the pipeline's own: the person whose client
     /// made it.
-    fn person(&self) -> Option<&dyn Approver> {
+    fn approver(&self) -> Option<&dyn Approver> {
         None
     }
     /// The W3C trace context of the request that made this call (`traceparent`), for the audit log.
@@ -121,7 +121,7 @@ pub trait Observer: Send + Sync {
         None
     }
     /// The client that made this call, for servers behind the tool that send it requests.
-    fn client(&self) -> Option<&dyn Client> {
+    fn upstream_handler(&self) -> Option<&dyn UpstreamRequestHandler> {
         None
     }
 }
@@ -150,10 +150,10 @@ pub struct LogLine {
 }
 
 /// An observer that ignores everything.
-pub struct Unobserved;
+pub struct NoObserver;
 
-impl Observer for Unobserved {
-    fn progress(&self, _: Progress) {}
+impl CallObserver for NoObserver {
+    fn progress(&self, _: CallProgress) {}
     fn log(&self, _: LogLine) {}
 }
 
@@ -167,9 +167,9 @@ pub struct Call {
     /// The origin of the call.
     pub context: CallContext,
     /// Receives progress and log lines.
-    pub observer: Arc<dyn Observer>,
+    pub observer: Arc<dyn CallObserver>,
     /// The call that made this one, for nested calls.
-    pub parent: Option<Parent>,
+    pub parent: Option<ParentCall>,
 }
 
 impl Call {
@@ -179,7 +179,7 @@ impl Call {
             tool: tool.into(),
             arguments,
             context,
-            observer: Arc::new(Unobserved),
+            observer: Arc::new(NoObserver),
             parent: None,
         }
     }
@@ -193,16 +193,16 @@ impl Call {
 /// A tool that calls another one: its name and build.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Caller {
+pub struct CallingTool {
     /// The tool's canonical name.
     pub tool: ToolName,
     /// sha256 of the component or program that runs it.
     pub digest: String,
 }
 
-impl Caller {
+impl CallingTool {
     /// This tool as a calling tool.
-    pub fn of(tool: &Tool) -> Self {
+    pub fn from_tool(tool: &Tool) -> Self {
         Self {
             tool: tool.name().clone(),
             digest: tool.origin.digest.clone(),
@@ -212,26 +212,26 @@ impl Caller {
 
 /// The context that a nested call inherits from the call that made it.
 #[derive(Clone)]
-pub struct Parent {
+pub struct ParentCall {
     /// The calling tool.
     pub tool: ToolName,
     /// The calling tool and the tools that called it, the outermost first.
-    pub callers: Vec<Caller>,
+    pub callers: Vec<CallingTool>,
     /// Nesting depth of the calling tool's own call.
     pub depth: u32,
     /// The deadline of the outer call; it is paused while an approval is pending.
     pub deadline: Deadline,
     /// The running time of the outer call; paused likewise.
-    pub watch: Watch,
+    pub stopwatch: Stopwatch,
     /// The path rules of the calling tool, which bind the nested call, too.
     pub paths: PathRules,
     /// The taint of the results of nested calls; the calling tool's result is labelled at least as untrusted.
-    pub floor: Arc<Floor>,
+    pub floor: Arc<TaintFloor>,
 }
 
-impl Parent {
+impl ParentCall {
     /// Records that a nested call has ended: the calling tool has read its result.
-    pub fn has_read(&self, outcome: &Outcome) {
+    pub fn record_read(&self, outcome: &Outcome) {
         self.floor.note_outcome(outcome);
     }
 }
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn an_id_is_told_from_other_names() {
         let id = RequestId::new(SystemTime::now());
-        assert!(RequestId::is_one(id.as_str()), "{id}");
+        assert!(RequestId::is_valid(id.as_str()), "{id}");
         for other in [
             "",
             "a-1",
@@ -266,7 +266,7 @@ mod tests {
             "0123456789AB-1-2",
             "0123456789ab-1-../x",
         ] {
-            assert!(!RequestId::is_one(other), "{other}");
+            assert!(!RequestId::is_valid(other), "{other}");
         }
     }
 }

@@ -23,11 +23,11 @@ pub trait Clock: Send + Sync {
 #[derive(Clone)]
 pub struct Deadline {
     clock: Arc<dyn Clock>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DeadlineState>>,
     outer: Option<Arc<Deadline>>,
 }
 
-struct State {
+struct DeadlineState {
     /// The expiry, unless the deadline is paused again.
     at: Instant,
     /// The number of pending pauses, and the begin of the first.
@@ -40,7 +40,7 @@ impl Deadline {
     pub fn new(clock: Arc<dyn Clock>, limit: Duration, outer: Option<Deadline>) -> Self {
         let now = clock.instant();
         Self {
-            state: Arc::new(Mutex::new(State {
+            state: Arc::new(Mutex::new(DeadlineState {
                 at: now + limit,
                 pauses: 0,
                 since: now,
@@ -51,7 +51,7 @@ impl Deadline {
     }
 
     /// Pauses this deadline, and those of the outer calls, until the guard is dropped.
-    pub fn pause(&self) -> Pause {
+    pub fn pause(&self) -> DeadlinePause {
         let now = self.clock.instant();
         let mut chain = vec![];
         let mut next = Some(self);
@@ -65,12 +65,15 @@ impl Deadline {
             chain.push((deadline.clock.clone(), deadline.state.clone()));
             next = deadline.outer.as_deref();
         }
-        Pause(chain)
+        DeadlinePause(chain)
     }
 
     /// Runs `work` until it is done or time runs out. The caller pins it in place: the futures of calls are large, and
     /// one taken by value is moved again and again.
-    pub async fn bound<F: Future>(&self, mut work: Pin<&mut F>) -> Result<F::Output, Elapsed> {
+    pub async fn run_until<F: Future>(
+        &self,
+        mut work: Pin<&mut F>,
+    ) -> Result<F::Output, DeadlineElapsed> {
         let mut timer: Option<(Instant, BoxFuture<'static, ()>)> = None;
         std::future::poll_fn(move |cx: &mut Context<'_>| {
             // The work is polled first: a result that is ready is never discarded for being late.
@@ -86,7 +89,7 @@ impl Deadline {
                     // usage.
                     return match work.as_mut().poll(cx) {
                         Poll::Ready(output) => Poll::Ready(Ok(output)),
-                        Poll::Pending => Poll::Ready(Err(Elapsed)),
+                        Poll::Pending => Poll::Ready(Err(DeadlineElapsed)),
                     };
                 }
                 let sleep = match &mut timer {
@@ -102,29 +105,29 @@ impl Deadline {
         .await
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, DeadlineState> {
         self.state.lock()
     }
 }
 
 /// Measures the running time of a call without the time spent on approvals. Clones share one measurement.
 #[derive(Clone)]
-pub struct Watch(Deadline);
+pub struct Stopwatch(Deadline);
 
-impl Watch {
+impl Stopwatch {
     /// A stopwatch that starts now, nested in that of an outer call.
-    pub fn new(clock: Arc<dyn Clock>, outer: Option<&Watch>) -> Self {
+    pub fn new(clock: Arc<dyn Clock>, outer: Option<&Stopwatch>) -> Self {
         let outer = outer.map(|watch| watch.0.clone());
         Self(Deadline::new(clock, Duration::ZERO, outer))
     }
 
     /// Pauses this stopwatch, and those of the outer calls, until the guard is dropped.
-    pub fn pause(&self) -> Pause {
+    pub fn pause(&self) -> DeadlinePause {
         self.0.pause()
     }
 
     /// The elapsed time.
-    pub fn spent(&self) -> Duration {
+    pub fn elapsed(&self) -> Duration {
         let now = self.0.clock.instant();
         let state = self.0.lock();
         let until = if state.pauses > 0 { state.since } else { now };
@@ -136,7 +139,7 @@ impl Watch {
 /// The interval at which a paused deadline is checked.
 const PAUSED_LOOK: Duration = Duration::from_secs(1);
 
-impl State {
+impl DeadlineState {
     /// The expiry, or the next check while the deadline is paused.
     fn due(&self, now: Instant) -> Instant {
         if self.pauses > 0 {
@@ -148,12 +151,12 @@ impl State {
 }
 
 /// A guard that pauses deadlines until it is dropped.
-pub struct Pause(Vec<Stopped>);
+pub struct DeadlinePause(Vec<PausedDeadline>);
 
 /// A paused deadline and its clock.
-type Stopped = (Arc<dyn Clock>, Arc<Mutex<State>>);
+type PausedDeadline = (Arc<dyn Clock>, Arc<Mutex<DeadlineState>>);
 
-impl Drop for Pause {
+impl Drop for DeadlinePause {
     fn drop(&mut self) {
         for (clock, state) in &self.0 {
             let now = clock.instant();
@@ -169,7 +172,7 @@ impl Drop for Pause {
 
 /// Time ran out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Elapsed;
+pub struct DeadlineElapsed;
 
 #[cfg(test)]
 mod tests {
@@ -190,9 +193,9 @@ mod tests {
         }
     }
 
-    fn poll_once(deadline: &Deadline) -> Poll<Result<(), Elapsed>> {
+    fn poll_once(deadline: &Deadline) -> Poll<Result<(), DeadlineElapsed>> {
         let pending = std::pin::pin!(std::future::pending::<()>());
-        let mut work = std::pin::pin!(deadline.bound(pending));
+        let mut work = std::pin::pin!(deadline.run_until(pending));
         work.as_mut()
             .poll(&mut Context::from_waker(std::task::Waker::noop()))
     }
@@ -223,9 +226,9 @@ mod tests {
         // Time runs out between the look of the inner and that of the outer one.
         let work = std::pin::pin!(async move {
             let pending = std::pin::pin!(std::future::pending::<()>());
-            inner.bound(pending).await.is_err()
+            inner.run_until(pending).await.is_err()
         });
-        let mut outer = std::pin::pin!(deadline.bound(work));
+        let mut outer = std::pin::pin!(deadline.run_until(work));
         let ended = outer
             .as_mut()
             .poll(&mut Context::from_waker(std::task::Waker::noop()));
@@ -236,13 +239,13 @@ mod tests {
     fn a_watch_stands_still_while_somebody_is_asked() {
         let clock = Arc::new(Hand(Mutex::new(Instant::now())));
         let pass = |secs| *clock.0.lock() += Duration::from_secs(secs);
-        let outer = Watch::new(clock.clone(), None);
+        let outer = Stopwatch::new(clock.clone(), None);
         pass(1);
-        let inner = Watch::new(clock.clone(), Some(&outer));
+        let inner = Stopwatch::new(clock.clone(), Some(&outer));
         pass(2);
         let asked = inner.pause();
         pass(100);
-        let spent = |watch: &Watch| watch.spent().as_secs();
+        let spent = |watch: &Stopwatch| watch.elapsed().as_secs();
         assert_eq!((spent(&outer), spent(&inner)), (3, 2), "while it is asked");
         drop(asked);
         pass(4);
@@ -266,9 +269,9 @@ mod tests {
         }
         assert!(poll_once(&inner).is_pending());
         pass(2);
-        assert_eq!(poll_once(&inner), Poll::Ready(Err(Elapsed)));
+        assert_eq!(poll_once(&inner), Poll::Ready(Err(DeadlineElapsed)));
         assert!(poll_once(&outer).is_pending());
         pass(5);
-        assert_eq!(poll_once(&outer), Poll::Ready(Err(Elapsed)));
+        assert_eq!(poll_once(&outer), Poll::Ready(Err(DeadlineElapsed)));
     }
 }

@@ -7,14 +7,14 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::backend::{BoxFuture, Usage};
-use crate::command::Finished;
-use crate::error::{Code, ToolError};
+use crate::backend::{BoxFuture, ResourceUsage};
+use crate::command::CommandOutput;
+use crate::error::{ToolError, ToolErrorCode};
 use crate::pipeline::Approved;
 
 mod snippet;
 
-pub use snippet::{Request, Way};
+pub use snippet::{CodeBackend, RunCodeArgs};
 pub(crate) use snippet::{command_of, named_tools};
 
 /// A language of source code.
@@ -22,7 +22,7 @@ pub(crate) use snippet::{command_of, named_tools};
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
-pub enum Language {
+pub enum CodeLanguage {
     /// Python 3.
     Python,
     /// Bash.
@@ -32,7 +32,7 @@ pub enum Language {
     Javascript,
 }
 
-impl Language {
+impl CodeLanguage {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Python, Self::Bash, Self::Javascript];
 
@@ -48,9 +48,9 @@ impl Language {
 
 /// Source code to run, with its inputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Snippet {
+pub struct CodeSnippet {
     /// The language.
-    pub language: Language,
+    pub language: CodeLanguage,
     /// The code.
     pub code: String,
     /// The arguments of the program, without a program name.
@@ -69,19 +69,19 @@ pub struct Snippet {
 
 /// The result of running code.
 #[derive(Debug)]
-pub struct Ran {
+pub struct CodeResult {
     /// The exit status and output. Code that fails has an exit code and is not an error. Code that was stopped is an
     /// error, with the output so far under `output` in its details.
-    pub result: Result<Finished, ToolError>,
+    pub result: Result<CommandOutput, ToolError>,
     /// The resources used, as far as they are metered.
-    pub usage: Usage,
+    pub usage: ResourceUsage,
     /// The session it ran in.
-    pub session: Option<Session>,
+    pub session: Option<CodeSession>,
 }
 
 /// A code session, in which code finds the state of earlier code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Session {
+pub struct CodeSession {
     /// Its name.
     pub name: String,
     /// True if the session began with this call, without any earlier state.
@@ -92,11 +92,11 @@ pub struct Session {
     pub open: Vec<String>,
 }
 
-impl From<ToolError> for Ran {
+impl From<ToolError> for CodeResult {
     fn from(error: ToolError) -> Self {
         Self {
             result: Err(error),
-            usage: Usage::default(),
+            usage: ResourceUsage::default(),
             session: None,
         }
     }
@@ -107,33 +107,34 @@ impl From<ToolError> for Ran {
 /// The call carries all permissions and limits of the code: its files and path rules, its limits and deadline, its
 /// effects (commands, other tools) through the policy checks, and its observer, which receives each line of output as
 /// progress.
-pub trait Engine: Send + Sync {
+pub trait CodeEngine: Send + Sync {
     /// The supported languages. This is cheap.
-    fn languages(&self) -> &[Language];
+    fn languages(&self) -> &[CodeLanguage];
 
     /// The features that code of this language lacks here and has with an interpreter of the machine: one sentence for
     /// a model.
-    fn lacks(&self, language: Language) -> &'static str;
+    fn lacks(&self, language: CodeLanguage) -> &'static str;
 
     /// Runs code to its end or to its limits. Dropping the future stops it.
-    fn run<'a>(&'a self, call: &'a Approved, snippet: &'a Snippet) -> BoxFuture<'a, Ran>;
+    fn run<'a>(&'a self, call: &'a Approved, snippet: &'a CodeSnippet)
+    -> BoxFuture<'a, CodeResult>;
 }
 
 /// An engine that supports no language.
-pub struct NoEngine;
+pub struct NoCodeEngine;
 
-impl Engine for NoEngine {
-    fn languages(&self) -> &[Language] {
+impl CodeEngine for NoCodeEngine {
+    fn languages(&self) -> &[CodeLanguage] {
         &[]
     }
 
-    fn lacks(&self, _: Language) -> &'static str {
+    fn lacks(&self, _: CodeLanguage) -> &'static str {
         ""
     }
 
-    fn run<'a>(&'a self, _: &'a Approved, snippet: &'a Snippet) -> BoxFuture<'a, Ran> {
+    fn run<'a>(&'a self, _: &'a Approved, snippet: &'a CodeSnippet) -> BoxFuture<'a, CodeResult> {
         let message = format!("nothing runs {} here", snippet.language.as_str());
-        let error = ToolError::new(Code::Unavailable, message);
+        let error = ToolError::new(ToolErrorCode::Unavailable, message);
         Box::pin(std::future::ready(error.into()))
     }
 }
@@ -144,14 +145,17 @@ mod tests {
 
     #[test]
     fn languages_are_read_as_they_are_written() {
-        for language in Language::ALL {
+        for language in CodeLanguage::ALL {
             let json = serde_json::to_value(language).unwrap();
             assert_eq!(json, language.as_str());
-            assert_eq!(serde_json::from_value::<Language>(json).unwrap(), language);
+            assert_eq!(
+                serde_json::from_value::<CodeLanguage>(json).unwrap(),
+                language
+            );
         }
-        let read = serde_json::from_str::<Language>("\"js\"");
-        assert_eq!(read.unwrap(), Language::Javascript);
-        assert!(serde_json::from_str::<Language>("\"perl\"").is_err());
-        assert!(NoEngine.languages().is_empty());
+        let read = serde_json::from_str::<CodeLanguage>("\"js\"");
+        assert_eq!(read.unwrap(), CodeLanguage::Javascript);
+        assert!(serde_json::from_str::<CodeLanguage>("\"perl\"").is_err());
+        assert!(NoCodeEngine.languages().is_empty());
     }
 }

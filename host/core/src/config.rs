@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 
 use crate::limits::Limits;
-use crate::tool::Group;
+use crate::tool::ToolGroup;
 
 mod agent;
 mod approval;
@@ -17,47 +17,49 @@ mod embeddings;
 mod files;
 mod labels;
 mod limits;
-mod lowering;
 mod mcp;
 mod model;
 mod network;
 mod rules;
 mod sandbox;
 mod team;
+mod weakening;
 mod web_search;
 
-pub use agent::{AgentSettings, Budget};
-pub use approval::{ApprovalBlock, ApprovalDefaults, ApprovalSetting, Conditions};
+pub use agent::{AgentBudget, AgentSettings};
+pub use approval::{ApprovalBlock, ApprovalConditions, ApprovalDefaults, ToolApproval};
 pub use commands::{AddedBy, ExecApproval, ExecApprovals, ExecMode};
 pub(crate) use embeddings::compares;
-pub use embeddings::{EMBEDDINGS_VARIABLE, Embeddings, EmbeddingsSettings};
+pub use embeddings::{EMBEDDINGS_VARIABLE, EmbeddingsEndpoint, EmbeddingsSettings};
 pub use files::FileSettings;
-pub use labels::{LabelSettings, RedactionSettings, ToolAudit};
-pub use limits::{LimitSettings, OutOfRange};
+pub use labels::{LabelSettings, RedactionSettings, ToolAuditSettings};
+pub use limits::{LimitSettings, OutOfRangeError};
 pub use mcp::{
-    Marks, McpOauth, McpPackage, McpProtocol, McpServer, McpSettings, NoServer, PackageRegistry,
-    is_scope,
+    McpOauthSettings, McpPackage, McpProtocol, McpServerError, McpServerSettings, McpSettings,
+    PackageRegistry, UntrustedMarking, is_scope,
 };
-pub use model::{Api, ChosenModel, Price, ProviderSettings};
+pub use model::{ChosenModel, ProviderApi, ProviderSettings, TokenPrice};
 pub use network::{FixedHosts, NetworkSettings};
 pub use rules::{MatcherSettings, RuleSettings};
-pub use sandbox::{BindMount, NoMount, SandboxMode, SandboxSettings};
+pub use sandbox::{BindMount, BindMountError, SandboxMode, SandboxSettings};
 pub(crate) use web_search::searches;
-pub use web_search::{SEARCH_VARIABLE, SearchFields, SearchProvider, WebSearch, WebSearchSettings};
+pub use web_search::{
+    SEARCH_VARIABLE, WebSearchEndpoint, WebSearchFields, WebSearchProvider, WebSearchSettings,
+};
 
 /// `.mimir/config.yml`.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Config {
     /// Chooses the listed forms of tools that overlap.
-    pub profile: Profile,
+    pub profile: ToolProfile,
     /// Lists all tools for agents that speak MCP, or only those that search for tools.
-    pub tool_discovery: Discovery,
+    pub tool_discovery: ToolDiscovery,
     /// Approximate number of tokens of definitions that `auto` lists: tools of the largest servers beyond it are found
     /// by search.
     pub tool_discovery_tokens: Option<u64>,
     /// Settings of tools: a few for all of them, and one block per tool name.
-    pub tools: Tools,
+    pub tools: ToolsSection,
     /// The tools available to the agents of this workspace.
     pub policy: ToolPolicy,
     /// Approval defaults of the custom tools, for all of them and by name.
@@ -99,7 +101,7 @@ pub struct Config {
 /// Shows agents all tools, or three that search, describe and call them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Discovery {
+pub enum ToolDiscovery {
     /// All, unless they are too many to read.
     #[default]
     Auto,
@@ -112,7 +114,7 @@ pub enum Discovery {
 /// The listed forms of tools that overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Profile {
+pub enum ToolProfile {
     /// One tool per operation: `read_file`, `write_file`, ….
     #[default]
     Fine,
@@ -140,15 +142,15 @@ pub struct ToolPolicy {
 pub struct GroupPolicy {
     /// If not empty, only these.
     #[schemars(with = "Vec<String>")]
-    pub allow: Vec<Group>,
+    pub allow: Vec<ToolGroup>,
     /// Never these.
     #[schemars(with = "Vec<String>")]
-    pub deny: Vec<Group>,
+    pub deny: Vec<ToolGroup>,
 }
 
 /// The block `tools`: settings for all tools and, under any other key, for the tool of that name.
 #[derive(Debug, Clone, JsonSchema)]
-pub struct Tools {
+pub struct ToolsSection {
     /// Loads tools from `.mimir/tools`.
     #[schemars(rename = "autoLoadCustomTools")]
     pub auto_load_custom_tools: bool,
@@ -188,7 +190,7 @@ fn price<E: de::Error>(dollars: f64) -> Result<f64, E> {
     }
 }
 
-impl Default for Tools {
+impl Default for ToolsSection {
     fn default() -> Self {
         Self {
             auto_load_custom_tools: true,
@@ -201,19 +203,19 @@ impl Default for Tools {
     }
 }
 
-impl<'de> Deserialize<'de> for Tools {
+impl<'de> Deserialize<'de> for ToolsSection {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Block;
-        impl<'de> Visitor<'de> for Block {
-            type Value = Tools;
+        struct ToolsVisitor;
+        impl<'de> Visitor<'de> for ToolsVisitor {
+            type Value = ToolsSection;
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("settings of tools")
             }
-            fn visit_unit<E: de::Error>(self) -> Result<Tools, E> {
-                Ok(Tools::default())
+            fn visit_unit<E: de::Error>(self) -> Result<ToolsSection, E> {
+                Ok(ToolsSection::default())
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tools, A::Error> {
-                let mut tools = Tools::default();
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ToolsSection, A::Error> {
+                let mut tools = ToolsSection::default();
                 while let Some(key) = map.next_key::<String>()? {
                     match key.as_str() {
                         "autoLoadCustomTools" => tools.auto_load_custom_tools = map.next_value()?,
@@ -221,7 +223,7 @@ impl<'de> Deserialize<'de> for Tools {
                         "tokenPrice" => tools.token_price = price(map.next_value()?)?,
                         "maxExecutionTime" => tools.max_execution_time = Some(map.next_value()?),
                         name if crate::tool::ToolName::new(name).is_err() => {
-                            let near = crate::names::did_you_mean(name, TOOLS_KEYS);
+                            let near = crate::name_suggestions::did_you_mean(name, TOOLS_KEYS);
                             return Err(de::Error::custom(format!(
                                 "unknown key `{name}`: neither a setting nor a tool name.{near}"
                             )));
@@ -237,7 +239,7 @@ impl<'de> Deserialize<'de> for Tools {
                 Ok(tools)
             }
         }
-        from.deserialize_any(Block)
+        from.deserialize_any(ToolsVisitor)
     }
 }
 
@@ -248,7 +250,7 @@ pub struct ToolSettings {
     /// `false` takes it off the list and refuses its calls.
     pub enabled: Option<bool>,
     /// The decision for its calls, in place of its own default.
-    pub approval: ApprovalSetting,
+    pub approval: ToolApproval,
     /// Rules about its calls with certain arguments.
     pub rules: Vec<RuleSettings>,
     /// Globs below the workspace that its file access never reaches.
@@ -260,7 +262,7 @@ pub struct ToolSettings {
     /// Exceptions from masking in its results.
     pub redaction: RedactionSettings,
     /// Audit settings of its calls.
-    pub audit: ToolAudit,
+    pub audit: ToolAuditSettings,
     /// Its network access, in place of that of all tools.
     pub network: NetworkSettings,
     /// Limits of its calls.
@@ -301,11 +303,11 @@ impl Default for ApprovalSettings {
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct AuditSettings {
     /// Waits for the disk after each event, or not.
-    pub durability: Durability,
+    pub durability: AuditDurability,
     /// Records arguments.
     pub log_args: bool,
     /// The treatment of a call that cannot be recorded.
-    pub on_failure: OnFailure,
+    pub on_failure: AuditFailureMode,
     /// Bytes of a file before the next one begins.
     #[serde(deserialize_with = "log_size")]
     #[schemars(range(min = 4096))]
@@ -319,9 +321,9 @@ pub struct AuditSettings {
 impl Default for AuditSettings {
     fn default() -> Self {
         Self {
-            durability: Durability::default(),
+            durability: AuditDurability::default(),
             log_args: false,
-            on_failure: OnFailure::default(),
+            on_failure: AuditFailureMode::default(),
             // Some 25,000 calls, and half a million with the full files.
             max_bytes: 16 << 20,
             keep: 20,
@@ -332,7 +334,7 @@ impl Default for AuditSettings {
 /// The treatment of a call that cannot be recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum OnFailure {
+pub enum AuditFailureMode {
     /// The call is refused; if it is already active, its result is withheld.
     #[default]
     Refuse,
@@ -372,7 +374,7 @@ fn log_files<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
 /// The point at which an event counts as written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Durability {
+pub enum AuditDurability {
     /// Passed to the operating system.
     #[default]
     Write,
@@ -387,7 +389,7 @@ impl Config {
     }
 
     /// Checks that every limit is in range.
-    pub fn check(&self) -> Result<(), OutOfRange> {
+    pub fn check(&self) -> Result<(), OutOfRangeError> {
         self.limits.check("limits")?;
         self.sandbox.check("sandbox")?;
         self.mcp.check_times()?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::command::{CommandVerdict, Word};
+use crate::command::{CommandVerdict, ShellWord};
 
 /// The decision of a policy check. The order matters: the strictest one wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ impl Decision {
 /// The layer of the policy that a reason comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Layer {
+pub enum PolicyLayer {
     /// A rule of a team's policy.
     TeamPolicy,
     /// `tools.NAME.enabled`.
@@ -67,21 +67,24 @@ pub enum Layer {
     Secrets,
 }
 
-impl Layer {
+impl PolicyLayer {
     /// Returns true if the layer is about the tool or the session, and not about the arguments.
-    pub(crate) fn is_about_the_tool(self) -> bool {
+    pub(crate) fn is_tool_wide(self) -> bool {
         matches!(
             self,
-            Layer::ToolApproval | Layer::ToolDefault | Layer::Trust | Layer::Taint
+            PolicyLayer::ToolApproval
+                | PolicyLayer::ToolDefault
+                | PolicyLayer::Trust
+                | PolicyLayer::Taint
         )
     }
 }
 
 /// One rule that applied: its decision and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Reason {
+pub struct DecisionReason {
     /// The layer.
-    pub layer: Layer,
+    pub layer: PolicyLayer,
     /// The decision of this rule alone.
     pub decision: Decision,
     /// The rule in its own spelling, such as `deny: [browser]`.
@@ -92,7 +95,7 @@ pub struct Reason {
     pub text: String,
 }
 
-impl Reason {
+impl DecisionReason {
     /// The file of the rule, or its name if the rule does not come from a file.
     pub fn place(&self) -> &str {
         match self.source.as_str() {
@@ -102,10 +105,10 @@ impl Reason {
     }
 
     /// A copy without untrusted text.
-    fn told(&self) -> Self {
+    fn without_untrusted_text(&self) -> Self {
         let text = match self.layer {
-            Layer::Assessor => "the tool could not judge this call".to_owned(),
-            Layer::Trust => "this plugin has no grant for its current needs".to_owned(),
+            PolicyLayer::Assessor => "the tool could not judge this call".to_owned(),
+            PolicyLayer::Trust => "this plugin has no grant for its current needs".to_owned(),
             _ => format!(
                 "this project's settings say {}; the reason in the file is not shown before the file is accepted",
                 self.decision.as_str()
@@ -115,7 +118,7 @@ impl Reason {
         told.text = text;
         // The key is followed by a name, a pattern or a list.
         let end = told.rule.find([' ', ':']).unwrap_or(told.rule.len());
-        if !told.is_the_tools() {
+        if !told.is_from_tool() {
             told.rule.truncate(end);
         }
         told
@@ -124,30 +127,30 @@ impl Reason {
     /// Removes the location: the author of a component chooses its file name.
     fn without_place(&self) -> Self {
         let mut told = self.clone();
-        if self.is_the_tools() {
+        if self.is_from_tool() {
             told.source = "the tool".to_owned();
         }
         told
     }
 
-    fn is_the_tools(&self) -> bool {
+    fn is_from_tool(&self) -> bool {
         matches!(
             self.layer,
-            Layer::Assessor | Layer::ToolDefault | Layer::Trust
+            PolicyLayer::Assessor | PolicyLayer::ToolDefault | PolicyLayer::Trust
         )
     }
 }
 
 /// The reason why an `allow` of a file does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Withheld {
+pub(crate) enum WithheldCause {
     /// It counts once a person accepts the file.
     Unaccepted,
     /// It never counts: the file of a worker only restricts.
     Narrowed,
 }
 
-impl Withheld {
+impl WithheldCause {
     fn words(self) -> &'static str {
         match self {
             Self::Unaccepted => "it does not count until a person accepts the file",
@@ -161,28 +164,28 @@ pub(crate) const OURS: &str = "mimir";
 
 /// The inputs of a rule, as far as a stored approval depends on them. Never shown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Basis {
+pub(crate) struct RuleBasis {
     /// Identifies the content of the rule if its name and text do not: another rule may take its place later.
     pub(crate) content: Option<Arc<str>>,
     /// The arguments that it reads.
-    pub(crate) reads: Reads,
+    pub(crate) reads: RuleArguments,
     /// True for an `allow` that does not count until a person accepts its file.
     pub(crate) withheld: bool,
     /// True if the text comes from an unaccepted (untrusted) source.
-    pub(crate) strange: bool,
+    pub(crate) untrusted_text: bool,
     /// The exact line or command that would allow it, if the rule's name alone does not tell.
-    pub(crate) way: Option<Arc<str>>,
+    pub(crate) remedy: Option<Arc<str>>,
     /// For a question about one simple command that can be approved for all similar ones: these commands.
-    pub(crate) offer: Option<Arc<Offer>>,
+    pub(crate) offer: Option<Arc<ApprovalOffer>>,
     /// True if it asks about the origin and the method of a request alone, so that an approval covers every URL there.
     pub(crate) per_origin: bool,
 }
 
 /// A set of commands that a person can approve at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Offer {
+pub(crate) struct ApprovalOffer {
     /// The command in question.
-    pub(crate) words: Vec<Word>,
+    pub(crate) words: Vec<ShellWord>,
     /// The pattern that "always" stores; it covers the command.
     pub(crate) pattern: String,
     /// The workspace files that it executes; an empty path stands for an unknown file.
@@ -193,7 +196,7 @@ pub(crate) struct Offer {
 
 /// The arguments that a rule looks at.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) enum Reads {
+pub(crate) enum RuleArguments {
     /// Any of them, unless a narrower set is known.
     #[default]
     Everything,
@@ -201,22 +204,22 @@ pub(crate) enum Reads {
     Only(Arc<[String]>),
 }
 
-impl Reads {
+impl RuleArguments {
     /// No arguments: the rule is about the tool, or about the effects of the call as a whole.
-    pub(crate) fn nothing() -> Self {
-        Reads::Only(Arc::default())
+    pub(crate) fn none() -> Self {
+        RuleArguments::Only(Arc::default())
     }
 
     fn includes(&self, argument: &str) -> bool {
         match self {
-            Reads::Everything => true,
-            Reads::Only(names) => names.iter().any(|name| name == argument),
+            RuleArguments::Everything => true,
+            RuleArguments::Only(names) => names.iter().any(|name| name == argument),
         }
     }
 }
 
-impl From<Reads> for Basis {
-    fn from(reads: Reads) -> Self {
+impl From<RuleArguments> for RuleBasis {
+    fn from(reads: RuleArguments) -> Self {
         Self {
             reads,
             ..Self::default()
@@ -226,54 +229,60 @@ impl From<Reads> for Basis {
 
 /// A decision with the reasons of all rules that applied. Without any rule it is `ask`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct Evaluation {
-    reasons: Vec<Reason>,
+pub struct PolicyEvaluation {
+    reasons: Vec<DecisionReason>,
     /// The verdict on each simple command, if the call runs commands.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     commands: Vec<CommandVerdict>,
     /// One for each reason.
     #[serde(skip)]
-    bases: Vec<Basis>,
+    bases: Vec<RuleBasis>,
     /// Workspace files that the call executes.
     #[serde(skip)]
     code: Vec<String>,
 }
 
-impl Evaluation {
+impl PolicyEvaluation {
     /// Adds the reason of one rule.
-    pub fn push(&mut self, reason: Reason) {
-        self.push_from(reason, Basis::default());
+    pub fn push(&mut self, reason: DecisionReason) {
+        self.push_with_basis(reason, RuleBasis::default());
     }
 
     /// Adds the reason of one rule with its basis.
-    pub(crate) fn push_from(&mut self, reason: Reason, basis: Basis) {
+    pub(crate) fn push_with_basis(&mut self, reason: DecisionReason, basis: RuleBasis) {
         self.reasons.push(reason);
         self.bases.push(basis);
     }
 
     /// Adds a reason whose text is untrusted, so that a model does not read it as mimir's own.
-    pub(crate) fn push_strange(&mut self, reason: Reason) {
-        self.push_strange_from(reason, Basis::default());
+    pub(crate) fn push_untrusted(&mut self, reason: DecisionReason) {
+        self.push_untrusted_with_basis(reason, RuleBasis::default());
     }
 
     /// Adds a reason with untrusted text and its basis.
-    pub(crate) fn push_strange_from(&mut self, reason: Reason, basis: Basis) {
+    pub(crate) fn push_untrusted_with_basis(&mut self, reason: DecisionReason, basis: RuleBasis) {
         let strange = true;
-        self.push_from(reason, Basis { strange, ..basis });
+        self.push_with_basis(
+            reason,
+            RuleBasis {
+                untrusted_text: strange,
+                ..basis
+            },
+        );
     }
 
     /// Marks the texts of the reasons from index `from` on as untrusted.
-    pub(crate) fn estrange(&mut self, from: usize) {
+    pub(crate) fn mark_untrusted(&mut self, from: usize) {
         for basis in self.bases.iter_mut().skip(from) {
-            basis.strange = true;
+            basis.untrusted_text = true;
         }
     }
 
     /// A copy whose text can be given to a model as mimir's own. A person reads the original.
     #[must_use]
-    pub fn told(&self) -> Self {
-        let told = |(reason, basis): (&Reason, &Basis)| match basis.strange {
-            true => reason.told(),
+    pub fn without_untrusted_text(&self) -> Self {
+        let told = |(reason, basis): (&DecisionReason, &RuleBasis)| match basis.untrusted_text {
+            true => reason.without_untrusted_text(),
             false => reason.without_place(),
         };
         Self {
@@ -285,28 +294,28 @@ impl Evaluation {
     }
 
     /// Adds workspace files that the call executes, by path; an empty path stands for an unknown file.
-    pub(crate) fn run(&mut self, code: &[String]) {
+    pub(crate) fn add_executed_files(&mut self, code: &[String]) {
         self.code.extend_from_slice(code);
     }
 
     /// The workspace files that the call executes.
-    pub(crate) fn code(&self) -> impl Iterator<Item = &String> {
+    pub(crate) fn executed_files(&self) -> impl Iterator<Item = &String> {
         self.code.iter()
     }
 
     /// Disables each `allow` from index `from` on, for the given reason.
-    pub(crate) fn withhold(&mut self, from: usize, why: Withheld) {
+    pub(crate) fn withhold(&mut self, from: usize, why: WithheldCause) {
         let both = self.reasons.iter_mut().zip(&mut self.bases);
         for (reason, basis) in both.skip(from) {
             if reason.decision == Decision::Allow {
                 reason.text = format!("{} ({})", reason.text, why.words());
-                basis.withheld = why == Withheld::Unaccepted;
+                basis.withheld = why == WithheldCause::Unaccepted;
             }
         }
     }
 
     /// Appends a later evaluation.
-    pub(crate) fn append(&mut self, mut later: Evaluation) {
+    pub(crate) fn append(&mut self, mut later: PolicyEvaluation) {
         self.reasons.append(&mut later.reasons);
         self.bases.append(&mut later.bases);
         self.commands.append(&mut later.commands);
@@ -314,16 +323,16 @@ impl Evaluation {
     }
 
     /// Appends the reasons of a later evaluation that are not present yet.
-    pub(crate) fn append_new(&mut self, later: Evaluation) {
+    pub(crate) fn append_new(&mut self, later: PolicyEvaluation) {
         for (reason, basis) in later.reasons.into_iter().zip(later.bases) {
             if !self.reasons.contains(&reason) {
-                self.push_from(reason, basis);
+                self.push_with_basis(reason, basis);
             }
         }
     }
 
     /// Removes the questions that have been answered.
-    pub(crate) fn settle(&mut self, answered: impl Fn(&Reason) -> bool) {
+    pub(crate) fn remove_answered(&mut self, answered: impl Fn(&DecisionReason) -> bool) {
         let both = self.reasons.drain(..).zip(self.bases.drain(..));
         let left = both
             .filter(|(reason, _)| reason.decision != Decision::Ask || !answered(reason))
@@ -332,9 +341,9 @@ impl Evaluation {
     }
 
     /// Attributes the reasons from index `from` on to a team.
-    pub(crate) fn sign_team(&mut self, from: usize) {
+    pub(crate) fn attribute_to_team(&mut self, from: usize) {
         for reason in self.reasons.iter_mut().skip(from) {
-            reason.layer = Layer::TeamPolicy;
+            reason.layer = PolicyLayer::TeamPolicy;
         }
     }
 
@@ -343,19 +352,19 @@ impl Evaluation {
         for reason in &mut self.reasons {
             // In most reasons only the text can hold foreign words, and a long script has many reasons.
             if reason.source == OURS {
-                redactor.text(&mut reason.text);
-                redactor.text(&mut reason.rule);
+                redactor.mask_text(&mut reason.text);
+                redactor.mask_text(&mut reason.rule);
             } else {
-                redactor.parts([&mut reason.text, &mut reason.rule, &mut reason.source]);
+                redactor.mask_texts([&mut reason.text, &mut reason.rule, &mut reason.source]);
             }
         }
         for verdict in &mut self.commands {
-            redactor.parts([&mut verdict.command, &mut verdict.rule, &mut verdict.why]);
+            redactor.mask_texts([&mut verdict.command, &mut verdict.rule, &mut verdict.why]);
         }
     }
 
     /// Adds the verdict on one simple command.
-    pub(crate) fn note(&mut self, verdict: CommandVerdict) {
+    pub(crate) fn add_command_verdict(&mut self, verdict: CommandVerdict) {
         match self
             .commands
             .iter_mut()
@@ -374,7 +383,8 @@ impl Evaluation {
 
     /// Returns true if a danger pattern matched.
     pub(crate) fn is_dangerous(&self) -> bool {
-        self.asking().any(|reason| reason.layer == Layer::Danger)
+        self.asking()
+            .any(|reason| reason.layer == PolicyLayer::Danger)
     }
 
     /// The strictest decision of all rules.
@@ -387,43 +397,45 @@ impl Evaluation {
     }
 
     /// The reasons of all rules that applied, in the order of the layers.
-    pub fn reasons(&self) -> &[Reason] {
+    pub fn reasons(&self) -> &[DecisionReason] {
         &self.reasons
     }
 
     /// The reasons that require an approval.
-    pub fn asking(&self) -> impl Iterator<Item = &Reason> {
+    pub fn asking(&self) -> impl Iterator<Item = &DecisionReason> {
         let reasons = self.reasons.iter();
         reasons.filter(|reason| reason.decision == Decision::Ask)
     }
 
     /// The reasons that require an approval, each with its basis.
-    pub(crate) fn asking_from(&self) -> impl Iterator<Item = (&Reason, &Basis)> {
+    pub(crate) fn asking_reasons_with_basis(
+        &self,
+    ) -> impl Iterator<Item = (&DecisionReason, &RuleBasis)> {
         let both = self.reasons.iter().zip(&self.bases);
         both.filter(|(reason, _)| reason.decision == Decision::Ask)
     }
 
     /// The reasons with the given decision, each with its basis.
-    pub(crate) fn of_decision(
+    pub(crate) fn reasons_with_decision(
         &self,
         decision: Decision,
-    ) -> impl Iterator<Item = (&Reason, &Basis)> {
+    ) -> impl Iterator<Item = (&DecisionReason, &RuleBasis)> {
         let both = self.reasons.iter().zip(&self.bases);
         both.filter(move |(reason, _)| reason.decision == decision)
     }
 
     /// Returns true if all questions are about the origin and the method of a request.
     pub(crate) fn asks_per_origin(&self) -> bool {
-        let mut asking = self.asking_from().peekable();
+        let mut asking = self.asking_reasons_with_basis().peekable();
         asking.peek().is_some() && asking.all(|(_, basis)| basis.per_origin)
     }
 
     /// The evaluation reduced to the questions about a host that is on no list.
-    pub(crate) fn about_host(&self) -> Self {
+    pub(crate) fn unlisted_host_questions(&self) -> Self {
         let mut about = Self::default();
-        for (reason, basis) in self.asking_from() {
-            if basis.per_origin && reason.layer == Layer::Network {
-                about.push_from(reason.clone(), basis.clone());
+        for (reason, basis) in self.asking_reasons_with_basis() {
+            if basis.per_origin && reason.layer == PolicyLayer::Network {
+                about.push_with_basis(reason.clone(), basis.clone());
             }
         }
         about
@@ -431,19 +443,19 @@ impl Evaluation {
 
     /// Returns true if a question may concern this argument.
     pub(crate) fn asks_about(&self, argument: &str) -> bool {
-        let mut asking = self.asking_from();
+        let mut asking = self.asking_reasons_with_basis();
         asking.any(|(_, basis)| basis.reads.includes(argument))
     }
 
     /// The `allow` reasons that do not count until a person accepts their file.
-    pub(crate) fn withheld(&self) -> impl Iterator<Item = &Reason> {
+    pub(crate) fn withheld(&self) -> impl Iterator<Item = &DecisionReason> {
         let both = self.reasons.iter().zip(&self.bases);
         let withheld = both.filter(|(_, basis)| basis.withheld);
         withheld.map(|(reason, _)| reason)
     }
 
     /// The first reason with the final decision.
-    pub fn decisive(&self) -> Option<&Reason> {
+    pub fn decisive(&self) -> Option<&DecisionReason> {
         let decision = self.decision();
         self.reasons
             .iter()
@@ -455,9 +467,9 @@ impl Evaluation {
 mod tests {
     use super::*;
 
-    fn reason(decision: Decision) -> Reason {
-        Reason {
-            layer: Layer::ToolDefault,
+    fn reason(decision: Decision) -> DecisionReason {
+        DecisionReason {
+            layer: PolicyLayer::ToolDefault,
             decision,
             rule: String::new(),
             source: String::new(),
@@ -467,7 +479,7 @@ mod tests {
 
     #[test]
     fn strictest_wins_in_any_order() {
-        let mut evaluation = Evaluation::default();
+        let mut evaluation = PolicyEvaluation::default();
         assert_eq!(evaluation.decision(), Decision::Ask, "silence asks");
         evaluation.push(reason(Decision::Allow));
         assert_eq!(evaluation.decision(), Decision::Allow);

@@ -8,7 +8,7 @@ use serde_json::Value;
 /// The reason why a call failed. The spelling is part of the contract with every client and never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum Code {
+pub enum ToolErrorCode {
     /// The arguments, a file or a setting do not have the required form.
     InvalidInput,
     /// A path is malformed or leaves the workspace.
@@ -41,49 +41,49 @@ pub enum Code {
     Internal,
 }
 
-impl Code {
+impl ToolErrorCode {
     /// Every code, in the order of the documentation.
-    pub const ALL: [Code; 15] = [
-        Code::InvalidInput,
-        Code::InvalidPath,
-        Code::NotFound,
-        Code::FileNotFound,
-        Code::AlreadyExists,
-        Code::PermissionDenied,
-        Code::ApprovalDenied,
-        Code::PolicyDenied,
-        Code::Timeout,
-        Code::Cancelled,
-        Code::LimitExceeded,
-        Code::Network,
-        Code::ExecutionError,
-        Code::Unavailable,
-        Code::Internal,
+    pub const ALL: [ToolErrorCode; 15] = [
+        ToolErrorCode::InvalidInput,
+        ToolErrorCode::InvalidPath,
+        ToolErrorCode::NotFound,
+        ToolErrorCode::FileNotFound,
+        ToolErrorCode::AlreadyExists,
+        ToolErrorCode::PermissionDenied,
+        ToolErrorCode::ApprovalDenied,
+        ToolErrorCode::PolicyDenied,
+        ToolErrorCode::Timeout,
+        ToolErrorCode::Cancelled,
+        ToolErrorCode::LimitExceeded,
+        ToolErrorCode::Network,
+        ToolErrorCode::ExecutionError,
+        ToolErrorCode::Unavailable,
+        ToolErrorCode::Internal,
     ];
 
     /// The stable spelling, as clients see it.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Code::InvalidInput => "INVALID_INPUT",
-            Code::InvalidPath => "INVALID_PATH",
-            Code::NotFound => "NOT_FOUND",
-            Code::FileNotFound => "FILE_NOT_FOUND",
-            Code::AlreadyExists => "ALREADY_EXISTS",
-            Code::PermissionDenied => "PERMISSION_DENIED",
-            Code::ApprovalDenied => "APPROVAL_DENIED",
-            Code::PolicyDenied => "POLICY_DENIED",
-            Code::Timeout => "TIMEOUT",
-            Code::Cancelled => "CANCELLED",
-            Code::LimitExceeded => "LIMIT_EXCEEDED",
-            Code::Network => "NETWORK",
-            Code::ExecutionError => "EXECUTION_ERROR",
-            Code::Unavailable => "UNAVAILABLE",
-            Code::Internal => "INTERNAL",
+            ToolErrorCode::InvalidInput => "INVALID_INPUT",
+            ToolErrorCode::InvalidPath => "INVALID_PATH",
+            ToolErrorCode::NotFound => "NOT_FOUND",
+            ToolErrorCode::FileNotFound => "FILE_NOT_FOUND",
+            ToolErrorCode::AlreadyExists => "ALREADY_EXISTS",
+            ToolErrorCode::PermissionDenied => "PERMISSION_DENIED",
+            ToolErrorCode::ApprovalDenied => "APPROVAL_DENIED",
+            ToolErrorCode::PolicyDenied => "POLICY_DENIED",
+            ToolErrorCode::Timeout => "TIMEOUT",
+            ToolErrorCode::Cancelled => "CANCELLED",
+            ToolErrorCode::LimitExceeded => "LIMIT_EXCEEDED",
+            ToolErrorCode::Network => "NETWORK",
+            ToolErrorCode::ExecutionError => "EXECUTION_ERROR",
+            ToolErrorCode::Unavailable => "UNAVAILABLE",
+            ToolErrorCode::Internal => "INTERNAL",
         }
     }
 }
 
-impl fmt::Display for Code {
+impl fmt::Display for ToolErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -94,7 +94,7 @@ impl fmt::Display for Code {
 #[error("{code}: {message}")]
 pub struct ToolError {
     /// The kind of failure.
-    pub code: Code,
+    pub code: ToolErrorCode,
     /// One plain sentence.
     pub message: String,
     /// Machine-readable facts, such as the failures of a validation.
@@ -103,24 +103,24 @@ pub struct ToolError {
     /// The exact commands or lines that would allow it, for the person only: a model that reads them asks for them. So
     /// it is not part of the JSON form, and a tool whose nested call failed does not get it.
     #[serde(skip)]
-    pub way_out: Box<[String]>,
+    pub remedies: Box<[String]>,
 }
 
 impl ToolError {
     /// An error without details.
-    pub fn new(code: Code, message: impl Into<String>) -> Self {
+    pub fn new(code: ToolErrorCode, message: impl Into<String>) -> Self {
         Self {
             code,
             message: message.into(),
             details: None,
-            way_out: Box::default(),
+            remedies: Box::default(),
         }
     }
 
     /// Adds the remedies.
     #[must_use]
-    pub fn with_way_out(mut self, way_out: impl IntoIterator<Item = String>) -> Self {
-        self.way_out = way_out.into_iter().collect();
+    pub fn with_remedies(mut self, way_out: impl IntoIterator<Item = String>) -> Self {
+        self.remedies = way_out.into_iter().collect();
         self
     }
 

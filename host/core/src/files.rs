@@ -11,20 +11,20 @@ const STATE: &str = ".mimir/state";
 
 /// The treatment of a link at the path of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Links {
+pub enum LinkPolicy {
     /// A link is an error.
-    Refused,
+    Refuse,
     /// A link is followed: people link to files that they store or build elsewhere.
-    Followed,
+    Follow,
 }
 
 /// Opens a regular file for reading.
-pub fn open(path: &Path, links: Links) -> io::Result<File> {
+pub fn open(path: &Path, links: LinkPolicy) -> io::Result<File> {
     open_with(path, links, OpenOptions::new().read(true))
 }
 
 /// Opens a regular file, which `options` may create. Anything else at the path is never opened.
-pub fn open_with(path: &Path, links: Links, options: &mut OpenOptions) -> io::Result<File> {
+pub fn open_with(path: &Path, links: LinkPolicy, options: &mut OpenOptions) -> io::Result<File> {
     let looked = match look(path, links) {
         Ok(meta) => meta,
         // If the file is to be created, it must be created by us.
@@ -40,15 +40,15 @@ pub fn open_with(path: &Path, links: Links, options: &mut OpenOptions) -> io::Re
 }
 
 /// Opens a file readable by its owner only, and creates it if missing. Links are refused.
-pub fn own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+pub fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     options.create(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-    open_with(path, Links::Refused, options)
+    open_with(path, LinkPolicy::Refuse, options)
 }
 
 /// Reads a regular file of at most `most` bytes.
-pub fn read(path: &Path, links: Links, most: u64) -> io::Result<Vec<u8>> {
+pub fn read(path: &Path, links: LinkPolicy, most: u64) -> io::Result<Vec<u8>> {
     read_open(&open(path, links)?, most)
 }
 
@@ -69,7 +69,7 @@ pub fn read_open(file: &File, most: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Reads a text file.
-pub fn read_text(path: &Path, links: Links, most: u64) -> io::Result<String> {
+pub fn read_text(path: &Path, links: LinkPolicy, most: u64) -> io::Result<String> {
     text(read(path, links, most)?)
 }
 
@@ -80,7 +80,7 @@ pub fn text(bytes: Vec<u8>) -> io::Result<String> {
 }
 
 /// Rejects a link at `path` or at a folder above it, up to `root`, which itself may be a link.
-pub fn no_links(root: &Path, path: &Path) -> io::Result<()> {
+pub fn reject_links(root: &Path, path: &Path) -> io::Result<()> {
     let own = path.ancestors().take_while(|place| *place != root);
     match own.into_iter().filter(|place| place.is_symlink()).last() {
         Some(link) => Err(refusal(link, "is a link; remove it")),
@@ -91,7 +91,7 @@ pub fn no_links(root: &Path, path: &Path) -> io::Result<()> {
 /// Creates the state folder of a workspace, and excludes it from version control.
 pub fn make_state(workspace: &Path) -> io::Result<()> {
     let folder = workspace.join(STATE);
-    no_links(workspace, &folder)?;
+    reject_links(workspace, &folder)?;
     std::fs::create_dir_all(&folder)?;
     if let Some(above) = folder.parent() {
         // A failure only makes git list one more path.
@@ -118,10 +118,10 @@ pub fn write_new(path: &Path, text: &str) -> io::Result<bool> {
     }
 }
 
-fn look(path: &Path, links: Links) -> io::Result<Metadata> {
+fn look(path: &Path, links: LinkPolicy) -> io::Result<Metadata> {
     let meta = match links {
-        Links::Refused => std::fs::symlink_metadata(path)?,
-        Links::Followed => std::fs::metadata(path)?,
+        LinkPolicy::Refuse => std::fs::symlink_metadata(path)?,
+        LinkPolicy::Follow => std::fs::metadata(path)?,
     };
     if meta.is_symlink() {
         return Err(refusal(path, "is a link; remove it"));
@@ -135,7 +135,7 @@ fn look(path: &Path, links: Links) -> io::Result<Metadata> {
 /// Creates a file with `options`. If another process has created it meanwhile, that file is checked once more.
 fn made(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let file = options.open(path)?;
-    let there = look(path, Links::Refused)?;
+    let there = look(path, LinkPolicy::Refuse)?;
     match is_same(&there, &file.metadata()?) {
         true => Ok(file),
         false => Err(replaced(path)),
@@ -174,12 +174,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, "text").unwrap();
-        assert_eq!(read_text(&path, Links::Refused, 4).unwrap(), "text");
-        let long = read(&path, Links::Refused, 3).unwrap_err();
+        assert_eq!(read_text(&path, LinkPolicy::Refuse, 4).unwrap(), "text");
+        let long = read(&path, LinkPolicy::Refuse, 3).unwrap_err();
         assert_eq!(long.kind(), ErrorKind::FileTooLarge);
-        let missing = open(&folder.path().join("none"), Links::Refused).unwrap_err();
+        let missing = open(&folder.path().join("none"), LinkPolicy::Refuse).unwrap_err();
         assert_eq!(missing.kind(), ErrorKind::NotFound);
-        assert!(read(folder.path(), Links::Followed, 4).is_err());
+        assert!(read(folder.path(), LinkPolicy::Follow, 4).is_err());
     }
 
     #[test]
@@ -187,7 +187,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, vec![7; 100_000]).unwrap();
-        let bytes = read(&path, Links::Refused, 1 << 20).unwrap();
+        let bytes = read(&path, LinkPolicy::Refuse, 1 << 20).unwrap();
         assert_eq!(bytes.len(), 100_000);
         assert!(bytes.capacity() <= 100_001, "{}", bytes.capacity());
     }
@@ -201,17 +201,17 @@ mod tests {
         std::os::unix::fs::symlink("file", at("link")).unwrap();
         std::os::unix::fs::symlink("/dev/zero", at("device")).unwrap();
         std::os::unix::fs::symlink(at("made"), at("dangling")).unwrap();
-        assert!(open(&at("link"), Links::Followed).is_ok());
+        assert!(open(&at("link"), LinkPolicy::Follow).is_ok());
         let mut create = OpenOptions::new();
         create.write(true).create(true);
         for bad in ["link", "device", "dangling"] {
-            let refused = open_with(&at(bad), Links::Refused, &mut create).unwrap_err();
+            let refused = open_with(&at(bad), LinkPolicy::Refuse, &mut create).unwrap_err();
             assert!(refused.to_string().ends_with("is a link; remove it"));
         }
-        let device = read(&at("device"), Links::Followed, 4).unwrap_err();
+        let device = read(&at("device"), LinkPolicy::Follow, 4).unwrap_err();
         assert!(device.to_string().contains("no regular file"), "{device}");
         assert!(!at("made").exists(), "nothing was made through a link");
-        assert!(open_with(&at("new"), Links::Refused, &mut create).is_ok());
+        assert!(open_with(&at("new"), LinkPolicy::Refuse, &mut create).is_ok());
     }
 
     #[test]
@@ -221,11 +221,11 @@ mod tests {
         let root = folder.path().join("root");
         std::fs::create_dir_all(root.join("real/inner")).unwrap();
         std::os::unix::fs::symlink("real", root.join("link")).unwrap();
-        assert!(no_links(&root, &root.join("real/inner/none")).is_ok());
-        let refused = no_links(&root, &root.join("link/inner")).unwrap_err();
+        assert!(reject_links(&root, &root.join("real/inner/none")).is_ok());
+        let refused = reject_links(&root, &root.join("link/inner")).unwrap_err();
         assert!(refused.to_string().contains("/root/link is a link"));
         let linked = folder.path().join("root-link");
         std::os::unix::fs::symlink(&root, &linked).unwrap();
-        assert!(no_links(&linked, &linked.join("real")).is_ok());
+        assert!(reject_links(&linked, &linked.join("real")).is_ok());
     }
 }

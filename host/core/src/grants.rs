@@ -11,19 +11,19 @@ use sha2::{Digest, Sha256};
 
 use crate::needs::{HostNeed, NeedKind, Needs};
 use crate::text;
-use crate::tool::{Definition, ListedEntry, Origin, Source, Tool, Trust};
+use crate::tool::{ListedEntry, Tool, ToolDefinition, ToolOrigin, ToolSource, ToolTrust};
 
-mod named;
+mod named_rights;
 
-pub use named::{
-    files_remedy, is_foreign, lacks_files, nameable, named_folder, named_host, prefix,
-    takes_config, takes_files, takes_hosts, takes_variables,
+pub use named_rights::{
+    apply_prefixes, files_remedy, is_foreign, lacks_files, named_folder, named_host,
+    retain_nameable, takes_config, takes_files, takes_hosts, takes_variables,
 };
 
 /// `.mimir/tools.lock`: the grants of a workspace, by the location of the plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Lock {
+pub struct ToolsLock {
     /// The format version of the file.
     pub version: u32,
     /// The grants.
@@ -37,7 +37,7 @@ pub struct Lock {
 /// The format version that this release writes and reads.
 pub const LOCK_VERSION: u32 = 1;
 
-impl Default for Lock {
+impl Default for ToolsLock {
     fn default() -> Self {
         Self {
             version: LOCK_VERSION,
@@ -88,23 +88,23 @@ pub struct ToolGrant {
 
 /// The relation of a plugin to its grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum GrantStatus {
     /// The granted build.
     Granted,
     /// Another build.
-    Changed(Changes),
+    Changed(GrantChanges),
 }
 
 /// The differences between a plugin's build and the granted one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Changes {
+pub struct GrantChanges {
     /// The differences, one line each; empty if the needs are equal.
     pub lines: Vec<String>,
     /// The kinds of needs that were withheld.
     pub withheld: Vec<NeedKind>,
 }
 
-impl Changes {
+impl GrantChanges {
     /// Identifies the changes: sha256 over all of them, in lower-case hex.
     pub(crate) fn id(&self) -> String {
         let text = serde_json::to_vec(&(&self.lines, &self.withheld)).unwrap_or_default();
@@ -126,7 +126,7 @@ impl Grant {
                 definition: definition_hash(tool),
                 needs,
                 said: match tool.source {
-                    Source::Mcp => said(&tool.definition),
+                    ToolSource::Mcp => declaration_lines(&tool.definition),
                     _ => Vec::new(),
                 },
             };
@@ -141,7 +141,7 @@ impl Grant {
             named: Needs::default(),
             listed: tools
                 .iter()
-                .any(|tool| tool.source == Source::Mcp)
+                .any(|tool| tool.source == ToolSource::Mcp)
                 .then(|| seen(origin).collect()),
         })
     }
@@ -182,14 +182,14 @@ impl Grant {
     }
 
     /// Compares the current tools of a plugin with this grant.
-    pub fn standing(&self, tools: &[Arc<Tool>]) -> Standing {
+    pub fn standing(&self, tools: &[Arc<Tool>]) -> GrantStatus {
         match tools.first() {
-            Some(tool) if tool.origin.digest == self.digest => Standing::Granted,
-            Some(_) => Standing::Changed(Changes {
+            Some(tool) if tool.origin.digest == self.digest => GrantStatus::Granted,
+            Some(_) => GrantStatus::Changed(GrantChanges {
                 lines: self.changes(tools),
                 withheld: self.withheld.clone(),
             }),
-            None => Standing::Changed(Changes::default()),
+            None => GrantStatus::Changed(GrantChanges::default()),
         }
     }
 
@@ -199,10 +199,10 @@ impl Grant {
             return Needs::default();
         };
         let mut needs = match is_foreign(tool) {
-            true => nameable(tool, self.named()),
+            true => retain_nameable(tool, self.named()),
             false => {
                 let mut needs = tool.definition.needs.clone();
-                needs.keep(&grant.needs);
+                needs.retain_granted(&grant.needs);
                 needs
             }
         };
@@ -212,14 +212,14 @@ impl Grant {
 
     /// Returns true if a server's tool has the definition that a person has seen, and the server is started or reached
     /// as it was then.
-    fn pins(&self, tool: &Tool) -> bool {
+    fn matches_seen_tool(&self, tool: &Tool) -> bool {
         let pinned = self.tools.get(tool.own_name());
         self.imports == sorted(&tool.origin.imports)
             && pinned.is_some_and(|pinned| pinned.definition == definition_hash(tool))
     }
 
     /// The origin of a server's tools, with the entries marked that a person has seen.
-    fn seen(&self, origin: &Origin) -> Origin {
+    fn seen(&self, origin: &ToolOrigin) -> ToolOrigin {
         let mut origin = origin.clone();
         for entry in &mut origin.listed {
             entry.is_seen = self
@@ -232,14 +232,16 @@ impl Grant {
 
     fn changes(&self, tools: &[Arc<Tool>]) -> Vec<String> {
         let mut changes = Vec::new();
-        let imports = tools
+        let imports = tools.first().map_or_else(Vec::new, |tool| {
+            without_patch_versions(&tool.origin.imports)
+        });
+        let server = tools
             .first()
-            .map_or_else(Vec::new, |tool| unpatched(&tool.origin.imports));
-        let server = tools.first().is_some_and(|tool| tool.source == Source::Mcp);
+            .is_some_and(|tool| tool.source == ToolSource::Mcp);
         let imports_are = if server { "is" } else { "imports" };
         differences(
             imports_are,
-            &unpatched(&self.imports),
+            &without_patch_versions(&self.imports),
             &imports,
             &mut changes,
         );
@@ -249,8 +251,8 @@ impl Grant {
                 changes.push(format!("has a new tool `{name}`"));
                 let needs = tool.definition.needs.lines();
                 differences(&format!("`{name}` may"), &[], &needs, &mut changes);
-                if tool.source == Source::Mcp {
-                    let says = said(&tool.definition);
+                if tool.source == ToolSource::Mcp {
+                    let says = declaration_lines(&tool.definition);
                     differences(&format!("`{name}` says"), &[], &says, &mut changes);
                 }
                 continue;
@@ -261,8 +263,8 @@ impl Grant {
                 changes.push(format!(
                     "`{name}` has another description, schema, approval or risk"
                 ));
-                if tool.source == Source::Mcp {
-                    let says = said(&tool.definition);
+                if tool.source == ToolSource::Mcp {
+                    let says = declaration_lines(&tool.definition);
                     differences(&format!("`{name}` says"), &before.said, &says, &mut changes);
                 }
             }
@@ -283,15 +285,19 @@ impl Grant {
 
 /// Applies the grants of the lock to the tools. `counts` gets the plugin's location and the grant's id, and returns
 /// true if a person has consented to it. Returns a line for each grant that does not count.
-pub fn apply(lock: &Lock, tools: &mut [Tool], counts: impl Fn(&str, &str) -> bool) -> Vec<String> {
+pub fn apply(
+    lock: &ToolsLock,
+    tools: &mut [Tool],
+    counts: impl Fn(&str, &str) -> bool,
+) -> Vec<String> {
     let mut amiss = Vec::new();
     for (location, grant) in &lock.plugins {
         let named = grant.named();
         // A component without reach of its own reaches what a person grants it by name.
         let takes = |tool: &Tool| match tool.trust {
-            Trust::Untrusted => true,
-            Trust::Harmless => is_foreign(tool) && !named.is_empty(),
-            Trust::Trusted => false,
+            ToolTrust::Untrusted => true,
+            ToolTrust::Harmless => is_foreign(tool) && !named.is_empty(),
+            ToolTrust::Trusted => false,
         };
         let ours = |tool: &&mut Tool| tool.origin.location == *location && takes(tool);
         let all: Vec<Arc<Tool>> = tools
@@ -309,8 +315,8 @@ pub fn apply(lock: &Lock, tools: &mut [Tool], counts: impl Fn(&str, &str) -> boo
             continue;
         }
         let standing = grant.standing(&all);
-        let harmless = |tool: &&Arc<Tool>| tool.trust == Trust::Harmless && takes(tool);
-        if let (Standing::Changed(_), Some(tool)) = (&standing, all.iter().find(harmless)) {
+        let harmless = |tool: &&Arc<Tool>| tool.trust == ToolTrust::Harmless && takes(tool);
+        if let (GrantStatus::Changed(_), Some(tool)) = (&standing, all.iter().find(harmless)) {
             amiss.push(format!(
                 "{location} has changed since it was granted files or settings, and has none of them now; `mimir tools trust {}` shows them and grants them again",
                 tool.name()
@@ -325,20 +331,22 @@ pub fn apply(lock: &Lock, tools: &mut [Tool], counts: impl Fn(&str, &str) -> boo
                 tool.origin = Arc::clone(seen);
             }
             match &standing {
-                Standing::Granted => {
+                GrantStatus::Granted => {
                     if is_foreign(tool) {
                         // Treated as declared needs, so that they are shown with them.
-                        tool.definition.needs = nameable(tool, named.clone());
+                        tool.definition.needs = retain_nameable(tool, named.clone());
                     }
                     tool.granted = grant.granted(tool);
-                    tool.trust = Trust::Trusted;
+                    tool.trust = ToolTrust::Trusted;
                 }
                 // A changed tool of a server does not affect the grants of its unchanged tools.
-                Standing::Changed(_) if tool.source == Source::Mcp && grant.pins(tool) => {
-                    tool.trust = Trust::Trusted;
+                GrantStatus::Changed(_)
+                    if tool.source == ToolSource::Mcp && grant.matches_seen_tool(tool) =>
+                {
+                    tool.trust = ToolTrust::Trusted;
                 }
-                Standing::Changed(_) if tool.trust == Trust::Harmless => {}
-                Standing::Changed(changes) => tool.changes = Some(changes.clone()),
+                GrantStatus::Changed(_) if tool.trust == ToolTrust::Harmless => {}
+                GrantStatus::Changed(changes) => tool.changes = Some(changes.clone()),
             }
         }
     }
@@ -346,13 +354,13 @@ pub fn apply(lock: &Lock, tools: &mut [Tool], counts: impl Fn(&str, &str) -> boo
 }
 
 /// The entries of a server's lists that its grant covers.
-fn seen(origin: &Origin) -> impl Iterator<Item = String> {
+fn seen(origin: &ToolOrigin) -> impl Iterator<Item = String> {
     let seen = origin.listed.iter().filter(|entry| entry.is_seen);
     seen.map(|entry| entry.words.clone())
 }
 
 /// The entries of a server's lists, in lines.
-fn listed(origin: &Origin) -> impl Iterator<Item = &str> {
+fn listed(origin: &ToolOrigin) -> impl Iterator<Item = &str> {
     origin
         .listed
         .iter()
@@ -377,7 +385,7 @@ fn sorted(imports: &[String]) -> Vec<String> {
 
 /// Imports without the patch numbers of WASI's packages: a patch changes no interface, and a new toolchain brings
 /// another one for each of them.
-fn unpatched(imports: &[String]) -> Vec<String> {
+fn without_patch_versions(imports: &[String]) -> Vec<String> {
     let unpatched = imports.iter().map(|import| {
         let versioned = import.split_once('@');
         let Some((name, version)) = versioned.filter(|(name, _)| name.starts_with("wasi:")) else {
@@ -398,7 +406,7 @@ fn unpatched(imports: &[String]) -> Vec<String> {
 }
 
 /// The definition of a tool, in lines.
-fn said(definition: &Definition) -> Vec<String> {
+fn declaration_lines(definition: &ToolDefinition) -> Vec<String> {
     let mut lines = Vec::new();
     let title = definition.title.iter();
     lines.extend(title.map(|title| format!("title: {title}")));

@@ -6,16 +6,16 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::backend::BoxFuture;
 use crate::config::{McpPackage, SandboxSettings};
-use crate::error::{Code, ToolError};
+use crate::error::{ToolError, ToolErrorCode};
 use crate::network::HostPattern;
 
 /// The program to start. It is defined by a person's settings, and out of reach for models.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Launch {
+pub struct LaunchSpec {
     /// Its name in the settings, used in the audit log.
     pub name: String,
     /// The program and its arguments. No shell is involved. For a [`package`](Self::package), the arguments alone.
-    pub words: Vec<String>,
+    pub args: Vec<String>,
     /// The installed package that contains the program.
     pub package: Option<McpPackage>,
     /// The working directory, from the workspace root; if `None`, an empty folder that no other program writes to.
@@ -47,7 +47,7 @@ pub struct LaunchFolder {
 }
 
 /// A running program. Dropping it kills the program with its descendants.
-pub struct Launched {
+pub struct LaunchedProgram {
     /// Its standard input.
     pub stdin: Box<dyn AsyncWrite + Send + Sync + Unpin>,
     /// Its standard output.
@@ -55,11 +55,11 @@ pub struct Launched {
     /// Its standard error.
     pub stderr: Box<dyn AsyncRead + Send + Sync + Unpin>,
     /// The handle. Dropping it kills the program.
-    pub hold: Box<dyn Hold>,
+    pub handle: Box<dyn ProgramHandle>,
 }
 
 /// A handle on a running program.
-pub trait Hold: Send + Sync {
+pub trait ProgramHandle: Send + Sync {
     /// Waits until all of its processes have exited, and returns the exit code, or an error with the reason why it was
     /// killed. Cancel-safe.
     fn wait(&mut self) -> BoxFuture<'_, Result<i32, ToolError>>;
@@ -72,17 +72,20 @@ pub trait Hold: Send + Sync {
 }
 
 /// Starts programs.
-pub trait Launcher: Send + Sync {
+pub trait ProcessLauncher: Send + Sync {
     /// Starts a program. On success it is running.
-    fn launch(&self, launch: Launch) -> BoxFuture<'_, Result<Launched, ToolError>>;
+    fn launch(&self, launch: LaunchSpec) -> BoxFuture<'_, Result<LaunchedProgram, ToolError>>;
 }
 
 /// A launcher that starts nothing.
-pub struct NoLauncher;
+pub struct NoProcessLauncher;
 
-impl Launcher for NoLauncher {
-    fn launch(&self, _: Launch) -> BoxFuture<'_, Result<Launched, ToolError>> {
-        let error = ToolError::new(Code::Unavailable, "native programs cannot be run here");
+impl ProcessLauncher for NoProcessLauncher {
+    fn launch(&self, _: LaunchSpec) -> BoxFuture<'_, Result<LaunchedProgram, ToolError>> {
+        let error = ToolError::new(
+            ToolErrorCode::Unavailable,
+            "native programs cannot be run here",
+        );
         Box::pin(std::future::ready(Err(error)))
     }
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::network::{HostPattern, PatternError};
+use crate::network::{HostPattern, HostPatternError};
 
 /// The access to a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Access {
+pub enum DirectoryAccess {
     /// Files can be read and listed.
     Read,
     /// Files can also be created, changed and removed.
@@ -22,7 +22,7 @@ pub struct FileNeed {
     /// Relative to the workspace root, with `/` between components.
     pub path: String,
     /// The access.
-    pub access: Access,
+    pub access: DirectoryAccess,
     /// The author's explanation for the person who grants it.
     pub reason: String,
 }
@@ -43,7 +43,7 @@ pub const ANY_HOST: &str = "*";
 
 impl HostNeed {
     /// Parses the host pattern.
-    pub fn pattern(&self) -> Result<HostPattern, PatternError> {
+    pub fn pattern(&self) -> Result<HostPattern, HostPatternError> {
         match self.is_any() {
             true => Ok(HostPattern::any()),
             false => self.host.parse(),
@@ -157,7 +157,7 @@ impl Needs {
     }
 
     /// Removes all needs that are not in `granted`.
-    pub fn keep(&mut self, granted: &Self) {
+    pub fn retain_granted(&mut self, granted: &Self) {
         self.files.retain(|need| granted.files.contains(need));
         self.hosts.retain(|need| granted.hosts.contains(need));
         self.commands.retain(|need| granted.commands.contains(need));
@@ -201,8 +201,8 @@ impl Needs {
         let mut lines = Vec::new();
         for need in &self.files {
             let verb = match need.access {
-                Access::Read => "read",
-                Access::ReadWrite => "read and write",
+                DirectoryAccess::Read => "read",
+                DirectoryAccess::ReadWrite => "read and write",
             };
             let place = if need.path == "." {
                 "the workspace".to_owned()

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::error::ToolError;
 use crate::pipeline::ContentSource;
-use crate::tokens;
+use crate::token_estimate;
 
 /// Serializes bytes as base64.
 mod base64_bytes {
@@ -88,7 +88,7 @@ impl Content {
 
 /// The output of a successful call.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Output {
+pub struct ToolOutput {
     /// The parts, in order.
     pub content: Vec<Content>,
     /// The structured result; matches the tool's output schema if there is one. It is missing then only if no masked
@@ -100,8 +100,8 @@ pub struct Output {
 
 /// The size of a value as JSON text, in bytes.
 pub fn json_len(value: &Value) -> usize {
-    struct Count(usize);
-    impl std::io::Write for Count {
+    struct LengthCounter(usize);
+    impl std::io::Write for LengthCounter {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0 += bytes.len();
             Ok(bytes.len())
@@ -110,7 +110,7 @@ pub fn json_len(value: &Value) -> usize {
             Ok(())
         }
     }
-    let mut count = Count(0);
+    let mut count = LengthCounter(0);
     // Neither the value nor the counter can fail.
     let _ = serde_json::to_writer(&mut count, value);
     count.0
@@ -147,7 +147,7 @@ pub enum DataClass {
 /// The trust level, the data class and the origin of a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Label {
+pub struct ContentLabel {
     /// The trust level.
     pub trust: TrustLevel,
     /// The data class.
@@ -156,7 +156,7 @@ pub struct Label {
     pub origin: String,
 }
 
-impl Label {
+impl ContentLabel {
     /// Combines both to the worse label, with the origin of the part that makes it worse.
     #[must_use]
     pub fn worse(self, other: Self) -> Self {
@@ -207,8 +207,8 @@ pub struct Receipt {
 /// The end of every call. Only the pipeline makes one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    pub(crate) result: Result<Output, ToolError>,
-    pub(crate) label: Label,
+    pub(crate) result: Result<ToolOutput, ToolError>,
+    pub(crate) label: ContentLabel,
     /// The source of its untrusted content.
     pub(crate) source: ContentSource,
     pub(crate) truncated: bool,
@@ -218,7 +218,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// The result or the error.
-    pub fn result(&self) -> Result<&Output, &ToolError> {
+    pub fn result(&self) -> Result<&ToolOutput, &ToolError> {
         self.result.as_ref()
     }
 
@@ -228,7 +228,7 @@ impl Outcome {
     }
 
     /// The label of the result.
-    pub fn label(&self) -> &Label {
+    pub fn label(&self) -> &ContentLabel {
         &self.label
     }
 
@@ -249,18 +249,22 @@ impl Outcome {
 
     /// Estimates the tokens of this result for a model; includes structured content and details if the model reads
     /// those.
-    pub(crate) fn tokens(result: &Result<Output, ToolError>) -> u64 {
+    pub(crate) fn tokens(result: &Result<ToolOutput, ToolError>) -> u64 {
         let told = |value: &Option<Value>| {
             let text = value.as_ref().map(Value::to_string);
-            text.map_or(0, |text| tokens::about(&text))
+            text.map_or(0, |text| token_estimate::estimate_tokens(&text))
         };
         let output = match result {
             Ok(output) => output,
-            Err(error) => return tokens::about(&error.message) + told(&error.details),
+            Err(error) => {
+                return token_estimate::estimate_tokens(&error.message) + told(&error.details);
+            }
         };
         let text = |part: &Content| match part {
-            Content::Text { text } => Some(tokens::about(text)),
-            Content::File { data, .. } => Some(std::str::from_utf8(data).map_or(0, tokens::about)),
+            Content::Text { text } => Some(token_estimate::estimate_tokens(text)),
+            Content::File { data, .. } => {
+                Some(std::str::from_utf8(data).map_or(0, token_estimate::estimate_tokens))
+            }
             // The token cost of a picture depends on the provider.
             Content::Image { .. } | Content::Audio { .. } => None,
         };
@@ -294,7 +298,7 @@ impl Outcome {
 /// The JSON form that `mimir call --json`, MCP's `_meta` and the library share.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Wire<'a> {
+struct OutcomeJson<'a> {
     ok: bool,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     content: &'a [Content],
@@ -304,7 +308,7 @@ struct Wire<'a> {
     exit_code: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a ToolError>,
-    label: &'a Label,
+    label: &'a ContentLabel,
     truncated: bool,
     redactions: u32,
     receipt: &'a Receipt,
@@ -313,7 +317,7 @@ struct Wire<'a> {
 impl Serialize for Outcome {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let output = self.result.as_ref().ok();
-        Wire {
+        OutcomeJson {
             ok: self.is_ok(),
             content: output.map_or(&[], |o| o.content.as_slice()),
             structured: output.and_then(|o| o.structured.as_ref()),

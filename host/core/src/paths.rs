@@ -8,7 +8,7 @@
 
 mod fold;
 mod matcher;
-mod names;
+mod name_index;
 mod obeyed;
 mod protected;
 mod rule;
@@ -16,7 +16,7 @@ mod rule;
 mod tests;
 
 pub use obeyed::{is_obeyed, obeyed_note};
-pub use rule::{Layer, Rule, Shield};
+pub use rule::{PathRule, PathRuleLayer, ProtectionLevel};
 
 /// Folds a path for comparison: all spellings of one file on any file system give one string.
 pub(crate) fn fold_path(path: &str) -> String {
@@ -24,12 +24,12 @@ pub(crate) fn fold_path(path: &str) -> String {
     parts.join("/")
 }
 
-use matcher::{Matcher, Pattern, Walk};
+use matcher::{PathMatcher, PathPattern, PathWalk};
 use std::sync::{Arc, LazyLock};
 
 /// An invalid pattern.
 #[derive(Debug, Clone, thiserror::Error)]
-pub enum PatternError {
+pub enum PathPatternError {
     /// The pattern cannot match a path below the workspace.
     #[error("the pattern `{pattern}` is refused: {reason}")]
     Malformed {
@@ -58,24 +58,24 @@ pub enum PatternError {
 
 /// The verdict of the rules on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict<'a> {
+pub enum PathVerdict<'a> {
     /// No rule matches.
     Free,
     /// It may only be read and listed.
     ReadOnly {
         /// The rule.
-        rule: &'a Rule,
+        rule: &'a PathRule,
     },
     /// No access at all.
     Hidden {
         /// The rule.
-        rule: &'a Rule,
+        rule: &'a PathRule,
     },
 }
 
-impl<'a> Verdict<'a> {
+impl<'a> PathVerdict<'a> {
     /// Returns the rule that forbids changing the path.
-    pub fn against_writing(self) -> Option<&'a Rule> {
+    pub fn against_writing(self) -> Option<&'a PathRule> {
         match self {
             Self::Free => None,
             Self::ReadOnly { rule } | Self::Hidden { rule } => Some(rule),
@@ -83,7 +83,7 @@ impl<'a> Verdict<'a> {
     }
 
     /// Returns the rule that forbids reading the path.
-    pub fn against_reading(self) -> Option<&'a Rule> {
+    pub fn against_reading(self) -> Option<&'a PathRule> {
         match self {
             Self::Free | Self::ReadOnly { .. } => None,
             Self::Hidden { rule } => Some(rule),
@@ -110,16 +110,16 @@ pub struct PathRules {
 
 #[derive(Debug)]
 struct Inner {
-    rules: Vec<Rule>,
-    patterns: Vec<Pattern>,
-    matcher: Matcher,
+    rules: Vec<PathRule>,
+    patterns: Vec<PathPattern>,
+    matcher: PathMatcher,
     /// The rule for names that Windows would read as another name.
-    odd_name: Rule,
+    odd_name: PathRule,
 }
 
 impl PathRules {
     /// Returns true if both are clones of the same rules; equal rules do not count.
-    pub fn is(&self, other: &Self) -> bool {
+    pub fn ptr_eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 }
@@ -133,15 +133,15 @@ impl Default for PathRules {
 
 /// The match state of a directory, so that its entries are checked without walking its path again.
 #[derive(Debug, Clone)]
-pub struct Scope {
-    walk: Walk,
+pub struct PathScope {
+    walk: PathWalk,
     worst: Option<u16>,
 }
 
 impl PathRules {
     /// No rules: every path is free.
     pub fn none() -> Self {
-        Self::of(Vec::new(), Vec::new(), Matcher::default())
+        Self::of(Vec::new(), Vec::new(), PathMatcher::default())
     }
 
     /// The rules that are always on: files that other programs run or obey are read-only, secret files are hidden.
@@ -150,38 +150,48 @@ impl PathRules {
             let list: Result<Vec<_>, _> = [
                 (
                     protected::READ_ONLY_LEAF,
-                    Shield::ReadOnly,
-                    Layer::Protected,
+                    ProtectionLevel::ReadOnly,
+                    PathRuleLayer::Protected,
                     true,
                 ),
                 (
                     protected::READ_ONLY,
-                    Shield::ReadOnly,
-                    Layer::Protected,
+                    ProtectionLevel::ReadOnly,
+                    PathRuleLayer::Protected,
                     false,
                 ),
-                (protected::HIDDEN, Shield::Hidden, Layer::Protected, false),
-                (protected::SECRETS, Shield::Hidden, Layer::Secrets, false),
+                (
+                    protected::HIDDEN,
+                    ProtectionLevel::Hidden,
+                    PathRuleLayer::Protected,
+                    false,
+                ),
+                (
+                    protected::SECRETS,
+                    ProtectionLevel::Hidden,
+                    PathRuleLayer::Secrets,
+                    false,
+                ),
             ]
             .into_iter()
             .flat_map(|(globs, shield, layer, leaf)| {
                 globs.iter().map(move |glob| {
                     let (rule, pattern) = parse(glob, shield, layer)?;
-                    Ok((Rule { leaf, ..rule }, pattern))
+                    Ok((PathRule { leaf, ..rule }, pattern))
                 })
             })
             .collect();
             // The tables are constants, and tests use every entry; if one is invalid nevertheless, everything is
             // refused.
             list.and_then(|list| PathRules::none().with(list))
-                .unwrap_or_else(|_: PatternError| PathRules::nothing())
+                .unwrap_or_else(|_: PathPatternError| PathRules::hide_everything())
         });
         PROTECTED.clone()
     }
 
     /// Hides everything.
-    pub fn nothing() -> Self {
-        let all = parse("**", Shield::Hidden, Layer::Denied);
+    pub fn hide_everything() -> Self {
+        let all = parse("**", ProtectionLevel::Hidden, PathRuleLayer::Denied);
         all.and_then(|all| Self::none().with(vec![all]))
             .unwrap_or_else(|_| Self::none())
     }
@@ -191,10 +201,14 @@ impl PathRules {
     pub fn deny<S: AsRef<str>>(
         &self,
         globs: impl IntoIterator<Item = S>,
-    ) -> Result<Self, PatternError> {
-        let added = globs
-            .into_iter()
-            .map(|glob| parse(glob.as_ref(), Shield::Hidden, Layer::Denied));
+    ) -> Result<Self, PathPatternError> {
+        let added = globs.into_iter().map(|glob| {
+            parse(
+                glob.as_ref(),
+                ProtectionLevel::Hidden,
+                PathRuleLayer::Denied,
+            )
+        });
         self.with(added.collect::<Result<_, _>>()?)
     }
 
@@ -203,17 +217,17 @@ impl PathRules {
     pub fn reveal<S: AsRef<str>>(
         &self,
         paths: impl IntoIterator<Item = S>,
-    ) -> Result<Self, PatternError> {
+    ) -> Result<Self, PathPatternError> {
         let added = paths.into_iter().map(|path| {
             let path = path.as_ref();
-            let rule = Rule {
+            let rule = PathRule {
                 text: format!("!{path}").into(),
-                shield: Shield::Hidden,
-                layer: Layer::Secrets,
-                lifts: true,
+                protection: ProtectionLevel::Hidden,
+                layer: PathRuleLayer::Secrets,
+                is_exception: true,
                 leaf: false,
             };
-            Ok((rule, Pattern::literal(path)?))
+            Ok((rule, PathPattern::literal(path)?))
         });
         self.with(added.collect::<Result<_, _>>()?)
     }
@@ -221,22 +235,26 @@ impl PathRules {
     /// Returns the rules that a person made with `deny`: these also hold in a folder of mimir's own that is given to a
     /// tool.
     #[must_use]
-    pub fn of_person(&self) -> Self {
-        let own = self.pairs().filter(|(rule, _)| rule.layer == Layer::Denied);
+    pub fn person_rules(&self) -> Self {
+        let own = self
+            .pairs()
+            .filter(|(rule, _)| rule.layer == PathRuleLayer::Denied);
         Self::none()
             .with(own.collect())
-            .unwrap_or_else(|_| Self::nothing())
+            .unwrap_or_else(|_| Self::hide_everything())
     }
 
     /// Combines these rules with those of the caller: a denial in either holds, and a secret file is shown only if
     /// both allow it.
     #[must_use]
-    pub fn within(&self, outer: &Self) -> Self {
-        let stays = |rule: &Rule| {
-            let granted = rule.lifts && rule.layer == Layer::Secrets;
+    pub fn combined_with(&self, outer: &Self) -> Self {
+        let stays = |rule: &PathRule| {
+            let granted = rule.is_exception && rule.layer == PathRuleLayer::Secrets;
             !granted || outer.inner.rules.contains(rule)
         };
-        let comes = |rule: &Rule| rule.layer == Layer::Denied && !self.inner.rules.contains(rule);
+        let comes = |rule: &PathRule| {
+            rule.layer == PathRuleLayer::Denied && !self.inner.rules.contains(rule)
+        };
         if self.rules().iter().all(stays) && !outer.rules().iter().any(comes) {
             return self.clone();
         }
@@ -245,34 +263,36 @@ impl PathRules {
             .chain(outer.pairs().filter(|(rule, _)| comes(rule)))
             .collect();
         // With too many rules in total, nothing is reachable.
-        Self::none().with(all).unwrap_or_else(|_| Self::nothing())
+        Self::none()
+            .with(all)
+            .unwrap_or_else(|_| Self::hide_everything())
     }
 
-    fn pairs(&self) -> impl Iterator<Item = (Rule, Pattern)> {
+    fn pairs(&self) -> impl Iterator<Item = (PathRule, PathPattern)> {
         let pairs = self.pairs_by_ref();
         pairs.map(|(rule, pattern)| (rule.clone(), pattern.clone()))
     }
 
-    fn pairs_by_ref(&self) -> impl Iterator<Item = (&Rule, &Pattern)> {
+    fn pairs_by_ref(&self) -> impl Iterator<Item = (&PathRule, &PathPattern)> {
         self.inner.rules.iter().zip(&self.inner.patterns)
     }
 
-    fn with(&self, added: Vec<(Rule, Pattern)>) -> Result<Self, PatternError> {
+    fn with(&self, added: Vec<(PathRule, PathPattern)>) -> Result<Self, PathPatternError> {
         let (mut rules, mut patterns) = (self.inner.rules.clone(), self.inner.patterns.clone());
         for (rule, pattern) in added {
             rules.push(rule);
             patterns.push(pattern);
         }
-        let matcher = Matcher::compile(patterns.clone())?;
+        let matcher = PathMatcher::compile(patterns.clone())?;
         Ok(Self::of(rules, patterns, matcher))
     }
 
-    fn of(rules: Vec<Rule>, patterns: Vec<Pattern>, matcher: Matcher) -> Self {
-        let odd_name = Rule {
+    fn of(rules: Vec<PathRule>, patterns: Vec<PathPattern>, matcher: PathMatcher) -> Self {
+        let odd_name = PathRule {
             text: "a name that Windows reads as another one".into(),
-            shield: Shield::Hidden,
-            layer: Layer::Protected,
-            lifts: false,
+            protection: ProtectionLevel::Hidden,
+            layer: PathRuleLayer::Protected,
+            is_exception: false,
             leaf: false,
         };
         Self {
@@ -286,24 +306,24 @@ impl PathRules {
     }
 
     /// Returns the rules in order.
-    pub fn rules(&self) -> &[Rule] {
+    pub fn rules(&self) -> &[PathRule] {
         &self.inner.rules
     }
 
     /// Checks `path` as a directory, or for reading. `path` is canonical and relative to the workspace root, with `/`
     /// between components; the root itself is `""`.
-    pub fn check(&self, path: &str) -> Verdict<'_> {
+    pub fn check(&self, path: &str) -> PathVerdict<'_> {
         self.judge(path, false)
     }
 
     /// Checks creating, changing or removing a non-directory at `path`.
-    pub fn check_file(&self, path: &str) -> Verdict<'_> {
+    pub fn check_file(&self, path: &str) -> PathVerdict<'_> {
         self.judge(path, true)
     }
 
     /// Returns the rule that forbids opening `path`: as a directory or for reading, or, if `writes`, to change it as a
     /// file or a directory.
-    pub(crate) fn against(&self, path: &str, writes: bool) -> Option<&Rule> {
+    pub(crate) fn blocking_rule(&self, path: &str, writes: bool) -> Option<&PathRule> {
         let found = self.check(path);
         match writes {
             true => {
@@ -316,7 +336,7 @@ impl PathRules {
 
     /// Returns the rule that could protect something below the directory `dir` because of the path of `dir`. Rules
     /// that match a name at any depth are left out: they hold wherever a directory is moved.
-    pub fn may_cover_below(&self, dir: &str) -> Option<&Rule> {
+    pub fn may_cover_below(&self, dir: &str) -> Option<&PathRule> {
         let scope = self.scope(dir);
         scope
             .walk
@@ -328,7 +348,7 @@ impl PathRules {
     /// Returns true if a rule that a person made with `deny` could match something below the directory `dir`, by the
     /// path of `dir` or by a name at any depth.
     pub fn may_deny_below(&self, dir: &str) -> bool {
-        let denies = |rule: &Rule| rule.layer == Layer::Denied && !rule.lifts;
+        let denies = |rule: &PathRule| rule.layer == PathRuleLayer::Denied && !rule.is_exception;
         self.pairs_by_ref()
             .any(|(rule, pattern)| denies(rule) && pattern.floats())
             || self
@@ -341,7 +361,7 @@ impl PathRules {
 
     /// Returns the rule that forbids moving a directory (or a link to one) from `from` to `to`: one that protects
     /// content at only one of the two paths, or that names a part of either path.
-    pub fn against_moving(&self, from: &str, to: &str) -> Option<&Rule> {
+    pub fn against_moving(&self, from: &str, to: &str) -> Option<&PathRule> {
         let (from, to) = (self.scope(from), self.scope(to));
         let named = from
             .walk
@@ -352,7 +372,7 @@ impl PathRules {
         if let Some(live) = named {
             return self.rule(live.rule);
         }
-        if from.walk.places() == to.walk.places() {
+        if from.walk.state_positions() == to.walk.state_positions() {
             return None;
         }
         from.walk
@@ -364,9 +384,9 @@ impl PathRules {
     }
 
     /// Returns the match state of `dir`, for [`check_in`](Self::check_in).
-    pub fn scope(&self, dir: &str) -> Scope {
-        let mut scope = Scope {
-            walk: Walk::default(),
+    pub fn scope(&self, dir: &str) -> PathScope {
+        let mut scope = PathScope {
+            walk: PathWalk::default(),
             worst: None,
         };
         let mut hits = Vec::new();
@@ -377,31 +397,31 @@ impl PathRules {
     }
 
     /// Checks `name` inside the directory of `scope`, as [`check`](Self::check) does.
-    pub fn check_in(&self, scope: &Scope, name: &str) -> Verdict<'_> {
+    pub fn check_in(&self, scope: &PathScope, name: &str) -> PathVerdict<'_> {
         if cfg!(windows) && fold::is_odd_on_windows(name) {
-            return Verdict::Hidden {
+            return PathVerdict::Hidden {
                 rule: &self.inner.odd_name,
             };
         }
         if self.inner.matcher.is_empty() {
-            return Verdict::Free;
+            return PathVerdict::Free;
         }
         let mut scope = scope.clone();
         self.enter(&mut scope, name, false, &mut Vec::new());
         self.verdict(scope.worst)
     }
 
-    fn judge(&self, path: &str, file: bool) -> Verdict<'_> {
+    fn judge(&self, path: &str, file: bool) -> PathVerdict<'_> {
         if cfg!(windows) && path.split('/').any(fold::is_odd_on_windows) {
-            return Verdict::Hidden {
+            return PathVerdict::Hidden {
                 rule: &self.inner.odd_name,
             };
         }
         if self.inner.matcher.is_empty() {
-            return Verdict::Free;
+            return PathVerdict::Free;
         }
-        let mut scope = Scope {
-            walk: Walk::default(),
+        let mut scope = PathScope {
+            walk: PathWalk::default(),
             worst: None,
         };
         let mut hits = Vec::new();
@@ -413,12 +433,12 @@ impl PathRules {
     }
 
     /// Goes one component down. Within a layer the last matching rule wins, across layers the strictest.
-    fn enter(&self, scope: &mut Scope, name: &str, leaf: bool, hits: &mut Vec<u16>) {
+    fn enter(&self, scope: &mut PathScope, name: &str, leaf: bool, hits: &mut Vec<u16>) {
         scope.walk.enter(&self.inner.matcher, name, hits);
         if hits.is_empty() {
             return;
         }
-        let mut last: [Option<u16>; Layer::COUNT] = [None; Layer::COUNT];
+        let mut last: [Option<u16>; PathRuleLayer::COUNT] = [None; PathRuleLayer::COUNT];
         for &hit in hits.iter() {
             if let Some(rule) = self.rule(hit).filter(|rule| leaf || !rule.leaf) {
                 let slot = &mut last[rule.layer as usize];
@@ -428,8 +448,8 @@ impl PathRules {
         for hit in last.into_iter().flatten() {
             let shield = |hit: u16| {
                 self.rule(hit)
-                    .filter(|rule| !rule.lifts)
-                    .map(|rule| rule.shield)
+                    .filter(|rule| !rule.is_exception)
+                    .map(|rule| rule.protection)
             };
             if shield(hit) > scope.worst.and_then(shield) {
                 scope.worst = Some(hit);
@@ -437,30 +457,36 @@ impl PathRules {
         }
     }
 
-    fn rule(&self, index: u16) -> Option<&Rule> {
+    fn rule(&self, index: u16) -> Option<&PathRule> {
         self.inner.rules.get(usize::from(index))
     }
 
-    fn verdict(&self, worst: Option<u16>) -> Verdict<'_> {
+    fn verdict(&self, worst: Option<u16>) -> PathVerdict<'_> {
         match worst.and_then(|worst| self.rule(worst)) {
-            None => Verdict::Free,
-            Some(rule) if rule.shield == Shield::Hidden => Verdict::Hidden { rule },
-            Some(rule) => Verdict::ReadOnly { rule },
+            None => PathVerdict::Free,
+            Some(rule) if rule.protection == ProtectionLevel::Hidden => {
+                PathVerdict::Hidden { rule }
+            }
+            Some(rule) => PathVerdict::ReadOnly { rule },
         }
     }
 }
 
-fn parse(glob: &str, shield: Shield, layer: Layer) -> Result<(Rule, Pattern), PatternError> {
+fn parse(
+    glob: &str,
+    shield: ProtectionLevel,
+    layer: PathRuleLayer,
+) -> Result<(PathRule, PathPattern), PathPatternError> {
     let (lifts, body) = match glob.strip_prefix('!') {
         Some(body) => (true, body),
         None => (false, glob),
     };
-    let rule = Rule {
+    let rule = PathRule {
         text: glob.into(),
-        shield,
+        protection: shield,
         layer,
-        lifts,
+        is_exception: lifts,
         leaf: false,
     };
-    Ok((rule, Pattern::parse(body)?))
+    Ok((rule, PathPattern::parse(body)?))
 }

@@ -23,34 +23,36 @@
 //! effect of the running call in `pipeline/effect.rs`, so that a revoked grant stops it.
 //!
 //! A shell text: the arguments of a call name it → `policy/commands.rs` (`command_of`) → `pipeline/decide.rs`
-//! (`commands`) → `Runner::read` (the parser in `host/process/src/shell.rs`) → `policy/commands.rs` checks each simple
+//! (`commands`) → `CommandRunner::read` (the parser in `host/process/src/shell.rs`) → `policy/commands.rs` checks each simple
 //! command → `pipeline/approve.rs` → the tool (`plugins/exec`) asks to run it → `pipeline/effect/command.rs` compares
-//! it with the call's own command (`is_own`), parses and checks it again (`Permitted`) → `host/process/src/run.rs` and
+//! it with the call's own command (`is_own`), parses and checks it again (`PermittedCommand`) → `host/process/src/run.rs` and
 //! `host/process/src/sandbox.rs`.
 
 use parking_lot::{Mutex, RwLock};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
-use crate::approval::{Approver, Desk, Lease, Ledger};
+use crate::approval::{ApprovalQueue, ApprovalStore, Approver, StoredApproval};
 use crate::audit::AuditSink;
 use crate::backend::BoxFuture;
 use crate::call::Call;
 use crate::clock::Clock;
-use crate::command::Runner;
-use crate::decision::{Decision, Evaluation};
-use crate::error::{Code, ToolError};
-use crate::model::Completer;
-use crate::outcome::{Label, Outcome};
+use crate::command::CommandRunner;
+use crate::decision::{Decision, PolicyEvaluation};
+use crate::error::{ToolError, ToolErrorCode};
+use crate::language_model::LanguageModel;
+use crate::outcome::{ContentLabel, Outcome};
 use crate::policy::Policy;
 use crate::redact::Vault;
 use crate::registry::Registry;
 
+mod active_calls;
 mod approve;
 mod audit;
-mod carried;
+mod call_recorder;
 mod decide;
 mod effect;
+mod exfiltration;
 mod label;
 mod mask;
 mod network;
@@ -58,29 +60,30 @@ mod restore;
 mod run;
 mod sanitize;
 mod session;
-mod trail;
-mod underway;
 mod validate;
 
-pub use approve::{Approved, Nested};
+pub use approve::{Approved, NestedCaller};
 pub use decide::Ruled;
-pub use effect::{Consent, Effects, Egress, Outside, Permitted, Reach, Storage, Upload};
-pub use label::{Floor, Labeled};
-pub use network::Foreseen;
-pub use run::Ran;
+pub use effect::{
+    CommandEgress, EffectGate, EgressPermission, NetworkAccess, OutgoingRequest, PermittedCommand,
+    PluginStorage, UploadScanner,
+};
+pub use label::{Labeled, TaintFloor};
+pub use network::RequestPreview;
+pub use run::CompletedRun;
 pub use sanitize::Clean;
 pub use validate::Checked;
 
-use approve::{Next, Remembered};
-use run::Slots;
+use active_calls::InFlightGuard;
+use approve::{ApproveStep, RememberedAnswer};
+use call_recorder::CallRecorder;
+use run::CallSlots;
 pub(crate) use session::ContentSource;
-use session::Sessions;
-use trail::Trail;
-use underway::UnderWay;
+use session::PipelineSessions;
 
 /// The tools and the rules at one moment. A change creates a new snapshot; calls in flight keep theirs.
 #[derive(Debug, Default)]
-pub struct World {
+pub struct PipelineSnapshot {
     /// The tools.
     pub registry: Registry,
     /// The rules.
@@ -89,11 +92,11 @@ pub struct World {
 
 /// The ports of the pipeline.
 #[derive(Clone)]
-pub struct Ports {
+pub struct PipelinePorts {
     /// Asks a person.
     pub approver: Arc<dyn Approver>,
     /// Stores a person's lasting answers.
-    pub ledger: Arc<dyn Ledger>,
+    pub approval_store: Arc<dyn ApprovalStore>,
     /// Provides the secrets to mask.
     pub vault: Arc<dyn Vault>,
     /// Records every call.
@@ -101,22 +104,22 @@ pub struct Ports {
     /// Reads the system time.
     pub clock: Arc<dyn Clock>,
     /// Reads commands and runs them.
-    pub runner: Arc<dyn Runner>,
+    pub runner: Arc<dyn CommandRunner>,
     /// Completes texts for tools.
-    pub model: Arc<dyn Completer>,
+    pub model: Arc<dyn LanguageModel>,
 }
 
 /// The predicted treatment of a call.
 #[derive(Debug, Clone)]
-pub struct Explanation {
+pub struct CallExplanation {
     /// The evaluation of all rules.
-    pub evaluation: Evaluation,
+    pub evaluation: PolicyEvaluation,
     /// If a person would have to be asked: the stored answer that covers the call.
-    pub lease: Option<Lease>,
+    pub stored_approval: Option<StoredApproval>,
     /// The remedies, for the person.
-    pub way_out: Vec<String>,
+    pub remedies: Vec<String>,
     /// The request that the call is about, where its arguments name one. It was judged and not sent.
-    pub network: Option<Foreseen>,
+    pub network: Option<RequestPreview>,
 }
 
 /// Takes calls. Clones share one pipeline.
@@ -124,44 +127,44 @@ pub struct Explanation {
 pub struct Pipeline(Arc<Inner>);
 
 /// Brings the tools and rules of a pipeline up to date with the files that they are read from.
-pub trait Refresh: Send + Sync {
+pub trait SnapshotRefresh: Send + Sync {
     /// Completes once every change that was written before this call is in force, or has been rejected.
     fn refresh(&self) -> BoxFuture<'_, ()>;
 }
 
 struct Inner {
-    world: Worlds,
-    refresh: OnceLock<Arc<dyn Refresh>>,
-    ports: Ports,
-    slots: Arc<Slots>,
-    sessions: Arc<Sessions>,
-    desk: Arc<Desk>,
-    under_way: Arc<AtomicUsize>,
+    snapshot_source: SnapshotSource,
+    refresh: OnceLock<Arc<dyn SnapshotRefresh>>,
+    ports: PipelinePorts,
+    slots: Arc<CallSlots>,
+    sessions: Arc<PipelineSessions>,
+    approval_queue: Arc<ApprovalQueue>,
+    active_calls: Arc<AtomicUsize>,
 }
 
 /// The source of a pipeline's tools and rules.
-enum Worlds {
+enum SnapshotSource {
     /// Replaced from outside.
-    Own(RwLock<Arc<World>>),
+    Owned(RwLock<Arc<PipelineSnapshot>>),
     /// Derived from the snapshot of another pipeline.
-    Within {
+    Restricted {
         outer: Pipeline,
-        narrow: Box<Narrow>,
+        narrow: Box<SnapshotFilter>,
         /// The last outer snapshot and the restricted snapshot derived from it.
-        kept: Mutex<Option<(Arc<World>, Arc<World>)>>,
+        kept: Mutex<Option<(Arc<PipelineSnapshot>, Arc<PipelineSnapshot>)>>,
     },
 }
 
 /// Removes tools and adds rules.
-type Narrow = dyn Fn(&World) -> World + Send + Sync;
+type SnapshotFilter = dyn Fn(&PipelineSnapshot) -> PipelineSnapshot + Send + Sync;
 
 /// The context of a call: the snapshot at its arrival, and the state that all calls share.
-struct Road<'a> {
+struct StageContext<'a> {
     pipeline: &'a Pipeline,
-    world: &'a World,
-    slots: &'a Slots,
-    sessions: &'a Sessions,
-    ports: &'a Ports,
+    snapshot: &'a PipelineSnapshot,
+    slots: &'a CallSlots,
+    sessions: &'a PipelineSessions,
+    ports: &'a PipelinePorts,
 }
 
 /// Maximum number of times that a person may change the arguments of one call. The rules are evaluated after each
@@ -170,24 +173,27 @@ const EDITS_MAX: usize = 20;
 
 impl Pipeline {
     /// Creates a pipeline over these tools, rules and ports.
-    pub fn new(world: World, ports: Ports) -> Self {
+    pub fn new(world: PipelineSnapshot, ports: PipelinePorts) -> Self {
         Self(Arc::new(Inner {
-            world: Worlds::Own(RwLock::new(Arc::new(world))),
+            snapshot_source: SnapshotSource::Owned(RwLock::new(Arc::new(world))),
             refresh: OnceLock::new(),
             ports,
             slots: Arc::default(),
             sessions: Arc::default(),
-            desk: Arc::default(),
-            under_way: Arc::default(),
+            approval_queue: Arc::default(),
+            active_calls: Arc::default(),
         }))
     }
 
     /// A restricted view of this pipeline. Sessions and calls in flight are shared. [`Self::replace`] on the view
     /// replaces the tools and rules of the outer pipeline, and `narrow` is applied to them again.
     #[must_use]
-    pub fn within(&self, narrow: impl Fn(&World) -> World + Send + Sync + 'static) -> Self {
+    pub fn restricted(
+        &self,
+        narrow: impl Fn(&PipelineSnapshot) -> PipelineSnapshot + Send + Sync + 'static,
+    ) -> Self {
         Self(Arc::new(Inner {
-            world: Worlds::Within {
+            snapshot_source: SnapshotSource::Restricted {
                 outer: self.clone(),
                 narrow: Box::new(narrow),
                 kept: Mutex::default(),
@@ -196,21 +202,21 @@ impl Pipeline {
             ports: self.0.ports.clone(),
             slots: Arc::clone(&self.0.slots),
             sessions: Arc::clone(&self.0.sessions),
-            desk: Arc::clone(&self.0.desk),
-            under_way: Arc::clone(&self.0.under_way),
+            approval_queue: Arc::clone(&self.0.approval_queue),
+            active_calls: Arc::clone(&self.0.active_calls),
         }))
     }
 
     /// Returns the tools and rules that the next call will use.
-    pub fn world(&self) -> Arc<World> {
-        match &self.0.world {
-            Worlds::Own(world) => Arc::clone(&world.read()),
-            Worlds::Within {
+    pub fn snapshot(&self) -> Arc<PipelineSnapshot> {
+        match &self.0.snapshot_source {
+            SnapshotSource::Owned(world) => Arc::clone(&world.read()),
+            SnapshotSource::Restricted {
                 outer,
                 narrow,
                 kept,
             } => {
-                let all = outer.world();
+                let all = outer.snapshot();
                 let mut kept = kept.lock();
                 match &*kept {
                     Some((of, some)) if Arc::ptr_eq(of, &all) => Arc::clone(some),
@@ -225,29 +231,29 @@ impl Pipeline {
     }
 
     /// Replaces the tools and rules. Calls in flight finish under the old ones.
-    pub fn replace(&self, world: World) {
-        match &self.0.world {
-            Worlds::Own(current) => {
+    pub fn replace(&self, world: PipelineSnapshot) {
+        match &self.0.snapshot_source {
+            SnapshotSource::Owned(current) => {
                 let mut current = current.write();
                 *current = Arc::new(world);
             }
-            Worlds::Within { outer, .. } => return outer.replace(world),
+            SnapshotSource::Restricted { outer, .. } => return outer.replace(world),
         }
         self.0.sessions.listed();
     }
 
     /// Sets `refresh` to update the tools and rules before each call. Only the first one set counts.
-    pub fn refresh_with(&self, refresh: Arc<dyn Refresh>) {
-        match &self.0.world {
-            Worlds::Own(_) => drop(self.0.refresh.set(refresh)),
-            Worlds::Within { outer, .. } => outer.refresh_with(refresh),
+    pub fn set_refresh(&self, refresh: Arc<dyn SnapshotRefresh>) {
+        match &self.0.snapshot_source {
+            SnapshotSource::Owned(_) => drop(self.0.refresh.set(refresh)),
+            SnapshotSource::Restricted { outer, .. } => outer.set_refresh(refresh),
         }
     }
 
     /// Brings the tools and rules up to date, as each call does. Front ends do this before they list tools.
-    pub async fn refreshed(&self) {
+    pub async fn refresh(&self) {
         let mut pipeline = self;
-        while let Worlds::Within { outer, .. } = &pipeline.0.world {
+        while let SnapshotSource::Restricted { outer, .. } = &pipeline.0.snapshot_source {
             pipeline = outer;
         }
         if let Some(refresh) = pipeline.0.refresh.get() {
@@ -259,35 +265,35 @@ impl Pipeline {
     /// Front ends call it when a session has ended.
     pub fn end_session(&self, id: &str) {
         if self.0.sessions.end(id) {
-            self.0.ports.ledger.end_session(id);
+            self.0.ports.approval_store.end_session(id);
         }
         self.0.ports.runner.end_session(id);
     }
 
     /// Returns the taint label of a session, to be stored beyond this process.
-    pub fn read_by(&self, session: &str) -> Label {
+    pub fn session_label(&self, session: &str) -> ContentLabel {
         self.0.sessions.get(session).label()
     }
 
     /// Restores the taint label of a resumed session. Call it before the first call.
-    pub fn resume(&self, session: &str, read: &Label) {
+    pub fn restore_session_label(&self, session: &str, read: &ContentLabel) {
         self.0
             .sessions
             .get(session)
-            .read(read, ContentSource::Other);
+            .record_read(read, ContentSource::Other);
     }
 
     /// Runs a call from beginning to end. Dropping the future stops the tool and records the call as cancelled.
     pub async fn call(&self, call: Call) -> Outcome {
-        self.refreshed().await;
-        let world = self.world();
-        let road = self.road(&world);
-        let under_way = UnderWay::begin(&self.0.under_way);
+        self.refresh().await;
+        let world = self.snapshot();
+        let road = self.stage_context(&world);
+        let under_way = InFlightGuard::begin(&self.0.active_calls);
         // On the heap: it lives until the end of the call, and is large.
-        let mut trail = Box::new(Trail::start(&call, &self.0.ports));
+        let mut trail = Box::new(CallRecorder::start(&call, &self.0.ports));
         let ran = match road.attempt(call, &mut trail).await {
             Ok(ran) => ran,
-            Err(error) => Ran::refused(error),
+            Err(error) => CompletedRun::refused(error),
         };
         let clean = sanitize::sanitize(ran, &trail);
         let labeled = label::label(&road, clean, &trail);
@@ -295,18 +301,18 @@ impl Pipeline {
     }
 
     /// Explains the decision about this call. Only the tool's assessor runs.
-    pub async fn explain(&self, call: Call) -> Result<Explanation, ToolError> {
-        let world = self.world();
-        let road = self.road(&world);
-        let mut trail = Trail::silent(&call, &self.0.ports);
-        trail.sighted(&call, &world.registry)?;
+    pub async fn explain(&self, call: Call) -> Result<CallExplanation, ToolError> {
+        let world = self.snapshot();
+        let road = self.stage_context(&world);
+        let mut trail = CallRecorder::silent(&call, &self.0.ports);
+        trail.check_redactor(&call, &world.registry)?;
         let explained = road.explain(call, &mut trail).await;
         let redactor = trail.redactor();
         explained
             .map(|mut explained| {
                 explained.evaluation.mask(&redactor);
                 if let Some(network) = &mut explained.network {
-                    redactor.parts([&mut network.url, &mut network.host]);
+                    redactor.mask_texts([&mut network.url, &mut network.host]);
                 }
                 explained
             })
@@ -316,10 +322,10 @@ impl Pipeline {
             })
     }
 
-    fn road<'a>(&'a self, world: &'a World) -> Road<'a> {
-        Road {
+    fn stage_context<'a>(&'a self, world: &'a PipelineSnapshot) -> StageContext<'a> {
+        StageContext {
             pipeline: self,
-            world,
+            snapshot: world,
             slots: &self.0.slots,
             sessions: &self.0.sessions,
             ports: &self.0.ports,
@@ -327,40 +333,48 @@ impl Pipeline {
     }
 }
 
-impl Road<'_> {
-    async fn explain(&self, call: Call, trail: &mut Trail) -> Result<Explanation, ToolError> {
+impl StageContext<'_> {
+    async fn explain(
+        &self,
+        call: Call,
+        trail: &mut CallRecorder,
+    ) -> Result<CallExplanation, ToolError> {
         let checked = validate::validate(self, call, trail)?;
         let judged = decide::evaluate(self, &checked).await?;
         let evaluation = judged.evaluation;
         let asks = evaluation.decision() == Decision::Ask;
-        let lease = asks.then(|| approve::remembered(self, &checked, &evaluation));
-        Ok(Explanation {
-            lease: lease.flatten().and_then(Remembered::lease),
-            way_out: judged.way_out,
+        let lease = asks.then(|| approve::find_remembered_answer(self, &checked, &evaluation));
+        Ok(CallExplanation {
+            stored_approval: lease.flatten().and_then(RememberedAnswer::lease),
+            remedies: judged.remedies,
             network: judged.foreseen,
             evaluation,
         })
     }
 
     /// Runs the stages from the call to its tool.
-    async fn attempt(&self, mut call: Call, trail: &mut Trail) -> Result<Ran, ToolError> {
-        trail.sighted(&call, &self.world.registry)?;
+    async fn attempt(
+        &self,
+        mut call: Call,
+        trail: &mut CallRecorder,
+    ) -> Result<CompletedRun, ToolError> {
+        trail.check_redactor(&call, &self.snapshot.registry)?;
         for _ in 0..EDITS_MAX {
             let checked = validate::validate(self, call, trail)?;
             let ruled = decide::decide(self, checked, trail).await?;
             match approve::approve(self, ruled, trail).await? {
-                Next::Go(mut approved) => {
+                ApproveStep::Run(mut approved) => {
                     trail.ready()?;
                     if let Some(redactor) = restore::restore(&mut approved)? {
                         trail.mask_with(redactor);
                     }
                     return run::run(self.slots, *approved).await;
                 }
-                Next::Edited(edited) => call = *edited,
+                ApproveStep::Edited(edited) => call = *edited,
             }
         }
         Err(ToolError::new(
-            Code::ApprovalDenied,
+            ToolErrorCode::ApprovalDenied,
             format!("the arguments were edited {EDITS_MAX} times and never approved"),
         ))
     }

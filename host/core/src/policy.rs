@@ -8,55 +8,55 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use crate::config::{
-    ApprovalDefaults, Config, Discovery, Embeddings, LimitSettings, Marks, NetworkSettings,
-    Profile, ToolSettings, WebSearch,
+    ApprovalDefaults, Config, EmbeddingsEndpoint, LimitSettings, NetworkSettings, ToolDiscovery,
+    ToolProfile, ToolSettings, UntrustedMarking, WebSearchEndpoint,
 };
-use crate::decision::{Decision, Evaluation, Reason};
+use crate::decision::{Decision, DecisionReason, PolicyEvaluation};
 use crate::limits::Limits;
-use crate::names::did_you_mean;
+use crate::name_suggestions::did_you_mean;
 use crate::paths::PathRules;
 use crate::redact::{ExceptionError, Redactor};
 use crate::tool::{Tool, ToolName};
 
-mod budget;
+mod argument_path;
 mod commands;
+mod compiled_rules;
 mod condition;
 mod danger;
 mod error;
 mod evaluate;
-mod forms;
-mod idle;
-mod judge;
-mod links;
-mod lists;
+mod link_resolver;
 mod network;
-mod of_tool;
-mod own;
-mod place;
-mod places;
+mod path_arguments;
+mod regex_budget;
+mod remedies;
 mod rules;
 mod source;
 mod spelling;
 mod team;
-mod ways;
+mod tool_default;
+mod tool_forms;
+mod tool_lists;
+mod tool_settings;
+mod unused_rules;
 
-pub(crate) use forms::{called, same_as};
-pub(crate) use links::Links;
-pub(crate) use own::{own_word, trust};
-pub(crate) use places::places;
-pub(crate) use ways::{GRANT, ways, widening};
+pub(crate) use link_resolver::LinkResolver;
+pub(crate) use path_arguments::evaluate_path_arguments;
+pub(crate) use remedies::{GRANT, remedies, widening_remedies};
+pub(crate) use tool_default::{evaluate_tool_default, evaluate_trust};
+pub(crate) use tool_forms::{equivalent_tool_name, resolve_called_tool};
 
-pub(crate) use commands::WorkerCommands;
+pub(crate) use commands::WorkerCommandRules;
 pub use error::PolicyError;
-pub use source::Source;
+pub use source::RuleSource;
 
-use budget::Budget;
-pub(crate) use commands::{CommandQuestion, command_of, only_reads};
+pub(crate) use commands::{CommandCheck, command_of, only_reads};
+use regex_budget::RegexBudget;
 
-use commands::Commands;
-use danger::Danger;
-use lists::Lists;
-use rules::RuleBook;
+use commands::CommandRules;
+use danger::DangerRules;
+use rules::ArgumentRules;
+use tool_lists::ToolLists;
 
 /// Approximate token budget of the tool definitions that agents are shown; other tools are found by search. A tenth of
 /// a common context window.
@@ -65,11 +65,11 @@ const DISCOVERY_TOKENS: u64 = 20_000;
 /// The rules and settings of a person and of teams. Created from a [`Config`], evaluated by the decide stage.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
-    source: Arc<Source>,
-    lists: Arc<Lists>,
-    rules: Arc<RuleBook>,
-    commands: Arc<Commands>,
-    danger: Arc<BTreeMap<String, Danger>>,
+    source: Arc<RuleSource>,
+    lists: Arc<ToolLists>,
+    rules: Arc<ArgumentRules>,
+    commands: Arc<CommandRules>,
+    danger: Arc<BTreeMap<String, DangerRules>>,
     tools: BTreeMap<String, ToolSettings>,
     /// Globs of files that no tool may reach.
     hidden: Vec<String>,
@@ -80,18 +80,18 @@ pub struct Policy {
     network: NetworkSettings,
     /// The names of the secrets of each MCP server, by the location of its tools.
     server_secrets: BTreeMap<String, Vec<String>>,
-    web_search: Option<WebSearch>,
-    embeddings: Option<Embeddings>,
+    web_search: Option<WebSearchEndpoint>,
+    embeddings: Option<EmbeddingsEndpoint>,
     longest: Option<Duration>,
-    profile: Profile,
-    discovery: (Discovery, Option<u64>),
-    marks: Marks,
+    profile: ToolProfile,
+    discovery: (ToolDiscovery, Option<u64>),
+    untrusted_marking: UntrustedMarking,
     lease_days: u32,
     files: Vec<Policy>,
     team: bool,
     unaccepted: bool,
-    strange: bool,
-    narrows: bool,
+    untrusted_text: bool,
+    is_worker: bool,
     /// The path rules of each tool, compiled at its first call.
     paths: Arc<Mutex<HashMap<String, PathRules>>>,
 }
@@ -104,7 +104,7 @@ const COMMAND: &[&str] = &["command", "workdir"];
 
 impl Policy {
     /// Creates the policy of a config file; `source` names the file and the lines of its keys.
-    pub fn new(config: &Config, source: impl Into<Source>) -> Result<Self, PolicyError> {
+    pub fn new(config: &Config, source: impl Into<RuleSource>) -> Result<Self, PolicyError> {
         let source = source.into();
         for (name, server) in &config.mcp.servers {
             server.check(name).map_err(|error| PolicyError::Rule {
@@ -137,7 +137,7 @@ impl Policy {
             place: source.at("embeddings"),
             text,
         })?;
-        let mut budget = Budget::default();
+        let mut budget = RegexBudget::default();
         let mut danger = BTreeMap::new();
         for name in config.approval.tools.keys() {
             ToolName::new(name).map_err(|error| PolicyError::Rule {
@@ -150,7 +150,10 @@ impl Policy {
             check_tool(tool, settings, &source)?;
             if let Some(block) = settings.approval.block() {
                 let key = format!("tools.{tool}.approval");
-                danger.insert(tool.clone(), Danger::new(key, block, &source, &mut budget)?);
+                danger.insert(
+                    tool.clone(),
+                    DangerRules::new(key, block, &source, &mut budget)?,
+                );
             }
         }
         let own = config.policy.rules.iter().enumerate();
@@ -166,9 +169,9 @@ impl Policy {
             })
         });
         Ok(Self {
-            lists: Arc::new(Lists::new(&config.policy, &source)?),
-            rules: Arc::new(RuleBook::new(own.chain(each), &source, &mut budget)?),
-            commands: Arc::new(Commands::new(&config.exec_approvals, &source)?),
+            lists: Arc::new(ToolLists::new(&config.policy, &source)?),
+            rules: Arc::new(ArgumentRules::new(own.chain(each), &source, &mut budget)?),
+            commands: Arc::new(CommandRules::new(&config.exec_approvals, &source)?),
             danger: Arc::new(danger),
             tools: config.tools.each.clone(),
             hidden: config.files.deny.clone(),
@@ -182,13 +185,13 @@ impl Policy {
             longest: config.tools.max_execution_time.map(Duration::from_millis),
             profile: config.profile,
             discovery: (config.tool_discovery, config.tool_discovery_tokens),
-            marks: config.mcp.marks,
+            untrusted_marking: config.mcp.marks,
             lease_days: config.approvals.lease_days,
             files: Vec::new(),
             team: false,
             unaccepted: false,
-            strange: false,
-            narrows: false,
+            untrusted_text: false,
+            is_worker: false,
             paths: Arc::default(),
             source: Arc::new(source),
         })
@@ -203,17 +206,17 @@ impl Policy {
 
     /// Marks the texts of the policy as untrusted: its rules count as before, but models do not see their reasons.
     #[must_use]
-    pub fn of_strangers(mut self) -> Self {
-        self.strange = true;
+    pub fn with_untrusted_text(mut self) -> Self {
+        self.untrusted_text = true;
         self
     }
 
     /// Adds the rules of a worker, which can deny and ask, but not allow.
     #[must_use]
-    pub fn narrowed(&self, worker: Policy) -> Self {
-        let mut files = self.voices().to_vec();
+    pub fn restricted_by_worker(&self, worker: Policy) -> Self {
+        let mut files = self.rule_files().to_vec();
         files.push(Policy {
-            narrows: true,
+            is_worker: true,
             ..worker
         });
         Self {
@@ -224,26 +227,26 @@ impl Policy {
     }
 
     /// Creates the policy of a worker's file.
-    pub(crate) fn of_worker(
+    pub(crate) fn for_worker(
         config: &Config,
-        source: Source,
-        commands: Option<WorkerCommands>,
+        source: RuleSource,
+        commands: Option<WorkerCommandRules>,
     ) -> Result<Self, PolicyError> {
         let mut policy = Self::new(config, source)?;
         if let Some(commands) = commands {
-            policy.commands = Arc::new(Commands::of_worker(commands));
+            policy.commands = Arc::new(CommandRules::for_worker(commands));
         }
         Ok(policy)
     }
 
     /// Returns true if its permissions count.
-    fn lowers(&self) -> bool {
-        !self.unaccepted && !self.narrows
+    fn allows_count(&self) -> bool {
+        !self.unaccepted && !self.is_worker
     }
 
     /// Combines the settings and limits of `together` with the rules of several files. Each file is evaluated
     /// separately, so that a denial in one of them always holds.
-    pub fn of_files(together: &Config, files: Vec<Policy>) -> Result<Self, PolicyError> {
+    pub fn from_files(together: &Config, files: Vec<Policy>) -> Result<Self, PolicyError> {
         if files.is_empty() {
             return Self::new(together, "");
         }
@@ -258,7 +261,7 @@ impl Policy {
             longest: together.tools.max_execution_time.map(Duration::from_millis),
             profile: together.profile,
             discovery: (together.tool_discovery, together.tool_discovery_tokens),
-            marks: together.mcp.marks,
+            untrusted_marking: together.mcp.marks,
             lease_days: together.approvals.lease_days,
             files,
             ..Self::default()
@@ -266,7 +269,7 @@ impl Policy {
     }
 
     /// Returns the policies of the files whose rules count.
-    fn voices(&self) -> &[Policy] {
+    fn rule_files(&self) -> &[Policy] {
         if self.files.is_empty() {
             std::slice::from_ref(self)
         } else {
@@ -276,7 +279,7 @@ impl Policy {
 
     /// Returns true if the tool may be listed and called at all.
     pub fn is_enabled(&self, tool: &Tool) -> bool {
-        let mut voices = self.voices().iter();
+        let mut voices = self.rule_files().iter();
         voices.all(|file| !file.is_off(tool)) && !self.is_left_off(tool)
     }
 
@@ -286,7 +289,7 @@ impl Policy {
             let mut settings = file.settings(tool);
             settings.any(|settings| settings.enabled == Some(true))
         };
-        tool.off && !self.voices().iter().any(on)
+        tool.off && !self.rule_files().iter().any(on)
     }
 
     fn is_off(&self, tool: &Tool) -> bool {
@@ -295,9 +298,9 @@ impl Policy {
     }
 
     /// Returns the rule that refuses every call of the tool, if there is one.
-    pub fn refusal(&self, tool: &Tool) -> Option<Reason> {
-        let mut evaluation = Evaluation::default();
-        self.always(tool, &mut evaluation);
+    pub fn refusal(&self, tool: &Tool) -> Option<DecisionReason> {
+        let mut evaluation = PolicyEvaluation::default();
+        self.evaluate_tool_rules(tool, &mut evaluation);
         let mut reasons = evaluation.reasons().iter();
         reasons
             .find(|reason| reason.decision == Decision::Deny)
@@ -305,43 +308,46 @@ impl Policy {
     }
 
     /// Returns the lifetime of the answer "always".
-    pub fn lease_life(&self) -> SignedDuration {
+    pub fn approval_lifetime(&self) -> SignedDuration {
         SignedDuration::from_hours(i64::from(self.lease_days) * 24)
     }
 
     /// Returns true if models see the tool: it can be called, and the profile shows this form of it.
     pub fn is_listed(&self, tool: &Tool) -> bool {
-        self.is_shown(tool) && self.refusal(tool).is_none() && !own::is_unseen(tool)
+        self.is_shown(tool) && self.refusal(tool).is_none() && !tool_default::is_unseen(tool)
     }
 
     /// Returns true if it would be listed, but no person has yet seen the description that its server gives.
     pub fn awaits_trust(&self, tool: &Tool) -> bool {
-        own::is_unseen(tool) && self.is_shown(tool) && self.refusal(tool).is_none()
+        tool_default::is_unseen(tool) && self.is_shown(tool) && self.refusal(tool).is_none()
     }
 
     /// Returns the approximate token budget of the tool definitions that agents are shown; other tools are found by
     /// search. `None` means no limit.
     pub fn discovery_budget(&self) -> Option<u64> {
         match self.discovery {
-            (Discovery::Off, _) => None,
-            (Discovery::On, _) => Some(0),
-            (Discovery::Auto, most) => Some(most.unwrap_or(DISCOVERY_TOKENS)),
+            (ToolDiscovery::Off, _) => None,
+            (ToolDiscovery::On, _) => Some(0),
+            (ToolDiscovery::Auto, most) => Some(most.unwrap_or(DISCOVERY_TOKENS)),
         }
     }
 
     /// Returns the kinds of untrusted content that are marked for MCP clients.
-    pub fn marks(&self) -> Marks {
-        self.marks
+    pub fn untrusted_marking(&self) -> UntrustedMarking {
+        self.untrusted_marking
     }
 
     /// Returns true if the profile shows this form of the tool.
     pub fn is_shown(&self, tool: &Tool) -> bool {
-        forms::is_shown(tool, self.profile)
+        tool_forms::is_shown(tool, self.profile)
     }
 
     /// Returns the number of examples of argument rules that were checked when the files were read.
     pub fn examples(&self) -> usize {
-        self.voices().iter().map(|file| file.rules.examples()).sum()
+        self.rule_files()
+            .iter()
+            .map(|file| file.rules.examples())
+            .sum()
     }
 }
 
@@ -359,7 +365,7 @@ fn server_secrets(config: &Config) -> BTreeMap<String, Vec<String>> {
 }
 
 /// Checks the path rules and the exceptions of a tool when the file is read, so that an error names the file.
-fn check_tool(tool: &str, settings: &ToolSettings, source: &Source) -> Result<(), PolicyError> {
+fn check_tool(tool: &str, settings: &ToolSettings, source: &RuleSource) -> Result<(), PolicyError> {
     check_globs(&format!("tools.{tool}.deny"), &settings.deny, source)?;
     if let Err(error) = Redactor::new().except(&settings.redaction.exceptions) {
         let key = format!("tools.{tool}.redaction.exceptions");
@@ -385,7 +391,7 @@ fn check_tool(tool: &str, settings: &ToolSettings, source: &Source) -> Result<()
 }
 
 /// Checks the globs of files that no tool may reach.
-fn check_globs(key: &str, globs: &[String], source: &Source) -> Result<(), PolicyError> {
+fn check_globs(key: &str, globs: &[String], source: &RuleSource) -> Result<(), PolicyError> {
     let place = || source.at(key);
     if let Some(glob) = globs.iter().find(|glob| glob.starts_with('!')) {
         return Err(PolicyError::Exception {
@@ -398,7 +404,7 @@ fn check_globs(key: &str, globs: &[String], source: &Source) -> Result<(), Polic
             place: place(),
             text: format!(
                 "{key}: `{}` begins with a slash; globs count from the root of the workspace",
-                budget::shown(glob)
+                regex_budget::shown(glob)
             ),
         });
     }

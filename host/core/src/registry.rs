@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::error::{Code, ToolError};
-use crate::names::did_you_mean;
-use crate::tool::{Source, Tool, Trust};
+use crate::error::{ToolError, ToolErrorCode};
+use crate::name_suggestions::did_you_mean;
+use crate::tool::{Tool, ToolSource, ToolTrust};
 
 mod reserved;
 
-pub use reserved::Reserved;
+pub use reserved::ReservedNames;
 
 /// A file, or one of its tools, left out of the registry with the reason. The rest stays usable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -19,7 +19,7 @@ pub struct Quarantined {
     /// The file, or the tool in the file.
     pub location: String,
     /// The kind of fault.
-    pub code: Code,
+    pub code: ToolErrorCode,
     /// The fault, and how to fix it.
     pub reason: String,
 }
@@ -30,7 +30,7 @@ pub struct Registry {
     tools: Vec<Arc<Tool>>,
     names: HashMap<String, usize>,
     quarantined: Vec<Quarantined>,
-    reserved: Reserved,
+    reserved: ReservedNames,
 }
 
 impl Registry {
@@ -68,7 +68,7 @@ impl Registry {
 
     /// Reserves names for servers: the error for such a name tells why its server is not available.
     #[must_use]
-    pub fn with_reserved(mut self, reserved: Reserved) -> Self {
+    pub fn with_reserved(mut self, reserved: ReservedNames) -> Self {
         self.reserved = reserved;
         self
     }
@@ -88,7 +88,7 @@ impl Registry {
         };
         self.quarantined.push(Quarantined {
             location: format!("{} ({name})", tool.origin.location),
-            code: Code::AlreadyExists,
+            code: ToolErrorCode::AlreadyExists,
             reason,
         });
     }
@@ -99,7 +99,7 @@ impl Registry {
             let other = &self.tools[at];
             self.quarantined.push(Quarantined {
                 location: format!("{} ({})", tool.origin.location, tool.name()),
-                code: Code::AlreadyExists,
+                code: ToolErrorCode::AlreadyExists,
                 reason: format!(
                     "the name `{}` is taken: {} ({}) has it already; {}, or remove one of the two",
                     tool.name(),
@@ -129,8 +129,8 @@ impl Registry {
             let shown = crate::text::visible(crate::text::prefix(name, 64));
             if let Some(fault) = self.reserved.fault(name) {
                 let message = format!("`{shown}` cannot be called now: {}", fault.message);
-                let ways = fault.way_out.iter().cloned();
-                return ToolError::new(Code::Unavailable, message).with_way_out(ways);
+                let ways = fault.remedies.iter().cloned();
+                return ToolError::new(ToolErrorCode::Unavailable, message).with_remedies(ways);
             }
             if let Some(left_out) = self.left_out(name) {
                 let (location, reason) = (&left_out.location, &left_out.reason);
@@ -138,11 +138,11 @@ impl Registry {
                 let message = format!(
                     "`{shown}` is left out because of a problem in {location}; `mimir tools info {shown}` shows it"
                 );
-                return ToolError::new(Code::NotFound, message).with_way_out([reason.clone()]);
+                return ToolError::new(ToolErrorCode::NotFound, message).with_remedies([reason.clone()]);
             }
             let near = did_you_mean(name, self.names.keys().map(String::as_str));
             ToolError::new(
-                Code::NotFound,
+                ToolErrorCode::NotFound,
                 format!("unknown tool `{shown}`.{near} `mimir tools list` shows all."),
             )
         })
@@ -159,7 +159,7 @@ impl Registry {
             let stem = || {
                 let file = file.rsplit('/').next()?;
                 let (stem, _) = file.rsplit_once('.')?;
-                Some(crate::names::snake(stem))
+                Some(crate::name_suggestions::snake(stem))
             };
             match tool {
                 Some(tool) => tool == name,
@@ -171,12 +171,12 @@ impl Registry {
     /// The tools for which `keep` returns true, under their names here.
     #[must_use]
     pub fn only(&self, mut keep: impl FnMut(&Tool) -> bool) -> Self {
-        self.with(|tool| keep(tool).then(|| Arc::clone(tool)))
+        self.map_tools(|tool| keep(tool).then(|| Arc::clone(tool)))
     }
 
     /// Maps the tools with `choose`, under their names here; drops those that become `None`.
     #[must_use]
-    pub fn with(&self, mut choose: impl FnMut(&Arc<Tool>) -> Option<Arc<Tool>>) -> Self {
+    pub fn map_tools(&self, mut choose: impl FnMut(&Arc<Tool>) -> Option<Arc<Tool>>) -> Self {
         let mut places = HashMap::new();
         let mut tools = Vec::new();
         for (at, tool) in self.tools.iter().enumerate() {
@@ -191,7 +191,7 @@ impl Registry {
             names: names.collect(),
             tools,
             quarantined: Vec::new(),
-            reserved: Reserved::default(),
+            reserved: ReservedNames::default(),
         }
     }
 
@@ -219,8 +219,8 @@ impl Registry {
 fn other_name(tool: &Tool) -> String {
     let file = tool.origin.location.rsplit('/').next().unwrap_or_default();
     match file.strip_suffix(".wasm") {
-        Some(stem) if tool.source == Source::Custom => {
-            let prefix = crate::names::snake(stem);
+        Some(stem) if tool.source == ToolSource::Custom => {
+            let prefix = crate::name_suggestions::snake(stem);
             format!(
                 "`mimir tools trust {} --prefix {}_` puts a prefix before the names of its tools",
                 crate::text::visible(file),
@@ -243,17 +243,17 @@ fn contested(tools: &[Tool]) -> HashMap<String, Option<String>> {
         let several = tools
             .iter()
             .any(|tool| tool.origin.location != first.origin.location);
-        let has = |source: Source| tools.iter().any(|tool| tool.source == source);
-        if !several || has(Source::BuiltIn) {
+        let has = |source: ToolSource| tools.iter().any(|tool| tool.source == source);
+        if !several || has(ToolSource::BuiltIn) {
             return None;
         }
-        let mut granted = tools.iter().filter(|tool| tool.trust == Trust::Trusted);
+        let mut granted = tools.iter().filter(|tool| tool.trust == ToolTrust::Trusted);
         let holder = match (granted.next(), granted.next()) {
             (Some(one), None) => Some(one.origin.location.clone()),
             _ => None,
         };
         // Among files in the folder the first wins, unless a person has granted one of them.
-        (holder.is_some() || has(Source::Mcp)).then(|| (name.to_owned(), holder))
+        (holder.is_some() || has(ToolSource::Mcp)).then(|| (name.to_owned(), holder))
     });
     contested.collect()
 }

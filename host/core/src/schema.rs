@@ -9,30 +9,30 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::error::{Code, ToolError};
+use crate::error::{ToolError, ToolErrorCode};
 
 mod cost;
 mod failures;
-mod models;
+mod model_schema;
 mod shape;
 
-pub use models::{children, for_models};
+pub use model_schema::{children, for_models};
 
-use cost::Verdict;
-use shape::Shape;
+use cost::ValidationMode;
+use shape::SchemaShape;
 
 /// A schema whose root is an object. It is compiled at the first validation, so that listing a thousand tools compiles
 /// nothing. Serializes to the schema itself, in its original spelling.
 #[derive(Clone)]
 pub struct Schema {
     text: Arc<str>,
-    compiled: Arc<OnceLock<Result<Compiled, String>>>,
+    compiled: Arc<OnceLock<Result<CompiledSchema, String>>>,
 }
 
 /// The validator, and the estimator of its cost.
-struct Compiled {
+struct CompiledSchema {
     validator: Validator,
-    shape: Shape,
+    shape: SchemaShape,
 }
 
 /// Failures are counted up to this number.
@@ -59,14 +59,16 @@ impl Schema {
     }
 
     /// Checks that the text is a schema with an object at its root.
-    pub fn parse(text: &str) -> Result<Self, BadSchema> {
+    pub fn parse(text: &str) -> Result<Self, InvalidSchema> {
         let value: Value =
-            serde_json::from_str(text).map_err(|e| BadSchema(format!("not JSON: {e}")))?;
+            serde_json::from_str(text).map_err(|e| InvalidSchema(format!("not JSON: {e}")))?;
         let Some(object) = value.as_object() else {
-            return Err(BadSchema("not an object".into()));
+            return Err(InvalidSchema("not an object".into()));
         };
         if object.get("type").is_some_and(|kind| kind != "object") {
-            return Err(BadSchema("the root has another type than `object`".into()));
+            return Err(InvalidSchema(
+                "the root has another type than `object`".into(),
+            ));
         }
         let schema = Self::unchecked(text);
         schema.compiled()?;
@@ -95,12 +97,12 @@ impl Schema {
         named || !closed
     }
 
-    fn compiled(&self) -> Result<&Compiled, BadSchema> {
+    fn compiled(&self) -> Result<&CompiledSchema, InvalidSchema> {
         self.compiled
             .get_or_init(|| {
                 let value: Value = serde_json::from_str(&self.text).map_err(|e| e.to_string())?;
                 // Checked first: a schema that unfolds too far may also take too long to compile.
-                let shape = Shape::of(&value).map_err(|e| e.0)?;
+                let shape = SchemaShape::analyze(&value).map_err(|e| e.0)?;
                 let each = PATTERNS_MOST / shape.patterns.max(1);
                 let patterns = PatternOptions::fancy_regex()
                     .backtrack_limit(shape::BACKTRACK)
@@ -109,22 +111,22 @@ impl Schema {
                     .with_pattern_options(patterns)
                     .build(&value)
                     .map_err(|e| crate::text::prefix(&e.to_string(), SHOWN).to_owned())?;
-                Ok(Compiled { validator, shape })
+                Ok(CompiledSchema { validator, shape })
             })
             .as_ref()
-            .map_err(|reason| BadSchema(reason.clone()))
+            .map_err(|reason| InvalidSchema(reason.clone()))
     }
 
     /// The number of ways in which `value` does not match, up to a maximum; nothing matches an invalid schema.
     pub(crate) fn faults(&self, value: &Value) -> usize {
-        let Ok(Compiled { validator, shape }) = self.compiled() else {
+        let Ok(CompiledSchema { validator, shape }) = self.compiled() else {
             return MOST_COUNTED;
         };
         match shape.verdict(value) {
-            Verdict::Leave => MOST_COUNTED,
+            ValidationMode::Skip => MOST_COUNTED,
             _ if validator.is_valid(value) => 0,
-            Verdict::Decide => MOST_COUNTED,
-            Verdict::Name => validator.iter_errors(value).take(MOST_COUNTED).count(),
+            ValidationMode::Decide => MOST_COUNTED,
+            ValidationMode::ListFailures => validator.iter_errors(value).take(MOST_COUNTED).count(),
         }
     }
 
@@ -138,13 +140,13 @@ impl Schema {
 
     /// Checks `value`, and reports every failure with its position as a JSON pointer.
     pub fn validate(&self, what: &str, value: &Value) -> Result<(), ToolError> {
-        let Compiled { validator, shape } = self
+        let CompiledSchema { validator, shape } = self
             .compiled()
-            .map_err(|e| ToolError::new(Code::InvalidInput, e.to_string()))?;
+            .map_err(|e| ToolError::new(ToolErrorCode::InvalidInput, e.to_string()))?;
         let verdict = shape.verdict(value);
-        if verdict == Verdict::Leave {
+        if verdict == ValidationMode::Skip {
             return Err(ToolError::new(
-                Code::LimitExceeded,
+                ToolErrorCode::LimitExceeded,
                 format!(
                     "{what} would take too long to check against the schema; nest less deeply, or pass less at a time"
                 ),
@@ -153,9 +155,9 @@ impl Schema {
         if validator.is_valid(value) {
             return Ok(());
         }
-        if verdict == Verdict::Decide {
+        if verdict == ValidationMode::Decide {
             return Err(ToolError::new(
-                Code::InvalidInput,
+                ToolErrorCode::InvalidInput,
                 format!(
                     "{what} must match the schema: somewhere it does not; where would take too long to say, so try with less"
                 ),
@@ -168,7 +170,7 @@ impl Schema {
 /// A text that is not a usable schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a usable JSON Schema: {0}")]
-pub struct BadSchema(String);
+pub struct InvalidSchema(String);
 
 impl Serialize for Schema {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {

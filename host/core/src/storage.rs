@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::error::{Code, ToolError};
-use crate::files::{self, Links};
-use crate::outcome::Label;
+use crate::error::{ToolError, ToolErrorCode};
+use crate::files::{self, LinkPolicy};
+use crate::outcome::ContentLabel;
 use crate::text;
 
 /// The folder of all values, below the workspace.
@@ -53,23 +53,23 @@ pub const MARK: &str = "mark/";
 
 /// The values of one plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Values {
+pub struct PluginValues {
     workspace: PathBuf,
     folder: PathBuf,
 }
 
 /// A value with its label.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Value {
+pub struct StoredValue {
     /// The bytes.
     pub bytes: Vec<u8>,
     /// The label of the session that stored it.
-    pub label: Label,
+    pub label: ContentLabel,
 }
 
 /// The total size of a plugin's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Size {
+pub struct StorageSize {
     /// The number of values.
     pub values: usize,
     /// Their bytes, with headers.
@@ -78,16 +78,16 @@ pub struct Size {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Head {
+struct ValueHeader {
     key: String,
     /// Bytes of the value: a file truncated by a crash has fewer.
     length: u64,
-    label: Label,
+    label: ContentLabel,
 }
 
-impl Values {
+impl PluginValues {
     /// The values of the plugin at this location in a workspace. Neither reads nor creates anything.
-    pub fn of(workspace: &Path, location: &str) -> Self {
+    pub fn new(workspace: &Path, location: &str) -> Self {
         let stem = Path::new(location).file_stem().unwrap_or_default();
         let named = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         let name = stem.to_string_lossy();
@@ -106,33 +106,33 @@ impl Values {
     }
 
     /// Reads the value of a key, if there is one.
-    pub fn get(&self, key: &str) -> Result<Option<Value>, ToolError> {
-        named(key)?;
+    pub fn get(&self, key: &str) -> Result<Option<StoredValue>, ToolError> {
+        check_key(key)?;
         let read = self.read(&self.file(key), VALUE_MOST as u64);
         let Some((head, bytes)) = read.map_err(|error| self.failed("read", &error))? else {
             return Ok(None);
         };
-        Ok((head.length == bytes.len() as u64).then_some(Value {
+        Ok((head.length == bytes.len() as u64).then_some(StoredValue {
             bytes,
             label: head.label,
         }))
     }
 
     /// Reads a mark: the worst label of the sessions that set it. An unreadable mark counts as the worst label.
-    pub fn mark(&self, key: &str) -> Result<Option<Label>, ToolError> {
-        named(key)?;
+    pub fn mark(&self, key: &str) -> Result<Option<ContentLabel>, ToolError> {
+        check_key(key)?;
         let file = self.file(key);
         let read = self.read(&file, 0);
         let label = read.map_err(|error| self.failed("read", &error))?;
         Ok(match label {
             Some((head, _)) => Some(head.label),
-            None => std::fs::symlink_metadata(&file).ok().map(|_| lost()),
+            None => std::fs::symlink_metadata(&file).ok().map(|_| lost_label()),
         })
     }
 
     /// Sets a mark. A mark only ever gets worse, and takes precedence over derived data.
-    pub fn set_mark(&self, key: &str, label: Label) -> Result<(), ToolError> {
-        let value = Value {
+    pub fn set_mark(&self, key: &str, label: ContentLabel) -> Result<(), ToolError> {
+        let value = StoredValue {
             bytes: Vec::new(),
             label,
         };
@@ -140,7 +140,7 @@ impl Values {
     }
 
     /// Returns true if there is a file that is a value by its name and cannot be read.
-    pub fn has_lost(&self) -> Result<bool, ToolError> {
+    pub fn has_unreadable(&self) -> Result<bool, ToolError> {
         let failed = |error: io::Error| self.failed("listed", &error);
         for path in self.files().map_err(failed)? {
             if self.read(&path, 0).map_err(failed)?.is_none() && path.symlink_metadata().is_ok() {
@@ -151,12 +151,12 @@ impl Values {
     }
 
     /// Stores a value, replacing the previous one of the key.
-    pub fn set(&self, key: &str, value: &Value) -> Result<(), ToolError> {
+    pub fn set(&self, key: &str, value: &StoredValue) -> Result<(), ToolError> {
         self.put(key, value.clone(), false)
     }
 
-    fn put(&self, key: &str, mut value: Value, is_mark: bool) -> Result<(), ToolError> {
-        named(key)?;
+    fn put(&self, key: &str, mut value: StoredValue, is_mark: bool) -> Result<(), ToolError> {
+        check_key(key)?;
         if value.bytes.len() > VALUE_MOST {
             return Err(limit(format!(
                 "a value of {} is too long to be stored: use at most {} per value, and split longer data",
@@ -170,13 +170,13 @@ impl Values {
         if is_mark && let Some(before) = self.mark(key)? {
             value.label = before.worse(value.label);
         }
-        let head = Head {
+        let head = ValueHeader {
             key: key.to_owned(),
             length: value.bytes.len() as u64,
             label: value.label,
         };
         let mut content = serde_json::to_vec(&head)
-            .map_err(|error| ToolError::new(Code::Internal, error.to_string()))?;
+            .map_err(|error| ToolError::new(ToolErrorCode::Internal, error.to_string()))?;
         content.push(b'\n');
         content.extend_from_slice(&value.bytes);
         let file = self.file(key);
@@ -184,7 +184,8 @@ impl Values {
         let mut size = self.size().map_err(failed)?;
         if is_mark {
             let more = content.len() as u64;
-            let full = |size: Size| size.values >= VALUES_MOST || size.bytes + more > TOTAL_MOST;
+            let full =
+                |size: StorageSize| size.values >= VALUES_MOST || size.bytes + more > TOTAL_MOST;
             for (derived, bytes) in self.derived(full(size)).map_err(failed)? {
                 if !full(size) {
                     break;
@@ -211,7 +212,7 @@ impl Values {
 
     /// Deletes the value of a key. A missing key is not an error.
     pub fn delete(&self, key: &str) -> Result<(), ToolError> {
-        named(key)?;
+        check_key(key)?;
         let failed = |error: io::Error| self.failed("removed", &error);
         match std::fs::symlink_metadata(&self.folder) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -225,7 +226,7 @@ impl Values {
     }
 
     /// The keys with this prefix, sorted, each with the label of its value.
-    pub fn keys(&self, prefix: &str) -> Result<Vec<(String, Label)>, ToolError> {
+    pub fn keys(&self, prefix: &str) -> Result<Vec<(String, ContentLabel)>, ToolError> {
         let failed = |error: io::Error| self.failed("listed", &error);
         let mut found = Vec::new();
         for path in self.files().map_err(failed)? {
@@ -240,8 +241,8 @@ impl Values {
     }
 
     /// The total size of the values.
-    pub fn size(&self) -> io::Result<Size> {
-        let mut size = Size::default();
+    pub fn size(&self) -> io::Result<StorageSize> {
+        let mut size = StorageSize::default();
         for path in self.files()? {
             if let Ok(meta) = std::fs::symlink_metadata(path) {
                 size.values += 1;
@@ -292,9 +293,9 @@ impl Values {
     }
 
     /// Reads the header of a file and up to `most` bytes after it; `None` if the file does not exist.
-    fn read(&self, path: &Path, most: u64) -> io::Result<Option<(Head, Vec<u8>)>> {
+    fn read(&self, path: &Path, most: u64) -> io::Result<Option<(ValueHeader, Vec<u8>)>> {
         self.no_links()?;
-        let mut tries = (0..TRIES).map(|_| files::open(path, Links::Refused));
+        let mut tries = (0..TRIES).map(|_| files::open(path, LinkPolicy::Refuse));
         // Another call may replace the value at the same time.
         let replaced = |error: &io::Error| error.kind() == ErrorKind::Interrupted;
         let file = match tries.find(|file| !file.as_ref().is_err_and(replaced)) {
@@ -306,7 +307,7 @@ impl Values {
         io::Read::read_to_end(&mut io::Read::take(file, HEAD_MOST + most), &mut bytes)?;
         let head = bytes.iter().position(|byte| *byte == b'\n');
         let head = head.and_then(|end| {
-            let head: Head = serde_json::from_slice(&bytes[..end]).ok()?;
+            let head: ValueHeader = serde_json::from_slice(&bytes[..end]).ok()?;
             Some((end, head))
         });
         let Some((end, head)) = head.filter(|(_, head)| self.file(&head.key) == path) else {
@@ -322,7 +323,7 @@ impl Values {
         let new = self.folder.join("new");
         let mut options = OpenOptions::new();
         options.write(true).truncate(true);
-        let written = files::own(&new, &mut options).and_then(|mut file| {
+        let written = files::open_private(&new, &mut options).and_then(|mut file| {
             file.write_all(content)?;
             // Synced before the rename: a name that reaches the disk before its content is a value lost in a crash.
             file.sync_data()
@@ -336,14 +337,14 @@ impl Values {
 
     /// Locks the folder; waits until no other call changes the values.
     fn turn(&self) -> io::Result<File> {
-        let file = files::own(&self.folder.join("turn"), OpenOptions::new().write(true))?;
+        let file = files::open_private(&self.folder.join("turn"), OpenOptions::new().write(true))?;
         file.lock()?;
         Ok(file)
     }
 
     /// The folders may come from a checkout: a link in place of one could lead anywhere.
     fn no_links(&self) -> io::Result<()> {
-        files::no_links(&self.workspace, &self.folder)
+        files::reject_links(&self.workspace, &self.folder)
     }
 
     fn prepare(&self) -> io::Result<()> {
@@ -359,34 +360,37 @@ impl Values {
     fn failed(&self, what: &str, error: &io::Error) -> ToolError {
         let (code, way) = match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                (Code::LimitExceeded, "free some space")
+                (ToolErrorCode::LimitExceeded, "free some space")
             }
-            _ => (Code::Unavailable, "`mimir doctor` checks the folder"),
+            _ => (
+                ToolErrorCode::Unavailable,
+                "`mimir doctor` checks the folder",
+            ),
         };
         let message =
             format!("the stored values of the tool cannot be {what} in {FOLDER}: {error}");
-        ToolError::new(code, text::visible(&message)).with_way_out([way.to_owned()])
+        ToolError::new(code, text::visible(&message)).with_remedies([way.to_owned()])
     }
 }
 
-fn named(key: &str) -> Result<(), ToolError> {
+fn check_key(key: &str) -> Result<(), ToolError> {
     if key.is_empty() || key.len() > KEY_MOST {
         let message = format!(
             "a key has 1 to {KEY_MOST} bytes, this one has {}",
             key.len()
         );
-        return Err(ToolError::new(Code::InvalidInput, message));
+        return Err(ToolError::new(ToolErrorCode::InvalidInput, message));
     }
     Ok(())
 }
 
 /// The label assumed for an unreadable mark.
-fn lost() -> Label {
-    Label::worst("a mark that cannot be read")
+fn lost_label() -> ContentLabel {
+    ContentLabel::worst("a mark that cannot be read")
 }
 
 fn limit(message: String) -> ToolError {
-    ToolError::new(Code::LimitExceeded, message)
+    ToolError::new(ToolErrorCode::LimitExceeded, message)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 /// The treatment of a character in displayed text.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum CharTreatment {
     Plain,
     /// A control character, one that changes the display of other text, or an invisible one.
     Escape,
@@ -14,17 +14,17 @@ enum Fate {
 
 /// Terminal escapes and controls, bidirectional overrides and isolates, invisible characters. Tabs and line
 /// ends stay.
-fn fate(c: char) -> Fate {
+fn fate(c: char) -> CharTreatment {
     match c {
-        '\n' | '\t' | '\r' => Fate::Plain,
-        c if c.is_control() => Fate::Escape,
-        c if c < '\u{ad}' => Fate::Plain,
+        '\n' | '\t' | '\r' => CharTreatment::Plain,
+        c if c.is_control() => CharTreatment::Escape,
+        c if c < '\u{ad}' => CharTreatment::Plain,
         // Joiners and variation selectors.
-        '\u{200c}'..='\u{200d}' | '\u{180b}'..='\u{180d}' | '\u{180f}' => Fate::Once,
-        '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' => Fate::Once,
-        '\u{2028}'..='\u{2029}' | '\u{fff9}'..='\u{fffb}' => Fate::Escape,
-        c if is_ignorable(c) => Fate::Escape,
-        _ => Fate::Plain,
+        '\u{200c}'..='\u{200d}' | '\u{180b}'..='\u{180d}' | '\u{180f}' => CharTreatment::Once,
+        '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' => CharTreatment::Once,
+        '\u{2028}'..='\u{2029}' | '\u{fff9}'..='\u{fffb}' => CharTreatment::Escape,
+        c if is_ignorable(c) => CharTreatment::Escape,
+        _ => CharTreatment::Plain,
     }
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn is_ignorable(c: char) -> bool {
 
 /// The context before a character.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-enum Before {
+enum PrecedingChar {
     /// The start of the text: a byte order mark may follow.
     #[default]
     Start,
@@ -53,22 +53,24 @@ enum Before {
     Selector,
 }
 
-impl Before {
+impl PrecedingChar {
     /// Returns true if `c` is shown unchanged; then updates the context for the next character.
     fn keeps(&mut self, c: char) -> bool {
         let joiner = c == '\u{200d}';
         let fate = fate(c);
         let keeps = match fate {
-            Fate::Plain => true,
-            Fate::Escape => *self == Before::Start && c == '\u{feff}',
-            Fate::Once => *self == Before::Base || (*self == Before::Selector && joiner),
+            CharTreatment::Plain => true,
+            CharTreatment::Escape => *self == PrecedingChar::Start && c == '\u{feff}',
+            CharTreatment::Once => {
+                *self == PrecedingChar::Base || (*self == PrecedingChar::Selector && joiner)
+            }
         };
         // In ASCII only key caps have a selector.
         let base = !c.is_ascii() || matches!(c, '#' | '*' | '0'..='9');
         *self = match fate {
-            Fate::Plain if base => Before::Base,
-            Fate::Once if keeps && c == '\u{fe0f}' => Before::Selector,
-            _ => Before::Nothing,
+            CharTreatment::Plain if base => PrecedingChar::Base,
+            CharTreatment::Once if keeps && c == '\u{fe0f}' => PrecedingChar::Selector,
+            _ => PrecedingChar::Nothing,
         };
         keeps
     }
@@ -90,7 +92,7 @@ pub(crate) fn is_plain(text: &str) -> bool {
             return false;
         }
     }
-    let mut before = Before::default();
+    let mut before = PrecedingChar::default();
     ascii || text.chars().all(|c| before.keeps(c))
 }
 
@@ -101,7 +103,7 @@ pub fn sanitize(text: String) -> String {
         return text;
     }
     let mut out = String::with_capacity(text.len());
-    let mut before = Before::default();
+    let mut before = PrecedingChar::default();
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
         let keeps = before.keeps(c);
@@ -125,7 +127,7 @@ pub fn escape(text: String) -> String {
         return text;
     }
     let mut out = String::with_capacity(text.len());
-    let mut before = Before::default();
+    let mut before = PrecedingChar::default();
     for c in text.chars() {
         if before.keeps(c) || c < ' ' {
             out.push(c);

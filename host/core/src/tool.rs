@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::Backend;
 use crate::decision::Decision;
-use crate::grants::Changes;
-use crate::names;
+use crate::grants::GrantChanges;
+use crate::name_suggestions;
 use crate::needs::Needs;
 use crate::schema::Schema;
 
@@ -23,18 +23,18 @@ const NAME_MAX: usize = 64;
 
 impl ToolName {
     /// Parses a name.
-    pub fn new(name: &str) -> Result<Self, BadName> {
+    pub fn new(name: &str) -> Result<Self, InvalidToolName> {
         let good = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
         if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(good) {
             let shown: String = name.chars().take(NAME_MAX).collect();
             // A tool of a TypeScript plugin often has the name of its function.
-            let near = names::snake(&shown);
+            let near = name_suggestions::snake(&shown);
             let fits = near.len() <= NAME_MAX && near.bytes().any(|c| c != b'_');
             let near = match fits && name.len() <= NAME_MAX && near.bytes().all(good) {
                 true => format!(". Did you mean `{near}`?"),
                 false => String::new(),
             };
-            return Err(BadName(crate::text::visible(&shown), near));
+            return Err(InvalidToolName(crate::text::visible(&shown), near));
         }
         Ok(Self(name.into()))
     }
@@ -48,11 +48,11 @@ impl ToolName {
 /// A name that is not a valid tool name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a valid tool name: use 1 to 64 characters of a-z, 0-9 and _{1}")]
-pub struct BadName(String, String);
+pub struct InvalidToolName(String, String);
 
 impl TryFrom<String> for ToolName {
-    type Error = BadName;
-    fn try_from(name: String) -> Result<Self, BadName> {
+    type Error = InvalidToolName;
+    fn try_from(name: String) -> Result<Self, InvalidToolName> {
         Self::new(&name)
     }
 }
@@ -78,7 +78,7 @@ impl fmt::Display for ToolName {
 /// The area of a tool's effects; policies can address a whole group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Group {
+pub enum ToolGroup {
     /// Runs programs or code.
     Runtime,
     /// Files and directories.
@@ -93,16 +93,16 @@ pub enum Group {
     System,
 }
 
-impl Group {
+impl ToolGroup {
     /// The spelling used in files and output.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Group::Runtime => "runtime",
-            Group::Fs => "fs",
-            Group::Net => "net",
-            Group::Browser => "browser",
-            Group::Memory => "memory",
-            Group::System => "system",
+            ToolGroup::Runtime => "runtime",
+            ToolGroup::Fs => "fs",
+            ToolGroup::Net => "net",
+            ToolGroup::Browser => "browser",
+            ToolGroup::Memory => "memory",
+            ToolGroup::System => "system",
         }
     }
 }
@@ -110,7 +110,7 @@ impl Group {
 /// The source of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Source {
+pub enum ToolSource {
     /// Shipped inside mimir.
     BuiltIn,
     /// A file placed in `.mimir/tools` by a person.
@@ -121,24 +121,24 @@ pub enum Source {
     Teams,
 }
 
-impl Source {
+impl ToolSource {
     /// The spelling used in files and output.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Source::BuiltIn => "built-in",
-            Source::Custom => "custom",
-            Source::Mcp => "mcp",
-            Source::Teams => "teams",
+            ToolSource::BuiltIn => "built-in",
+            ToolSource::Custom => "custom",
+            ToolSource::Mcp => "mcp",
+            ToolSource::Teams => "teams",
         }
     }
 
     /// The badge shown in tool listings.
     pub const fn badge(self) -> &'static str {
         match self {
-            Source::BuiltIn => "[Built-in]",
-            Source::Custom => "[Custom]",
-            Source::Mcp => "[MCP]",
-            Source::Teams => "[Teams]",
+            ToolSource::BuiltIn => "[Built-in]",
+            ToolSource::Custom => "[Custom]",
+            ToolSource::Mcp => "[MCP]",
+            ToolSource::Teams => "[Teams]",
         }
     }
 }
@@ -158,7 +158,7 @@ impl Source {
     schemars::JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
-pub enum Risk {
+pub enum RiskLevel {
     /// No loss.
     Low,
     /// A loss that can be recovered.
@@ -169,14 +169,14 @@ pub enum Risk {
     Critical,
 }
 
-impl Risk {
+impl RiskLevel {
     /// The spelling used in files and output.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Risk::Low => "low",
-            Risk::Medium => "medium",
-            Risk::High => "high",
-            Risk::Critical => "critical",
+            RiskLevel::Low => "low",
+            RiskLevel::Medium => "medium",
+            RiskLevel::High => "high",
+            RiskLevel::Critical => "critical",
         }
     }
 }
@@ -184,7 +184,7 @@ impl Risk {
 /// Statements of a tool about its effects; used only to tighten the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Hints {
+pub struct ToolHints {
     /// It has no side effects.
     pub read_only: bool,
     /// It may remove or overwrite.
@@ -197,7 +197,7 @@ pub struct Hints {
 
 /// The definition of a tool, as its author wrote it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Definition {
+pub struct ToolDefinition {
     /// The canonical name.
     pub name: ToolName,
     /// A name for people.
@@ -205,7 +205,7 @@ pub struct Definition {
     /// Written for the model that chooses the tool.
     pub description: String,
     /// Its group.
-    pub group: Group,
+    pub group: ToolGroup,
     /// JSON Schema 2020-12; the root is an object.
     pub input_schema: Schema,
     /// The schema of the structured result, if it has one.
@@ -216,16 +216,16 @@ pub struct Definition {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub silent: bool,
     /// The damage that a wrong call could do.
-    pub risk: Risk,
+    pub risk: RiskLevel,
     /// Its hints about its effects.
-    pub hints: Hints,
+    pub hints: ToolHints,
     /// The permissions that it requests.
     pub needs: Needs,
 }
 
 /// The exact origin of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Origin {
+pub struct ToolOrigin {
     /// The plugin's own name.
     pub plugin: String,
     /// The plugin's own version.
@@ -264,7 +264,7 @@ pub struct ListedEntry {
 /// The trust that the host puts in a tool's own statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Trust {
+pub enum ToolTrust {
     /// Shipped with mimir, or granted by a person: its default and assessor count unchanged.
     Trusted,
     /// It has no needs and imports nothing that could reach anything.
@@ -277,19 +277,19 @@ pub enum Trust {
 #[derive(Clone)]
 pub struct Tool {
     /// The author's definition.
-    pub definition: Definition,
+    pub definition: ToolDefinition,
     /// Other names that are accepted in calls and policies.
     pub aliases: Vec<ToolName>,
     /// The kind of source.
-    pub source: Source,
+    pub source: ToolSource,
     /// The exact origin.
-    pub origin: Arc<Origin>,
+    pub origin: Arc<ToolOrigin>,
     /// The trust in its statements.
-    pub trust: Trust,
+    pub trust: ToolTrust,
     /// The needs that a person has granted permanently.
     pub granted: Needs,
     /// The changes since a person granted its plugin, if there is a grant.
-    pub changes: Option<Changes>,
+    pub changes: Option<GrantChanges>,
     /// Suspicious properties of its text, each a sentence for the person who decides.
     pub flags: Vec<String>,
     /// True if its plugin assesses its own calls.
@@ -317,7 +317,7 @@ impl Tool {
 
     /// The needs that an approval gives to a call while its plugin has no grant: all of them, except for the kinds
     /// that were withheld from the build before.
-    pub fn wanted(&self) -> Needs {
+    pub fn requested_needs(&self) -> Needs {
         let mut needs = self.definition.needs.clone();
         let withheld = self.changes.iter().flat_map(|changes| &changes.withheld);
         withheld.for_each(|kind| needs.clear(*kind));
@@ -326,7 +326,7 @@ impl Tool {
 
     /// Returns true for the built-in tool that runs code written by a model.
     pub fn runs_code(&self) -> bool {
-        self.source == Source::BuiltIn && self.name().as_str() == "run_code"
+        self.source == ToolSource::BuiltIn && self.name().as_str() == "run_code"
     }
 
     /// Returns true if `name` is its name or one of its aliases.

@@ -12,21 +12,24 @@ use std::sync::Arc;
 
 use crate::command::CommandPattern;
 use crate::config::{
-    AgentSettings, ApprovalDefaults, ApprovalSetting, Budget, Config, MatcherSettings,
-    RuleSettings, ToolSettings,
+    AgentBudget, AgentSettings, ApprovalDefaults, Config, MatcherSettings, RuleSettings,
+    ToolApproval, ToolSettings,
 };
 use crate::decision::Decision;
-use crate::names::{did_you_mean, snake};
-use crate::needs::Access;
-use crate::pipeline::World;
-use crate::policy::{Policy, WorkerCommands};
-use crate::tool::{Group, Source, Tool, ToolName};
+use crate::name_suggestions::{did_you_mean, snake};
+use crate::needs::DirectoryAccess;
+use crate::pipeline::PipelineSnapshot;
+use crate::policy::{Policy, WorkerCommandRules};
+use crate::tool::{Tool, ToolGroup, ToolName, ToolSource};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 mod toolsets;
 
-pub use toolsets::{Custom, Filesystem, Nothing, Server, Shell, ShellRule, Toolsets};
+pub use toolsets::{
+    CustomToolset, EmptyToolset, FilesystemToolset, McpToolset, ShellRule, ShellToolset,
+    WorkerToolsets,
+};
 
 /// The tool that calls workers.
 pub const WORKER_CALL: &str = "worker_call";
@@ -52,7 +55,7 @@ pub struct WorkerSettings {
     pub budget: WorkerBudget,
     /// Its tools.
     #[serde(default)]
-    pub toolsets: Toolsets,
+    pub toolsets: WorkerToolsets,
 }
 
 /// Limits of one task of a worker.
@@ -78,7 +81,7 @@ pub struct Worker {
     file: String,
     lines: Arc<BTreeMap<String, u64>>,
     settings: Arc<WorkerSettings>,
-    shell: Option<WorkerCommands>,
+    shell: Option<WorkerCommandRules>,
 }
 
 /// Maximum length of a description that a caller's model reads, in characters.
@@ -105,7 +108,8 @@ impl Worker {
                 format!("the file belongs to `{name}`: leave `name` out"),
             );
         }
-        if settings.instructions.trim().is_empty() && settings.toolsets == Toolsets::default() {
+        if settings.instructions.trim().is_empty() && settings.toolsets == WorkerToolsets::default()
+        {
             let why = "there are neither instructions nor toolsets".to_owned();
             return wrong("instructions", why);
         }
@@ -123,9 +127,9 @@ impl Worker {
                     Err(why) => return wrong(&format!("toolsets.shell.rules[{at}].pattern"), why),
                 }
             }
-            shell = Some(WorkerCommands {
+            shell = Some(WorkerCommandRules {
                 rules,
-                rest: toolset.default,
+                default: toolset.default,
             });
         }
         if let Some(custom) = &settings.toolsets.custom {
@@ -151,7 +155,7 @@ impl Worker {
         if let Some(filesystem) = &settings.toolsets.filesystem {
             let mut config = Config::default();
             config.files.deny.clone_from(&filesystem.deny);
-            if let Err(error) = Policy::of_worker(&config, file.into(), None) {
+            if let Err(error) = Policy::for_worker(&config, file.into(), None) {
                 return wrong("toolsets.filesystem.deny", error.to_string());
             }
         }
@@ -223,29 +227,29 @@ impl Worker {
     }
 
     /// The limits of a task for a caller with these limits.
-    pub fn budget(&self, outer: Budget) -> Budget {
+    pub fn budget(&self, outer: AgentBudget) -> AgentBudget {
         self.settings.budget.agent().over(outer).tightest(outer)
     }
 
     /// Restricts the caller's tools and rules to those that the worker has, and adds the rules of its file.
-    pub fn narrow(&self, world: &World) -> World {
+    pub fn restrict(&self, world: &PipelineSnapshot) -> PipelineSnapshot {
         let mut config = Config::default();
         if let Some(files) = &self.settings.toolsets.filesystem {
             // Also covers commands and third-party tools.
             config.files.deny.clone_from(&files.deny);
         }
-        let registry = world.registry.with(|tool| {
+        let registry = world.registry.map_tools(|tool| {
             let settings = self.has(tool)?;
             config.tools.each.insert(tool.name().to_string(), settings);
             Some(self.within_files(tool))
         });
-        match Policy::of_worker(&config, self.source(), self.shell.clone()) {
-            Ok(policy) => World {
+        match Policy::for_worker(&config, self.source(), self.shell.clone()) {
+            Ok(policy) => PipelineSnapshot {
                 registry,
-                policy: world.policy.narrowed(policy),
+                policy: world.policy.restricted_by_worker(policy),
             },
             // The file was validated when it was read; should it fail all the same, the worker gets nothing.
-            Err(_) => World {
+            Err(_) => PipelineSnapshot {
                 registry: world.registry.only(|_| false),
                 policy: world.policy.clone(),
             },
@@ -256,11 +260,11 @@ impl Worker {
     /// commands, custom tools. Without it, commands and custom tools named in the worker's file keep their needs;
     /// code, which belongs to no toolset, gets no files. Memories are a toolset of their own.
     fn within_files(&self, tool: &Arc<Tool>) -> Arc<Tool> {
-        if tool.definition.group == Group::Memory && tool.source == Source::BuiltIn {
+        if tool.definition.group == ToolGroup::Memory && tool.source == ToolSource::BuiltIn {
             return Arc::clone(tool);
         }
         let most = match &self.settings.toolsets.filesystem {
-            Some(files) if files.read_only => Some(Access::Read),
+            Some(files) if files.read_only => Some(DirectoryAccess::Read),
             Some(_) => return Arc::clone(tool),
             None if tool.runs_code() => None,
             None => return Arc::clone(tool),
@@ -280,11 +284,13 @@ impl Worker {
     }
 
     /// Names in its file that do not exist: a sentence for each.
-    pub fn missing(&self, world: &World) -> Vec<String> {
+    pub fn missing(&self, world: &PipelineSnapshot) -> Vec<String> {
         let mut missing = Vec::new();
         let tools = world.registry.tools();
         if let Some(custom) = &self.settings.toolsets.custom {
-            let own = tools.iter().filter(|tool| of_module(tool, &custom.module));
+            let own = tools
+                .iter()
+                .filter(|tool| is_in_module(tool, &custom.module));
             let own: Vec<&Tool> = own.map(AsRef::as_ref).collect();
             if own.is_empty() {
                 let module = crate::text::visible(&custom.module);
@@ -307,7 +313,7 @@ impl Worker {
             }
         }
         for name in self.settings.toolsets.mcp.keys() {
-            if !tools.iter().any(|tool| of_server(tool, name)) {
+            if !tools.iter().any(|tool| is_from_server(tool, name)) {
                 missing.push(format!(
                     "{}: the server `{}` is unknown or has no tools; `mimir mcp list` shows the servers",
                     self.at("toolsets.mcp"),
@@ -323,9 +329,9 @@ impl Worker {
         self.source().at(key)
     }
 
-    fn source(&self) -> crate::policy::Source {
+    fn source(&self) -> crate::policy::RuleSource {
         let lines = Arc::clone(&self.lines);
-        crate::policy::Source::new(self.file.clone(), move || (*lines).clone())
+        crate::policy::RuleSource::new(self.file.clone(), move || (*lines).clone())
     }
 
     /// Returns the settings for a tool if the worker has it.
@@ -333,8 +339,8 @@ impl Worker {
         let sets = &self.settings.toolsets;
         let mut own = ToolSettings::default();
         match tool.source {
-            Source::BuiltIn => match (tool.definition.group, tool.name().as_str()) {
-                (Group::Fs, _) => {
+            ToolSource::BuiltIn => match (tool.definition.group, tool.name().as_str()) {
+                (ToolGroup::Fs, _) => {
                     let files = sets.filesystem.as_ref()?;
                     if files.read_only && !tool.definition.hints.read_only {
                         return None;
@@ -347,21 +353,24 @@ impl Worker {
                     own.rules = only_workers(&sets.workers);
                 }
                 _ if tool.runs_code() => drop(sets.code?),
-                (Group::Runtime, _) => drop(sets.shell.as_ref()?),
-                (Group::Net | Group::Browser, _) => drop(sets.web?),
-                (Group::Memory, _) => drop(sets.memory?),
-                (Group::System, _) => return None,
+                (ToolGroup::Runtime, _) => drop(sets.shell.as_ref()?),
+                (ToolGroup::Net | ToolGroup::Browser, _) => drop(sets.web?),
+                (ToolGroup::Memory, _) => drop(sets.memory?),
+                (ToolGroup::System, _) => return None,
             },
-            Source::Custom => {
+            ToolSource::Custom => {
                 let custom = sets.custom.as_ref()?;
                 let named = custom.tools.iter().any(|name| is_called(tool, name));
-                if !named || !of_module(tool, &custom.module) {
+                if !named || !is_in_module(tool, &custom.module) {
                     return None;
                 }
                 own.approval = approval(tool, &custom.approval);
             }
-            Source::Mcp => {
-                let (name, server) = sets.mcp.iter().find(|(name, _)| of_server(tool, name))?;
+            ToolSource::Mcp => {
+                let (name, server) = sets
+                    .mcp
+                    .iter()
+                    .find(|(name, _)| is_from_server(tool, name))?;
                 let named = |wanted: &String| {
                     tool.answers_to(wanted) || tool.answers_to(&format!("mcp_{name}_{wanted}"))
                 };
@@ -374,7 +383,7 @@ impl Worker {
                 }
                 own.approval = approval(tool, &server.approval);
             }
-            Source::Teams => return None,
+            ToolSource::Teams => return None,
         }
         Some(own)
     }
@@ -394,26 +403,26 @@ impl WorkerBudget {
 }
 
 /// The approval setting of a tool by name, or else that of all tools; `ask` if neither is set.
-fn approval(tool: &Tool, set: &ApprovalDefaults) -> ApprovalSetting {
+fn approval(tool: &Tool, set: &ApprovalDefaults) -> ToolApproval {
     let named = set.tools.iter().find(|(name, _)| is_called(tool, name));
     match named {
-        Some((_, decision)) => ApprovalSetting::Word(*decision),
+        Some((_, decision)) => ToolApproval::Word(*decision),
         None if tool.definition.silent || set.default.is_some() => {
-            ApprovalSetting::Word(set.default.unwrap_or(Decision::Ask))
+            ToolApproval::Word(set.default.unwrap_or(Decision::Ask))
         }
-        None => ApprovalSetting::Unset,
+        None => ToolApproval::Unset,
     }
 }
 
 /// Returns true if a worker's file refers to this tool: by its name, or by the name of its function in a module.
 fn is_called(tool: &Tool, name: &str) -> bool {
-    let exported = || tool.source == Source::Custom && snake(name) == tool.name().as_str();
+    let exported = || tool.source == ToolSource::Custom && snake(name) == tool.name().as_str();
     tool.answers_to(name) || exported()
 }
 
 /// Returns true if a tool comes from the given file of `.mimir/tools`, named with or without its extension and
 /// folders; or from a plugin built from that module.
-fn of_module(tool: &Tool, module: &str) -> bool {
+fn is_in_module(tool: &Tool, module: &str) -> bool {
     let file = |path: &str| {
         path.rsplit(['/', '\\'])
             .next()
@@ -430,11 +439,11 @@ fn of_module(tool: &Tool, module: &str) -> bool {
         Some(ending == "wasm" && is_module && named == stem)
     };
     let is_it = own == named || stem == named || of_source() == Some(true);
-    tool.source == Source::Custom && is_it
+    tool.source == ToolSource::Custom && is_it
 }
 
-fn of_server(tool: &Tool, server: &str) -> bool {
-    tool.source == Source::Mcp && tool.origin.location == format!("mcp:{server}")
+fn is_from_server(tool: &Tool, server: &str) -> bool {
+    tool.source == ToolSource::Mcp && tool.origin.location == format!("mcp:{server}")
 }
 
 /// The rule that forbids calls of all other workers.

@@ -4,16 +4,16 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use mimir_core::config::Marks;
-use mimir_core::pipeline::World;
+use mimir_core::config::UntrustedMarking;
+use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::schema::for_models;
-use mimir_core::tool::{Hints, Source, Trust};
+use mimir_core::tool::{ToolHints, ToolSource, ToolTrust};
 use rmcp::model::{ErrorData, JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-use crate::client::{Library, Servers};
+use crate::client::{McpServers, ResourceLibrary};
 use crate::discovery;
-use crate::marks;
+use crate::untrusted_marks;
 
 /// Key in a listed tool's `_meta` for information that MCP has no field for: source, group and risk.
 pub const TOOL_META: &str = "mimir/tool";
@@ -25,34 +25,35 @@ const FLAGS_META: &str = "mimir/flags";
 const PAGE: usize = 250;
 
 /// The tools that models see at one point in time.
-pub(crate) struct Catalogue {
-    world: Arc<World>,
+pub(crate) struct ToolCatalogue {
+    world: Arc<PipelineSnapshot>,
     tools: Vec<Tool>,
     /// Tools that are not listed, but found by search.
     found: Vec<Tool>,
     /// Resources and prompts of the servers behind this one.
-    pub(crate) library: Library,
+    pub(crate) library: ResourceLibrary,
 }
 
 /// Number of changes of each list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Revision {
+pub(crate) struct ListRevision {
     pub(crate) tools: u64,
     pub(crate) prompts: u64,
     pub(crate) resources: u64,
 }
 
-impl Catalogue {
+impl ToolCatalogue {
     /// Builds the list of tools in this snapshot, with the resources and prompts of the servers.
-    pub(crate) fn of(world: Arc<World>, servers: Option<&Servers>) -> Self {
-        let readers = servers.map(Servers::readers).unwrap_or_default();
+    pub(crate) fn build(world: Arc<PipelineSnapshot>, servers: Option<&McpServers>) -> Self {
+        let readers = servers.map(McpServers::readers).unwrap_or_default();
         let listed = world.registry.tools().iter();
         let listed = listed.filter(|tool| world.policy.is_listed(tool));
         // Resources are for the client and prompts for its person: models do not see the tools that read them.
         let listed = listed.filter(|tool| {
-            tool.source != Source::Mcp || !readers.iter().any(|name| name == tool.name().as_str())
+            tool.source != ToolSource::Mcp
+                || !readers.iter().any(|name| name == tool.name().as_str())
         });
-        let marks = world.policy.marks();
+        let marks = world.policy.untrusted_marking();
         let listed = listed.map(|tool| (server_of(tool), listed_as(tool, marks)));
         let listed: Vec<(Option<&str>, Tool)> = listed.collect();
         let searched = searched(&listed, world.policy.discovery_budget());
@@ -64,7 +65,7 @@ impl Catalogue {
         let only = |tools: Vec<(_, Tool)>| tools.into_iter().map(|(_, tool)| tool).collect();
         let (found, mut tools): (Vec<Tool>, Vec<Tool>) = (only(found), only(tools));
         if !found.is_empty() {
-            tools.extend(discovery::listed(found.len(), &names));
+            tools.extend(discovery::discovery_tools(found.len(), &names));
             tools.sort_by(|one, other| one.name.cmp(&other.name));
         }
         let shows = |name: &str| {
@@ -83,12 +84,12 @@ impl Catalogue {
     }
 
     /// Returns true if the catalogue was built from this snapshot.
-    pub(crate) fn is_of(&self, world: &Arc<World>) -> bool {
+    pub(crate) fn is_built_from(&self, world: &Arc<PipelineSnapshot>) -> bool {
         Arc::ptr_eq(&self.world, world)
     }
 
     /// Counts the lists that differ from the other catalogue's for a client.
-    pub(crate) fn count(&self, other: &Self, revision: &mut Revision) -> bool {
+    pub(crate) fn count_changes(&self, other: &Self, revision: &mut ListRevision) -> bool {
         let (ours, theirs) = (&self.library, &other.library);
         let tools = self.tools != other.tools || self.found != other.found;
         let prompts = ours.prompts != theirs.prompts;
@@ -100,7 +101,11 @@ impl Catalogue {
     }
 
     /// Handles a call of a discovery tool; none if there are no such tools, or the name is another.
-    pub(crate) fn find(&self, name: &str, arguments: &JsonObject) -> Option<discovery::Found> {
+    pub(crate) fn find(
+        &self,
+        name: &str,
+        arguments: &JsonObject,
+    ) -> Option<discovery::DiscoveryReply> {
         if self.found.is_empty() {
             return None;
         }
@@ -132,7 +137,7 @@ impl Catalogue {
 
 /// Returns the server of a tool; none for mimir's own tools and those of the workspace.
 fn server_of(tool: &mimir_core::Tool) -> Option<&str> {
-    (tool.source == Source::Mcp).then_some(tool.origin.plugin.as_str())
+    (tool.source == ToolSource::Mcp).then_some(tool.origin.plugin.as_str())
 }
 
 /// Chooses the servers whose tools are found by search instead of being listed: the largest ones, until the rest fits
@@ -164,18 +169,18 @@ fn searched<'a>(
 }
 
 /// Returns a tool in the form for clients that get these marks.
-fn listed_as(tool: &mimir_core::Tool, marks: Marks) -> Tool {
+fn listed_as(tool: &mimir_core::Tool, marks: UntrustedMarking) -> Tool {
     let mut listed = definition(tool);
     match marks {
-        Marks::All => {
+        UntrustedMarking::All => {
             let schema = listed.output_schema.take();
             listed.output_schema = schema.map(|schema| {
                 let schema = Arc::unwrap_or_clone(schema);
-                object(marks::relaxed(Value::Object(schema)))
+                object(untrusted_marks::relax_schema(Value::Object(schema)))
             });
         }
-        Marks::Text => listed.output_schema = None,
-        Marks::Minimal => {}
+        UntrustedMarking::Text => listed.output_schema = None,
+        UntrustedMarking::Minimal => {}
     }
     listed
 }
@@ -222,13 +227,14 @@ pub fn definition(tool: &mimir_core::Tool) -> Tool {
 
 /// Returns the hints on a tool's effects for clients. Clients may ask their person less often for a tool that claims
 /// to be harmless, so hints count only if a person, or the absence of imports, vouches for the tool.
-fn vouched(tool: &mimir_core::Tool) -> Hints {
+fn vouched(tool: &mimir_core::Tool) -> ToolHints {
     match (tool.source, tool.trust) {
         // A person who allows the tools of a server has seen their descriptions, not their effects.
-        (Source::BuiltIn | Source::Custom | Source::Teams, Trust::Trusted | Trust::Harmless) => {
-            tool.definition.hints
-        }
-        _ => Hints {
+        (
+            ToolSource::BuiltIn | ToolSource::Custom | ToolSource::Teams,
+            ToolTrust::Trusted | ToolTrust::Harmless,
+        ) => tool.definition.hints,
+        _ => ToolHints {
             read_only: false,
             destructive: true,
             idempotent: false,

@@ -8,45 +8,48 @@
 //! Out of scope: any access to a server's tool that bypasses [`mimir_core::Pipeline`], programs not started by
 //! [`mimir_core::launch::Launcher`], and requests not sent by [`mimir_net::Client`].
 
-mod attentive;
 mod backend;
-mod begun;
-mod described;
-mod desk;
-mod ears;
-mod end;
-mod errors;
+mod call_result;
+mod close_reason;
+mod connection;
+mod description;
 mod flags;
-mod hidden;
-mod library;
-mod lines;
-mod link;
+mod handshake;
+mod http_transport;
+mod input_broker;
+mod invalid_request;
+mod lenient_messages;
+mod listener;
 mod lookup;
-mod misfit;
 mod names;
-mod news;
 mod oauth;
-mod pace;
+mod operation;
+mod ordered_transport;
+mod package_runner;
 mod program;
-mod readers;
-mod result;
-mod runner;
+mod rate_limit;
+mod reader_tools;
+mod resource_library;
+mod sandbox_hint;
 mod server;
 mod servers;
 mod spec;
-mod wanted;
-mod web;
+mod stdio_transport;
+mod subscription;
 
-pub use described::{Can, Described, Store};
-pub use desk::Gates;
-pub(crate) use ears::Updated;
-pub(crate) use library::Library;
-pub(crate) use lookup::Place;
-pub(crate) use oauth::provider;
-pub use oauth::{Facts, Known, Login, Logins, Pending, Plan, Unfit, secrets};
-pub use program::leave;
-pub(crate) use readers::whole;
-pub use runner::{NotUnderstood, PackageRequest, package_request};
-pub use server::{Clients, Deps};
-pub use servers::{AGAIN, Found, Servers, Tried};
-pub use spec::{ServerSpec, Way};
+pub use description::{DescriptionStore, ServerAbilities, ServerDescription};
+pub use input_broker::AllowedRequests;
+pub(crate) use listener::ResourceUpdate;
+pub(crate) use lookup::RemoteEntry;
+pub(crate) use oauth::provider_keys;
+pub use oauth::{
+    CallbackError, LoginDetails, LoginPlan, LoginStore, LoginSummary, PendingLogin,
+    RegistrationKind, login_secrets,
+};
+pub use package_runner::{PackageCommandError, PackageRequest, package_request};
+pub use program::stop_server_programs;
+pub(crate) use reader_tools::restore_output;
+pub(crate) use resource_library::ResourceLibrary;
+pub use server::{HttpClientFactory, ServerDeps};
+pub use servers::{AGAIN, McpServers, ServerTestReport, ServerTools};
+pub use spec::{ServerSpec, ServerTransport};

@@ -20,14 +20,14 @@ const WORDS_MOST: usize = 200;
 /// Returns the approximate number of tokens of a tool's definition.
 pub(crate) fn tokens(tool: &Tool) -> u64 {
     let text = serde_json::to_string(tool);
-    text.map_or(0, |text| mimir_core::tokens::about(&text))
+    text.map_or(0, |text| mimir_core::token_estimate::estimate_tokens(&text))
 }
 
 /// Maximum number of servers that the description of the search names.
 const SERVERS_MOST: usize = 20;
 
 /// Returns the three discovery tools, for this number of tools, with the names of their servers.
-pub(crate) fn listed(count: usize, servers: &[String]) -> Vec<Tool> {
+pub(crate) fn discovery_tools(count: usize, servers: &[String]) -> Vec<Tool> {
     let named: Vec<String> = servers
         .iter()
         .take(SERVERS_MOST)
@@ -85,7 +85,7 @@ pub(crate) fn listed(count: usize, servers: &[String]) -> Vec<Tool> {
 }
 
 /// Result of a call of a discovery tool.
-pub(crate) enum Found {
+pub(crate) enum DiscoveryReply {
     /// An answer from the tool list alone.
     Answer(CallToolResult),
     /// A call of the actual tool.
@@ -99,35 +99,35 @@ pub(crate) fn find(
     arguments: &JsonObject,
     all: &[Tool],
     listed: &[Tool],
-) -> Option<Found> {
+) -> Option<DiscoveryReply> {
     let word = |key: &str| arguments.get(key).and_then(Value::as_str);
     let wants = |key: &str| {
         let words = format!("`{name}` needs the string argument `{key}` [INVALID_INPUT]");
-        Found::Answer(CallToolResult::error(vec![ContentBlock::text(words)]))
+        DiscoveryReply::Answer(CallToolResult::error(vec![ContentBlock::text(words)]))
     };
     Some(match name {
         SEARCH => match word("query") {
-            Some(query) => Found::Answer(search(query, all)),
+            Some(query) => DiscoveryReply::Answer(search(query, all)),
             None => wants("query"),
         },
         DESCRIBE => match word("name") {
-            Some(wanted) => Found::Answer(describe(wanted, all.iter().chain(listed))),
+            Some(wanted) => DiscoveryReply::Answer(describe(wanted, all.iter().chain(listed))),
             None => wants("name"),
         },
         CALL => match (word("name"), arguments.get("arguments")) {
             // The discovery tools cannot be called through themselves.
             (Some(SEARCH | DESCRIBE | CALL) | None, _) => wants("name"),
-            (Some(wanted), None) => Found::Call {
+            (Some(wanted), None) => DiscoveryReply::Call {
                 name: wanted.to_owned(),
                 arguments: JsonObject::new(),
             },
-            (Some(wanted), Some(Value::Object(arguments))) => Found::Call {
+            (Some(wanted), Some(Value::Object(arguments))) => DiscoveryReply::Call {
                 name: wanted.to_owned(),
                 arguments: arguments.clone(),
             },
             (Some(_), Some(_)) => {
                 let words = "`arguments` is not an object [INVALID_INPUT]";
-                Found::Answer(CallToolResult::error(vec![ContentBlock::text(words)]))
+                DiscoveryReply::Answer(CallToolResult::error(vec![ContentBlock::text(words)]))
             }
         },
         _ => return None,
@@ -162,7 +162,7 @@ fn search(query: &str, all: &[Tool]) -> CallToolResult {
 }
 
 /// Returns true for the names of the discovery tools, which no other tool can have.
-pub(crate) fn is_taken(name: &str) -> bool {
+pub(crate) fn is_discovery_tool(name: &str) -> bool {
     [SEARCH, DESCRIBE, CALL].contains(&name)
 }
 

@@ -20,28 +20,28 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
-use crate::metrics::Figures;
-use crate::server::{Server, Session};
+use crate::metrics::MetricSource;
+use crate::server::{ClientSession, ToolServer};
 
 mod cors;
-mod guard;
 mod identity;
-mod incoming;
-mod open;
-mod rooms;
-mod sessions;
+mod leased_body;
+mod request_body;
+mod request_guard;
+mod session_manager;
+mod session_table;
 
 pub use identity::IdentityOptions;
 
-use guard::{Guard, Refusal};
-use identity::{Denied, Identity};
-use incoming::{BoxError, Incoming};
-use open::open;
-use rooms::{Guest, Rooms};
-pub(crate) use sessions::Visit;
+use identity::{IdentityVerifier, TokenRejection};
+use leased_body::bind_to_session;
+use request_body::{BodyError, TrackedBody};
+use request_guard::{HttpRefusal, RequestGuard};
+use session_manager::{BoundedSessionManager, RequestScope};
+pub(crate) use session_table::SessionLease;
 
 /// Response to a client.
-type Answer = Response<BoxBody<Bytes, Infallible>>;
+type BoxedResponse = Response<BoxBody<Bytes, Infallible>>;
 
 /// Path of the MCP endpoint.
 const ENDPOINT: &str = "/mcp";
@@ -71,20 +71,20 @@ pub struct HttpOptions {
     /// Identity provider whose access tokens are accepted instead of a single token.
     pub identity: Option<IdentityOptions>,
     /// Source of additional metrics for `/metrics`.
-    pub figures: Option<Figures>,
+    pub figures: Option<MetricSource>,
 }
 
 /// A server over HTTP, as a tower service for any listener. Clones share the same server.
 #[derive(Clone)]
-pub struct Http(Arc<Shared>);
+pub struct HttpService(Arc<HttpServiceState>);
 
-struct Shared {
-    server: Server,
-    guard: Guard,
-    identity: Option<Identity>,
-    figures: Option<Figures>,
-    sessions: Arc<Rooms>,
-    inner: StreamableHttpService<Session, Rooms>,
+struct HttpServiceState {
+    server: ToolServer,
+    guard: RequestGuard,
+    identity: Option<IdentityVerifier>,
+    figures: Option<MetricSource>,
+    sessions: Arc<BoundedSessionManager>,
+    inner: StreamableHttpService<ClientSession, BoundedSessionManager>,
     /// Closes the sessions.
     close: Box<dyn Fn() + Send + Sync>,
 }
@@ -99,13 +99,19 @@ pub(crate) struct Principal {
     pub(crate) user: Option<String>,
 }
 
-impl Server {
+impl ToolServer {
     /// Creates the server over HTTP. Fails if the options conflict.
-    pub fn http(&self, mut options: HttpOptions) -> Result<Http, ToolError> {
-        let identity = options.identity.as_ref().map(Identity::new).transpose()?;
-        options.hosts.extend(identity.as_ref().map(Identity::host));
-        let sessions = Arc::new(Rooms::new());
-        let guard = Guard::new(&options);
+    pub fn http(&self, mut options: HttpOptions) -> Result<HttpService, ToolError> {
+        let identity = options
+            .identity
+            .as_ref()
+            .map(IdentityVerifier::new)
+            .transpose()?;
+        options
+            .hosts
+            .extend(identity.as_ref().map(IdentityVerifier::host));
+        let sessions = Arc::new(BoundedSessionManager::new());
+        let guard = RequestGuard::new(&options);
         let config = StreamableHttpServerConfig::default()
             // The guard has already checked both, for every path and before anything else.
             .with_allowed_hosts(guard.hosts().to_vec())
@@ -115,7 +121,7 @@ impl Server {
         let end = config.cancellation_token.clone();
         let server = self.clone();
         let factory = move || Ok(server.session());
-        Ok(Http(Arc::new(Shared {
+        Ok(HttpService(Arc::new(HttpServiceState {
             server: self.clone(),
             guard,
             identity,
@@ -127,18 +133,18 @@ impl Server {
     }
 }
 
-impl Http {
+impl HttpService {
     /// Ends all sessions and their calls, and waits until each call is in the audit log, for at most the given time.
     pub async fn close(&self, at_most: Duration) {
         (self.0.close)();
         self.0.server.stop();
-        self.0.server.quiet(at_most).await;
+        self.0.server.wait_until_idle(at_most).await;
     }
 
-    async fn answer<B>(&self, request: Request<B>) -> Answer
+    async fn answer<B>(&self, request: Request<B>) -> BoxedResponse
     where
         B: Body + Send + 'static,
-        B::Error: Into<BoxError>,
+        B::Error: Into<BodyError>,
     {
         if let Err(refusal) = self.0.guard.address(&request) {
             return refused(refusal);
@@ -153,10 +159,10 @@ impl Http {
     }
 
     /// Answers a request that passed the host and origin checks.
-    async fn answer_allowed<B>(&self, request: Request<B>) -> Answer
+    async fn answer_allowed<B>(&self, request: Request<B>) -> BoxedResponse
     where
         B: Body + Send + 'static,
-        B::Error: Into<BoxError>,
+        B::Error: Into<BodyError>,
     {
         let shared = &self.0;
         let path = request.uri().path().to_owned();
@@ -207,10 +213,10 @@ impl Http {
         mut request: Request<B>,
         principal: Principal,
         until: Option<Instant>,
-    ) -> Answer
+    ) -> BoxedResponse
     where
         B: Body + Send + 'static,
-        B::Error: Into<BoxError>,
+        B::Error: Into<BodyError>,
     {
         let shared = &self.0;
         let id = session_id(request.headers());
@@ -228,19 +234,19 @@ impl Http {
         }
         let is_json = has_json(request.headers());
         let (parts, body) = request.into_parts();
-        let (body, failure) = Incoming::new(body);
+        let (body, failure) = TrackedBody::new(body);
         let request = Request::from_parts(parts, body);
-        let guest = Guest::new(principal);
-        let answered = guest.answered(shared.inner.handle(request));
+        let guest = RequestScope::new(principal);
+        let answered = guest.run_scoped(shared.inner.handle(request));
         let answer = match (until, &shared.identity) {
             (Some(until), Some(identity)) => match timeout_at(until, answered).await {
                 Ok(answer) => answer,
-                Err(_) => return identity.refuse(Denied::ENDED),
+                Err(_) => return identity.refuse(TokenRejection::ENDED),
             },
             _ => answered.await,
         };
-        if guest.is_left_out() {
-            return refused(Refusal::Full);
+        if guest.is_over_limit() {
+            return refused(HttpRefusal::Full);
         }
         if failure.is_late() {
             return text(
@@ -255,11 +261,11 @@ impl Http {
             return malformed(answer).await;
         }
         if let Some(id) = id.filter(|_| ends && answer.status().is_success()) {
-            shared.sessions.known().ended(&id);
+            shared.sessions.sessions().remove(&id);
             // Clients accept no other status for the end of a session.
             return empty(StatusCode::NO_CONTENT);
         }
-        open(answer, visit, until)
+        bind_to_session(answer, visit, until)
     }
 
     /// Checks the limits for a request, and that its session belongs to the principal.
@@ -268,30 +274,30 @@ impl Http {
         posts: bool,
         session: Option<&str>,
         principal: &Principal,
-    ) -> Result<Option<Arc<Visit>>, Refusal> {
+    ) -> Result<Option<Arc<SessionLease>>, HttpRefusal> {
         let shared = &self.0;
         if posts && shared.server.calls() >= CALLS_MAX {
-            return Err(Refusal::Busy);
+            return Err(HttpRefusal::Busy);
         }
         let Some(id) = session else {
             return Ok(None);
         };
-        let visit = shared.sessions.known().visit(id, principal);
+        let visit = shared.sessions.sessions().lease(id, principal);
         visit
             .map(|visit| Some(Arc::new(visit)))
-            .ok_or(Refusal::NoSession)
+            .ok_or(HttpRefusal::NoSession)
     }
 }
 
-impl<B> tower_service::Service<Request<B>> for Http
+impl<B> tower_service::Service<Request<B>> for HttpService
 where
     B: Body + Send + 'static,
-    B::Error: Into<BoxError>,
+    B::Error: Into<BodyError>,
     B::Data: Send + 'static,
 {
-    type Response = Answer;
+    type Response = BoxedResponse;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<BoxedResponse, Infallible>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -334,7 +340,7 @@ const SYNTAX: [&str; 12] = [
 
 /// Replaces the response to a JSON body that is not valid JSON, or not an MCP message, by a JSON-RPC error. The
 /// library answers both with status 415 and plain text.
-async fn malformed(answer: Answer) -> Answer {
+async fn malformed(answer: BoxedResponse) -> BoxedResponse {
     let why = answer.into_body().collect().await;
     let why = why
         .map(http_body_util::Collected::to_bytes)
@@ -356,13 +362,13 @@ async fn malformed(answer: Answer) -> Answer {
 }
 
 /// Returns a response without a body.
-fn empty(status: StatusCode) -> Answer {
+fn empty(status: StatusCode) -> BoxedResponse {
     let mut answer = text(status, "");
     answer.headers_mut().clear();
     answer
 }
 
-fn text(status: StatusCode, text: &str) -> Answer {
+fn text(status: StatusCode, text: &str) -> BoxedResponse {
     let body = Full::new(Bytes::copy_from_slice(text.as_bytes()));
     let mut answer = Response::new(body.boxed());
     *answer.status_mut() = status;
@@ -373,7 +379,7 @@ fn text(status: StatusCode, text: &str) -> Answer {
     answer
 }
 
-fn refused(refusal: Refusal) -> Answer {
+fn refused(refusal: HttpRefusal) -> BoxedResponse {
     let mut answer = text(refusal.status(), refusal.words());
     if let Some((name, value)) = refusal.header() {
         let value = ::http::HeaderValue::from_static(value);

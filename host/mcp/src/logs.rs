@@ -12,24 +12,24 @@ use serde_json::Value;
 
 /// The minimum log level that a client wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Least(u8);
+pub(crate) struct MinLogLevel(u8);
 
-impl Least {
+impl MinLogLevel {
     /// Default until the client sets a level. Lower levels have to be requested.
     pub(crate) const USUAL: Self = Self(rank(LoggingLevel::Warning));
 
     /// Converts a level that a client has set.
-    pub(crate) fn of(level: LoggingLevel) -> Self {
+    pub(crate) fn from_level(level: LoggingLevel) -> Self {
         Self(rank(level))
     }
 
     /// Returns the level that a request asks for; none if it wants no logs.
-    pub(crate) fn of_request(meta: &RequestMetaObject) -> Option<Self> {
-        meta.log_level().map(Self::of)
+    pub(crate) fn from_request(meta: &RequestMetaObject) -> Option<Self> {
+        meta.log_level().map(Self::from_level)
     }
 
     /// Returns true if a line of this level is wanted.
-    pub(crate) fn hears(self, level: LogLevel) -> bool {
+    pub(crate) fn accepts(self, level: LogLevel) -> bool {
         rank(as_theirs(level)) >= self.0
     }
 }

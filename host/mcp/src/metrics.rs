@@ -4,19 +4,19 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use mimir_core::{Answer, Code, Outcome};
+use mimir_core::{ApprovalAnswer, Outcome, ToolErrorCode};
 
-mod figure;
+mod metric_family;
 
-pub use figure::{Figure, FigureKind, Figures, Label};
+pub use metric_family::{MetricFamily, MetricKind, MetricLabel, MetricSource};
 
 /// Metrics since the start of the server.
 #[derive(Default)]
-pub(crate) struct Metrics(Mutex<All>);
+pub(crate) struct ServerMetrics(Mutex<MetricsState>);
 
 #[derive(Default)]
-struct All {
-    tools: BTreeMap<String, Counts>,
+struct MetricsState {
+    tools: BTreeMap<String, ToolCounters>,
     /// Denied calls by error code.
     denials: BTreeMap<&'static str, u64>,
     /// Answers of the clients' people, by kind.
@@ -24,7 +24,7 @@ struct All {
 }
 
 #[derive(Default)]
-struct Counts {
+struct ToolCounters {
     /// Ended calls by error code; `OK` for successful ones.
     codes: BTreeMap<&'static str, u64>,
     /// Number of timed calls, cumulative counts for each of [`BOUNDS`], and their total time.
@@ -37,18 +37,18 @@ struct Counts {
 const BOUNDS: [f64; 9] = [0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
 
 /// Error codes that count as denials.
-const DENIALS: [Code; 3] = [
-    Code::PermissionDenied,
-    Code::ApprovalDenied,
-    Code::PolicyDenied,
+const DENIALS: [ToolErrorCode; 3] = [
+    ToolErrorCode::PermissionDenied,
+    ToolErrorCode::ApprovalDenied,
+    ToolErrorCode::PolicyDenied,
 ];
 
 /// Label for unknown tools, because a client may call arbitrary names.
 const UNKNOWN: &str = "unknown";
 
-impl Metrics {
+impl ServerMetrics {
     /// Counts an ended call of this tool; none for an unknown tool.
-    pub(crate) fn ended(&self, tool: Option<&str>, outcome: &Outcome) {
+    pub(crate) fn count_call(&self, tool: Option<&str>, outcome: &Outcome) {
         let code = match outcome.result() {
             Ok(_) => "OK",
             Err(error) => error.code.as_str(),
@@ -71,19 +71,19 @@ impl Metrics {
 
     /// Counts a call of this tool that its client stopped.
     pub(crate) fn stopped(&self, tool: Option<&str>) {
-        self.count(tool, Code::Cancelled.as_str(), |_| {});
+        self.count(tool, ToolErrorCode::Cancelled.as_str(), |_| {});
     }
 
     /// Counts an answer of a person, or of the client on their behalf.
-    pub(crate) fn answered(&self, answer: &Answer) {
+    pub(crate) fn answered(&self, answer: &ApprovalAnswer) {
         *self.lock().answers.entry(answer.as_str()).or_default() += 1;
     }
 
-    fn count(&self, tool: Option<&str>, code: &'static str, more: impl FnOnce(&mut Counts)) {
+    fn count(&self, tool: Option<&str>, code: &'static str, more: impl FnOnce(&mut ToolCounters)) {
         let tool = tool.unwrap_or(UNKNOWN);
         let mut all = self.lock();
         if !all.tools.contains_key(tool) {
-            all.tools.insert(tool.to_owned(), Counts::default());
+            all.tools.insert(tool.to_owned(), ToolCounters::default());
         }
         if let Some(counts) = all.tools.get_mut(tool) {
             *counts.codes.entry(code).or_default() += 1;
@@ -92,7 +92,12 @@ impl Metrics {
     }
 
     /// Returns all metrics as text, with the current values and those of other sources.
-    pub(crate) fn text(&self, under_way: usize, sessions: usize, others: &[Figure]) -> String {
+    pub(crate) fn text(
+        &self,
+        under_way: usize,
+        sessions: usize,
+        others: &[MetricFamily],
+    ) -> String {
         let mut text = String::new();
         let all = self.lock();
         let mut line = |line: std::fmt::Arguments<'_>| {
@@ -181,7 +186,7 @@ impl Metrics {
         ));
         line(format_args!("mimir_sessions {sessions}"));
         for figure in others {
-            let Figure { name, help, .. } = figure;
+            let MetricFamily { name, help, .. } = figure;
             line(format_args!("{}", head(name, figure.kind.as_str(), help)));
             for (label, value) in &figure.values {
                 match label {
@@ -203,7 +208,7 @@ impl Metrics {
         text
     }
 
-    fn lock(&self) -> MutexGuard<'_, All> {
+    fn lock(&self) -> MutexGuard<'_, MetricsState> {
         self.0.lock()
     }
 }

@@ -2,14 +2,14 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mimir_core::config::Marks;
-use mimir_core::mark::Mark;
-use mimir_core::outcome::{Output, TrustLevel};
-use mimir_core::{Code, Content, Outcome, Schema, ToolError};
+use mimir_core::config::UntrustedMarking;
+use mimir_core::outcome::{ToolOutput, TrustLevel};
+use mimir_core::untrusted_mark::UntrustedMark;
+use mimir_core::{Content, Outcome, Schema, ToolError, ToolErrorCode};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, ResourceContents};
 use serde_json::{Value, json};
 
-use crate::marks::{self, Seen};
+use crate::untrusted_marks::{self, SchemaVocabulary};
 
 /// Key in a result's `_meta` for information that MCP has no field for: code, label, receipt, and masked or truncated
 /// parts.
@@ -25,33 +25,37 @@ const MEDIUM_MOST: usize = 5 << 20;
 
 /// The form of a structured result.
 #[derive(Clone, Copy)]
-pub(crate) struct Structure<'a> {
+pub(crate) struct StructuredFormat<'a> {
     /// Output schema of the tool, against which clients validate the result.
     pub(crate) schema: Option<&'a Schema>,
     /// The kind of untrusted content that is marked.
-    pub(crate) marks: Marks,
+    pub(crate) marks: UntrustedMarking,
 }
 
 /// Converts the outcome of a call.
-pub(crate) fn result(outcome: &Outcome, structure: Structure<'_>) -> CallToolResult {
+pub(crate) fn to_tool_result(outcome: &Outcome, structure: StructuredFormat<'_>) -> CallToolResult {
     let mark = mark(outcome);
     let mut result = match outcome.result() {
         Ok(output) => success(output, mark.as_ref(), structure),
         Err(error) => failure(error, mark.as_ref()),
     };
     let mut meta = JsonObject::new();
-    meta.insert(OUTCOME_META.to_owned(), facts(outcome));
+    meta.insert(OUTCOME_META.to_owned(), outcome_meta(outcome));
     result.meta = Some(MetaObject(meta));
     result
 }
 
 /// Returns the mark for untrusted content; none if there is no such content.
-pub(crate) fn mark(outcome: &Outcome) -> Option<Mark> {
+pub(crate) fn mark(outcome: &Outcome) -> Option<UntrustedMark> {
     let label = outcome.label();
-    (label.trust == TrustLevel::Untrusted).then(|| Mark::new(&label.origin))
+    (label.trust == TrustLevel::Untrusted).then(|| UntrustedMark::new(&label.origin))
 }
 
-fn success(output: &Output, mark: Option<&Mark>, structure: Structure<'_>) -> CallToolResult {
+fn success(
+    output: &ToolOutput,
+    mark: Option<&UntrustedMark>,
+    structure: StructuredFormat<'_>,
+) -> CallToolResult {
     let mut content = Vec::new();
     let mut room = FILES_MOST;
     for part in &output.content {
@@ -84,22 +88,26 @@ fn success(output: &Output, mark: Option<&Mark>, structure: Structure<'_>) -> Ca
     }
 }
 
-impl Structure<'_> {
+impl StructuredFormat<'_> {
     /// Returns the structured result for clients. Some pass this to their model instead of the text.
-    fn shown(&self, value: &Value, mark: Option<&Mark>) -> Result<Option<Value>, ToolError> {
+    fn shown(
+        &self,
+        value: &Value,
+        mark: Option<&UntrustedMark>,
+    ) -> Result<Option<Value>, ToolError> {
         let Some(mark) = mark else {
             return Ok(Some(value.clone()));
         };
         match (self.marks, self.schema) {
-            (Marks::Minimal, _) => Ok(Some(value.clone())),
+            (UntrustedMarking::Minimal, _) => Ok(Some(value.clone())),
             // No schema requires it, and the text has its content with marks.
-            (Marks::Text, _) | (Marks::All, None) => Ok(None),
-            (Marks::All, Some(schema)) => {
-                let seen = Seen::of(schema.to_value());
-                let marked = marks::marked(value, mark, &seen);
+            (UntrustedMarking::Text, _) | (UntrustedMarking::All, None) => Ok(None),
+            (UntrustedMarking::All, Some(schema)) => {
+                let seen = SchemaVocabulary::from_schema(schema.to_value());
+                let marked = untrusted_marks::mark_value(value, mark, &seen);
                 marked.map(Some).ok_or_else(|| {
                     let message = "the call was made, but its structured result has too many strings to mark each of them: its text follows. Ask for less at a time, or set `mcp: {marks: text}` in the user's settings to get results as text only";
-                    ToolError::new(Code::LimitExceeded, message)
+                    ToolError::new(ToolErrorCode::LimitExceeded, message)
                 })
             }
         }
@@ -107,7 +115,7 @@ impl Structure<'_> {
 }
 
 /// Marks the content of a resource, in place.
-pub(crate) fn mark_resource(contents: &mut ResourceContents, mark: &Mark) {
+pub(crate) fn mark_resource(contents: &mut ResourceContents, mark: &UntrustedMark) {
     if let ResourceContents::BlobResourceContents {
         uri,
         mime_type: Some(mime_type),
@@ -141,10 +149,10 @@ pub(crate) fn mark_resource(contents: &mut ResourceContents, mark: &Mark) {
     }
 }
 
-fn failure(error: &ToolError, mark: Option<&Mark>) -> CallToolResult {
+fn failure(error: &ToolError, mark: Option<&UntrustedMark>) -> CallToolResult {
     let mut content = Vec::new();
     let mut words = error.to_string();
-    if !error.way_out.is_empty() {
+    if !error.remedies.is_empty() {
         // The hint itself is withheld from the model, which would ask the user for it.
         words.push_str(". The mimir log tells its user how to allow it.");
     }
@@ -199,14 +207,14 @@ fn left_out(part: &Content) -> String {
     )
 }
 
-fn text(text: &str, mark: Option<&Mark>, to: &mut Vec<ContentBlock>) {
+fn text(text: &str, mark: Option<&UntrustedMark>, to: &mut Vec<ContentBlock>) {
     to.push(ContentBlock::text(match mark {
         Some(mark) => mark.around(text),
         None => text.to_owned(),
     }));
 }
 
-fn block(part: &Content, mark: Option<&Mark>, to: &mut Vec<ContentBlock>) {
+fn block(part: &Content, mark: Option<&UntrustedMark>, to: &mut Vec<ContentBlock>) {
     if let Some(mark) = mark
         && !matches!(part, Content::Text { .. })
     {
@@ -286,7 +294,7 @@ fn escaped(name: &str) -> String {
 }
 
 /// Returns the information on the outcome besides its content.
-pub(crate) fn facts(outcome: &Outcome) -> Value {
+pub(crate) fn outcome_meta(outcome: &Outcome) -> Value {
     let mut facts = json!({
         "label": outcome.label(),
         "truncated": outcome.truncated(),

@@ -4,30 +4,30 @@ use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use mimir_core::approval::Chain;
+use mimir_core::approval::ApproverChain;
 use mimir_core::{Approver, Clock, Pipeline, ToolError};
 use tokio::sync::watch;
 
-use crate::ask::Parking;
-use crate::catalogue::{Catalogue, Revision};
-use crate::client::Servers;
-use crate::metrics::{Figure, Metrics};
-use crate::progress::Client;
+use crate::catalogue::{ListRevision, ToolCatalogue};
+use crate::client::McpServers;
+use crate::client_observer::ClientApprover;
+use crate::elicitation::PendingCalls;
+use crate::metrics::{MetricFamily, ServerMetrics};
 
-mod calling;
 mod handler;
-mod library;
-mod seeking;
+mod param_errors;
+mod resource_requests;
 mod session;
-mod watching;
-mod wrong;
+mod subscriptions;
+mod tool_call;
+mod tool_lookup;
 
-pub(crate) use session::{Gone, Session};
-pub(crate) use wrong::wrong_params;
+pub(crate) use param_errors::describe_invalid_params;
+pub(crate) use session::{ClientSession, CloseSignal};
 
 /// Approval settings: the approver for clients that cannot ask their person, and the timeout of an answer.
 #[derive(Clone)]
-pub struct Asking {
+pub struct ApprovalOptions {
     /// Approver that is asked after the client.
     pub next: Arc<dyn Approver>,
     /// Time limit for a person's answer; none to wait forever.
@@ -42,57 +42,57 @@ pub type OnRefusal = Arc<dyn Fn(&str, &ToolError) + Send + Sync>;
 
 /// Serves the tools of one pipeline. Clones share it.
 #[derive(Clone)]
-pub struct Server(Arc<Shared>);
+pub struct ToolServer(Arc<ToolServerState>);
 
-struct Shared {
+struct ToolServerState {
     pipeline: Pipeline,
-    asking: Asking,
+    asking: ApprovalOptions,
     on_refusal: OnRefusal,
-    parking: Parking,
-    catalogue: Mutex<Arc<Catalogue>>,
+    pending_calls: PendingCalls,
+    catalogue: Mutex<Arc<ToolCatalogue>>,
     /// Counts the changes of the catalogue.
-    revision: watch::Sender<Revision>,
+    revision: watch::Sender<ListRevision>,
     /// Notified when the snapshot has been replaced.
     replaced: watch::Sender<()>,
     /// The MCP servers behind this one, whose resources and prompts are passed on.
-    servers: Option<Arc<Servers>>,
+    servers: Option<Arc<McpServers>>,
     /// Channel that becomes true when all components of the workspace have been described.
     described: OnceLock<watch::Receiver<bool>>,
     /// Number of calls in progress.
-    busy: watch::Sender<usize>,
+    active_calls: watch::Sender<usize>,
     /// Signals that the server shuts down.
-    gone: Gone,
-    metrics: Metrics,
+    close_signal: CloseSignal,
+    metrics: ServerMetrics,
 }
 
-impl Server {
+impl ToolServer {
     /// Creates a server for this pipeline.
-    pub fn new(pipeline: Pipeline, asking: Asking, on_refusal: OnRefusal) -> Self {
-        Self::before(pipeline, asking, on_refusal, None)
+    pub fn new(pipeline: Pipeline, asking: ApprovalOptions, on_refusal: OnRefusal) -> Self {
+        Self::with_servers(pipeline, asking, on_refusal, None)
     }
 
     /// Creates a server for this pipeline that also passes on resources and prompts of these MCP servers.
-    pub fn before(
+    pub fn with_servers(
         pipeline: Pipeline,
-        asking: Asking,
+        asking: ApprovalOptions,
         on_refusal: OnRefusal,
-        servers: Option<Arc<Servers>>,
+        servers: Option<Arc<McpServers>>,
     ) -> Self {
-        let catalogue = Catalogue::of(pipeline.world(), servers.as_deref());
+        let catalogue = ToolCatalogue::build(pipeline.snapshot(), servers.as_deref());
         let catalogue = Mutex::new(Arc::new(catalogue));
-        Self(Arc::new(Shared {
+        Self(Arc::new(ToolServerState {
             pipeline,
             asking,
             on_refusal,
-            parking: Parking::default(),
+            pending_calls: PendingCalls::default(),
             catalogue,
             revision: watch::Sender::default(),
             replaced: watch::Sender::default(),
             servers,
             described: OnceLock::new(),
-            busy: watch::Sender::default(),
-            gone: Gone::default(),
-            metrics: Metrics::default(),
+            active_calls: watch::Sender::default(),
+            close_signal: CloseSignal::default(),
+            metrics: ServerMetrics::default(),
         }))
     }
 
@@ -112,57 +112,57 @@ impl Server {
 
     /// Stops all calls. They are recorded as stopped.
     pub(crate) fn stop(&self) {
-        self.0.gone.say();
+        self.0.close_signal.close();
     }
 
     /// Returns the number of calls in progress.
     pub(crate) fn calls(&self) -> usize {
-        *self.0.busy.borrow()
+        *self.0.active_calls.borrow()
     }
 
     /// Returns the metrics in the Prometheus text format.
-    pub(crate) fn metrics(&self, sessions: usize, others: &[Figure]) -> String {
+    pub(crate) fn metrics(&self, sessions: usize, others: &[MetricFamily]) -> String {
         self.0.metrics.text(self.calls(), sessions, others)
     }
 
     /// Waits until no call is in progress and each is in the audit log, for at most the given time.
-    pub async fn quiet(&self, at_most: Duration) {
-        let mut busy = self.0.busy.subscribe();
+    pub async fn wait_until_idle(&self, at_most: Duration) {
+        let mut busy = self.0.active_calls.subscribe();
         let quiet = busy.wait_for(|calls| *calls == 0);
         let _ = tokio::time::timeout(at_most, quiet).await;
     }
 
     /// Returns the current tool catalogue.
-    pub(crate) fn catalogue(&self) -> Arc<Catalogue> {
+    pub(crate) fn catalogue(&self) -> Arc<ToolCatalogue> {
         let shared = &self.0;
         let mut known = shared.catalogue.lock();
-        let world = shared.pipeline.world();
-        if !known.is_of(&world) {
-            let now = Arc::new(Catalogue::of(world, shared.servers.as_deref()));
+        let world = shared.pipeline.snapshot();
+        if !known.is_built_from(&world) {
+            let now = Arc::new(ToolCatalogue::build(world, shared.servers.as_deref()));
             let before = std::mem::replace(&mut *known, now);
             shared
                 .revision
-                .send_if_modified(|revision| known.count(&before, revision));
+                .send_if_modified(|revision| known.count_changes(&before, revision));
         }
         Arc::clone(&known)
     }
 
     /// Returns the MCP servers behind this one.
-    fn servers(&self) -> Option<&Arc<Servers>> {
+    fn servers(&self) -> Option<&Arc<McpServers>> {
         self.0.servers.as_ref()
     }
 
     /// Returns a receiver of catalogue changes.
-    pub(crate) fn changes(&self) -> watch::Receiver<Revision> {
+    pub(crate) fn changes(&self) -> watch::Receiver<ListRevision> {
         self.0.revision.subscribe()
     }
 
     /// Returns the approver of a call: the client's person if the client supports it, then the next one.
-    fn person(&self, client: Option<Client>) -> Box<dyn Approver> {
+    fn person(&self, client: Option<ClientApprover>) -> Box<dyn Approver> {
         let asking = &self.0.asking;
         let client = client.map(|client| Arc::new(client) as Arc<dyn Approver>);
         let all = client.into_iter().chain([Arc::clone(&asking.next)]);
-        Box::new(Chain::new(
+        Box::new(ApproverChain::new(
             all.collect(),
             asking.timeout,
             Arc::clone(&asking.clock),
@@ -170,16 +170,16 @@ impl Server {
     }
 
     /// Counts a call as in progress until the guard is dropped.
-    fn busy(&self) -> Busy {
-        self.0.busy.send_modify(|calls| *calls += 1);
-        Busy(self.clone())
+    fn busy(&self) -> BusyCallGuard {
+        self.0.active_calls.send_modify(|calls| *calls += 1);
+        BusyCallGuard(self.clone())
     }
 }
 
-struct Busy(Server);
+struct BusyCallGuard(ToolServer);
 
-impl Drop for Busy {
+impl Drop for BusyCallGuard {
     fn drop(&mut self) {
-        self.0.0.busy.send_modify(|calls| *calls -= 1);
+        self.0.0.active_calls.send_modify(|calls| *calls -= 1);
     }
 }

@@ -8,12 +8,12 @@ use rmcp::transport::Transport;
 use rmcp::{RoleServer, ServiceExt as _};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::server::{Server, wrong_params};
+use crate::server::{ToolServer, describe_invalid_params};
 
-mod lines;
-mod traces;
+mod id_scanner;
+mod stdio;
 
-use lines::Lines;
+use stdio::StdioServerTransport;
 
 /// The reason why a client could not be served.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +40,7 @@ impl ServeError {
 /// Time limit for stopped calls to be recorded.
 const LAST_CALLS: Duration = Duration::from_secs(2);
 
-impl Server {
+impl ToolServer {
     /// Serves one client until it closes its side, after which calls in progress get a few seconds to finish, or until
     /// `stop` completes, after which they are stopped at once. Waits until each call is in the audit log.
     pub async fn serve<R, W>(
@@ -54,7 +54,7 @@ impl Server {
         W: AsyncWrite + Send + Unpin + 'static,
     {
         let ended = self.converse(reader, writer, stop).await;
-        self.quiet(LAST_CALLS).await;
+        self.wait_until_idle(LAST_CALLS).await;
         ended
     }
 
@@ -71,8 +71,8 @@ impl Server {
         let mut stop = std::pin::pin!(stop);
         let session = self.session();
         let gone = session.gone().clone();
-        let transport = Orderly {
-            inner: Lines::new(reader, writer),
+        let transport = InitializeFilter {
+            inner: StdioServerTransport::new(reader, writer),
             begun: false,
         };
         let begun = tokio::select! {
@@ -91,7 +91,7 @@ impl Server {
         let ended = tokio::select! {
             ended = &mut ended => ended,
             () = &mut stop => {
-                gone.say();
+                gone.close();
                 end.cancel();
                 ended.await
             }
@@ -105,12 +105,12 @@ impl Server {
 
 /// A transport that drops everything but requests until one of them has selected a protocol: a stray notification must
 /// not end the connection.
-struct Orderly<R, W> {
-    inner: Lines<R, W>,
+struct InitializeFilter<R, W> {
+    inner: StdioServerTransport<R, W>,
     begun: bool,
 }
 
-impl<R, W> Transport<RoleServer> for Orderly<R, W>
+impl<R, W> Transport<RoleServer> for InitializeFilter<R, W>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
@@ -136,7 +136,7 @@ where
             };
             if let ClientRequest::CustomRequest(wrong) = &request.request
                 && wrong.method == "initialize"
-                && let Some(error) = wrong_params(&wrong.method, wrong.params.as_ref())
+                && let Some(error) = describe_invalid_params(&wrong.method, wrong.params.as_ref())
             {
                 self.inner.say(Some(request.id.clone()), error);
                 continue;

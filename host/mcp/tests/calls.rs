@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use mimir_core::Tool;
-use mimir_core::call::{LogLevel, LogLine, Progress};
+use mimir_core::call::{CallProgress, LogLevel, LogLine};
 use serde_json::{Value, json};
 
 use crate::kit::{Room, fake, said, tool};
@@ -54,7 +54,7 @@ fn talker() -> Tool {
     let backend = fake(move |call| async move {
         let observer = call.observer();
         for done in [1, 1, 0, 2, 4] {
-            observer.progress(Progress {
+            observer.progress(CallProgress {
                 done,
                 total: Some(4),
                 message: Some(format!("step {done}")),
@@ -220,7 +220,7 @@ async fn call_answers_match_with_a_thousand_in_parallel() {
 async fn call_with_a_flood_of_messages_is_not_slowed_down() {
     let flood = fake(|call| async move {
         for n in 0..200_000 {
-            call.observer().progress(Progress {
+            call.observer().progress(CallProgress {
                 done: n,
                 total: None,
                 message: None,

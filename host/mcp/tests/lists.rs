@@ -1,7 +1,7 @@
 //! The server, its tools, and changes to them, as a client sees them.
 
-use mimir_core::tool::Trust;
-use mimir_core::{Schema, Source};
+use mimir_core::tool::ToolTrust;
+use mimir_core::{Schema, ToolSource};
 use serde_json::{Value, json};
 
 use crate::kit::{Room, fake, said, tool};
@@ -44,7 +44,7 @@ async fn tools_list_has_all_protocol_fields() {
     let schema = r#"{"properties":{"sum":{"type":"integer"}}}"#;
     shaped.definition.output_schema = Some(Schema::parse(schema).unwrap());
     let mut wild = quiet("wild");
-    (wild.source, wild.trust) = (Source::Custom, Trust::Untrusted);
+    (wild.source, wild.trust) = (ToolSource::Custom, ToolTrust::Untrusted);
     let room = Room::new(vec![shaped, wild]);
     let mut wire = room.client(json!({})).await;
     let listed = wire.request("tools/list", json!({})).await;

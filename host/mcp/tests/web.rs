@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use mimir_core::Tool;
-use mimir_mcp::{Figure, FigureKind, Http, HttpOptions};
+use mimir_mcp::{HttpOptions, HttpService, MetricFamily, MetricKind};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tower_service::Service as _;
@@ -38,7 +38,12 @@ impl Answer {
 }
 
 /// Sends a request, and waits for the complete response.
-async fn send(http: &Http, method: Method, headers: &[(&str, &str)], body: String) -> Answer {
+async fn send(
+    http: &HttpService,
+    method: Method,
+    headers: &[(&str, &str)],
+    body: String,
+) -> Answer {
     let mut request = Request::builder()
         .method(method)
         .uri("/mcp")
@@ -63,7 +68,7 @@ fn message(method: &str, params: Value) -> String {
 }
 
 /// Calls a tool in the generation without sessions, as a client that declares this version.
-async fn call(http: &Http, name: &str, n: u64, version: &str) -> Answer {
+async fn call(http: &HttpService, name: &str, n: u64, version: &str) -> Answer {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": version,
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
@@ -79,7 +84,7 @@ async fn call(http: &Http, name: &str, n: u64, version: &str) -> Answer {
 }
 
 /// Performs the handshake: returns the session, or an error response.
-async fn hello(http: &Http) -> Result<String, Answer> {
+async fn hello(http: &HttpService) -> Result<String, Answer> {
     let params = json!({"protocolVersion": LEGACY, "capabilities": {},
         "clientInfo": {"name": "test", "version": "1"}});
     let answer = send(http, Method::POST, &[], message("initialize", params)).await;
@@ -115,7 +120,7 @@ fn waits() -> (Tool, Arc<Semaphore>) {
     (tool("waits", waits), gate)
 }
 
-fn web(tools: Vec<Tool>) -> (Room, Http) {
+fn web(tools: Vec<Tool>) -> (Room, HttpService) {
     let room = Room::new(tools);
     // The default limit of parallel calls of a tool would interfere: here all run at once.
     let http = room.server.http(HttpOptions::default()).unwrap();
@@ -123,7 +128,7 @@ fn web(tools: Vec<Tool>) -> (Room, Http) {
 }
 
 /// Returns the current metrics.
-async fn metrics(http: &Http) -> String {
+async fn metrics(http: &HttpService) -> String {
     let request = Request::builder()
         .uri("/metrics")
         .header("host", "localhost");
@@ -152,7 +157,7 @@ async fn http_counts_denials_and_explains_invalid_calls() {
 }
 
 /// Waits until this number of calls is in progress.
-async fn under_way(http: &Http, calls: usize) {
+async fn under_way(http: &HttpService, calls: usize) {
     let line = format!("mimir_calls_under_way {calls}");
     for _ in 0..2_000 {
         if metrics(http).await.lines().any(|other| other == line) {
@@ -291,10 +296,10 @@ async fn http_rejects_invalid_requests_with_the_reason() {
 #[tokio::test]
 async fn http_metrics_include_those_of_other_components() {
     let room = Room::new(vec![]);
-    let looks = Figure {
+    let looks = MetricFamily {
         name: "shelf_looks_total",
         help: "Looks at the shelf.",
-        kind: FigureKind::Counter,
+        kind: MetricKind::Counter,
         values: vec![
             (Some(("result", "found")), 3.0),
             (Some(("result", "missed")), 0.5),
@@ -303,7 +308,7 @@ async fn http_metrics_include_those_of_other_components() {
     let figures = move || {
         vec![
             looks.clone(),
-            Figure::one("shelf_books", FigureKind::Gauge, 7.0, "Books."),
+            MetricFamily::one("shelf_books", MetricKind::Gauge, 7.0, "Books."),
         ]
     };
     let options = HttpOptions {
@@ -317,7 +322,12 @@ async fn http_metrics_include_those_of_other_components() {
 }
 
 /// Sends a request of a web page; `headers` are added.
-async fn of_page(http: &Http, method: Method, origin: &str, headers: &[(&str, &str)]) -> Answer {
+async fn of_page(
+    http: &HttpService,
+    method: Method,
+    origin: &str,
+    headers: &[(&str, &str)],
+) -> Answer {
     let all: Vec<_> = std::iter::once(("origin", origin))
         .chain(headers.iter().copied())
         .collect();

@@ -3,15 +3,15 @@
 use http::{HeaderMap, Method};
 use mimir_core::ToolError;
 use mimir_core::backend::BoxFuture;
-use mimir_core::network::{Target, Verdict};
+use mimir_core::network::{NetworkVerdict, RequestTarget};
 
 use crate::error::Error;
 
 /// A request that is about to be sent.
 #[derive(Debug, Clone, Copy)]
-pub struct Ask<'a> {
+pub struct OutboundRequest<'a> {
     /// The target, after all redirects so far.
-    pub target: &'a Target,
+    pub target: &'a RequestTarget,
     /// The method that will be on the wire.
     pub method: &'a Method,
     /// Its headers, before secrets are put in.
@@ -22,12 +22,12 @@ pub struct Ask<'a> {
     pub hop: usize,
     /// The verdict of the policy: allowed, or not on a list. Requests that the policy blocks are never passed to the
     /// authorizer.
-    pub verdict: &'a Verdict<'a>,
+    pub verdict: &'a NetworkVerdict<'a>,
 }
 
 /// The permission granted to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Permit {
+pub enum RequestPermit {
     /// Only as far as the policy allows: a target that is not on a list stays refused.
     Listed,
     /// Also for a target that is not on a list, this once.
@@ -35,27 +35,38 @@ pub enum Permit {
 }
 
 /// Called once for every hop, before its name is looked up. The clock of the request is paused meanwhile.
-pub trait Authorize: Send + Sync {
+pub trait RequestAuthorizer: Send + Sync {
     /// Loads the current policy if it is stored elsewhere. Called just before a request is sent: it may have waited
     /// since it was authorized.
-    fn renew(&self) {}
+    fn reload_policy(&self) {}
 
     /// Allows the request, or returns the reason for a refusal.
-    fn authorize<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Permit, ToolError>>;
+    fn authorize<'a>(
+        &'a self,
+        ask: OutboundRequest<'a>,
+    ) -> BoxFuture<'a, Result<RequestPermit, ToolError>>;
 
     /// Called for a hop that the policy refuses by its name, by its address or because the policy has changed. May
     /// return a better explanation.
-    fn refused<'a>(&'a self, _: &'a Target, _: &'a Method, error: Error) -> BoxFuture<'a, Error> {
+    fn explain_refusal<'a>(
+        &'a self,
+        _: &'a RequestTarget,
+        _: &'a Method,
+        error: Error,
+    ) -> BoxFuture<'a, Error> {
         Box::pin(std::future::ready(error))
     }
 }
 
 /// Authorizer that adds no check: the policy alone decides. For the host's own requests.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct PolicyAlone;
+pub struct PolicyOnly;
 
-impl Authorize for PolicyAlone {
-    fn authorize<'a>(&'a self, _: Ask<'a>) -> BoxFuture<'a, Result<Permit, ToolError>> {
-        Box::pin(std::future::ready(Ok(Permit::Listed)))
+impl RequestAuthorizer for PolicyOnly {
+    fn authorize<'a>(
+        &'a self,
+        _: OutboundRequest<'a>,
+    ) -> BoxFuture<'a, Result<RequestPermit, ToolError>> {
+        Box::pin(std::future::ready(Ok(RequestPermit::Listed)))
     }
 }

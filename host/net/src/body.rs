@@ -11,31 +11,31 @@ use hyper::body::Incoming;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 
-use crate::error::{Error, Stage};
-use crate::failure;
-use crate::hold::Hold;
+use crate::authorized_request::AuthorizedRequest;
+use crate::error::{Error, RequestStage};
+use crate::hyper_errors;
 
 /// The body of a response, streamed: data and trailers. It ends with an error at the first limit, and when the policy
 /// changes to one that would not have allowed the request.
-pub struct Body {
+pub struct ResponseBody {
     inner: Option<Incoming>,
-    watch: Watch,
+    watch: ResponseBounds,
     timer: Option<Pin<Box<Sleep>>>,
     last: Instant,
     received: u64,
 }
 
 /// The limits of a body.
-pub(crate) struct Watch {
+pub(crate) struct ResponseBounds {
     pub(crate) limit: u64,
     pub(crate) between: Duration,
-    pub(crate) hold: Hold,
+    pub(crate) authorized: AuthorizedRequest,
     /// Released when the body has ended.
     pub(crate) slot: Option<OwnedSemaphorePermit>,
 }
 
-impl Body {
-    pub(crate) fn new(inner: Incoming, watch: Watch) -> Self {
+impl ResponseBody {
+    pub(crate) fn new(inner: Incoming, watch: ResponseBounds) -> Self {
         Self {
             inner: Some(inner),
             watch,
@@ -47,15 +47,15 @@ impl Body {
 
     /// The deadline for the whole body.
     pub(crate) fn deadline(&self) -> Instant {
-        self.watch.hold.deadline
+        self.watch.authorized.deadline
     }
 
     /// Checks a received frame.
     fn check(&mut self, frame: &Frame<Bytes>) -> Result<(), Error> {
-        self.watch.hold.judge()?;
+        self.watch.authorized.recheck_policy()?;
         self.last = Instant::now();
-        if self.last >= self.watch.hold.deadline {
-            return Err(self.late());
+        if self.last >= self.watch.authorized.deadline {
+            return Err(self.timeout_error());
         }
         self.received += frame.data_ref().map_or(0, |data| data.len() as u64);
         if self.received > self.watch.limit {
@@ -73,20 +73,24 @@ impl Body {
         self.watch.slot = None;
     }
 
-    fn late(&self) -> Error {
-        let whole = Instant::now() >= self.watch.hold.deadline;
+    fn timeout_error(&self) -> Error {
+        let whole = Instant::now() >= self.watch.authorized.deadline;
         let (stage, after) = match whole {
-            true => (Stage::Whole, self.watch.hold.whole),
-            false => (Stage::Body, self.watch.between),
+            true => (RequestStage::Whole, self.watch.authorized.whole),
+            false => (RequestStage::Body, self.watch.between),
         };
         Error::Timeout { stage, after }
     }
 
     /// Waits for the earlier of both limits. The timer is created only when the body has to be waited for, and reset
     /// only after it has fired: most bodies arrive before that.
-    fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
+    fn poll_timeout(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
         loop {
-            let due = self.watch.hold.deadline.min(self.last + self.watch.between);
+            let due = self
+                .watch
+                .authorized
+                .deadline
+                .min(self.last + self.watch.between);
             let timer = self
                 .timer
                 .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
@@ -94,14 +98,14 @@ impl Body {
                 return Poll::Pending;
             }
             if Instant::now() >= due {
-                return Poll::Ready(self.late());
+                return Poll::Ready(self.timeout_error());
             }
             timer.as_mut().reset(due);
         }
     }
 }
 
-impl HttpBody for Body {
+impl HttpBody for ResponseBody {
     type Data = Bytes;
     type Error = Error;
 
@@ -118,12 +122,12 @@ impl HttpBody for Body {
                 Ok(()) => return Poll::Ready(Some(Ok(frame))),
                 Err(error) => error,
             },
-            Poll::Ready(Some(Err(error))) => failure::of_exchange(&error),
+            Poll::Ready(Some(Err(error))) => hyper_errors::from_hyper_error(&error),
             Poll::Ready(None) => {
                 this.end();
                 return Poll::Ready(None);
             }
-            Poll::Pending => match this.poll_late(cx) {
+            Poll::Pending => match this.poll_timeout(cx) {
                 Poll::Ready(error) => error,
                 Poll::Pending => return Poll::Pending,
             },
@@ -143,7 +147,7 @@ impl HttpBody for Body {
     }
 }
 
-impl std::fmt::Debug for Body {
+impl std::fmt::Debug for ResponseBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Body")
             .field("received", &self.received)

@@ -15,24 +15,24 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::Client as Pool;
 use hyper_util::client::legacy::connect::capture_connection;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use mimir_core::network::{NetworkPolicy, Target, UrlError, Verdict};
+use mimir_core::network::{NetworkPolicy, NetworkVerdict, RequestTarget, UrlError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use crate::authorize::{Ask, Authorize};
-use crate::body::{Body, Watch};
-use crate::connector::{Connector, Servers};
-use crate::error::{Error, Stage};
-use crate::failure;
-use crate::guard::{Guard, Snapshot};
+use crate::authorize::{OutboundRequest, RequestAuthorizer};
+use crate::authorized_request::{AuthorizedRequest, check_verdict};
+use crate::body::{ResponseBody, ResponseBounds};
+use crate::connector::{PolicyConnector, SessionServerDialer};
+use crate::error::{Error, RequestStage};
 use crate::headers;
-use crate::hold::{Hold, allowed};
-use crate::limits::Limits;
-use crate::resolver::{Resolver, System};
-use crate::secrets::{Swap, Swapped};
-use crate::tls::{Roots, Tls};
-use crate::upload::{BoxError, Upload};
-use crate::uri::wire;
+use crate::hyper_errors;
+use crate::limits::RequestLimits;
+use crate::policy_guard::{NetworkPolicySnapshot, PolicyGuard};
+use crate::resolver::{Resolver, SystemResolver};
+use crate::secret_swap::{SecretSwap, SwappedSecrets};
+use crate::tls::{TlsClient, TlsRoots};
+use crate::upload::{BoxError, UploadBody};
+use crate::uri::wire_uri;
 
 mod tunnel;
 
@@ -44,52 +44,52 @@ const IDLE: usize = 8;
 /// See [`IDLE`]. Shorter than the usual timeout of servers.
 const IDLE_TIME: Duration = Duration::from_secs(30);
 
-/// Sends requests under the policy of one [`Guard`]. Connections are pooled and reused by this client and its clones
+/// Sends requests under the policy of one [`PolicyGuard`]. Connections are pooled and reused by this client and its clones
 /// only: give each tool its own client.
 #[derive(Clone)]
-pub struct Client {
-    shared: Arc<Shared>,
-    authorize: Arc<dyn Authorize>,
-    swap: Option<Arc<dyn Swap>>,
-    limits: Limits,
+pub struct HttpClient {
+    shared: Arc<HttpClientState>,
+    authorize: Arc<dyn RequestAuthorizer>,
+    swap: Option<Arc<dyn SecretSwap>>,
+    limits: RequestLimits,
 }
 
-struct Shared {
-    guard: Arc<Guard>,
+struct HttpClientState {
+    guard: Arc<PolicyGuard>,
     resolver: Arc<dyn Resolver>,
-    tls: Arc<Tls>,
+    tls: Arc<TlsClient>,
     /// The servers of the session, if the client is for one.
-    servers: Option<Arc<dyn Servers>>,
-    limits: Limits,
+    servers: Option<Arc<dyn SessionServerDialer>>,
+    limits: RequestLimits,
     slots: Arc<Semaphore>,
     /// The connections, and the policy under which they were made.
-    pool: Mutex<Option<(u64, Pool<Connector, Upload>)>>,
+    pool: Mutex<Option<(u64, Pool<PolicyConnector, UploadBody>)>>,
     /// The target of the last request: the next one usually goes there too, and parsing a host is expensive.
-    last: Mutex<Option<(Scheme, Authority, Target)>>,
+    last: Mutex<Option<(Scheme, Authority, RequestTarget)>>,
 }
 
 /// One hop of a request.
-pub(crate) struct Hop {
-    pub(crate) target: Target,
+pub(crate) struct RequestHop {
+    pub(crate) target: RequestTarget,
     pub(crate) method: Method,
     pub(crate) headers: HeaderMap,
     pub(crate) number: usize,
 }
 
 /// The result of a hop.
-pub(crate) struct Sent {
-    pub(crate) response: Response<Body>,
-    pub(crate) swapped: Swapped,
+pub(crate) struct HopResponse {
+    pub(crate) response: Response<ResponseBody>,
+    pub(crate) swapped: SwappedSecrets,
 }
 
-impl Client {
+impl HttpClient {
     /// Creates a client under the policy of `guard` that calls `authorize` before each request. Addresses come from
     /// `resolver`, or from the system.
     pub fn new(
-        guard: Arc<Guard>,
-        authorize: Arc<dyn Authorize>,
-        roots: Roots,
-        limits: Limits,
+        guard: Arc<PolicyGuard>,
+        authorize: Arc<dyn RequestAuthorizer>,
+        roots: TlsRoots,
+        limits: RequestLimits,
         resolver: Option<Arc<dyn Resolver>>,
     ) -> Self {
         Self::in_session(guard, authorize, roots, limits, resolver, None)
@@ -100,20 +100,20 @@ impl Client {
     ///
     /// [`NetworkPolicy::serving`]: mimir_core::network::NetworkPolicy::serving
     pub fn in_session(
-        guard: Arc<Guard>,
-        authorize: Arc<dyn Authorize>,
-        roots: Roots,
-        limits: Limits,
+        guard: Arc<PolicyGuard>,
+        authorize: Arc<dyn RequestAuthorizer>,
+        roots: TlsRoots,
+        limits: RequestLimits,
         resolver: Option<Arc<dyn Resolver>>,
-        servers: Option<Arc<dyn Servers>>,
+        servers: Option<Arc<dyn SessionServerDialer>>,
     ) -> Self {
-        let shared = Shared {
+        let shared = HttpClientState {
             guard,
-            resolver: resolver.unwrap_or_else(|| Arc::new(System)),
-            tls: Arc::new(Tls::new(roots)),
+            resolver: resolver.unwrap_or_else(|| Arc::new(SystemResolver)),
+            tls: Arc::new(TlsClient::new(roots)),
             servers,
             limits,
-            slots: Arc::new(Semaphore::new(Limits::CONCURRENT)),
+            slots: Arc::new(Semaphore::new(RequestLimits::CONCURRENT)),
             pool: Mutex::new(None),
             last: Mutex::new(None),
         };
@@ -127,59 +127,62 @@ impl Client {
 
     /// Returns this client, with the same connections and another authorizer, for one call.
     #[must_use]
-    pub fn authorized_by(mut self, authorize: Arc<dyn Authorize>) -> Self {
+    pub fn with_authorizer(mut self, authorize: Arc<dyn RequestAuthorizer>) -> Self {
         self.authorize = authorize;
         self
     }
 
     /// Returns this client, with the same connections, that inserts secrets.
     #[must_use]
-    pub fn with_secrets(mut self, swap: Arc<dyn Swap>) -> Self {
+    pub fn with_secrets(mut self, swap: Arc<dyn SecretSwap>) -> Self {
         self.swap = Some(swap);
         self
     }
 
     /// Returns this client, with the same connections, under tighter limits.
     #[must_use]
-    pub fn within(mut self, limits: Limits) -> Self {
+    pub fn with_limits(mut self, limits: RequestLimits) -> Self {
         self.limits = self.limits.tightest(limits);
         self
     }
 
     /// Returns the limits of its requests.
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> RequestLimits {
         self.limits
     }
 
     /// Sends one request and returns the response as a stream, whatever its status: redirects are not followed and
     /// nothing is decompressed. A guest's own HTTP client is built on this.
-    pub async fn send<B>(&self, request: Request<B>) -> Result<Response<Body>, Error>
+    pub async fn send<B>(&self, request: Request<B>) -> Result<Response<ResponseBody>, Error>
     where
         B: HttpBody<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
         let (parts, body) = request.into_parts();
-        let hop = Hop {
+        let hop = RequestHop {
             target: self.shared.target(&parts.uri)?,
             method: parts.method,
             headers: parts.headers,
             number: 0,
         };
         let body = Box::pin(body.map_err(Into::into));
-        let upload = Upload::stream(body, self.limits.upload_bytes);
-        Ok(self.hop(hop, upload, self.limits.whole).await?.response)
+        let upload = UploadBody::stream(body, self.limits.upload_bytes);
+        Ok(self
+            .send_hop(hop, upload, self.limits.whole)
+            .await?
+            .response)
     }
 
     /// Checks, authorizes and sends one hop, which has `left` of the time.
-    pub(crate) async fn hop(
+    pub(crate) async fn send_hop(
         &self,
-        hop: Hop,
-        mut upload: Upload,
+        hop: RequestHop,
+        mut upload: UploadBody,
         left: Duration,
-    ) -> Result<Sent, Error> {
+    ) -> Result<HopResponse, Error> {
         headers::check(&hop.method, &hop.headers)?;
         upload.announce(headers::content_length(&hop.headers)?)?;
-        let Hop {
+        let RequestHop {
             target,
             method,
             mut headers,
@@ -187,12 +190,12 @@ impl Client {
         } = hop;
         let before = self.shared.guard.current();
         let verdict = before.policy.judge(&target, method.as_str());
-        if let Verdict::Refused(refusal) = verdict {
+        if let NetworkVerdict::Refused(refusal) = verdict {
             return Err(self
-                .refused(&target, &method, Error::Blocked(refusal))
+                .explain_refusal(&target, &method, Error::Blocked(refusal))
                 .await);
         }
-        let ask = Ask {
+        let ask = OutboundRequest {
             target: &target,
             method: &method,
             headers: &headers,
@@ -202,23 +205,23 @@ impl Client {
         };
         let permit = self.authorize.authorize(ask).await.map_err(Error::Denied)?;
         let deadline = Instant::now() + left;
-        let slot = self.slot().await?;
+        let slot = self.acquire_slot().await?;
         // An approval may have taken an hour, and other requests may have held the slots: the current policy is what
         // counts.
-        self.authorize.renew();
+        self.authorize.reload_policy();
         let now = self.shared.guard.current();
         let verdict = match now.generation == before.generation {
             true => verdict,
             false => now.policy.judge(&target, method.as_str()),
         };
-        if let Err(error) = allowed(verdict, permit) {
-            return Err(self.refused(&target, &method, error).await);
+        if let Err(error) = check_verdict(verdict, permit) {
+            return Err(self.explain_refusal(&target, &method, error).await);
         }
         let swapped = match &self.swap {
-            Some(swap) => Swapped::into_headers(&**swap, target.origin(), &mut headers),
-            None => Swapped::default(),
+            Some(swap) => SwappedSecrets::into_headers(&**swap, target.origin(), &mut headers),
+            None => SwappedSecrets::default(),
         };
-        let hold = Hold {
+        let hold = AuthorizedRequest {
             guard: Arc::clone(&self.shared.guard),
             generation: now.generation,
             target: Arc::new(target),
@@ -227,31 +230,40 @@ impl Client {
             deadline,
             whole: self.limits.whole,
         };
-        let mut request = Request::new(upload.held(hold.clone()));
-        *request.uri_mut() = wire(&hold.target)?;
+        let mut request = Request::new(upload.with_authorization(hold.clone()));
+        *request.uri_mut() = wire_uri(&hold.target)?;
         request.method_mut().clone_from(&hold.method);
         *request.headers_mut() = headers;
 
         let answer = match self.exchange(&now, request, left).await {
             Ok(answer) => answer,
-            Err(error) => return Err(self.refused(&hold.target, &hold.method, error).await),
+            Err(error) => {
+                return Err(self
+                    .explain_refusal(&hold.target, &hold.method, error)
+                    .await);
+            }
         };
-        let watch = Watch {
+        let watch = ResponseBounds {
             limit: self.limits.body_bytes,
             between: self.limits.between_bytes,
-            hold,
+            authorized: hold,
             slot: Some(slot),
         };
-        let mut response = answer.map(|inner| Body::new(inner, watch));
-        hide(response.headers_mut());
-        Ok(Sent { response, swapped })
+        let mut response = answer.map(|inner| ResponseBody::new(inner, watch));
+        mark_sensitive(response.headers_mut());
+        Ok(HopResponse { response, swapped })
     }
 
     /// Tells the authorizer about a hop that the policy refuses.
-    async fn refused(&self, target: &Target, method: &Method, error: Error) -> Error {
+    async fn explain_refusal(
+        &self,
+        target: &RequestTarget,
+        method: &Method,
+        error: Error,
+    ) -> Error {
         match error {
             Error::Blocked(_) | Error::BlockedAddress(_) => {
-                self.authorize.refused(target, method, error).await
+                self.authorize.explain_refusal(target, method, error).await
             }
             error => error,
         }
@@ -260,14 +272,14 @@ impl Client {
     /// Sends a request and waits for the head of the response.
     async fn exchange(
         &self,
-        now: &Snapshot,
-        mut request: Request<Upload>,
+        now: &NetworkPolicySnapshot,
+        mut request: Request<UploadBody>,
         left: Duration,
     ) -> Result<Response<Incoming>, Error> {
         let start = Instant::now();
         let (deadline, whole) = (start + left, self.limits.whole);
         let late = |stage, after| match Instant::now() >= deadline {
-            true => timed_out(Stage::Whole, whole),
+            true => timed_out(RequestStage::Whole, whole),
             false => timed_out(stage, after),
         };
         // The connector applies the client's own limit, and reports which step took too long.
@@ -282,7 +294,7 @@ impl Client {
             biased;
             answer = &mut sending => Some(answer),
             () = async { drop(connected.wait_for_connection_metadata().await) } => None,
-            () = sleep_until(start + connect) => return Err(late(Stage::Connect, self.limits.connect)),
+            () = sleep_until(start + connect) => return Err(late(RequestStage::Connect, self.limits.connect)),
         };
         let answer = match early {
             Some(answer) => answer,
@@ -290,17 +302,17 @@ impl Client {
                 let first_byte = self.limits.first_byte;
                 let until = deadline.min(Instant::now() + first_byte);
                 let answer = timeout_at(until, sending).await;
-                answer.map_err(|_| late(Stage::Headers, first_byte))?
+                answer.map_err(|_| late(RequestStage::Headers, first_byte))?
             }
         };
         let head = self.shared.limits.header_bytes;
-        let answer = answer.map_err(|e| failure::of_client(&e, head))?;
-        failure::bounded(answer.headers(), head)?;
+        let answer = answer.map_err(|e| hyper_errors::from_client_error(&e, head))?;
+        hyper_errors::check_header_count(answer.headers(), head)?;
         Ok(answer)
     }
 
     /// Waits until fewer requests than the limit are open.
-    async fn slot(&self) -> Result<OwnedSemaphorePermit, Error> {
+    async fn acquire_slot(&self) -> Result<OwnedSemaphorePermit, Error> {
         let slots = Arc::clone(&self.shared.slots);
         if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
             return Ok(slot);
@@ -308,17 +320,17 @@ impl Client {
         let slot = timeout(self.limits.connect, slots.acquire_owned()).await;
         match slot {
             Ok(Ok(slot)) => Ok(slot),
-            Ok(Err(_)) | Err(_) => Err(Error::TooMany(Limits::CONCURRENT)),
+            Ok(Err(_)) | Err(_) => Err(Error::TooMany(RequestLimits::CONCURRENT)),
         }
     }
 }
 
-fn timed_out(stage: Stage, after: Duration) -> Error {
+fn timed_out(stage: RequestStage, after: Duration) -> Error {
     Error::Timeout { stage, after }
 }
 
 /// Marks headers of a response that `Debug` must not show.
-fn hide(headers: &mut HeaderMap) {
+fn mark_sensitive(headers: &mut HeaderMap) {
     // Most responses set none of them, and `entry` would allocate first.
     if headers.contains_key(SET_COOKIE)
         && let Entry::Occupied(mut cookies) = headers.entry(SET_COOKIE)
@@ -328,24 +340,25 @@ fn hide(headers: &mut HeaderMap) {
     }
 }
 
-impl Shared {
+impl HttpClientState {
     /// Parses a URL. If its origin is that of the last one, parses only the path.
-    fn target(&self, uri: &Uri) -> Result<Target, UrlError> {
+    fn target(&self, uri: &Uri) -> Result<RequestTarget, UrlError> {
         let path = uri.path_and_query().map_or("", PathAndQuery::as_str);
         if path == "*" {
             return Err(UrlError::Invalid(
                 "`*` is not a valid path of a URL".to_owned(),
             ));
         }
-        let (Some(scheme), Some(authority), true) = (uri.scheme(), uri.authority(), rooted(path))
+        let (Some(scheme), Some(authority), true) =
+            (uri.scheme(), uri.authority(), is_rooted_path(path))
         else {
-            return Target::parse(&uri.to_string());
+            return RequestTarget::parse(&uri.to_string());
         };
         let mut last = self.last.lock();
         match &*last {
             Some((of, at, root)) if of == scheme && at == authority => root.join(path),
             _ => {
-                let root = Target::parse(&format!("{scheme}://{authority}/"))?;
+                let root = RequestTarget::parse(&format!("{scheme}://{authority}/"))?;
                 let target = root.join(path)?;
                 *last = Some((scheme.clone(), authority.clone(), root));
                 Ok(target)
@@ -355,7 +368,7 @@ impl Shared {
 
     /// Returns the connections made under this policy. Connections of an older policy are dropped: idle ones close at
     /// once, and none gets another request.
-    fn pool(&self, now: &Snapshot) -> Pool<Connector, Upload> {
+    fn pool(&self, now: &NetworkPolicySnapshot) -> Pool<PolicyConnector, UploadBody> {
         let mut kept = self.pool.lock();
         match &*kept {
             Some((generation, pool)) if *generation == now.generation => pool.clone(),
@@ -369,8 +382,8 @@ impl Shared {
         }
     }
 
-    fn new_pool(&self, policy: &Arc<NetworkPolicy>) -> Pool<Connector, Upload> {
-        let connector = Connector {
+    fn new_pool(&self, policy: &Arc<NetworkPolicy>) -> Pool<PolicyConnector, UploadBody> {
+        let connector = PolicyConnector {
             policy: Arc::clone(policy),
             resolver: Arc::clone(&self.resolver),
             tls: Arc::clone(&self.tls),
@@ -391,7 +404,7 @@ impl Shared {
 
 /// Returns true if this is a plain path from the root: a path that begins with two slashes, of either kind, names a
 /// host.
-fn rooted(path: &str) -> bool {
+fn is_rooted_path(path: &str) -> bool {
     let slash = |c| matches!(c, '/' | '\\');
     path.strip_prefix('/')
         .is_some_and(|rest| !rest.starts_with(slash))
@@ -400,7 +413,7 @@ fn rooted(path: &str) -> bool {
 /// hyper takes no smaller buffer.
 const HTTP1_LEAST: usize = 8192;
 
-impl fmt::Debug for Client {
+impl fmt::Debug for HttpClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
             .field("limits", &self.limits)
@@ -411,13 +424,19 @@ impl fmt::Debug for Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authorize::PolicyAlone;
+    use crate::authorize::PolicyOnly;
 
     #[test]
     fn what_is_known_of_an_origin_changes_no_reading() {
-        let guard = Arc::new(Guard::new(NetworkPolicy::default()));
-        let asks = Arc::new(PolicyAlone);
-        let client = Client::new(guard, asks, Roots::default(), Limits::default(), None);
+        let guard = Arc::new(PolicyGuard::new(NetworkPolicy::default()));
+        let asks = Arc::new(PolicyOnly);
+        let client = HttpClient::new(
+            guard,
+            asks,
+            TlsRoots::default(),
+            RequestLimits::default(),
+            None,
+        );
         let urls = [
             "http://a.example/",
             "http://a.example/x/../y?q#f",
@@ -450,7 +469,7 @@ mod tests {
                 let _ = client.shared.target(&asterisk);
                 assert_eq!(
                     client.shared.target(&uri),
-                    Target::parse(&uri.to_string()),
+                    RequestTarget::parse(&uri.to_string()),
                     "{url}"
                 );
             }

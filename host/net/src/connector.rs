@@ -10,37 +10,37 @@ use std::time::Duration;
 use http::Uri;
 use hyper_util::rt::TokioIo;
 use mimir_core::backend::BoxFuture;
-use mimir_core::network::{NetworkPolicy, Scheme, Target};
+use mimir_core::network::{NetworkPolicy, RequestTarget, UrlScheme};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
 
 use crate::dial::dial;
-use crate::error::{Error, Stage};
+use crate::error::{Error, RequestStage};
 use crate::resolver::{self, Resolver};
-use crate::stream::Stream;
-use crate::tls::Tls;
+use crate::stream::ConnectionStream;
+use crate::tls::TlsClient;
 
 /// Makes connections under one policy. hyper calls it whenever its pool has no connection for an origin. Every socket
 /// is opened here, so every address is checked, including addresses given in the URL.
 #[derive(Clone)]
-pub(crate) struct Connector {
+pub(crate) struct PolicyConnector {
     pub(crate) policy: Arc<NetworkPolicy>,
     pub(crate) resolver: Arc<dyn Resolver>,
-    pub(crate) tls: Arc<Tls>,
-    pub(crate) servers: Option<Arc<dyn Servers>>,
+    pub(crate) tls: Arc<TlsClient>,
+    pub(crate) servers: Option<Arc<dyn SessionServerDialer>>,
     pub(crate) limit: Duration,
 }
 
 /// Connects to the servers of a session, in a network namespace that this process does not share.
-pub trait Servers: Send + Sync {
+pub trait SessionServerDialer: Send + Sync {
     /// Connects to one of them, at a port of its `localhost`.
     fn connect(&self, port: u16) -> BoxFuture<'_, io::Result<std::net::TcpStream>>;
 }
 
-impl Connector {
-    async fn connect(self, uri: Uri) -> Result<Stream, Error> {
-        let target = Target::parse(&uri.to_string())?;
+impl PolicyConnector {
+    async fn connect(self, uri: Uri) -> Result<ConnectionStream, Error> {
+        let target = RequestTarget::parse(&uri.to_string())?;
         let deadline = Instant::now() + self.limit;
         let late = |stage| Error::Timeout {
             stage,
@@ -54,25 +54,26 @@ impl Connector {
                 }
                 _ => {
                     let (resolver, policy) = (&*self.resolver, &*self.policy);
-                    dial(&resolver::addresses(resolver, policy, &target, self.limit).await?).await
+                    dial(&resolver::resolve_checked(resolver, policy, &target, self.limit).await?)
+                        .await
                 }
             };
             stream.map_err(|error| unreachable(&target, &error))
         };
         let stream = timeout_at(deadline, connecting).await;
-        let stream = stream.map_err(|_| late(Stage::Connect))??;
+        let stream = stream.map_err(|_| late(RequestStage::Connect))??;
         match target.scheme() {
-            Scheme::Http => Ok(Stream::Plain(TokioIo::new(stream))),
-            Scheme::Https => {
+            UrlScheme::Http => Ok(ConnectionStream::Plain(TokioIo::new(stream))),
+            UrlScheme::Https => {
                 let stream = timeout_at(deadline, self.tls.connect(&target, stream)).await;
-                let stream = stream.map_err(|_| late(Stage::Tls))??;
-                Ok(Stream::Tls(Box::new(TokioIo::new(stream))))
+                let stream = stream.map_err(|_| late(RequestStage::Tls))??;
+                Ok(ConnectionStream::Tls(Box::new(TokioIo::new(stream))))
             }
         }
     }
 }
 
-pub(crate) fn unreachable(target: &Target, error: &io::Error) -> Error {
+pub(crate) fn unreachable(target: &RequestTarget, error: &io::Error) -> Error {
     let origin = target.origin().to_string();
     match error.kind() {
         io::ErrorKind::ConnectionRefused => Error::Refused { origin },
@@ -83,10 +84,10 @@ pub(crate) fn unreachable(target: &Target, error: &io::Error) -> Error {
     }
 }
 
-impl Service<Uri> for Connector {
-    type Response = Stream;
+impl Service<Uri> for PolicyConnector {
+    type Response = ConnectionStream;
     type Error = Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Stream, Error>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<ConnectionStream, Error>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
         Poll::Ready(Ok(()))

@@ -9,7 +9,7 @@ use http::header::{CONTENT_ENCODING, HeaderMap};
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
 use crate::error::Error;
-use crate::limits::Limits;
+use crate::limits::RequestLimits;
 
 /// The `accept-encoding` header if the caller has set none.
 pub(crate) const ACCEPT: &str = "gzip, deflate, br, zstd";
@@ -21,15 +21,19 @@ const STEP: usize = 64 << 10;
 const ZSTD_WINDOW: u64 = 8 << 20;
 
 /// Decompresses a body as its headers describe it.
-pub async fn unpack(packed: Bytes, headers: &HeaderMap, limits: Limits) -> Result<Bytes, Error> {
-    let Some(mut source) = source(&packed, headers)? else {
+pub async fn unpack(
+    packed: Bytes,
+    headers: &HeaderMap,
+    limits: RequestLimits,
+) -> Result<Bytes, Error> {
+    let Some(mut source) = decoder_for(&packed, headers)? else {
         return Ok(packed);
     };
     let most = limits.body_bytes;
     let suspicious = limits
         .ratio
         .saturating_mul(packed.len() as u64)
-        .max(Limits::RATIO_FROM);
+        .max(RequestLimits::RATIO_FROM);
     let mut whole = BytesMut::new();
     let mut part = vec![0; STEP];
     loop {
@@ -55,7 +59,7 @@ pub async fn unpack(packed: Bytes, headers: &HeaderMap, limits: Limits) -> Resul
 }
 
 /// Returns the decompressing reader, or `None` if the body is not compressed.
-fn source(packed: &Bytes, headers: &HeaderMap) -> Result<Option<Box<dyn Read + Send>>, Error> {
+fn decoder_for(packed: &Bytes, headers: &HeaderMap) -> Result<Option<Box<dyn Read + Send>>, Error> {
     let values = headers.get_all(CONTENT_ENCODING).iter();
     let words = values.flat_map(|value| value.to_str().unwrap_or("?").split(','));
     let named: Vec<String> = words.map(|word| word.trim().to_ascii_lowercase()).collect();
@@ -85,7 +89,7 @@ fn source(packed: &Bytes, headers: &HeaderMap) -> Result<Option<Box<dyn Read + S
             return Err(Error::Encoding("its window is too large".to_owned()));
         }
         "br" => Box::new(brotli_decompressor::Decompressor::new(input, STEP)),
-        "zstd" => Box::new(Zstd::new(input)),
+        "zstd" => Box::new(ZstdReader::new(input)),
         other => {
             let other = mimir_core::text::visible(mimir_core::text::prefix(other, 40));
             return Err(Error::Encoding(format!(
@@ -113,12 +117,12 @@ fn fault(error: &io::Error) -> Error {
 }
 
 /// A reader of consecutive zstd frames; the library reads one.
-struct Zstd {
+struct ZstdReader {
     input: Option<Reader<Bytes>>,
     frame: Option<StreamingDecoder<Reader<Bytes>, FrameDecoder>>,
 }
 
-impl Zstd {
+impl ZstdReader {
     fn new(input: Reader<Bytes>) -> Self {
         Self {
             input: Some(input),
@@ -156,7 +160,7 @@ fn skippable(rest: &[u8]) -> Option<usize> {
     Some(length.saturating_add(head.len()))
 }
 
-impl Read for Zstd {
+impl Read for ZstdReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             if let Some(frame) = &mut self.frame {

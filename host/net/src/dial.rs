@@ -15,7 +15,10 @@ const MOST: usize = 8;
 
 /// Connects as RFC 8305 describes: address families alternate, each attempt starts a little after the previous one.
 pub(crate) async fn dial(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
-    let mut waiting = in_turns(addresses).into_iter().take(MOST).peekable();
+    let mut waiting = alternate_families(addresses)
+        .into_iter()
+        .take(MOST)
+        .peekable();
     let mut attempts = JoinSet::new();
     let mut failed = None;
     loop {
@@ -39,7 +42,7 @@ pub(crate) async fn dial(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
 }
 
 /// Orders the addresses so that their families alternate, beginning with the family of the first address.
-fn in_turns(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
+fn alternate_families(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     let first = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (mut one, mut other): (Vec<SocketAddr>, Vec<SocketAddr>) = addresses
         .iter()
@@ -69,8 +72,8 @@ mod tests {
             parse("[2001:db8::1]:1 [2001:db8::2]:1 [2001:db8::3]:1 192.0.2.1:1 192.0.2.2:1");
         let turns =
             parse("[2001:db8::1]:1 192.0.2.1:1 [2001:db8::2]:1 192.0.2.2:1 [2001:db8::3]:1");
-        assert_eq!(in_turns(&given), turns);
-        assert_eq!(in_turns(&[]), []);
+        assert_eq!(alternate_families(&given), turns);
+        assert_eq!(alternate_families(&[]), []);
     }
 
     #[tokio::test]

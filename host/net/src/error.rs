@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mimir_core::network::{Refusal, UrlError};
-use mimir_core::{Code, ToolError};
+use mimir_core::network::{NetworkRefusal, UrlError};
+use mimir_core::{ToolError, ToolErrorCode};
 
 /// A request that was not sent or not answered. A response with an error status is not an error.
 ///
@@ -30,10 +30,10 @@ pub enum Error {
     InvalidRequest(String),
     /// The policy refuses the request.
     #[error("{0}")]
-    Blocked(Refusal),
+    Blocked(NetworkRefusal),
     /// The name resolves to an address that the policy refuses.
     #[error("{0}")]
-    BlockedAddress(Refusal),
+    BlockedAddress(NetworkRefusal),
     /// The authorizer refused.
     #[error("{}", .0.message)]
     Denied(ToolError),
@@ -95,7 +95,7 @@ pub enum Error {
     #[error("{stage} took longer than {after:?}; try again later, or raise the limit")]
     Timeout {
         /// The stage that took too long.
-        stage: Stage,
+        stage: RequestStage,
         /// The limit.
         after: Duration,
     },
@@ -183,7 +183,7 @@ pub enum Error {
 
 /// The stage of a request, for time limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum RequestStage {
     /// Looking up the name.
     Dns,
     /// Connecting.
@@ -198,7 +198,7 @@ pub enum Stage {
     Whole,
 }
 
-impl std::fmt::Display for Stage {
+impl std::fmt::Display for RequestStage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Dns => "resolving the name",
@@ -231,12 +231,12 @@ impl Error {
             Self::Tls { .. } => "tls-failed",
             Self::Roots { .. } => "extra-roots",
             Self::Timeout { stage, .. } => match stage {
-                Stage::Dns => "timeout-dns",
-                Stage::Connect => "timeout-connect",
-                Stage::Tls => "timeout-tls",
-                Stage::Headers => "timeout-headers",
-                Stage::Body => "timeout-body",
-                Stage::Whole => "timeout-whole",
+                RequestStage::Dns => "timeout-dns",
+                RequestStage::Connect => "timeout-connect",
+                RequestStage::Tls => "timeout-tls",
+                RequestStage::Headers => "timeout-headers",
+                RequestStage::Body => "timeout-body",
+                RequestStage::Whole => "timeout-whole",
             },
             Self::TooLarge { .. } | Self::Head { .. } => "too-large",
             Self::Bomb { .. } => "decompression-bomb",
@@ -254,29 +254,29 @@ impl Error {
     }
 
     /// Returns the code with which a call fails.
-    pub const fn code(&self) -> Code {
+    pub const fn code(&self) -> ToolErrorCode {
         match self {
             Self::Url(_)
             | Self::Method(_)
             | Self::ForbiddenHeader(_)
             | Self::InvalidHeader(_)
-            | Self::InvalidRequest(_) => Code::InvalidInput,
+            | Self::InvalidRequest(_) => ToolErrorCode::InvalidInput,
             // The caller cannot change the settings.
-            Self::Roots { .. } => Code::Unavailable,
+            Self::Roots { .. } => ToolErrorCode::Unavailable,
             Self::Blocked(_)
             | Self::BlockedAddress(_)
             | Self::Downgrade
             | Self::SecretInRedirect
             | Self::ClearTunnel(_)
             | Self::TunnelName { .. }
-            | Self::NotTls { .. } => Code::PolicyDenied,
+            | Self::NotTls { .. } => ToolErrorCode::PolicyDenied,
             Self::Denied(error) => error.code,
-            Self::Timeout { .. } => Code::Timeout,
+            Self::Timeout { .. } => ToolErrorCode::Timeout,
             Self::TooLarge { .. }
             | Self::Head { .. }
             | Self::Bomb { .. }
             | Self::TooMany(_)
-            | Self::TooManyRedirects(_) => Code::LimitExceeded,
+            | Self::TooManyRedirects(_) => ToolErrorCode::LimitExceeded,
             Self::Dns { .. }
             | Self::Refused { .. }
             | Self::Unreachable { .. }
@@ -285,12 +285,12 @@ impl Error {
             | Self::Tls { .. }
             | Self::Redirect(_)
             | Self::Encoding(_)
-            | Self::Protocol(_) => Code::Network,
+            | Self::Protocol(_) => ToolErrorCode::Network,
         }
     }
 
     /// Finds the error of this crate inside the errors that hyper wraps around it.
-    pub(crate) fn within(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
+    pub(crate) fn find_source(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
         let mut next = Some(error);
         while let Some(error) = next {
             if let Some(ours) = error.downcast_ref::<Self>() {

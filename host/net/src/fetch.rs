@@ -8,19 +8,19 @@ use http::header::{self, HeaderMap, HeaderValue};
 use http::{Request, StatusCode};
 use http_body::Body as _;
 use http_body_util::BodyExt;
-use mimir_core::network::Target;
+use mimir_core::network::RequestTarget;
 use tokio::time::Instant;
 
-use crate::body::Body;
-use crate::client::{Client, Hop, Sent};
+use crate::body::ResponseBody;
+use crate::client::{HopResponse, HttpClient, RequestHop};
 use crate::decode;
-use crate::error::{Error, Stage};
+use crate::error::{Error, RequestStage};
 use crate::redirect;
-use crate::upload::Upload;
+use crate::upload::UploadBody;
 
 /// A response, whatever its status.
 #[derive(Clone)]
-pub struct Fetched {
+pub struct FetchedResponse {
     /// Its status.
     pub status: StatusCode,
     /// Its headers, as received.
@@ -30,12 +30,12 @@ pub struct Fetched {
     /// The trailers after the body.
     pub trailers: Option<HeaderMap>,
     /// The URL it came from, after all redirects.
-    pub target: Target,
+    pub target: RequestTarget,
     /// The number of redirects followed.
     pub redirects: usize,
 }
 
-impl fmt::Debug for Fetched {
+impl fmt::Debug for FetchedResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fetched")
             .field("status", &self.status)
@@ -45,9 +45,9 @@ impl fmt::Debug for Fetched {
     }
 }
 
-impl Client {
+impl HttpClient {
     /// Fetches a URL.
-    pub async fn get(&self, url: &str) -> Result<Fetched, Error> {
+    pub async fn get(&self, url: &str) -> Result<FetchedResponse, Error> {
         let mut request = Request::new(Bytes::new());
         *request.uri_mut() = crate::uri(url)?;
         self.fetch(request).await
@@ -55,21 +55,21 @@ impl Client {
 
     /// Sends a request, follows redirects, each checked and authorized like the first request, and returns the whole
     /// response.
-    pub async fn fetch(&self, request: Request<Bytes>) -> Result<Fetched, Error> {
+    pub async fn fetch(&self, request: Request<Bytes>) -> Result<FetchedResponse, Error> {
         let (parts, body) = request.into_parts();
         let mut headers = parts.headers;
         headers
             .entry(header::ACCEPT_ENCODING)
             .or_insert(HeaderValue::from_static(decode::ACCEPT));
-        let mut request = redirect::Request {
-            target: Target::parse(&parts.uri.to_string())?,
+        let mut request = redirect::RedirectableRequest {
+            target: RequestTarget::parse(&parts.uri.to_string())?,
             method: parts.method,
             headers,
             has_body: !body.is_empty(),
         };
         let mut left = self.limits().whole;
         for number in 0..=self.limits().redirects {
-            let hop = Hop {
+            let hop = RequestHop {
                 target: request.target.clone(),
                 method: request.method.clone(),
                 headers: request.headers.clone(),
@@ -80,14 +80,14 @@ impl Client {
             } else {
                 Bytes::new()
             };
-            let upload = Upload::full(bytes, self.limits().upload_bytes);
+            let upload = UploadBody::full(bytes, self.limits().upload_bytes);
             let (sent, spent) = self.timed(hop, upload, left).await?;
             let (parts, answer) = sent.response.into_parts();
             let next =
                 redirect::location(&request.target, parts.status, &parts.headers, &sent.swapped)?;
             let Some(target) = next else {
-                let (body, trailers) = self.whole(answer, &parts.headers).await?;
-                return Ok(Fetched {
+                let (body, trailers) = self.read_body(answer, &parts.headers).await?;
+                return Ok(FetchedResponse {
                     status: parts.status,
                     headers: parts.headers,
                     body,
@@ -97,7 +97,7 @@ impl Client {
                 });
             };
             left = left.saturating_sub(spent);
-            request.turn(target, parts.status, &sent.swapped);
+            request.redirect_to(target, parts.status, &sent.swapped);
         }
         Err(Error::TooManyRedirects(self.limits().redirects))
     }
@@ -105,25 +105,25 @@ impl Client {
     /// Sends one hop and returns the time that it took, without the time waiting for an approval.
     async fn timed(
         &self,
-        hop: Hop,
-        upload: Upload,
+        hop: RequestHop,
+        upload: UploadBody,
         left: Duration,
-    ) -> Result<(Sent, Duration), Error> {
+    ) -> Result<(HopResponse, Duration), Error> {
         if left.is_zero() {
             return Err(Error::Timeout {
-                stage: Stage::Whole,
+                stage: RequestStage::Whole,
                 after: self.limits().whole,
             });
         }
-        let sent = self.hop(hop, upload, left).await?;
+        let sent = self.send_hop(hop, upload, left).await?;
         let spent = left.saturating_sub(sent.response.body().left());
         Ok((sent, spent))
     }
 
     /// Reads the whole body of a response.
-    async fn whole(
+    async fn read_body(
         &self,
-        mut body: Body,
+        mut body: ResponseBody,
         headers: &HeaderMap,
     ) -> Result<(Bytes, Option<HeaderMap>), Error> {
         let limit = self.limits().body_bytes;
@@ -147,7 +147,7 @@ impl Client {
     }
 }
 
-impl Body {
+impl ResponseBody {
     /// Returns the rest of the time.
     pub(crate) fn left(&self) -> Duration {
         self.deadline().saturating_duration_since(Instant::now())

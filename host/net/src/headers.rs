@@ -4,7 +4,7 @@ use http::Method;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use crate::error::Error;
-use crate::limits::Limits;
+use crate::limits::RequestLimits;
 
 /// Headers that belong to the connection or select the target of the request: HTTP's hop-by-hop headers (RFC 9110
 /// section 7.6.1), `Host`, and headers for proxies, which are not used.
@@ -68,7 +68,7 @@ pub(crate) fn check(method: &Method, headers: &HeaderMap) -> Result<(), Error> {
         // Counts as RFC 7541 section 4.1 does.
         bytes += name.as_str().len() + value.len() + 32;
     }
-    if headers.len() > Limits::HEADERS {
+    if headers.len() > RequestLimits::HEADERS {
         return Err(too_many());
     }
     if bytes > BYTES {
@@ -79,7 +79,10 @@ pub(crate) fn check(method: &Method, headers: &HeaderMap) -> Result<(), Error> {
 }
 
 fn too_many() -> Error {
-    Error::InvalidRequest(format!("it has more than {} headers", Limits::HEADERS))
+    Error::InvalidRequest(format!(
+        "it has more than {} headers",
+        RequestLimits::HEADERS
+    ))
 }
 
 /// Returns the length that the caller announces for the body.

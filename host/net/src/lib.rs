@@ -1,16 +1,16 @@
-//! The network client: every request of mimir to a network goes through [`Client`], and nothing else here opens a
+//! The network client: every request of mimir to a network goes through [`HttpClient`], and nothing else here opens a
 //! socket.
 //!
 //! A request passes these steps in order: URL, scheme and method; port and host by the policy; the authorizer
-//! ([`Authorize`]); one lookup of the name ([`Resolver`]); a check of *every* address returned; a connection to a
-//! checked address, with the name kept for TLS and `Host`; secrets in place of their placeholders ([`Swap`]).
-//! [`Client::fetch`] takes each redirect through the same steps.
+//! ([`RequestAuthorizer`]); one lookup of the name ([`Resolver`]); a check of *every* address returned; a connection to a
+//! checked address, with the name kept for TLS and `Host`; secrets in place of their placeholders ([`SecretSwap`]).
+//! [`HttpClient::fetch`] takes each redirect through the same steps.
 //!
 //! [`Proxy`] offers the same client to foreign programs over HTTP.
 //!
 //! [`mimir_core::network`] decides which targets are allowed; this crate makes sure that nothing else is reached: not
 //! by an address in the URL, a second lookup, a redirect, a proxy set in the environment (ignored), or a connection
-//! opened under a policy that is no longer in force ([`Guard`]).
+//! opened under a policy that is no longer in force ([`PolicyGuard`]).
 //!
 //! Out of scope: per-tool permissions, approval prompts, secret storage, cookies, caches, and HTML.
 //!
@@ -33,39 +33,39 @@
 //! ```
 
 mod authorize;
+mod authorized_request;
 mod body;
 mod client;
 mod connector;
 mod decode;
 mod dial;
 mod error;
-mod failure;
 mod fetch;
-mod guard;
 pub mod headers;
-mod hold;
+mod hyper_errors;
 mod limits;
+mod policy_guard;
 mod proxy;
 mod redirect;
 mod resolver;
-mod secrets;
+mod secret_swap;
 mod stream;
 mod tls;
 mod upload;
 mod uri;
 
-pub use authorize::{Ask, Authorize, Permit, PolicyAlone};
-pub use body::Body;
-pub use client::Client;
-pub use connector::Servers;
+pub use authorize::{OutboundRequest, PolicyOnly, RequestAuthorizer, RequestPermit};
+pub use body::ResponseBody;
+pub use client::HttpClient;
+pub use connector::SessionServerDialer;
 pub use decode::unpack;
-pub use error::{Error, Stage};
-pub use fetch::Fetched;
-pub use guard::Guard;
-pub use limits::Limits;
-pub use proxy::{Proxy, Refused};
-pub use resolver::{Resolver, System};
-pub use secrets::Swap;
-pub use tls::Roots;
+pub use error::{Error, RequestStage};
+pub use fetch::FetchedResponse;
+pub use limits::RequestLimits;
+pub use policy_guard::PolicyGuard;
+pub use proxy::{Proxy, ProxyRefusalHandler};
+pub use resolver::{Resolver, SystemResolver};
+pub use secret_swap::SecretSwap;
+pub use tls::TlsRoots;
 pub use upload::BoxError;
 pub use uri::uri;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Limits for the time and size of a request; DESIGN section 7 lists the defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct RequestLimits {
     /// Name lookup, connection and TLS together.
     pub connect: Duration,
     /// From the connection to the last header.
@@ -25,7 +25,7 @@ pub struct Limits {
     pub ratio: u64,
 }
 
-impl Limits {
+impl RequestLimits {
     /// Concurrent requests of one client. A guest can open them faster than a machine has sockets.
     pub const CONCURRENT: usize = 64;
     /// Bytes to which any body may decompress whatever its ratio: a page of spaces is not an attack.
@@ -50,7 +50,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for RequestLimits {
     fn default() -> Self {
         Self {
             // Enough for a server on the other side of the world to respond a hundred times.

@@ -23,13 +23,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::upgrade;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_core::backend::BoxFuture;
-use mimir_core::network::Target;
+use mimir_core::network::RequestTarget;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 
-use crate::client::{Client, Tunnel};
+use crate::client::{HttpClient, Tunnel};
 use crate::error::Error;
 use credential::Credential;
 
@@ -37,11 +37,11 @@ mod credential;
 
 /// Handles a request that the policy refused, either before the authorizer ran or afterwards, for an address that its
 /// name resolves to.
-pub trait Refused: Send + Sync {
+pub trait ProxyRefusalHandler: Send + Sync {
     /// Takes the target, the method and the reason of the refusal. Returns the error for the program.
-    fn refused<'a>(
+    fn handle_refusal<'a>(
         &'a self,
-        target: &'a Target,
+        target: &'a RequestTarget,
         method: &'a Method,
         error: Error,
     ) -> BoxFuture<'a, Error>;
@@ -50,8 +50,8 @@ pub trait Refused: Send + Sync {
 /// Serves connections of one command.
 #[derive(Clone)]
 pub struct Proxy {
-    client: Client,
-    refused: Arc<dyn Refused>,
+    client: HttpClient,
+    refusals: Arc<dyn ProxyRefusalHandler>,
     credential: Credential,
 }
 
@@ -80,17 +80,17 @@ const OF_CONNECTION: [HeaderName; 8] = [
     header::UPGRADE,
 ];
 
-type Body = UnsyncBoxBody<Bytes, Error>;
+type ProxyBody = UnsyncBoxBody<Bytes, Error>;
 
 /// An authorized tunnel, its target, and the connection that it serves.
-type Opened = (Tunnel, Target, upgrade::OnUpgrade);
+type OpenedTunnel = (Tunnel, RequestTarget, upgrade::OnUpgrade);
 
 impl Proxy {
     /// Creates a proxy over this client, whose authorizer is called for each request. It has a new credential.
-    pub fn new(client: Client, refused: Arc<dyn Refused>) -> Self {
+    pub fn new(client: HttpClient, refused: Arc<dyn ProxyRefusalHandler>) -> Self {
         Self {
             client,
-            refused,
+            refusals: refused,
             credential: Credential::new(),
         }
     }
@@ -103,7 +103,7 @@ impl Proxy {
 
     /// Serves one connection to its end. Dropping the future closes it, with everything that passes through it.
     pub async fn serve(&self, io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
-        let (opened, mut open) = mpsc::unbounded_channel::<Opened>();
+        let (opened, mut open) = mpsc::unbounded_channel::<OpenedTunnel>();
         let service = service_fn(move |request| {
             let (proxy, opened) = (self.clone(), opened.clone());
             async move { Ok::<_, Infallible>(proxy.answer(request, &opened).await) }
@@ -121,7 +121,9 @@ impl Proxy {
         let tunnels = async {
             while let Some((tunnel, target, upgrade)) = open.recv().await {
                 let Ok(inside) = upgrade.await else { continue };
-                let carried = self.through(tunnel, &target, TokioIo::new(inside)).await;
+                let carried = self
+                    .relay_tunnel(tunnel, &target, TokioIo::new(inside))
+                    .await;
                 if let Err(error) = carried {
                     tracing::debug!(%error, "closed a tunnel of a command");
                 }
@@ -136,14 +138,14 @@ impl Proxy {
     /// Forwards a tunnel. A tunnel for something other than TLS is refused with an unencrypted response, which a
     /// client that speaks HTTP there understands; one that asks for another host, or stops speaking TLS, is closed
     /// with an alert.
-    async fn through(
+    async fn relay_tunnel(
         &self,
         tunnel: Tunnel,
-        target: &Target,
+        target: &RequestTarget,
         mut inside: impl AsyncRead + AsyncWrite + Send + Unpin,
     ) -> Result<(), Error> {
-        let carried = match tunnel.begins(&mut inside).await {
-            Ok(begun) => tunnel.carry(begun, &mut inside).await,
+        let carried = match tunnel.read_client_hello(&mut inside).await {
+            Ok(begun) => tunnel.relay(begun, &mut inside).await,
             Err(error) => Err(error),
         };
         let error = match carried {
@@ -152,12 +154,15 @@ impl Proxy {
             ) => error,
             other => return other,
         };
-        let error = self.refused.refused(target, &Method::CONNECT, error).await;
+        let error = self
+            .refusals
+            .handle_refusal(target, &Method::CONNECT, error)
+            .await;
         let answer = match error {
             Error::TunnelName { .. } => alert(UNRECOGNIZED_NAME),
             Error::NotTls { .. } => alert(UNEXPECTED_MESSAGE),
             _ => {
-                let (status, text) = (status(&error), said(&error));
+                let (status, text) = (status(&error), error_text(&error));
                 let length = text.len();
                 let head = format!(
                     "HTTP/1.1 {status}\r\ncontent-type: {PLAIN}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
@@ -174,8 +179,8 @@ impl Proxy {
     async fn answer(
         &self,
         request: Request<Incoming>,
-        opened: &mpsc::UnboundedSender<Opened>,
-    ) -> Response<Body> {
+        opened: &mpsc::UnboundedSender<OpenedTunnel>,
+    ) -> Response<ProxyBody> {
         if !self.credential.is_in(request.headers()) {
             return unauthorized();
         }
@@ -190,24 +195,26 @@ impl Proxy {
         };
         let blocked = matches!(error, Error::Blocked(_) | Error::BlockedAddress(_));
         match target(&method, &uri) {
-            Ok(target) if blocked => told(&self.refused.refused(&target, &method, error).await),
-            _ => told(&error),
+            Ok(target) if blocked => {
+                refusal_response(&self.refusals.handle_refusal(&target, &method, error).await)
+            }
+            _ => refusal_response(&error),
         }
     }
 
     async fn connect(
         &self,
         request: Request<Incoming>,
-        opened: &mpsc::UnboundedSender<Opened>,
-    ) -> Result<Response<Body>, Error> {
+        opened: &mpsc::UnboundedSender<OpenedTunnel>,
+    ) -> Result<Response<ProxyBody>, Error> {
         let target = target(request.method(), request.uri())?;
         let tunnel = self.client.tunnel(target.clone()).await?;
         // The receiver outlives this connection.
         let _ = opened.send((tunnel, target, upgrade::on(request)));
-        Ok(Response::new(nothing()))
+        Ok(Response::new(empty_body()))
     }
 
-    async fn forward(&self, mut request: Request<Incoming>) -> Result<Response<Body>, Error> {
+    async fn forward(&self, mut request: Request<Incoming>) -> Result<Response<ProxyBody>, Error> {
         let to = target(request.method(), request.uri())?;
         *request.uri_mut() = crate::uri(&to.to_string())?;
         strip(request.headers_mut());
@@ -220,7 +227,7 @@ impl Proxy {
 }
 
 /// Returns the target of a request to a proxy.
-fn target(method: &Method, uri: &Uri) -> Result<Target, Error> {
+fn target(method: &Method, uri: &Uri) -> Result<RequestTarget, Error> {
     if *method == Method::CONNECT {
         let authority = uri
             .authority()
@@ -230,13 +237,13 @@ fn target(method: &Method, uri: &Uri) -> Result<Target, Error> {
                 "a tunnel needs a host and a port: use CONNECT HOST:PORT".to_owned(),
             )
         })?;
-        return Ok(Target::parse(&format!("https://{authority}/"))?);
+        return Ok(RequestTarget::parse(&format!("https://{authority}/"))?);
     }
     if uri.authority().is_none() {
         let message = "this is a proxy, but the request names no host; configure it as a proxy in the program's settings";
         return Err(Error::InvalidRequest(message.to_owned()));
     }
-    Ok(Target::parse(&uri.to_string())?)
+    Ok(RequestTarget::parse(&uri.to_string())?)
 }
 
 /// Removes headers that concern only the program and this proxy.
@@ -253,7 +260,7 @@ fn strip(headers: &mut HeaderMap) {
     }
 }
 
-fn nothing() -> Body {
+fn empty_body() -> ProxyBody {
     Empty::new()
         .map_err(|never: Infallible| match never {})
         .boxed_unsync()
@@ -272,22 +279,24 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 
 fn status(error: &Error) -> StatusCode {
     match error.code() {
-        Code::PolicyDenied | Code::ApprovalDenied | Code::PermissionDenied => StatusCode::FORBIDDEN,
-        Code::InvalidInput => StatusCode::BAD_REQUEST,
-        Code::Timeout => StatusCode::GATEWAY_TIMEOUT,
-        Code::LimitExceeded => StatusCode::SERVICE_UNAVAILABLE,
+        ToolErrorCode::PolicyDenied
+        | ToolErrorCode::ApprovalDenied
+        | ToolErrorCode::PermissionDenied => StatusCode::FORBIDDEN,
+        ToolErrorCode::InvalidInput => StatusCode::BAD_REQUEST,
+        ToolErrorCode::Timeout => StatusCode::GATEWAY_TIMEOUT,
+        ToolErrorCode::LimitExceeded => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::BAD_GATEWAY,
     }
 }
 
 /// Formats an error for the output of the program.
-fn said(error: &Error) -> String {
+fn error_text(error: &Error) -> String {
     let text = mimir_core::text::visible(&error.to_string());
     format!("mimir: {}: {text}\n", error.code())
 }
 
 /// The response to a request without the credential. Programs that wait to be asked for it then send it.
-fn unauthorized() -> Response<Body> {
+fn unauthorized() -> Response<ProxyBody> {
     let text = "mimir: PERMISSION_DENIED: the proxy of a command serves that command only: expected the user and the \
                 password of its own variable `http_proxy`\n";
     let mut answer = plain(StatusCode::PROXY_AUTHENTICATION_REQUIRED, text.to_owned());
@@ -299,11 +308,11 @@ fn unauthorized() -> Response<Body> {
 }
 
 /// Formats a refusal for the program and its user.
-fn told(error: &Error) -> Response<Body> {
-    plain(status(error), said(error))
+fn refusal_response(error: &Error) -> Response<ProxyBody> {
+    plain(status(error), error_text(error))
 }
 
-fn plain(status: StatusCode, text: String) -> Response<Body> {
+fn plain(status: StatusCode, text: String) -> Response<ProxyBody> {
     let body = Full::from(text).map_err(|never: Infallible| match never {});
     let mut answer = Response::new(body.boxed_unsync());
     *answer.status_mut() = status;

@@ -2,10 +2,10 @@
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
-use mimir_core::network::{Scheme, Target};
+use mimir_core::network::{RequestTarget, UrlScheme};
 
 use crate::error::Error;
-use crate::secrets::Swapped;
+use crate::secret_swap::SwappedSecrets;
 
 /// Headers that are sent on to another origin: they describe the requested content, not the caller. Any other header
 /// may carry a key, since every service names its key header differently.
@@ -27,8 +27,8 @@ const ABOUT_BODY: [HeaderName; 6] = [
 ];
 
 /// The parts of a request that redirects change.
-pub(crate) struct Request {
-    pub(crate) target: Target,
+pub(crate) struct RedirectableRequest {
+    pub(crate) target: RequestTarget,
     pub(crate) method: Method,
     pub(crate) headers: HeaderMap,
     pub(crate) has_body: bool,
@@ -36,11 +36,11 @@ pub(crate) struct Request {
 
 /// Returns the target if the response is a redirect.
 pub(crate) fn location(
-    from: &Target,
+    from: &RequestTarget,
     status: StatusCode,
     headers: &HeaderMap,
-    swapped: &Swapped,
-) -> Result<Option<Target>, Error> {
+    swapped: &SwappedSecrets,
+) -> Result<Option<RequestTarget>, Error> {
     let (301..=303 | 307 | 308) = status.as_u16() else {
         return Ok(None);
     };
@@ -53,21 +53,26 @@ pub(crate) fn location(
     }
     let text = std::str::from_utf8(location.as_bytes())
         .map_err(|_| Error::Redirect("its `location` header is not valid text".to_owned()))?;
-    if swapped.shows_in(text) {
+    if swapped.appears_in(text) {
         return Err(Error::SecretInRedirect);
     }
     let target = from
         .join(text)
         .map_err(|e| Error::Redirect(e.to_string()))?;
-    if from.scheme() == Scheme::Https && target.scheme() == Scheme::Http {
+    if from.scheme() == UrlScheme::Https && target.scheme() == UrlScheme::Http {
         return Err(Error::Downgrade);
     }
     Ok(Some(target))
 }
 
-impl Request {
+impl RedirectableRequest {
     /// Redirects the request to `target`, as the Fetch Standard prescribes.
-    pub(crate) fn turn(&mut self, target: Target, status: StatusCode, swapped: &Swapped) {
+    pub(crate) fn redirect_to(
+        &mut self,
+        target: RequestTarget,
+        status: StatusCode,
+        swapped: &SwappedSecrets,
+    ) {
         let rewritten = match status.as_u16() {
             301 | 302 => self.method == Method::POST,
             303 => self.method != Method::GET && self.method != Method::HEAD,

@@ -5,9 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use mimir_core::backend::BoxFuture;
-use mimir_core::network::{Host, NetworkPolicy, Target};
+use mimir_core::network::{NetworkHost, NetworkPolicy, RequestTarget};
 
-use crate::error::{Error, Stage};
+use crate::error::{Error, RequestStage};
 
 /// Resolves names. Never called for an address, for `localhost`, or for a name whose addresses are fixed in the
 /// settings.
@@ -18,9 +18,9 @@ pub trait Resolver: Send + Sync {
 
 /// The system's resolver: hosts file, search domains and DNS, as for every other program.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct System;
+pub struct SystemResolver;
 
-impl Resolver for System {
+impl Resolver for SystemResolver {
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         Box::pin(async move {
             let answers = tokio::net::lookup_host((name, 0)).await?;
@@ -31,10 +31,10 @@ impl Resolver for System {
 
 /// Resolves and checks the addresses to connect to. A single refused address refuses the name: a server of an attacker
 /// may return both kinds and count on a second attempt.
-pub(crate) async fn addresses(
+pub(crate) async fn resolve_checked(
     resolver: &dyn Resolver,
     policy: &NetworkPolicy,
-    target: &Target,
+    target: &RequestTarget,
     limit: Duration,
 ) -> Result<Vec<SocketAddr>, Error> {
     // A server of the session is not a server of this machine, whatever its address here.
@@ -46,8 +46,8 @@ pub(crate) async fn addresses(
     let known = policy.addresses(target);
     let found = match (known, target.host()) {
         (Some(known), _) => known,
-        (None, Host::Ip(address)) => vec![*address],
-        (None, Host::Name(name)) => lookup(resolver, name, limit).await?,
+        (None, NetworkHost::Ip(address)) => vec![*address],
+        (None, NetworkHost::Name(name)) => lookup(resolver, name, limit).await?,
     };
     for address in &found {
         policy
@@ -76,7 +76,7 @@ async fn lookup(
         Ok(Ok(found)) => Ok(found),
         Ok(Err(error)) => Err(failed(&error.to_string())),
         Err(_) => Err(Error::Timeout {
-            stage: Stage::Dns,
+            stage: RequestStage::Dns,
             after: limit,
         }),
     }

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
 /// A connection to a checked address.
-pub(crate) enum Stream {
+pub(crate) enum ConnectionStream {
     /// Unencrypted.
     Plain(TokioIo<TcpStream>),
     /// Over TLS.
@@ -21,7 +21,7 @@ pub(crate) enum Stream {
 /// The protocol used over TLS if both sides support it.
 pub(crate) const H2: &[u8] = b"h2";
 
-impl Connection for Stream {
+impl Connection for ConnectionStream {
     fn connected(&self) -> Connected {
         let h2 = match self {
             Self::Plain(_) => false,
@@ -51,7 +51,7 @@ macro_rules! either {
     };
 }
 
-impl Read for Stream {
+impl Read for ConnectionStream {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -61,7 +61,7 @@ impl Read for Stream {
     }
 }
 
-impl Write for Stream {
+impl Write for ConnectionStream {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

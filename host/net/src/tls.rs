@@ -18,7 +18,7 @@ use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use mimir_core::network::{Host, Target};
+use mimir_core::network::{NetworkHost, RequestTarget};
 
 use crate::error::Error;
 use crate::stream::H2;
@@ -28,7 +28,7 @@ const PEM_LINE: usize = 64;
 
 /// Trusted root certificates. Read once and shared; each client has its own sessions.
 #[derive(Debug, Clone, Default)]
-pub struct Roots {
+pub struct TlsRoots {
     extra: Vec<CertificateDer<'static>>,
     /// The reason why there are no roots: reported only when a certificate is checked, since unencrypted connections
     /// need none.
@@ -44,9 +44,9 @@ static PLATFORM: LazyLock<Vec<CertificateDer<'static>>> = LazyLock::new(|| {
     found.certs
 });
 
-impl Roots {
+impl TlsRoots {
     /// Reads files as listed in `network.extraRoots`, with paths relative to `folder`.
-    pub fn below(folder: &Path, files: &[String]) -> Result<Self, Error> {
+    pub fn from_folder(folder: &Path, files: &[String]) -> Result<Self, Error> {
         let files: Vec<PathBuf> = files.iter().map(|file| folder.join(file)).collect();
         Self::with_extra(&files)
     }
@@ -76,7 +76,7 @@ impl Roots {
     }
 
     /// Returns no roots, for this reason. TLS connections fail; everything else works as usual.
-    pub fn broken(fault: Error) -> Self {
+    pub fn unavailable(fault: Error) -> Self {
         Self {
             extra: Vec::new(),
             fault: Some(fault),
@@ -84,7 +84,7 @@ impl Roots {
     }
 
     /// Returns true if the roots could not be read.
-    pub fn is_broken(&self) -> bool {
+    pub fn is_unavailable(&self) -> bool {
         self.fault.is_some()
     }
 
@@ -122,13 +122,13 @@ impl Roots {
 }
 
 /// The TLS side of one client, which shares its sessions with no other client.
-pub(crate) struct Tls {
-    roots: Roots,
+pub(crate) struct TlsClient {
+    roots: TlsRoots,
     config: OnceCell<Arc<ClientConfig>>,
 }
 
-impl Tls {
-    pub(crate) fn new(roots: Roots) -> Self {
+impl TlsClient {
+    pub(crate) fn new(roots: TlsRoots) -> Self {
         Self {
             roots,
             config: OnceCell::new(),
@@ -138,7 +138,7 @@ impl Tls {
     /// Performs the TLS handshake with the host that the URL names, whatever its address.
     pub(crate) async fn connect(
         &self,
-        target: &Target,
+        target: &RequestTarget,
         stream: TcpStream,
     ) -> Result<TlsStream<TcpStream>, Error> {
         let host = target.host().to_string();
@@ -157,8 +157,8 @@ impl Tls {
         });
         let connector = TlsConnector::from(Arc::clone(config.await?));
         let name = match target.host() {
-            Host::Ip(address) => ServerName::from(*address),
-            Host::Name(name) => ServerName::try_from(name.to_string())
+            NetworkHost::Ip(address) => ServerName::from(*address),
+            NetworkHost::Name(name) => ServerName::try_from(name.to_string())
                 .map_err(|_| failed("its name is not valid in a certificate".to_owned()))?,
         };
         let connected = connector.connect(name, stream).await;

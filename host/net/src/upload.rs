@@ -8,46 +8,46 @@ use bytes::{Buf, Bytes};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::Instant;
 
-use crate::error::{Error, Stage};
-use crate::hold::Hold;
+use crate::authorized_request::AuthorizedRequest;
+use crate::error::{Error, RequestStage};
 
 /// The error type of a caller's body.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// The body of a request, limited in size and checked against the length that its header announces.
-pub(crate) struct Upload {
-    inner: Source,
+pub(crate) struct UploadBody {
+    inner: UploadSource,
     sent: u64,
     limit: u64,
     announced: Option<u64>,
-    hold: Option<Hold>,
+    authorized: Option<AuthorizedRequest>,
 }
 
-enum Source {
+enum UploadSource {
     Full(Option<Bytes>),
     Stream(Pin<Box<dyn HttpBody<Data = Bytes, Error = BoxError> + Send>>),
 }
 
-impl Upload {
+impl UploadBody {
     pub(crate) fn full(bytes: Bytes, limit: u64) -> Self {
         let bytes = Some(bytes).filter(|bytes| !bytes.is_empty());
-        Self::new(Source::Full(bytes), limit)
+        Self::new(UploadSource::Full(bytes), limit)
     }
 
     pub(crate) fn stream(
         body: Pin<Box<dyn HttpBody<Data = Bytes, Error = BoxError> + Send>>,
         limit: u64,
     ) -> Self {
-        Self::new(Source::Stream(body), limit)
+        Self::new(UploadSource::Stream(body), limit)
     }
 
-    fn new(inner: Source, limit: u64) -> Self {
+    fn new(inner: UploadSource, limit: u64) -> Self {
         Self {
             inner,
             sent: 0,
             limit,
             announced: None,
-            hold: None,
+            authorized: None,
         }
     }
 
@@ -57,20 +57,20 @@ impl Upload {
     }
 
     /// Ties the body to its authorization: it ends when that is revoked, and when its time is over.
-    pub(crate) fn held(mut self, hold: Hold) -> Self {
-        self.hold = Some(hold);
+    pub(crate) fn with_authorization(mut self, hold: AuthorizedRequest) -> Self {
+        self.authorized = Some(hold);
         self
     }
 
     fn judge(&mut self) -> Result<(), Error> {
-        let Some(hold) = &mut self.hold else {
+        let Some(hold) = &mut self.authorized else {
             return Ok(());
         };
         if Instant::now() >= hold.deadline {
-            let (stage, after) = (Stage::Whole, hold.whole);
+            let (stage, after) = (RequestStage::Whole, hold.whole);
             return Err(Error::Timeout { stage, after });
         }
-        hold.judge()
+        hold.recheck_policy()
     }
 
     /// Checks the body against the length that a header announces.
@@ -98,7 +98,7 @@ fn mismatch() -> Error {
     Error::InvalidRequest("the length of its body differs from `content-length`".to_owned())
 }
 
-impl HttpBody for Upload {
+impl HttpBody for UploadBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -108,8 +108,10 @@ impl HttpBody for Upload {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = self.get_mut();
         let frame = match &mut this.inner {
-            Source::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Source::Stream(body) => body.as_mut().poll_frame(cx),
+            UploadSource::Full(bytes) => {
+                Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes))))
+            }
+            UploadSource::Stream(body) => body.as_mut().poll_frame(cx),
         };
         match &frame {
             Poll::Ready(Some(Ok(frame))) => {
@@ -143,18 +145,18 @@ impl HttpBody for Upload {
 
     fn is_end_stream(&self) -> bool {
         match &self.inner {
-            Source::Full(bytes) => bytes.is_none(),
+            UploadSource::Full(bytes) => bytes.is_none(),
             // With an announced length, the end is checked as well.
-            Source::Stream(body) => self.announced.is_none() && body.is_end_stream(),
+            UploadSource::Stream(body) => self.announced.is_none() && body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.inner {
-            Source::Full(bytes) => {
+            UploadSource::Full(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64))
             }
-            Source::Stream(body) => body.size_hint(),
+            UploadSource::Stream(body) => body.size_hint(),
         }
     }
 }

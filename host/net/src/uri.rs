@@ -1,11 +1,11 @@
 //! URLs in hyper's form.
 
 use http::Uri;
-use mimir_core::network::Target;
+use mimir_core::network::RequestTarget;
 
 use crate::error::Error;
 
-/// Parses the URL of a request as strictly as [`Target::parse`] does.
+/// Parses the URL of a request as strictly as [`RequestTarget::parse`] does.
 ///
 /// ```
 /// assert_eq!(mimir_net::uri("HTTPS://BÜCHER.example/a%20b")?, "https://xn--bcher-kva.example/a%20b");
@@ -13,11 +13,11 @@ use crate::error::Error;
 /// # Ok::<(), mimir_net::Error>(())
 /// ```
 pub fn uri(text: &str) -> Result<Uri, Error> {
-    wire(&Target::parse(text)?)
+    wire_uri(&RequestTarget::parse(text)?)
 }
 
 /// Converts a URL for hyper. Percent-encodes the characters that a URL may contain and a request line may not.
-pub(crate) fn wire(target: &Target) -> Result<Uri, Error> {
+pub(crate) fn wire_uri(target: &RequestTarget) -> Result<Uri, Error> {
     let text = target.url().as_str();
     if let Ok(uri) = Uri::try_from(text) {
         return Ok(uri);

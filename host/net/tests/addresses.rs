@@ -1,7 +1,7 @@
 //! Addresses that may be connected to: by every spelling in a URL, and by every answer of a resolver.
 
-use mimir_core::Code;
-use mimir_net::Limits;
+use mimir_core::ToolErrorCode;
+use mimir_net::RequestLimits;
 
 use crate::kit::{Names, Site, answer, client, client_of, fetch, kind, lax, listed};
 
@@ -48,7 +48,7 @@ async fn loopback_is_refused_in_every_spelling() {
         let error = fetch(&client, &url).await.expect_err(host);
         assert_eq!(
             (error.kind(), error.code()),
-            ("blocked", Code::PolicyDenied),
+            ("blocked", ToolErrorCode::PolicyDenied),
             "{host}: {error}"
         );
     }
@@ -97,7 +97,7 @@ async fn metadata_is_refused_even_if_private_addresses_are_allowed() {
 async fn lookup_happens_once_and_its_answer_is_checked() {
     let site = Site::says(|_| answer("200 OK", "connection: close\r\n", "hello")).await;
     let names = Names::of(&[("rebind.example", "127.0.0.1;169.254.169.254")]);
-    let client = client_of(lax(), &names, Limits::default());
+    let client = client_of(lax(), &names, RequestLimits::default());
     let url = site.named("http://rebind.example", "/");
     assert_eq!(fetch(&client, &url).await.unwrap().body, "hello");
     assert_eq!(names.asked(), ["rebind.example"]);
@@ -130,14 +130,14 @@ async fn name_with_one_refused_address_is_refused() {
         let client = client_of(
             listed(&["app.example", "127.0.0.0/8", "10.0.0.0/8"]),
             &names,
-            Limits::default(),
+            RequestLimits::default(),
         );
         let error = fetch(&client, &format!("http://app.example:{port}/"))
             .await
             .unwrap_err();
         assert_eq!(
             (error.kind(), error.code()),
-            ("blocked-address", Code::PolicyDenied),
+            ("blocked-address", ToolErrorCode::PolicyDenied),
             "{answer}"
         );
         assert!(error.to_string().contains(bad), "{answer}: {error}");
@@ -153,7 +153,7 @@ async fn localhost_and_addresses_are_reached_if_listed() {
     let client = client_of(
         listed(&["localhost", &format!("127.0.0.1:{port}")]),
         &names,
-        Limits::default(),
+        RequestLimits::default(),
     );
     for host in [
         "localhost",
@@ -177,13 +177,16 @@ async fn name_without_an_address_is_reported() {
     let client = client_of(
         listed(&["*.example"]),
         &Names::of(&[("empty.example", "")]),
-        Limits::default(),
+        RequestLimits::default(),
     );
     for name in ["missing.example", "empty.example"] {
         let error = fetch(&client, &format!("http://{name}/"))
             .await
             .unwrap_err();
-        assert_eq!((error.kind(), error.code()), ("dns-failed", Code::Network));
+        assert_eq!(
+            (error.kind(), error.code()),
+            ("dns-failed", ToolErrorCode::Network)
+        );
         assert!(error.to_string().contains(name), "{error}");
     }
 }

@@ -6,9 +6,9 @@ use http::header::HeaderValue;
 use http::{HeaderMap, Request, Response, Version};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_core::network::NetworkPolicy;
-use mimir_net::{Error, Guard, Limits};
+use mimir_net::{Error, PolicyGuard, RequestLimits};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::kit::{
@@ -53,11 +53,11 @@ async fn bodies_stream_both_ways_with_trailers_over_both_protocols() {
         (&[], "1.1"),
     ] {
         let site = Site::https(authority.server(&["safe.example"], protocols), echo).await;
-        let guard = Guard::new(NetworkPolicy::new(fixed(lax(), "safe.example")));
+        let guard = PolicyGuard::new(NetworkPolicy::new(fixed(lax(), "safe.example")));
         let client = guarded(
             guard.into(),
             &Names::none(),
-            Limits::default(),
+            RequestLimits::default(),
             authority.roots(),
         );
         let (send, parts) = futures::channel::mpsc::unbounded::<Result<Frame<Bytes>, Error>>();
@@ -121,11 +121,11 @@ async fn connections_are_reused() {
     let authority = Authority::new();
     for protocols in [&["h2"][..], &["http/1.1"]] {
         let site = Site::https(authority.server(&["safe.example"], protocols), echo).await;
-        let guard = Guard::new(NetworkPolicy::new(fixed(lax(), "safe.example")));
+        let guard = PolicyGuard::new(NetworkPolicy::new(fixed(lax(), "safe.example")));
         let client = guarded(
             guard.into(),
             &Names::none(),
-            Limits::default(),
+            RequestLimits::default(),
             authority.roots(),
         );
         for _ in 0..5 {
@@ -169,7 +169,7 @@ async fn connection_to_an_unused_port_is_refused() {
     let error = fetch(&client(lax()), &url).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.code()),
-        ("connection-refused", Code::Network)
+        ("connection-refused", ToolErrorCode::Network)
     );
     assert!(error.to_string().contains(&address.to_string()), "{error}");
     assert!(!error.to_string().contains("hidden"), "{error}");
@@ -180,12 +180,15 @@ async fn connection_to_an_unused_port_is_refused() {
 async fn missing_network_is_reported() {
     let names = Names::none();
     let error = fetch(
-        &client_of(lax(), &names, Limits::default()),
+        &client_of(lax(), &names, RequestLimits::default()),
         "http://a.example/",
     )
     .await
     .unwrap_err();
-    assert_eq!((error.kind(), error.code()), ("dns-failed", Code::Network));
+    assert_eq!(
+        (error.kind(), error.code()),
+        ("dns-failed", ToolErrorCode::Network)
+    );
     assert!(
         error
             .to_string()
@@ -211,7 +214,7 @@ async fn response_that_is_not_http_is_reported() {
         let error = fetch(&client(lax()), &site.url("/")).await.unwrap_err();
         assert_eq!(
             (error.kind(), error.code()),
-            ("protocol-error", Code::Network),
+            ("protocol-error", ToolErrorCode::Network),
             "{said:?}: {error}"
         );
     }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Method, Request};
 use mimir_core::backend::BoxFuture;
-use mimir_core::network::Target;
-use mimir_core::{Code, ToolError};
-use mimir_net::{Ask, Authorize, Error, Limits, Permit};
+use mimir_core::network::RequestTarget;
+use mimir_core::{ToolError, ToolErrorCode};
+use mimir_net::{Error, OutboundRequest, RequestAuthorizer, RequestLimits, RequestPermit};
 
 use crate::kit::{Names, Site, answer, client, client_of, fetch, fixed, get, kind, lax, listed};
 
@@ -17,16 +17,19 @@ use crate::kit::{Names, Site, answer, client, client_of, fetch, fixed, get, kind
 struct Gate {
     asked: Mutex<Vec<String>>,
     refused: Mutex<Vec<String>>,
-    answer: fn(&Ask<'_>) -> Result<Permit, ToolError>,
+    answer: fn(&OutboundRequest<'_>) -> Result<RequestPermit, ToolError>,
     thinks: Duration,
 }
 
 impl Gate {
-    fn of(answer: fn(&Ask<'_>) -> Result<Permit, ToolError>) -> Arc<Self> {
+    fn of(answer: fn(&OutboundRequest<'_>) -> Result<RequestPermit, ToolError>) -> Arc<Self> {
         Self::slow(answer, Duration::ZERO)
     }
 
-    fn slow(answer: fn(&Ask<'_>) -> Result<Permit, ToolError>, thinks: Duration) -> Arc<Self> {
+    fn slow(
+        answer: fn(&OutboundRequest<'_>) -> Result<RequestPermit, ToolError>,
+        thinks: Duration,
+    ) -> Arc<Self> {
         Arc::new(Self {
             asked: Mutex::default(),
             refused: Mutex::default(),
@@ -36,8 +39,11 @@ impl Gate {
     }
 }
 
-impl Authorize for Gate {
-    fn authorize<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Permit, ToolError>> {
+impl RequestAuthorizer for Gate {
+    fn authorize<'a>(
+        &'a self,
+        ask: OutboundRequest<'a>,
+    ) -> BoxFuture<'a, Result<RequestPermit, ToolError>> {
         let line = format!(
             "{} {} {} {}",
             ask.hop,
@@ -53,9 +59,9 @@ impl Authorize for Gate {
         })
     }
 
-    fn refused<'a>(
+    fn explain_refusal<'a>(
         &'a self,
-        target: &'a Target,
+        target: &'a RequestTarget,
         method: &'a Method,
         error: Error,
     ) -> BoxFuture<'a, Error> {
@@ -76,8 +82,9 @@ async fn refused_hop_is_reported_as_itself() {
         let site = Site::says(move |_| answer("303 See Other", &head, "")).await;
         let names = Names::of(&[("in.private.example", "10.0.0.1")]);
         let rules = fixed(listed(&["app.example", "*.private.example"]), "app.example");
-        let gate = Gate::of(|_| Ok(Permit::Listed));
-        let client = client_of(rules, &names, Limits::default()).authorized_by(gate.clone());
+        let gate = Gate::of(|_| Ok(RequestPermit::Listed));
+        let client =
+            client_of(rules, &names, RequestLimits::default()).with_authorizer(gate.clone());
         let request = Request::post(site.named("http://app.example", "/form"))
             .body(Bytes::from("x"))
             .unwrap();
@@ -94,8 +101,8 @@ async fn every_hop_is_authorized_as_sent() {
         false => answer("200 OK", "", "done"),
     })
     .await;
-    let gate = Gate::of(|_| Ok(Permit::Listed));
-    let client = client(lax()).authorized_by(gate.clone());
+    let gate = Gate::of(|_| Ok(RequestPermit::Listed));
+    let client = client(lax()).with_authorizer(gate.clone());
     let request = Request::post(site.url("/form"))
         .body(Bytes::from("x"))
         .unwrap();
@@ -114,21 +121,22 @@ async fn every_hop_is_authorized_as_sent() {
 #[tokio::test]
 async fn refusal_reaches_the_caller_without_a_lookup() {
     let names = Names::of(&[("app.example", "127.0.0.1")]);
-    let refuse = |ask: &Ask<'_>| {
+    let refuse = |ask: &OutboundRequest<'_>| {
         Err(ToolError::new(
-            Code::ApprovalDenied,
+            ToolErrorCode::ApprovalDenied,
             format!("no {}", ask.method),
         ))
     };
-    let client = client_of(lax(), &names, Limits::default()).authorized_by(Gate::of(refuse));
+    let client =
+        client_of(lax(), &names, RequestLimits::default()).with_authorizer(Gate::of(refuse));
     let error = fetch(&client, "http://app.example/").await.unwrap_err();
     assert_eq!(
         (error.kind(), error.code()),
-        ("denied", Code::ApprovalDenied)
+        ("denied", ToolErrorCode::ApprovalDenied)
     );
     assert_eq!(
         ToolError::from(error),
-        ToolError::new(Code::ApprovalDenied, "no GET")
+        ToolError::new(ToolErrorCode::ApprovalDenied, "no GET")
     );
     assert_eq!(names.asked(), [""; 0]);
 }
@@ -147,15 +155,15 @@ async fn approval_is_limited_by_the_policy() {
     let url = site.named("http://app.example", "/");
     for (permit, answer, kind_then) in [
         (
-            Permit::Listed,
-            (|_| Ok(Permit::Listed)) as fn(&Ask<'_>) -> _,
+            RequestPermit::Listed,
+            (|_| Ok(RequestPermit::Listed)) as fn(&OutboundRequest<'_>) -> _,
             "blocked",
         ),
-        (Permit::Unlisted, |_| Ok(Permit::Unlisted), ""),
+        (RequestPermit::Unlisted, |_| Ok(RequestPermit::Unlisted), ""),
     ] {
         let gate = Gate::of(answer);
-        let client =
-            client_of(rules.clone(), &names, Limits::default()).authorized_by(gate.clone());
+        let client = client_of(rules.clone(), &names, RequestLimits::default())
+            .with_authorizer(gate.clone());
         assert_eq!(kind(&client, &url).await, kind_then, "{permit:?}");
         assert_eq!(*gate.asked.lock(), [format!("0 GET {url} false")]);
         assert_eq!(kind(&client, "http://app.example:25/").await, "blocked");
@@ -167,8 +175,8 @@ async fn approval_is_limited_by_the_policy() {
         );
     }
     rules.block_private = true;
-    let client = client_of(rules, &names, Limits::default())
-        .authorized_by(Gate::of(|_| Ok(Permit::Unlisted)));
+    let client = client_of(rules, &names, RequestLimits::default())
+        .with_authorizer(Gate::of(|_| Ok(RequestPermit::Unlisted)));
     assert_eq!(kind(&client, &url).await, "blocked-address");
     assert_eq!(site.connections(), 1);
 }
@@ -176,11 +184,11 @@ async fn approval_is_limited_by_the_policy() {
 #[tokio::test]
 async fn clock_is_paused_during_an_approval() {
     let site = Site::says(|_| answer("200 OK", "", "hello")).await;
-    let limits = Limits {
+    let limits = RequestLimits {
         whole: Duration::from_millis(250),
-        ..Limits::default()
+        ..RequestLimits::default()
     };
-    let gate = Gate::slow(|_| Ok(Permit::Listed), Duration::from_millis(400));
-    let client = client_of(lax(), &Names::none(), limits).authorized_by(gate);
+    let gate = Gate::slow(|_| Ok(RequestPermit::Listed), Duration::from_millis(400));
+    let client = client_of(lax(), &Names::none(), limits).with_authorizer(gate);
     assert!(client.fetch(get(&site.url("/"))).await.is_ok());
 }

@@ -4,21 +4,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use mimir_core::config::Config;
-use mimir_net::{Client, Guard, Limits, Roots};
+use mimir_net::{HttpClient, PolicyGuard, RequestLimits, TlsRoots};
 use serde_json::{Value, json};
 
 use crate::kit::{Authority, Names, Site, answer, guarded, kind, text};
 
 /// Returns a client for these settings, for a tool if one is named.
-fn client(config: &Config, tool: Option<&str>, names: &Arc<Names>) -> Client {
-    let guard = Arc::new(Guard::new(config.network(tool)));
+fn client(config: &Config, tool: Option<&str>, names: &Arc<Names>) -> HttpClient {
+    let guard = Arc::new(PolicyGuard::new(config.network(tool)));
     let settings = tool.map_or_else(|| config.network.clone(), |name| config.tool_network(name));
     let files: Vec<PathBuf> = settings.roots().iter().map(PathBuf::from).collect();
     guarded(
         guard,
         names,
-        Limits::default(),
-        Roots::with_extra(&files).unwrap(),
+        RequestLimits::default(),
+        TlsRoots::with_extra(&files).unwrap(),
     )
 }
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
-use mimir_core::Code;
-use mimir_net::{Client, Error, Fetched, Limits};
+use mimir_core::ToolErrorCode;
+use mimir_net::{Error, FetchedResponse, HttpClient, RequestLimits};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -18,11 +18,11 @@ const SHORT: Duration = Duration::from_millis(200);
 /// Longer than any of these tests waits, and far shorter than a wait without the limit.
 const SOON: Duration = Duration::from_secs(5);
 
-fn within(limits: Limits) -> Client {
+fn within(limits: RequestLimits) -> HttpClient {
     client_of(lax(), &Names::none(), limits)
 }
 
-fn failed(fetched: Result<Fetched, Error>) -> (&'static str, Code) {
+fn failed(fetched: Result<FetchedResponse, Error>) -> (&'static str, ToolErrorCode) {
     let error = fetched.unwrap_err();
     assert!(
         error.to_string().contains("limit") || error.to_string().contains("ask for"),
@@ -52,13 +52,13 @@ async fn body_that_drips_ends_with_the_total_time() {
     let begin = b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n";
     let site = endless(begin, b"x", Duration::from_millis(20)).await;
     let started = Instant::now();
-    let limits = Limits {
+    let limits = RequestLimits {
         whole: SHORT,
-        ..Limits::default()
+        ..RequestLimits::default()
     };
     assert_eq!(
         failed(fetch(&within(limits), &site.url("/")).await),
-        ("timeout-whole", Code::Timeout)
+        ("timeout-whole", ToolErrorCode::Timeout)
     );
     assert!(started.elapsed() < SOON);
 }
@@ -67,14 +67,14 @@ async fn body_that_drips_ends_with_the_total_time() {
 async fn body_that_stalls_ends_sooner() {
     let begin = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nx";
     let site = endless(begin, b"", Duration::from_secs(60)).await;
-    let limits = Limits {
+    let limits = RequestLimits {
         between_bytes: SHORT,
-        ..Limits::default()
+        ..RequestLimits::default()
     };
     let started = Instant::now();
     assert_eq!(
         failed(fetch(&within(limits), &site.url("/")).await),
-        ("timeout-body", Code::Timeout)
+        ("timeout-body", ToolErrorCode::Timeout)
     );
     assert!(started.elapsed() < SOON);
 }
@@ -90,15 +90,15 @@ async fn headers_that_never_end_time_out() {
     )
     .await;
     for site in [silent, drip, interim] {
-        let limits = Limits {
+        let limits = RequestLimits {
             connect: SHORT,
             first_byte: SHORT,
-            ..Limits::default()
+            ..RequestLimits::default()
         };
         let started = Instant::now();
         assert_eq!(
             failed(fetch(&within(limits), &site.url("/")).await),
-            ("timeout-headers", Code::Timeout)
+            ("timeout-headers", ToolErrorCode::Timeout)
         );
         assert!(started.elapsed() < SOON);
     }
@@ -114,18 +114,18 @@ async fn headers_are_limited() {
     .await;
     let one = endless(b"HTTP/1.1 200 OK\r\nx: ", &[b'y'; 4096], Duration::ZERO).await;
     for site in [large, one] {
-        let error = fetch(&within(Limits::default()), &site.url("/"))
+        let error = fetch(&within(RequestLimits::default()), &site.url("/"))
             .await
             .unwrap_err();
         assert_eq!(
             (error.kind(), error.code()),
-            ("too-large", Code::LimitExceeded),
+            ("too-large", ToolErrorCode::LimitExceeded),
             "{error}"
         );
     }
     // Few bytes, but too many headers.
     let site = Site::says(|_| answer("200 OK", &"a: b\r\n".repeat(200), "")).await;
-    let error = fetch(&within(Limits::default()), &site.url("/"))
+    let error = fetch(&within(RequestLimits::default()), &site.url("/"))
         .await
         .unwrap_err();
     assert_eq!(error.kind(), "too-large", "{error}");
@@ -133,9 +133,9 @@ async fn headers_are_limited() {
 
 #[tokio::test]
 async fn bodies_are_limited() {
-    let limits = Limits {
+    let limits = RequestLimits {
         body_bytes: 100_000,
-        ..Limits::default()
+        ..RequestLimits::default()
     };
     // One announces its length, one announces another length, one announces none.
     let honest = Site::says(|_| answer("200 OK", "", &"x".repeat(100_001))).await;
@@ -149,7 +149,7 @@ async fn bodies_are_limited() {
     for site in [&honest, &chunked, &to_the_end] {
         assert_eq!(
             failed(fetch(&within(limits), &site.url("/")).await),
-            ("too-large", Code::LimitExceeded)
+            ("too-large", ToolErrorCode::LimitExceeded)
         );
         // A streamed body has the same limit.
         let mut body = within(limits)
@@ -191,7 +191,10 @@ async fn headers_are_counted() {
                 (count, "")
             ),
             Err(error) => {
-                assert_eq!((error.kind(), error.code()), (kind, Code::LimitExceeded));
+                assert_eq!(
+                    (error.kind(), error.code()),
+                    (kind, ToolErrorCode::LimitExceeded)
+                );
                 let message = error.to_string();
                 assert!(message.contains("65536 bytes or 100 headers"), "{message}");
             }
@@ -214,8 +217,8 @@ async fn trailers_and_chunk_extensions_are_limited() {
         .await,
         endless(extension, &[b'y'; 4096], Duration::ZERO).await,
     ] {
-        let fetched = fetch(&within(Limits::default()), &site.url("/")).await;
-        assert_eq!(failed(fetched), ("too-large", Code::LimitExceeded));
+        let fetched = fetch(&within(RequestLimits::default()), &site.url("/")).await;
+        assert_eq!(failed(fetched), ("too-large", ToolErrorCode::LimitExceeded));
     }
 }
 
@@ -241,7 +244,7 @@ async fn gzip_bomb_is_refused() {
     let error = fetch(&client(lax()), &site.url("/")).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.code()),
-        ("decompression-bomb", Code::LimitExceeded)
+        ("decompression-bomb", ToolErrorCode::LimitExceeded)
     );
 }
 
@@ -252,16 +255,16 @@ async fn uploads_are_limited() {
         crate::kit::text("read")
     })
     .await;
-    let client = within(Limits {
+    let client = within(RequestLimits {
         upload_bytes: 1000,
-        ..Limits::default()
+        ..RequestLimits::default()
     });
     let whole = Request::post(site.url("/"))
         .body(Bytes::from(vec![0; 1001]))
         .unwrap();
     assert_eq!(
         failed(client.fetch(whole).await),
-        ("too-large", Code::LimitExceeded)
+        ("too-large", ToolErrorCode::LimitExceeded)
     );
     // As a stream of unknown length.
     let parts = futures::stream::repeat_with(|| {
@@ -281,12 +284,12 @@ async fn uploads_are_limited() {
 #[tokio::test]
 async fn requests_open_at_a_time_are_limited() {
     let site = Site::says(|_| answer("200 OK", "", &"x".repeat(100_000))).await;
-    let client = within(Limits {
+    let client = within(RequestLimits {
         connect: SHORT,
-        ..Limits::default()
+        ..RequestLimits::default()
     });
     let mut open = Vec::new();
-    for _ in 0..Limits::CONCURRENT {
+    for _ in 0..RequestLimits::CONCURRENT {
         open.push(
             client
                 .send(get(&site.url("/")).map(Full::new))
@@ -300,7 +303,7 @@ async fn requests_open_at_a_time_are_limited() {
         .unwrap_err();
     assert_eq!(
         (error.kind(), error.code()),
-        ("too-many-requests", Code::LimitExceeded)
+        ("too-many-requests", ToolErrorCode::LimitExceeded)
     );
     open.pop().unwrap().into_body().collect().await.unwrap();
     assert!(

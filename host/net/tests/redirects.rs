@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderValue};
 use http::{HeaderName, Method, Request};
-use mimir_core::Code;
-use mimir_net::Limits;
+use mimir_core::ToolErrorCode;
+use mimir_net::RequestLimits;
 
 use crate::kit::{
     Authority, Names, Site, answer, client, client_of, fetch, fixed, get, guarded, lax, listed,
@@ -44,7 +44,7 @@ async fn redirect_target_is_checked_like_a_request() {
         let client = client_of(
             fixed(listed(&["*.example"]), "allowed.example"),
             &names,
-            Limits::default(),
+            RequestLimits::default(),
         );
         let error = fetch(&client, &outside.named("http://allowed.example", "/"))
             .await
@@ -72,14 +72,14 @@ async fn redirect_from_https_to_http_is_not_followed() {
         }
     })
     .await;
-    let guard = mimir_net::Guard::new(mimir_core::network::NetworkPolicy::new(fixed(
+    let guard = mimir_net::PolicyGuard::new(mimir_core::network::NetworkPolicy::new(fixed(
         lax(),
         "safe.example",
     )));
     let client = guarded(
         guard.into(),
         &Names::none(),
-        Limits::default(),
+        RequestLimits::default(),
         authority.roots(),
     );
     let error = fetch(&client, &site.named("https://safe.example", "/"))
@@ -87,7 +87,7 @@ async fn redirect_from_https_to_http_is_not_followed() {
         .unwrap_err();
     assert_eq!(
         (error.kind(), error.code()),
-        ("downgrade", Code::PolicyDenied),
+        ("downgrade", ToolErrorCode::PolicyDenied),
         "{error}"
     );
     assert_eq!(clear.connections(), 0);
@@ -112,12 +112,12 @@ async fn redirects_are_limited() {
     let error = fetch(&client, &site.url("/9")).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.code()),
-        ("too-many-redirects", Code::LimitExceeded)
+        ("too-many-redirects", ToolErrorCode::LimitExceeded)
     );
     assert_eq!(site.heads().len(), 12);
-    let fewer = client.within(Limits {
+    let fewer = client.with_limits(RequestLimits {
         redirects: 0,
-        ..Limits::default()
+        ..RequestLimits::default()
     });
     assert_eq!(
         fetch(&fewer, &site.url("/4")).await.unwrap_err().kind(),

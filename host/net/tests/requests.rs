@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use http::{Method, Request};
-use mimir_core::Code;
-use mimir_net::{Limits, headers};
+use mimir_core::ToolErrorCode;
+use mimir_net::{RequestLimits, headers};
 
 use crate::kit::{Names, Site, answer, client, client_of, fetch, get, kind, lax, listed};
 
@@ -25,7 +25,7 @@ async fn invalid_url_has_its_own_kind() {
         let error = fetch(&client, url).await.unwrap_err();
         assert_eq!(
             (error.kind(), error.code()),
-            (kind, Code::InvalidInput),
+            (kind, ToolErrorCode::InvalidInput),
             "{url}: {error}"
         );
         assert!(!error.to_string().contains("hunter2"), "{error}");
@@ -65,7 +65,7 @@ async fn host_ignores_case_and_trailing_dot() {
     ]);
     let mut rules = listed(&["safe.example", "bücher.example"]);
     rules.block_private = false;
-    let client = client_of(rules, &names, Limits::default());
+    let client = client_of(rules, &names, RequestLimits::default());
     for host in [
         "http://safe.example",
         "HTTP://SAFE.Example.",
@@ -94,7 +94,7 @@ fn line(head: &str, name: &str) -> String {
 #[tokio::test]
 async fn ports_of_other_protocols_are_refused() {
     let names = Names::of(&[("mail.example", "127.0.0.1")]);
-    let client = client_of(lax(), &names, Limits::default());
+    let client = client_of(lax(), &names, RequestLimits::default());
     for port in [22, 23, 25, 465, 587, 3389, 6379, 11211] {
         let error = fetch(&client, &format!("http://mail.example:{port}/"))
             .await
@@ -123,7 +123,7 @@ async fn header_cannot_break_out_of_its_line() {
         let error = headers::parse([(name, value)]).unwrap_err();
         assert_eq!(
             (error.kind(), error.code()),
-            ("invalid-header", Code::InvalidInput),
+            ("invalid-header", ToolErrorCode::InvalidInput),
             "{name:?}: {value:?}"
         );
         assert!(
@@ -156,7 +156,7 @@ async fn headers_of_the_connection_are_refused() {
         let error = client.fetch(request).await.expect_err(name);
         assert_eq!(
             (error.kind(), error.code()),
-            ("forbidden-header", Code::InvalidInput),
+            ("forbidden-header", ToolErrorCode::InvalidInput),
             "{name}"
         );
     }
@@ -186,7 +186,7 @@ async fn body_must_match_its_announced_length() {
         assert_eq!(sent.is_ok(), fits, "{lengths:?}: {sent:?}");
         assert!(
             sent.err()
-                .is_none_or(|error| error.code() == Code::InvalidInput)
+                .is_none_or(|error| error.code() == ToolErrorCode::InvalidInput)
         );
     }
 }

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use http_body_util::BodyExt;
-use mimir_core::Code;
-use mimir_core::network::{NetworkPolicy, Rules};
-use mimir_net::{Client, Guard, Limits, Roots};
+use mimir_core::ToolErrorCode;
+use mimir_core::network::{NetworkPolicy, NetworkRules};
+use mimir_net::{HttpClient, PolicyGuard, RequestLimits, TlsRoots};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::kit::{Names, Site, answer, fixed, get, guarded, kind, lax, listed};
 
-fn under(rules: Rules) -> (Arc<Guard>, Client) {
-    let guard = Arc::new(Guard::new(NetworkPolicy::new(rules)));
+fn under(rules: NetworkRules) -> (Arc<PolicyGuard>, HttpClient) {
+    let guard = Arc::new(PolicyGuard::new(NetworkPolicy::new(rules)));
     let client = guarded(
         Arc::clone(&guard),
         &Names::none(),
-        Limits::default(),
-        Roots::default(),
+        RequestLimits::default(),
+        TlsRoots::default(),
     );
     (guard, client)
 }
@@ -31,7 +31,7 @@ async fn revoked_grant_refuses_the_next_request() {
     let error = client.fetch(get(&url)).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.code()),
-        ("blocked", Code::PolicyDenied)
+        ("blocked", ToolErrorCode::PolicyDenied)
     );
     assert_eq!(site.heads().len(), 1);
 }
@@ -120,7 +120,7 @@ async fn revoked_host_refuses_a_waiting_request() {
     let url = site.named("http://app.example", "/");
     let send = || client.send(get(&url).map(http_body_util::Full::new));
     let mut open = Vec::new();
-    for _ in 0..Limits::CONCURRENT {
+    for _ in 0..RequestLimits::CONCURRENT {
         open.push(send().await.unwrap());
     }
     let waiting = send();
@@ -129,7 +129,7 @@ async fn revoked_host_refuses_a_waiting_request() {
     guard.set(NetworkPolicy::new(listed(&[])));
     open.clear();
     assert_eq!(waiting.await.unwrap_err().kind(), "blocked");
-    assert_eq!(site.connections(), Limits::CONCURRENT);
+    assert_eq!(site.connections(), RequestLimits::CONCURRENT);
 }
 
 /// The head of the response may arrive before the body of the request is sent.
@@ -150,15 +150,20 @@ async fn revoked_host_or_deadline_ends_an_upload() {
     })
     .await;
     for late in [false, true] {
-        let guard = Arc::new(Guard::new(NetworkPolicy::new(fixed(
+        let guard = Arc::new(PolicyGuard::new(NetworkPolicy::new(fixed(
             listed(&["app.example"]),
             "app.example",
         ))));
-        let limits = Limits {
+        let limits = RequestLimits {
             whole: std::time::Duration::from_millis(if late { 300 } else { 30_000 }),
-            ..Limits::default()
+            ..RequestLimits::default()
         };
-        let client = guarded(Arc::clone(&guard), &Names::none(), limits, Roots::default());
+        let client = guarded(
+            Arc::clone(&guard),
+            &Names::none(),
+            limits,
+            TlsRoots::default(),
+        );
         let (mut more, pieces) = futures::channel::mpsc::unbounded::<Result<_, std::io::Error>>();
         let frames = futures::StreamExt::map(pieces, |piece| piece.map(http_body::Frame::data));
         let mut request = http::Request::new(http_body_util::StreamBody::new(frames));

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
-use mimir_core::network::Origin;
-use mimir_net::{Client, Swap};
+use mimir_core::network::UrlOrigin;
+use mimir_net::{HttpClient, SecretSwap};
 
 use crate::kit::{Site, answer, client, fixed, get, lax};
 
@@ -14,8 +14,13 @@ const VALUE: &str = "s3cret/value+42";
 /// One secret, for one header of one host.
 struct One;
 
-impl Swap for One {
-    fn swap(&self, origin: &Origin, name: &HeaderName, value: &HeaderValue) -> Option<HeaderValue> {
+impl SecretSwap for One {
+    fn swap(
+        &self,
+        origin: &UrlOrigin,
+        name: &HeaderName,
+        value: &HeaderValue,
+    ) -> Option<HeaderValue> {
         let text = value.to_str().ok()?;
         let ours = origin.host.to_string() == "a.example" && *name == AUTHORIZATION;
         let value = text.replace(PLACEHOLDER, VALUE);
@@ -23,7 +28,7 @@ impl Swap for One {
     }
 }
 
-fn swapping() -> Client {
+fn swapping() -> HttpClient {
     client(fixed(fixed(lax(), "a.example"), "b.example")).with_secrets(Arc::new(One))
 }
 

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_core::network::NetworkPolicy;
-use mimir_net::{Client, Guard, Limits, Roots};
+use mimir_net::{HttpClient, PolicyGuard, RequestLimits, TlsRoots};
 use rustls::ServerConfig;
 
 use crate::kit::{Authority, Names, Site, answer, fetch, fixed, guarded, lax, text};
 
-fn trusting(roots: Roots) -> Client {
+fn trusting(roots: TlsRoots) -> HttpClient {
     let rules = fixed(fixed(lax(), "safe.example"), "other.example");
-    let guard = Arc::new(Guard::new(NetworkPolicy::new(rules)));
-    guarded(guard, &Names::none(), Limits::default(), roots)
+    let guard = Arc::new(PolicyGuard::new(NetworkPolicy::new(rules)));
+    guarded(guard, &Names::none(), RequestLimits::default(), roots)
 }
 
 async fn site(config: Arc<ServerConfig>) -> Site {
@@ -53,7 +53,7 @@ async fn certificate_with_another_name_is_refused() {
             .expect_err(origin);
         assert_eq!(
             (error.kind(), error.code()),
-            ("tls-name", Code::Network),
+            ("tls-name", ToolErrorCode::Network),
             "{origin}: {error}"
         );
     }
@@ -94,7 +94,7 @@ async fn certificate_that_is_not_trusted_is_refused() {
             .unwrap_err();
         assert_eq!(
             (error.kind(), error.code()),
-            ("tls-certificate", Code::Network),
+            ("tls-certificate", ToolErrorCode::Network),
             "{error}"
         );
         assert!(error.to_string().contains(words), "{error}");
@@ -111,12 +111,12 @@ async fn server_without_tls_is_reported() {
     let silent = Site::of(|stream| async move { drop(stream) }).await;
     for site in [site, silent] {
         // The server waits for the end of a head that never comes; TLS sees its first byte.
-        let limits = Limits {
+        let limits = RequestLimits {
             connect: std::time::Duration::from_millis(500),
-            ..Limits::default()
+            ..RequestLimits::default()
         };
         let error = fetch(
-            &client.clone().within(limits),
+            &client.clone().with_limits(limits),
             &site.named("https://safe.example", "/"),
         )
         .await
@@ -145,14 +145,14 @@ async fn root_files_are_checked_when_read() {
         (write("broken.pem", &der("!!!!")), "is not a valid PEM file"),
         (write("odd.pem", &der("aGVsbG8=")), "cannot be used"),
     ] {
-        let error = Roots::with_extra(std::slice::from_ref(&path)).unwrap_err();
+        let error = TlsRoots::with_extra(std::slice::from_ref(&path)).unwrap_err();
         assert_eq!(
             (error.kind(), error.code()),
-            ("extra-roots", Code::Unavailable)
+            ("extra-roots", ToolErrorCode::Unavailable)
         );
         let text = error.to_string();
         let name = path.file_name().unwrap().to_str().unwrap();
         assert!(text.contains(words) && text.contains(name), "{text}");
     }
-    assert!(Roots::with_extra(&[authority.file()]).is_ok());
+    assert!(TlsRoots::with_extra(&[authority.file()]).is_ok());
 }

@@ -8,18 +8,18 @@
 
 mod config;
 mod index;
-mod link;
+mod linked_repository;
 mod stand_in;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::run::{Hidden, HiddenKind as Kind};
-use crate::sandbox::{Mount, Spec};
-use config::Config;
-use index::{Index, Stat};
-pub(crate) use link::show_repository;
-use stand_in::Store;
+use crate::run::{HiddenKind as Kind, HiddenPath};
+use crate::sandbox::{CommandSpec, HostMount};
+use config::GitConfig;
+use index::{GitIndex, IndexStat};
+pub(crate) use linked_repository::show_repository;
+use stand_in::StandInStore;
 
 /// The merge of git itself, in place of the driver that a repository names.
 const MERGE: &str = "git merge-file -q --marker-size=%L %A %O %B";
@@ -32,10 +32,10 @@ const NAMED_MOST: usize = 50;
 ///
 /// A hidden file that a repository tracks gets a stand-in with the size and time that the index has of it, so that git
 /// takes it for unchanged without reading it: with `core.checkStat=minimal` it compares nothing else.
-pub(crate) fn prepare(spec: &mut Spec, hidden: &[Hidden], repositories: &[String]) {
-    let repositories: Vec<Repository> = repositories
+pub(crate) fn prepare(spec: &mut CommandSpec, hidden: &[HiddenPath], repositories: &[String]) {
+    let repositories: Vec<GitRepository> = repositories
         .iter()
-        .filter_map(|path| Repository::find(spec, path))
+        .filter_map(|path| GitRepository::find(spec, path))
         .collect();
     for repository in &repositories {
         spec.git.extend(repository.programs_off());
@@ -46,10 +46,10 @@ pub(crate) fn prepare(spec: &mut Spec, hidden: &[Hidden], repositories: &[String
     if !cfg!(target_os = "linux") || hidden.iter().all(|one| one.kind == Kind::Other) {
         return;
     }
-    let Some(store) = Store::open() else {
+    let Some(store) = StandInStore::open() else {
         return;
     };
-    let mut tracked = Tracked::new(hidden);
+    let mut tracked = TrackedPaths::new(hidden);
     for repository in &repositories {
         repository.read_index(&mut tracked);
     }
@@ -83,13 +83,13 @@ const EXCLUDES: &str = "/etc/git-exclude";
 /// Makes git ignore hidden files that are not tracked: it would fail at the first that it may not read. A repository
 /// that has its own `core.excludesFile` is left alone.
 fn exclude(
-    spec: &mut Spec,
-    store: &Store,
-    repositories: &[Repository],
-    hidden: &[Hidden],
-    tracked: &Tracked<'_>,
+    spec: &mut CommandSpec,
+    store: &StandInStore,
+    repositories: &[GitRepository],
+    hidden: &[HiddenPath],
+    tracked: &TrackedPaths<'_>,
 ) {
-    let own = |one: &Repository| one.config.value("core", "excludesfile").is_some();
+    let own = |one: &GitRepository| one.config.value("core", "excludesfile").is_some();
     if repositories.iter().any(own) {
         return;
     }
@@ -105,7 +105,7 @@ fn exclude(
         }
     }
     if let Some(from) = (!lines.is_empty()).then(|| store.text(&lines)).flatten() {
-        spec.mounts.push(Mount {
+        spec.mounts.push(HostMount {
             from,
             at: EXCLUDES.into(),
             writable: false,
@@ -122,8 +122,13 @@ const ATTRIBUTES: &str = "/etc/git-attributes";
 ///
 /// This keeps secrets out of output that did not ask for them. It is not a boundary: attributes of the repository and
 /// options such as `--text` take precedence. A repository that has its own `core.attributesFile` is left alone.
-fn hide_content(spec: &mut Spec, store: &Store, repositories: &[Repository], hidden: &[Hidden]) {
-    let own = |one: &Repository| one.config.value("core", "attributesfile").is_some();
+fn hide_content(
+    spec: &mut CommandSpec,
+    store: &StandInStore,
+    repositories: &[GitRepository],
+    hidden: &[HiddenPath],
+) {
+    let own = |one: &GitRepository| one.config.value("core", "attributesfile").is_some();
     if repositories.iter().any(own) {
         return;
     }
@@ -146,7 +151,7 @@ fn hide_content(spec: &mut Spec, store: &Store, repositories: &[Repository], hid
         }
     }
     if let Some(from) = (!lines.is_empty()).then(|| store.text(&lines)).flatten() {
-        spec.mounts.push(Mount {
+        spec.mounts.push(HostMount {
             from,
             at: ATTRIBUTES.into(),
             writable: false,
@@ -157,7 +162,7 @@ fn hide_content(spec: &mut Spec, store: &Store, repositories: &[Repository], hid
 }
 
 /// The working trees of repositories, and the workspace itself, where a command may create one.
-fn roots(repositories: &[Repository]) -> BTreeSet<&str> {
+fn roots(repositories: &[GitRepository]) -> BTreeSet<&str> {
     let roots = repositories.iter().map(|one| one.root.as_str());
     roots.chain([""]).collect()
 }
@@ -176,14 +181,14 @@ fn pattern(path: &str) -> String {
 
 /// The tracked hidden paths, with the index entry of each file, relative to the hidden path (`""` for the path
 /// itself).
-struct Tracked<'a> {
+struct TrackedPaths<'a> {
     files: BTreeSet<&'a str>,
     folders: Vec<&'a str>,
-    found: BTreeMap<&'a str, Vec<(String, Stat)>>,
+    found: BTreeMap<&'a str, Vec<(String, IndexStat)>>,
 }
 
-impl<'a> Tracked<'a> {
-    fn new(hidden: &'a [Hidden]) -> Self {
+impl<'a> TrackedPaths<'a> {
+    fn new(hidden: &'a [HiddenPath]) -> Self {
         let of = |kind: Kind| {
             let paths = hidden.iter().filter(move |one| one.kind == kind);
             paths.map(|one| one.path.as_str())
@@ -217,30 +222,30 @@ impl<'a> Tracked<'a> {
 }
 
 /// A repository that a command works with.
-struct Repository {
+struct GitRepository {
     /// Its working tree, below the workspace; empty or with `/` at the end.
     root: String,
     /// The folder of its index.
     git: PathBuf,
-    config: Config,
+    config: GitConfig,
 }
 
-impl Repository {
-    fn find(spec: &Spec, path: &str) -> Option<Self> {
+impl GitRepository {
+    fn find(spec: &CommandSpec, path: &str) -> Option<Self> {
         let workspace = &spec.workspace;
         let at = workspace.join(path);
         let kind = at.symlink_metadata().ok()?.file_type();
         let git = match kind.is_dir() {
             true => at.clone(),
-            false => link::target(&at)?,
+            false => linked_repository::target(&at)?,
         };
         // Outside of the workspace, only folders that have been checked and mounted.
-        let shown = |mount: &crate::sandbox::Mount| git.starts_with(&mount.from);
+        let shown = |mount: &crate::sandbox::HostMount| git.starts_with(&mount.from);
         if !git.starts_with(workspace) && !spec.mounts.iter().any(shown) {
             return None;
         }
         let root = path.strip_suffix(".git")?.to_owned();
-        let config = Config::of_repository(&git, &workspace.join(&root));
+        let config = GitConfig::read_repository(&git, &workspace.join(&root));
         Some(Self { root, git, config })
     }
 
@@ -271,7 +276,7 @@ impl Repository {
     }
 
     /// Adds the index entries of hidden files.
-    fn read_index(&self, tracked: &mut Tracked<'_>) {
+    fn read_index(&self, tracked: &mut TrackedPaths<'_>) {
         if !tracked.is_below(&self.root) {
             return;
         }
@@ -281,7 +286,7 @@ impl Repository {
             false => format!("{}{name}", self.root),
         };
         let is_hidden = |name: &str| tracked.hides(&path(name)).is_some();
-        let Some(index) = Index::read(&self.git, hash, &is_hidden) else {
+        let Some(index) = GitIndex::read(&self.git, hash, &is_hidden) else {
             return;
         };
         for (name, stat) in index.into_stats() {

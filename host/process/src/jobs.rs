@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mimir_core::command::{Job, JobId, Owner, Piece};
+use mimir_core::command::{JobId, JobOwner, JobStatus, OutputChunk};
 use mimir_core::text::prefix;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
-use crate::run::{Running, Tail};
-use crate::sandbox::{Fault, Sandbox, Spec};
-use crate::sessions::Served;
+use crate::run::{OutputTail, RunningCommand};
+use crate::sandbox::{CommandSpec, Sandbox, SandboxError};
+use crate::sessions::NamedPorts;
 
 /// Maximum number of running commands of one owner: servers and watchers of a large project, and a few more.
 const RUNNING_MOST: usize = 16;
@@ -28,56 +28,56 @@ const SHOWN_MOST: usize = 1_000;
 
 /// All commands in the background. Dropping it kills them.
 #[derive(Default)]
-pub(crate) struct Jobs {
-    owners: Mutex<BTreeMap<Owner, Owned>>,
+pub(crate) struct BackgroundJobs {
+    owners: Mutex<BTreeMap<JobOwner, OwnerJobs>>,
 }
 
 #[derive(Default)]
-struct Owned {
+struct OwnerJobs {
     last: u32,
-    jobs: VecDeque<Entry>,
+    jobs: VecDeque<JobEntry>,
 }
 
-struct Entry {
+struct JobEntry {
     id: JobId,
     command: String,
     begun: Instant,
-    state: Arc<State>,
+    state: Arc<JobState>,
     stop: Arc<Notify>,
     task: JoinHandle<()>,
 }
 
-struct State {
+struct JobState {
     /// The end of the output.
-    output: Mutex<Tail>,
+    output: Mutex<OutputTail>,
     ended: watch::Sender<Option<(i32, Duration)>>,
 }
 
-impl Jobs {
+impl BackgroundJobs {
     /// Starts a command, and returns once it runs.
     pub(crate) async fn start(
         &self,
         sandbox: &dyn Sandbox,
-        spec: &Spec,
-        owner: &Owner,
+        spec: &CommandSpec,
+        owner: &JobOwner,
         command: String,
-        served: Option<Served>,
-    ) -> Result<JobId, Fault> {
+        served: Option<NamedPorts>,
+    ) -> Result<JobId, SandboxError> {
         self.room(owner)?;
-        let running = Running::begin(sandbox, spec).await?;
+        let running = RunningCommand::begin(sandbox, spec).await?;
         let mut owners = self.lock();
         let owned = owners.entry(owner.clone()).or_default();
         // Others may have been started meanwhile. If there are too many, dropping this one kills it.
         owned.room()?;
         owned.last += 1;
         let id = JobId(owned.last);
-        let state = Arc::new(State {
-            output: Mutex::new(Tail::new(OUTPUT_MOST)),
+        let state = Arc::new(JobState {
+            output: Mutex::new(OutputTail::new(OUTPUT_MOST)),
             ended: watch::Sender::new(None),
         });
-        let stop = running.stop();
-        let task = tokio::spawn(follow(running, Arc::clone(&state), served));
-        owned.jobs.push_back(Entry {
+        let stop = running.stop_signal();
+        let task = tokio::spawn(collect_output(running, Arc::clone(&state), served));
+        owned.jobs.push_back(JobEntry {
             id,
             command: prefix(&command, SHOWN_MOST).to_owned(),
             begun: Instant::now(),
@@ -88,26 +88,35 @@ impl Jobs {
         Ok(id)
     }
 
-    fn room(&self, owner: &Owner) -> Result<(), Fault> {
-        self.lock().get_mut(owner).map_or(Ok(()), Owned::room)
+    fn room(&self, owner: &JobOwner) -> Result<(), SandboxError> {
+        self.lock().get_mut(owner).map_or(Ok(()), OwnerJobs::room)
     }
 
-    pub(crate) fn list(&self, owner: &Owner) -> Vec<Job> {
+    pub(crate) fn list(&self, owner: &JobOwner) -> Vec<JobStatus> {
         let owners = self.lock();
         let jobs = owners
             .get(owner)
-            .map(|owned| owned.jobs.iter().map(Entry::job).collect());
+            .map(|owned| owned.jobs.iter().map(JobEntry::job).collect());
         jobs.unwrap_or_default()
     }
 
-    pub(crate) fn output(&self, owner: &Owner, job: JobId, begin: u64) -> Result<Piece, Fault> {
+    pub(crate) fn output(
+        &self,
+        owner: &JobOwner,
+        job: JobId,
+        begin: u64,
+    ) -> Result<OutputChunk, SandboxError> {
         let state = self.find(owner, job, |entry| Arc::clone(&entry.state))?;
         let mut output = state.output.lock();
         Ok(piece(&mut output, begin))
     }
 
     /// Ends a command, with a short time to exit by itself, and waits until it has exited.
-    pub(crate) async fn stop(&self, owner: &Owner, job: JobId) -> Result<Job, Fault> {
+    pub(crate) async fn stop(
+        &self,
+        owner: &JobOwner,
+        job: JobId,
+    ) -> Result<JobStatus, SandboxError> {
         let (state, stop) = self.find(owner, job, |entry| {
             (Arc::clone(&entry.state), Arc::clone(&entry.stop))
         })?;
@@ -115,38 +124,43 @@ impl Jobs {
         stop.notify_one();
         // If the other end is gone, the session has ended and the command with it.
         let _ = ended.wait_for(Option::is_some).await;
-        self.find(owner, job, Entry::job)
+        self.find(owner, job, JobEntry::job)
     }
 
     pub(crate) fn end_session(&self, session: &str) {
         self.lock().retain(|owner, _| owner.session != session);
     }
 
-    fn find<T>(&self, owner: &Owner, job: JobId, take: impl Fn(&Entry) -> T) -> Result<T, Fault> {
+    fn find<T>(
+        &self,
+        owner: &JobOwner,
+        job: JobId,
+        take: impl Fn(&JobEntry) -> T,
+    ) -> Result<T, SandboxError> {
         let owners = self.lock();
         let entries = owners.get(owner).into_iter().flat_map(|owned| &owned.jobs);
         let mut found = entries.filter(|entry| entry.id == job).map(take);
-        found.next().ok_or(Fault::NoJob(job.0))
+        found.next().ok_or(SandboxError::NoJob(job.0))
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Owner, Owned>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<JobOwner, OwnerJobs>> {
         self.owners.lock()
     }
 }
 
-impl Owned {
+impl OwnerJobs {
     /// Makes room for one more command by dropping ended ones. Fails if too many are running.
-    fn room(&mut self) -> Result<(), Fault> {
+    fn room(&mut self) -> Result<(), SandboxError> {
         let running = self
             .jobs
             .iter()
-            .filter(|entry| entry.ended().is_none())
+            .filter(|entry| entry.exit().is_none())
             .count();
         if running >= RUNNING_MOST {
-            return Err(Fault::TooManyJobs(running));
+            return Err(SandboxError::TooManyJobs(running));
         }
         while self.jobs.len() - running > ENDED_MOST {
-            let oldest = self.jobs.iter().position(|entry| entry.ended().is_some());
+            let oldest = self.jobs.iter().position(|entry| entry.exit().is_some());
             match oldest {
                 Some(oldest) => drop(self.jobs.remove(oldest)),
                 None => break,
@@ -156,14 +170,14 @@ impl Owned {
     }
 }
 
-impl Entry {
-    fn ended(&self) -> Option<(i32, Duration)> {
+impl JobEntry {
+    fn exit(&self) -> Option<(i32, Duration)> {
         *self.state.ended.borrow()
     }
 
-    fn job(&self) -> Job {
-        let ended = self.ended();
-        Job {
+    fn job(&self) -> JobStatus {
+        let ended = self.exit();
+        JobStatus {
             id: self.id,
             command: self.command.clone(),
             exit_code: ended.map(|(code, _)| code),
@@ -172,7 +186,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for JobEntry {
     fn drop(&mut self) {
         // Aborting drops the command in the task, which kills it.
         self.task.abort();
@@ -180,13 +194,13 @@ impl Drop for Entry {
 }
 
 /// Stores the output of a command until it ends, and keeps its ports registered as long.
-async fn follow(running: Running, state: Arc<State>, served: Option<Served>) {
+async fn collect_output(running: RunningCommand, state: Arc<JobState>, served: Option<NamedPorts>) {
     let keep = |bytes: &[u8]| {
         let mut output = state.output.lock();
         output.add(bytes);
     };
     let begun = Instant::now();
-    let ended = match running.end(&mut |_, bytes| keep(bytes)).await {
+    let ended = match running.wait(&mut |_, bytes| keep(bytes)).await {
         Ok(finished) => (finished.exit_code, finished.duration),
         Err(fault) => {
             keep(format!("\n[{fault}]\n").as_bytes());
@@ -198,16 +212,16 @@ async fn follow(running: Running, state: Arc<State>, served: Option<Served>) {
 }
 
 /// Returns the stored output from offset `begin` on.
-fn piece(tail: &mut Tail, begin: u64) -> Piece {
-    let before = tail.before();
+fn piece(tail: &mut OutputTail, begin: u64) -> OutputChunk {
+    let before = tail.dropped_bytes();
     let bytes = tail.bytes();
     let next = before + bytes.len() as u64;
     let from = begin.clamp(before, next);
     let skip = usize::try_from(from - before).unwrap_or(usize::MAX);
-    Piece {
+    OutputChunk {
         bytes: bytes.get(skip..).unwrap_or_default().to_vec(),
         next,
-        missing: from.saturating_sub(begin),
+        omitted_bytes: from.saturating_sub(begin),
     }
 }
 

@@ -7,35 +7,38 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::backend::BoxFuture;
-use mimir_core::command::{Command, Place, Program};
+use mimir_core::command::{CommandProgram, CommandRequest, CommandTarget};
 use mimir_core::config::SandboxMode;
-use mimir_core::launch::{Hold, Launch, Launched, Launcher};
+use mimir_core::launch::{LaunchSpec, LaunchedProgram, ProcessLauncher, ProgramHandle};
 use mimir_core::network::HostPattern;
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use mimir_net::Proxy;
 
-use crate::ambient;
-use crate::ground::{Empty, leads_into, path_outside};
-use crate::run::guard::{Breach, Guard, Made};
-use crate::runner::Ready;
-use crate::sandbox::{Fault, Handle, Mount, Network, Reach, Spec, Stdin, beside};
+use crate::inherited_env;
+use crate::launch_folder::{EmptyFolder, leads_into, path_outside};
+use crate::run::workspace_guard::{ForbiddenPath, GuardBreach, WorkspaceGuard};
+use crate::runner::ReadySandbox;
+use crate::sandbox::{
+    CommandHandle, CommandNetwork, CommandSpec, CommandStdin, HostMount, SandboxError,
+    WorkspacePart, beside,
+};
 
 /// Interval of the search for files that may not be created: longer than for a command, since such a program runs for
 /// hours.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Creates the proxy through which a program reaches the network.
-pub type MakeProxy = dyn Fn(&Launch) -> Result<Proxy, ToolError> + Send + Sync;
+pub type ProxyFactory = dyn Fn(&LaunchSpec) -> Result<Proxy, ToolError> + Send + Sync;
 
 /// Starts programs in the sandbox that each asks for.
-pub struct Programs {
+pub struct ProgramLauncher {
     workspace: PathBuf,
     /// The folder in which programs without a start folder get an empty one each.
     empty: PathBuf,
-    proxies: Option<Arc<MakeProxy>>,
+    proxies: Option<Arc<ProxyFactory>>,
 }
 
-impl Programs {
+impl ProgramLauncher {
     /// Creates a launcher for programs that see `workspace`. Programs that name no folder in it start in an empty one
     /// below `empty`, which holds no files that they could load as modules.
     pub fn new(workspace: impl Into<PathBuf>, empty: impl Into<PathBuf>) -> Self {
@@ -48,39 +51,39 @@ impl Programs {
 
     /// Gives programs that ask for the network the proxies that `make` creates. Without it none of these is started.
     #[must_use]
-    pub fn with_proxies(mut self, make: Arc<MakeProxy>) -> Self {
+    pub fn with_proxies(mut self, make: Arc<ProxyFactory>) -> Self {
         self.proxies = Some(make);
         self
     }
 
-    async fn start(&self, launch: Launch) -> Result<Launched, ToolError> {
+    async fn start(&self, launch: LaunchSpec) -> Result<LaunchedProgram, ToolError> {
         let open = launch.secrets || launch.sandbox.mode == Some(SandboxMode::None);
-        let ready = Ready::choose(&self.workspace, launch.sandbox.clone()).await?;
-        let mut spec = ready.of_command(&Command {
-            program: Program::Vector(launch.words.clone()),
+        let ready = ReadySandbox::choose(&self.workspace, launch.sandbox.clone()).await?;
+        let mut spec = ready.spec_of_command(&CommandRequest {
+            program: CommandProgram::Vector(launch.args.clone()),
             directory: launch.directory.clone(),
             environment: launch.environment.clone(),
             stdin: Vec::new(),
             timeout: None,
-            place: Place::Usual,
+            target: CommandTarget::Default,
         })?;
         let sandbox = ready.sandbox();
-        match sandbox.shields() {
+        match sandbox.enforces_path_rules() {
             true => self.confine(&mut spec, &launch)?,
-            false => ambient::pass_on(&mut spec.environment),
+            false => inherited_env::pass_variables(&mut spec.environment),
         }
         let empty = match launch.directory {
             Some(_) => None,
-            None => Some(Empty::below(&self.empty, &spec.workspace)?),
+            None => Some(EmptyFolder::create_in(&self.empty, &spec.workspace)?),
         };
         if let Some(empty) = &empty {
             spec.directory = empty.path().to_owned();
-            if sandbox.shields() {
+            if sandbox.enforces_path_rules() {
                 // Files written there are removed with the folder.
-                spec.private.push(empty.path().to_owned());
-                spec.mounts.push(Mount {
+                spec.private_mounts.push(empty.path().to_owned());
+                spec.mounts.push(HostMount {
                     writable: true,
-                    ..Mount::here(empty.path())
+                    ..HostMount::read_only(empty.path())
                 });
             }
         }
@@ -88,7 +91,7 @@ impl Programs {
             && !launch.workspace_code
             && let Some(what) = leads_into(&spec.workspace, &spec.directory, &launch)
         {
-            return Err(Fault::WorkspaceCode(what).into());
+            return Err(SandboxError::WorkspaceCode(what).into());
         }
         let named = spec.environment.iter().any(|(name, _)| name == "PATH");
         if open
@@ -100,19 +103,20 @@ impl Programs {
             spec.environment.push(("PATH".to_owned(), path));
         }
         // New files in the workspace cannot come from a program that has no write access to it.
-        let writes = spec.reach.iter().any(|part| part.writable) || !beside(&spec).is_empty();
-        let mut guard = match sandbox.shields() && writes {
-            true => Guard::new(&spec),
-            false => Guard::idle(),
+        let writes =
+            spec.visible_parts.iter().any(|part| part.writable) || !beside(&spec).is_empty();
+        let mut guard = match sandbox.enforces_path_rules() && writes {
+            true => WorkspaceGuard::new(&spec),
+            false => WorkspaceGuard::disabled(),
         };
-        spec.stdin = Stdin::Pipe;
+        spec.stdin = CommandStdin::Pipe;
         let child = sandbox.start(&spec).await?;
-        guard.watch(child.covered);
-        Ok(Launched {
+        guard.watch(child.masked);
+        Ok(LaunchedProgram {
             stdin: child.stdin,
             stdout: child.stdout,
             stderr: child.stderr,
-            hold: Box::new(Watched {
+            handle: Box::new(GuardedProgram {
                 handle: child.handle,
                 guard,
                 breach: None,
@@ -123,29 +127,29 @@ impl Programs {
 
     /// Applies the restrictions and permissions of the launch: its part of the workspace, its own folders, its
     /// network.
-    fn confine(&self, spec: &mut Spec, launch: &Launch) -> Result<(), ToolError> {
+    fn confine(&self, spec: &mut CommandSpec, launch: &LaunchSpec) -> Result<(), ToolError> {
         if let Some(folders) = &launch.folders {
-            let parts = folders.iter().map(|folder| Reach {
+            let parts = folders.iter().map(|folder| WorkspacePart {
                 below: match folder.path.as_str() {
                     "." => PathBuf::new(),
                     path => path.into(),
                 },
                 writable: folder.writable,
             });
-            spec.reach = parts.collect();
+            spec.visible_parts = parts.collect();
         }
         for folder in &launch.private {
-            let real = folder
-                .canonicalize()
-                .map_err(Fault::io("a folder of the program cannot be found"))?;
-            spec.private.push(real.clone());
-            spec.mounts.push(Mount {
+            let real = folder.canonicalize().map_err(SandboxError::io_error(
+                "a folder of the program cannot be found",
+            ))?;
+            spec.private_mounts.push(real.clone());
+            spec.mounts.push(HostMount {
                 from: real,
                 at: folder.clone(),
                 writable: true,
             });
         }
-        if spec.network == Network::Proxy {
+        if spec.network == CommandNetwork::Proxy {
             let make = self.proxies.as_ref();
             spec.proxy = make.map(|make| make(launch)).transpose()?;
             if launch.hosts.iter().any(is_of_this_machine) {
@@ -156,7 +160,7 @@ impl Programs {
                     }
                 }
             }
-            ambient::trust_certificates(spec);
+            inherited_env::trust_certificates(spec);
         }
         Ok(())
     }
@@ -173,22 +177,22 @@ fn is_of_this_machine(host: &HostPattern) -> bool {
         .any(|start| text.starts_with(start))
 }
 
-impl Launcher for Programs {
-    fn launch(&self, launch: Launch) -> BoxFuture<'_, Result<Launched, ToolError>> {
+impl ProcessLauncher for ProgramLauncher {
+    fn launch(&self, launch: LaunchSpec) -> BoxFuture<'_, Result<LaunchedProgram, ToolError>> {
         Box::pin(self.start(launch))
     }
 }
 
 /// A program that is ended if it creates a file that it may not create.
-struct Watched {
-    handle: Box<dyn Handle>,
-    guard: Guard,
-    breach: Option<Breach>,
+struct GuardedProgram {
+    handle: Box<dyn CommandHandle>,
+    guard: WorkspaceGuard,
+    breach: Option<GuardBreach>,
     /// The folder in which it was started, removed with it.
-    _empty: Option<Empty>,
+    _empty: Option<EmptyFolder>,
 }
 
-impl Hold for Watched {
+impl ProgramHandle for GuardedProgram {
     fn wait(&mut self) -> BoxFuture<'_, Result<i32, ToolError>> {
         Box::pin(async move {
             let mut look = tokio::time::interval(LOOK);
@@ -197,15 +201,15 @@ impl Hold for Watched {
                 tokio::select! {
                     exit = self.handle.wait() => {
                         let exit = exit?;
-                        let last = self.guard.last_look().await;
+                        let last = self.guard.final_check().await;
                         self.breach = self.breach.take().or(last);
                         return match &self.breach {
-                            Some(breach) => Err(refused(breach)),
+                            Some(breach) => Err(breach_error(breach)),
                             None => Ok(exit.code),
                         };
                     }
                     _ = look.tick(), if self.breach.is_none() => {
-                        self.breach = self.guard.look();
+                        self.breach = self.guard.check();
                         if self.breach.is_some() {
                             self.handle.kill().await;
                         }
@@ -224,25 +228,25 @@ impl Hold for Watched {
     }
 }
 
-fn refused(breach: &Breach) -> ToolError {
+fn breach_error(breach: &GuardBreach) -> ToolError {
     let (code, message) = match breach {
-        Breach::Made(made) => {
-            let Made {
+        GuardBreach::Made(made) => {
+            let ForbiddenPath {
                 path,
                 rule,
-                kept,
-                others,
+                renamed_to: kept,
+                more: others,
             } = made;
-            let others = Made::and_others(*others);
+            let others = ForbiddenPath::others_note(*others);
             (
-                Code::PermissionDenied,
+                ToolErrorCode::PermissionDenied,
                 format!(
                     "it was stopped: it created `{path}`, which {rule}; what it created is now `{kept}`{others}"
                 ),
             )
         }
-        Breach::Uncovered(path) => (
-            Code::Unavailable,
+        GuardBreach::Uncovered(path) => (
+            ToolErrorCode::Unavailable,
             format!(
                 "it was stopped: `{path}`, which it may not change or read, was replaced by another program while it ran; \
                  the next call starts it again"

@@ -2,22 +2,22 @@
 //!
 //! Out of scope: the judgement itself. The policy on commands is in `mimir-core`.
 
-mod absent;
-pub mod ambient;
-mod chooses;
+mod certificates;
+mod command_proxy;
+mod command_settings;
 #[cfg(unix)]
 mod git;
-mod ground;
+pub mod inherited_env;
 mod jobs;
+mod launch_folder;
 mod launcher;
-mod outside;
-mod place;
+mod missing_program;
 pub mod run;
 mod runner;
 pub mod sandbox;
 mod sessions;
 pub mod shell;
-mod trust;
+mod toolchain_files;
 
-pub use launcher::{MakeProxy, Programs};
-pub use runner::Commands;
+pub use launcher::{ProgramLauncher, ProxyFactory};
+pub use runner::SandboxRunner;

@@ -2,29 +2,31 @@
 //!
 //! No process of the command is left when [`run`] has finished or is dropped.
 
-pub(crate) mod guard;
-mod lines;
-mod notes;
-mod output;
-mod tail;
+mod line_forwarder;
+mod output_buffer;
+mod output_notes;
+mod output_tail;
+pub(crate) mod workspace_guard;
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mimir_core::command::{Finished, Stream};
+use mimir_core::command::{CommandOutput, CommandStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use crate::sandbox::{Child, Exit, Fault, Sandbox, Spec, Stdin, Stopped};
-use guard::{Breach, Guard};
+use crate::sandbox::{
+    CommandExit, CommandSpec, CommandStdin, Sandbox, SandboxChild, SandboxError, StoppedCommand,
+};
+pub(crate) use line_forwarder::LineForwarder;
+use output_buffer::OutputBuffer;
+use output_notes::OutputNotes;
+pub(crate) use output_tail::OutputTail;
+use workspace_guard::{GuardBreach, WorkspaceGuard};
 #[cfg(unix)]
-pub(crate) use guard::{Hidden, HiddenKind};
-pub(crate) use lines::Lines;
-use notes::Notes;
-use output::Kept;
-pub(crate) use tail::Tail;
+pub(crate) use workspace_guard::{HiddenKind, HiddenPath};
 
 /// Time between the request to end a command and its kill.
 const GRACE: Duration = Duration::from_secs(2);
@@ -42,36 +44,43 @@ const LOOK: Duration = Duration::from_millis(50);
 const CHUNK: usize = 64 * 1024;
 
 /// A callback that receives output as it arrives.
-pub type Watch<'a> = &'a mut (dyn FnMut(Stream, &[u8]) + Send);
+pub type OutputCallback<'a> = &'a mut (dyn FnMut(CommandStream, &[u8]) + Send);
 
 /// Runs a command to its end. Dropping the future kills it and all processes that it started.
-pub async fn run(sandbox: &dyn Sandbox, spec: &Spec, watch: Watch<'_>) -> Result<Finished, Fault> {
-    Running::begin(sandbox, spec).await?.end(watch).await
+pub async fn run(
+    sandbox: &dyn Sandbox,
+    spec: &CommandSpec,
+    watch: OutputCallback<'_>,
+) -> Result<CommandOutput, SandboxError> {
+    RunningCommand::begin(sandbox, spec)
+        .await?
+        .wait(watch)
+        .await
 }
 
 /// The outputs of a command, as far as they are stored.
-struct Outputs {
-    stdout: Kept,
-    stderr: Kept,
-    combined: Kept,
+struct CommandOutputs {
+    stdout: OutputBuffer,
+    stderr: OutputBuffer,
+    combined: OutputBuffer,
     /// True if the last line of both has ended.
     at_line_start: bool,
 }
 
-impl Outputs {
+impl CommandOutputs {
     fn new(keep: usize) -> Self {
         Self {
-            stdout: Kept::new(keep),
-            stderr: Kept::new(keep),
-            combined: Kept::new(keep),
+            stdout: OutputBuffer::new(keep),
+            stderr: OutputBuffer::new(keep),
+            combined: OutputBuffer::new(keep),
             at_line_start: true,
         }
     }
 
-    fn add(&mut self, stream: Stream, bytes: &[u8]) {
+    fn add(&mut self, stream: CommandStream, bytes: &[u8]) {
         match stream {
-            Stream::Stdout => self.stdout.add(bytes),
-            Stream::Stderr => self.stderr.add(bytes),
+            CommandStream::Stdout => self.stdout.add(bytes),
+            CommandStream::Stderr => self.stderr.add(bytes),
         }
         self.combined.add(bytes);
         if let Some(last) = bytes.last() {
@@ -79,24 +88,24 @@ impl Outputs {
         }
     }
 
-    fn finished(self, exit_code: i32, duration: Duration, obeyed: Vec<String>) -> Finished {
-        Finished {
+    fn finished(self, exit_code: i32, duration: Duration, obeyed: Vec<String>) -> CommandOutput {
+        CommandOutput {
             exit_code,
-            stdout: self.stdout.captured(),
-            stderr: self.stderr.captured(),
-            combined: self.combined.captured(),
+            stdout: self.stdout.into_captured(),
+            stderr: self.stderr.into_captured(),
+            combined: self.combined.into_captured(),
             duration,
-            obeyed,
+            changed_auto_run_files: obeyed,
         }
     }
 }
 
 /// The phase of a command's execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Runs,
+enum CommandPhase {
+    Running,
     /// It was asked to end.
-    Asked,
+    Terminating,
     /// It was killed.
     Killed,
     /// It has exited; its remaining output is still read.
@@ -104,89 +113,99 @@ enum Phase {
 }
 
 /// Why a command was stopped.
-enum Why {
+enum CommandStopReason {
     Time,
     /// A caller requested it.
-    Asked,
+    Requested,
     /// It created something that it may not create, or could change something that is protected.
-    Shielded(Breach),
+    Breached(GuardBreach),
 }
 
 /// A running command. Dropping it kills the command and all processes that it started.
-pub(crate) struct Running {
-    child: Child,
-    outputs: Outputs,
-    guard: Guard,
-    phase: Phase,
+pub(crate) struct RunningCommand {
+    child: SandboxChild,
+    outputs: CommandOutputs,
+    guard: WorkspaceGuard,
+    phase: CommandPhase,
     begun: Instant,
     /// The end of the phase, if it is limited in time.
     until: Option<Instant>,
-    stopped: Option<Why>,
+    stopped: Option<CommandStopReason>,
     /// Notified when the command is to end.
     stop: Arc<Notify>,
     stdin: Vec<u8>,
     /// Its memory limit in bytes, for the error message.
     memory: u64,
-    notes: Notes,
+    notes: OutputNotes,
     /// Files that agents and tools obey and that the command created or changed.
     obeyed: Vec<String>,
 }
 
-impl Running {
+impl RunningCommand {
     /// Starts a command.
-    pub(crate) async fn begin(sandbox: &dyn Sandbox, spec: &Spec) -> Result<Self, Fault> {
+    pub(crate) async fn begin(
+        sandbox: &dyn Sandbox,
+        spec: &CommandSpec,
+    ) -> Result<Self, SandboxError> {
         let begun = Instant::now();
         let mut spec = spec.clone();
-        let mut guard = Guard::idle();
-        if sandbox.shields() {
+        let mut guard = WorkspaceGuard::disabled();
+        if sandbox.enforces_path_rules() {
             #[cfg(unix)]
             crate::git::show_repository(&mut spec);
-            guard = Guard::new(&spec);
+            guard = WorkspaceGuard::new(&spec);
             #[cfg(unix)]
             crate::git::prepare(&mut spec, guard.hidden(), guard.repositories());
         }
         let spec = &spec;
         let mut child = sandbox.start(spec).await?;
-        guard.watch(std::mem::take(&mut child.covered));
+        guard.watch(std::mem::take(&mut child.masked));
         Ok(Self {
-            notes: Notes::new(spec, guard.hidden()),
+            notes: OutputNotes::new(spec, guard.hidden()),
             obeyed: Vec::new(),
             child,
-            outputs: Outputs::new(spec.keep),
+            outputs: CommandOutputs::new(spec.output_limit),
             guard,
-            phase: Phase::Runs,
+            phase: CommandPhase::Running,
             begun,
             until: spec.timeout.map(|timeout| begun + timeout),
             stopped: None,
             stop: Arc::default(),
             stdin: match &spec.stdin {
-                Stdin::Bytes(bytes) => bytes.clone(),
-                Stdin::Null | Stdin::Pipe => Vec::new(),
+                CommandStdin::Bytes(bytes) => bytes.clone(),
+                CommandStdin::Null | CommandStdin::Pipe => Vec::new(),
             },
             memory: spec.bounds.memory.value(),
         })
     }
 
     /// Returns the notification that ends the command.
-    pub(crate) fn stop(&self) -> Arc<Notify> {
+    pub(crate) fn stop_signal(&self) -> Arc<Notify> {
         Arc::clone(&self.stop)
     }
 
     /// Runs the command until it has exited.
-    pub(crate) async fn end(mut self, watch: Watch<'_>) -> Result<Finished, Fault> {
+    pub(crate) async fn wait(
+        mut self,
+        watch: OutputCallback<'_>,
+    ) -> Result<CommandOutput, SandboxError> {
         let stdin = std::mem::take(&mut self.stdin);
         let exit = self.finish(&stdin, watch).await?;
         self.obeyed = self.guard.take_obeyed();
-        for note in self.notes.end(&self.obeyed) {
+        for note in self.notes.finish(&self.obeyed) {
             let end = if self.outputs.at_line_start { "" } else { "\n" };
             let note = format!("{end}[{note}]\n");
-            self.outputs.add(Stream::Stderr, note.as_bytes());
-            watch(Stream::Stderr, note.as_bytes());
+            self.outputs.add(CommandStream::Stderr, note.as_bytes());
+            watch(CommandStream::Stderr, note.as_bytes());
         }
         self.verdict(exit)
     }
 
-    async fn finish(&mut self, stdin: &[u8], watch: Watch<'_>) -> Result<Exit, Fault> {
+    async fn finish(
+        &mut self,
+        stdin: &[u8],
+        watch: OutputCallback<'_>,
+    ) -> Result<CommandExit, SandboxError> {
         let (mut out, mut err) = (vec![0; CHUNK], vec![0; CHUNK]);
         let (mut out_open, mut err_open) = (true, true);
         let mut input = Some(stdin);
@@ -202,10 +221,10 @@ impl Running {
             let until = self.until;
             tokio::select! {
                 read = self.child.stdout.read(&mut out), if out_open => {
-                    out_open = self.took(Stream::Stdout, read, &out, watch);
+                    out_open = self.elapsed(CommandStream::Stdout, read, &out, watch);
                 }
                 read = self.child.stderr.read(&mut err), if err_open => {
-                    err_open = self.took(Stream::Stderr, read, &err, watch);
+                    err_open = self.elapsed(CommandStream::Stderr, read, &err, watch);
                 }
                 wrote = feed(&mut self.child.stdin, input), if input.is_some() => {
                     input = wrote.and_then(|count| input?.get(count..)).filter(|rest| !rest.is_empty());
@@ -215,20 +234,20 @@ impl Running {
                 }
                 ended = self.child.handle.wait(), if exit.is_none() => {
                     exit = Some(ended?);
-                    self.last_look().await;
-                    (self.phase, self.until) = (Phase::Gone, Some(Instant::now() + DRAIN));
+                    self.final_check().await;
+                    (self.phase, self.until) = (CommandPhase::Gone, Some(Instant::now() + DRAIN));
                 }
                 () = at(until), if until.is_some() => {
                     if let Some(exit) = self.time_is_up(exit).await? {
                         return Ok(exit);
                     }
                 }
-                () = self.stop.notified(), if self.phase == Phase::Runs => {
-                    self.stopped.get_or_insert(Why::Asked);
-                    self.ask().await;
+                () = self.stop.notified(), if self.phase == CommandPhase::Running => {
+                    self.stopped.get_or_insert(CommandStopReason::Requested);
+                    self.request_end().await;
                 }
                 _ = look.tick(), if exit.is_none() => {
-                    if self.look() {
+                    if self.check_guard() {
                         self.kill().await;
                     }
                 }
@@ -237,12 +256,12 @@ impl Running {
     }
 
     /// Stores output that was read. Returns true if there may be more.
-    fn took(
+    fn elapsed(
         &mut self,
-        stream: Stream,
+        stream: CommandStream,
         read: io::Result<usize>,
         bytes: &[u8],
-        watch: &mut (dyn FnMut(Stream, &[u8]) + Send),
+        watch: &mut (dyn FnMut(CommandStream, &[u8]) + Send),
     ) -> bool {
         // A read error counts as the end of the output.
         let bytes = bytes.get(..read.unwrap_or(0)).unwrap_or_default();
@@ -254,86 +273,95 @@ impl Running {
         !bytes.is_empty()
     }
 
-    async fn time_is_up(&mut self, exit: Option<Exit>) -> Result<Option<Exit>, Fault> {
+    async fn time_is_up(
+        &mut self,
+        exit: Option<CommandExit>,
+    ) -> Result<Option<CommandExit>, SandboxError> {
         match self.phase {
-            Phase::Runs => {
-                self.stopped.get_or_insert(Why::Time);
-                self.ask().await;
+            CommandPhase::Running => {
+                self.stopped.get_or_insert(CommandStopReason::Time);
+                self.request_end().await;
                 Ok(None)
             }
-            Phase::Asked => {
+            CommandPhase::Terminating => {
                 self.kill().await;
                 Ok(None)
             }
-            Phase::Killed => Err(Fault::Io {
+            CommandPhase::Killed => Err(SandboxError::Io {
                 doing: "a command was killed and has not exited",
                 error: io::ErrorKind::TimedOut.into(),
             }),
             // A process outside of the sandbox holds the output open.
-            Phase::Gone => Ok(exit),
+            CommandPhase::Gone => Ok(exit),
         }
     }
 
-    async fn ask(&mut self) {
+    async fn request_end(&mut self) {
         self.child.handle.terminate().await;
-        (self.phase, self.until) = (Phase::Asked, Some(Instant::now() + GRACE));
+        (self.phase, self.until) = (CommandPhase::Terminating, Some(Instant::now() + GRACE));
     }
 
     async fn kill(&mut self) {
         self.child.handle.kill().await;
-        (self.phase, self.until) = (Phase::Killed, Some(Instant::now() + GONE));
+        (self.phase, self.until) = (CommandPhase::Killed, Some(Instant::now() + GONE));
     }
 
     /// Looks for files that may not be created. Returns true if the command must be killed for them.
-    fn look(&mut self) -> bool {
-        if matches!(self.stopped, Some(Why::Shielded(_))) {
+    fn check_guard(&mut self) -> bool {
+        if matches!(self.stopped, Some(CommandStopReason::Breached(_))) {
             return false;
         }
-        let Some(breach) = self.guard.look() else {
+        let Some(breach) = self.guard.check() else {
             return false;
         };
-        self.stopped = Some(Why::Shielded(breach));
+        self.stopped = Some(CommandStopReason::Breached(breach));
         true
     }
 
     /// Repeats the search after the command has exited. Its findings take precedence over any other reason for the
     /// end.
-    async fn last_look(&mut self) {
-        let breach = self.guard.last_look().await;
-        if let Some(breach) = breach.filter(|_| !matches!(self.stopped, Some(Why::Shielded(_)))) {
-            self.stopped = Some(Why::Shielded(breach));
+    async fn final_check(&mut self) {
+        let breach = self.guard.final_check().await;
+        if let Some(breach) =
+            breach.filter(|_| !matches!(self.stopped, Some(CommandStopReason::Breached(_))))
+        {
+            self.stopped = Some(CommandStopReason::Breached(breach));
         }
     }
 
-    fn verdict(self, exit: Exit) -> Result<Finished, Fault> {
+    fn verdict(self, exit: CommandExit) -> Result<CommandOutput, SandboxError> {
         let after = self.begun.elapsed();
         let finished = self.outputs.finished(exit.code, after, self.obeyed);
         let stopped = |bound, finished| {
-            Box::new(Stopped {
+            Box::new(StoppedCommand {
                 after,
                 bound,
                 finished,
             })
         };
         match self.stopped {
-            Some(Why::Time) => Err(Fault::Timeout(stopped(0, finished))),
-            Some(Why::Shielded(Breach::Uncovered(path))) => Err(Fault::Uncovered {
-                path,
-                stopped: stopped(0, finished),
-            }),
-            Some(Why::Shielded(Breach::Made(made))) => Err(Fault::Shielded {
-                path: made.path,
-                rule: made.rule,
-                kept: made.kept,
-                others: made.others,
-                stopped: stopped(0, finished),
-            }),
+            Some(CommandStopReason::Time) => Err(SandboxError::Timeout(stopped(0, finished))),
+            Some(CommandStopReason::Breached(GuardBreach::Uncovered(path))) => {
+                Err(SandboxError::Uncovered {
+                    path,
+                    stopped: stopped(0, finished),
+                })
+            }
+            Some(CommandStopReason::Breached(GuardBreach::Made(made))) => {
+                Err(SandboxError::Shielded {
+                    path: made.path,
+                    rule: made.rule,
+                    kept: made.renamed_to,
+                    others: made.more,
+                    stopped: stopped(0, finished),
+                })
+            }
             // Something was killed for its memory. If the command went on all the same and reports success, that
             // counts.
             None if exit.out_of_memory && exit.code != 0 => {
-                Err(Fault::Memory(stopped(self.memory, finished)))
+                Err(SandboxError::Memory(stopped(self.memory, finished)))
             }
-            Some(Why::Asked) | None => Ok(finished),
+            Some(CommandStopReason::Requested) | None => Ok(finished),
         }
     }
 }

@@ -7,49 +7,50 @@ use std::time::{Duration, Instant};
 
 use mimir_core::ToolError;
 use mimir_core::backend::BoxFuture;
-use mimir_core::call::Observer;
+use mimir_core::call::CallObserver;
 use mimir_core::command::{
-    Connection, Finished, Job, JobId, Owner, Piece, Place, Program, Runner, Script,
+    CommandOutput, CommandProgram, CommandRunner, CommandTarget, JobId, JobOwner, JobStatus,
+    OutputChunk, ParsedProgram, SessionConnection,
 };
 use mimir_core::config::{SandboxMode, SandboxSettings};
-use mimir_core::pipeline::Permitted;
+use mimir_core::pipeline::PermittedCommand;
 
-use crate::absent;
-use crate::chooses::chooses;
-use crate::jobs::Jobs;
-use crate::place;
-use crate::run::{Lines, run};
-use crate::sandbox::{Fault, Spec};
-use crate::sessions::Sessions;
-use crate::shell::{self, Shell};
-use crate::trust::Trust;
+use crate::certificates::CertificateTrust;
+use crate::command_settings;
+use crate::jobs::BackgroundJobs;
+use crate::missing_program;
+use crate::run::{LineForwarder, run};
+use crate::sandbox::{CommandSpec, SandboxError};
+use crate::sessions::CommandSessions;
+use crate::shell::{self, ShellDialect};
+use crate::toolchain_files::selecting_file;
 
-mod ready;
+mod ready_sandbox;
 
-pub(crate) use ready::Ready;
+pub(crate) use ready_sandbox::ReadySandbox;
 
 /// Runs commands in the sandbox that the settings name. The sandbox is chosen when the first command runs, so an
 /// unused one costs nothing, and an unavailable one fails only the commands. Dropping this kills the commands in the
 /// background.
-pub struct Commands {
+pub struct SandboxRunner {
     workspace: PathBuf,
     settings: SandboxSettings,
     /// The workspace as text.
     root: OnceLock<Option<String>>,
     /// The state of each place that commands have asked for.
-    slots: Mutex<Vec<(Place, Arc<Slot>)>>,
-    jobs: Jobs,
-    sessions: Sessions,
-    trust: Trust,
+    slots: Mutex<Vec<(CommandTarget, Arc<SandboxSlot>)>>,
+    jobs: BackgroundJobs,
+    sessions: CommandSessions,
+    trust: CertificateTrust,
 }
 
 /// The known state of a place. Locked while the sandbox is chosen: two choices at once would create two sandboxes of
 /// one kind, each with control groups or containers of its own.
-type Slot = tokio::sync::Mutex<Known>;
+type SandboxSlot = tokio::sync::Mutex<KnownSandbox>;
 
 #[derive(Default)]
-struct Known {
-    ready: Option<Arc<Ready>>,
+struct KnownSandbox {
+    ready: Option<Arc<ReadySandbox>>,
     /// The error of the last choice, and the time until which it is not repeated.
     failed: Option<(Instant, ToolError)>,
 }
@@ -59,7 +60,7 @@ struct Known {
 const SLOW: Duration = Duration::from_secs(1);
 const REMEMBERED: Duration = Duration::from_secs(10);
 
-impl Commands {
+impl SandboxRunner {
     /// Creates the port for commands in this folder. Nothing is checked before a command runs.
     pub fn new(workspace: impl Into<PathBuf>, settings: SandboxSettings) -> Self {
         Self {
@@ -67,31 +68,31 @@ impl Commands {
             settings,
             root: OnceLock::new(),
             slots: Mutex::default(),
-            jobs: Jobs::default(),
-            sessions: Sessions::default(),
-            trust: Trust::default(),
+            jobs: BackgroundJobs::default(),
+            sessions: CommandSessions::default(),
+            trust: CertificateTrust::default(),
         }
     }
 
     /// The spec of a command, with the resources that it shares with others of its session.
     fn spec(
         &self,
-        ready: &Ready,
-        permitted: &Permitted,
+        ready: &ReadySandbox,
+        permitted: &PermittedCommand,
         timeout: Option<Duration>,
-    ) -> Result<Spec, Fault> {
+    ) -> Result<CommandSpec, SandboxError> {
         let mut spec = ready.spec(permitted, timeout)?;
         spec.session = Some(self.sessions.session(permitted.owner()));
-        let roots = &permitted.outside().reach().roots;
-        if let Some(bundle) = self.trust.bundle(&ready.workspace, roots)? {
-            bundle.show(&mut spec, ready.sandbox().shields());
+        let roots = &permitted.network().reach().roots;
+        if let Some(bundle) = self.trust.bundle_for(&ready.workspace, roots)? {
+            bundle.add_to_spec(&mut spec, ready.sandbox().enforces_path_rules());
         }
         Ok(spec)
     }
 
     /// Returns the sandbox of a place; a successful choice is stored. A failure, such as a missing image, may be gone
     /// by the next command, so it is remembered only if it took long to find out.
-    async fn ready(&self, place: Place) -> Result<Arc<Ready>, ToolError> {
+    async fn ready(&self, place: CommandTarget) -> Result<Arc<ReadySandbox>, ToolError> {
         let slot = self.slot(place);
         let mut known = slot.lock().await;
         if let Some(ready) = &known.ready {
@@ -103,8 +104,8 @@ impl Commands {
         {
             return Err(error.clone());
         }
-        let settings = place::settings(&self.settings, place)?;
-        match Ready::choose(&self.workspace, settings).await {
+        let settings = command_settings::settings_for_place(&self.settings, place)?;
+        match ReadySandbox::choose(&self.workspace, settings).await {
             Ok(ready) => Ok(Arc::clone(known.ready.insert(Arc::new(ready)))),
             Err(fault) => {
                 let error = ToolError::from(fault);
@@ -116,8 +117,8 @@ impl Commands {
     }
 
     /// Returns the shell that will run a text: if a container may run it, that is not known in advance.
-    fn shell(&self) -> Shell {
-        let slot = self.slot(Place::Usual);
+    fn shell(&self) -> ShellDialect {
+        let slot = self.slot(CommandTarget::Default);
         let known = slot.try_lock().ok();
         let ready = known.as_ref().and_then(|known| known.ready.as_ref());
         let is_bash = match (ready, self.settings.mode.unwrap_or_default()) {
@@ -127,17 +128,17 @@ impl Commands {
             (None, _) => every_sandbox_has_bash(),
         };
         match is_bash {
-            true => Shell::Bash,
-            false => Shell::Any,
+            true => ShellDialect::Bash,
+            false => ShellDialect::Any,
         }
     }
 
-    fn slot(&self, place: Place) -> Arc<Slot> {
+    fn slot(&self, place: CommandTarget) -> Arc<SandboxSlot> {
         let mut slots = self.slots.lock();
         if let Some((_, slot)) = slots.iter().find(|(at, _)| *at == place) {
             return Arc::clone(slot);
         }
-        let slot = Arc::<Slot>::default();
+        let slot = Arc::<SandboxSlot>::default();
         slots.push((place, Arc::clone(&slot)));
         slot
     }
@@ -154,13 +155,13 @@ fn every_sandbox_has_bash() -> bool {
     })
 }
 
-impl Runner for Commands {
-    fn read(&self, program: &Program) -> Result<Script, ToolError> {
-        shell::read_for(program, self.shell())
+impl CommandRunner for SandboxRunner {
+    fn parse_program(&self, program: &CommandProgram) -> Result<ParsedProgram, ToolError> {
+        shell::read_script_for(program, self.shell())
     }
 
-    fn chooses(&self, program: &str, folder: &str) -> Option<String> {
-        chooses(&self.workspace, program, folder)
+    fn version_file(&self, program: &str, folder: &str) -> Option<String> {
+        selecting_file(&self.workspace, program, folder)
     }
 
     fn root(&self) -> Option<&str> {
@@ -171,47 +172,51 @@ impl Runner for Commands {
         self.root.get_or_init(real).as_deref()
     }
 
-    fn confines(&self) -> bool {
+    fn confines_network(&self) -> bool {
         // Any other mode has a proxy or no network, or refuses to run the command.
         self.settings.mode != Some(SandboxMode::None)
     }
 
-    fn offers<'a>(
+    fn sandbox_name<'a>(
         &'a self,
-        place: Place,
+        place: CommandTarget,
         program: &'a str,
     ) -> BoxFuture<'a, Result<&'static str, ToolError>> {
         Box::pin(async move {
             let ready = self.ready(place).await?;
-            ready.sandbox().has(program, &ready.workspace)?;
+            ready.sandbox().check_program(program, &ready.workspace)?;
             Ok(ready.sandbox().name())
         })
     }
 
     fn run(
         &self,
-        command: Permitted,
-        observer: Arc<dyn Observer>,
-    ) -> BoxFuture<'_, Result<Finished, ToolError>> {
+        command: PermittedCommand,
+        observer: Arc<dyn CallObserver>,
+    ) -> BoxFuture<'_, Result<CommandOutput, ToolError>> {
         Box::pin(async move {
-            let ready = self.ready(command.command().place).await?;
+            let ready = self.ready(command.command().target).await?;
             let spec = self.spec(&ready, &command, Some(command.timeout()))?;
-            let mut lines = Lines::new(observer);
+            let mut lines = LineForwarder::new(observer);
             let finished = run(ready.sandbox(), &spec, &mut |stream, bytes| {
                 lines.add(stream, bytes);
             })
             .await;
             lines.end();
-            Ok(absent::told(ready.sandbox(), &spec, finished?)?)
+            Ok(missing_program::explain_missing_program(
+                ready.sandbox(),
+                &spec,
+                finished?,
+            )?)
         })
     }
 
-    fn start(&self, command: Permitted) -> BoxFuture<'_, Result<JobId, ToolError>> {
+    fn start(&self, command: PermittedCommand) -> BoxFuture<'_, Result<JobId, ToolError>> {
         Box::pin(async move {
-            let ready = self.ready(command.command().place).await?;
+            let ready = self.ready(command.command().target).await?;
             // It continues after the call, so the call's own time limit does not end it. The job stores its output.
-            let spec = Spec {
-                keep: 0,
+            let spec = CommandSpec {
+                output_limit: 0,
                 ..self.spec(&ready, &command, command.command().timeout)?
             };
             let shown = command.command().program.text().into_owned();
@@ -220,25 +225,29 @@ impl Runner for Commands {
             if !ports.is_empty() {
                 sandbox.shares_network()?;
             }
-            let served = (!ports.is_empty()).then(|| self.sessions.serve(owner, ports));
+            let served = (!ports.is_empty()).then(|| self.sessions.name_ports(owner, ports));
             let started = self.jobs.start(sandbox, &spec, owner, shown, served);
             Ok(started.await?)
         })
     }
 
-    fn jobs(&self, owner: &Owner) -> Vec<Job> {
+    fn jobs(&self, owner: &JobOwner) -> Vec<JobStatus> {
         self.jobs.list(owner)
     }
 
-    fn output(&self, owner: &Owner, job: JobId, begin: u64) -> Result<Piece, ToolError> {
+    fn output(&self, owner: &JobOwner, job: JobId, begin: u64) -> Result<OutputChunk, ToolError> {
         Ok(self.jobs.output(owner, job, begin)?)
     }
 
-    fn stop<'a>(&'a self, owner: &'a Owner, job: JobId) -> BoxFuture<'a, Result<Job, ToolError>> {
+    fn stop<'a>(
+        &'a self,
+        owner: &'a JobOwner,
+        job: JobId,
+    ) -> BoxFuture<'a, Result<JobStatus, ToolError>> {
         Box::pin(async move { Ok(self.jobs.stop(owner, job).await?) })
     }
 
-    fn served(&self, session: &str) -> Vec<u16> {
+    fn served_ports(&self, session: &str) -> Vec<u16> {
         self.sessions.ports(session)
     }
 
@@ -246,16 +255,16 @@ impl Runner for Commands {
         &'a self,
         session: &'a str,
         port: u16,
-    ) -> BoxFuture<'a, std::io::Result<Connection>> {
+    ) -> BoxFuture<'a, std::io::Result<SessionConnection>> {
         Box::pin(async move {
             let stream = self.sessions.connect(session, port).await?;
-            Ok(Connection::new(stream.into_std()?))
+            Ok(SessionConnection::new(stream.into_std()?))
         })
     }
 
     fn end_session(&self, session: &str) {
         self.jobs.end_session(session);
-        self.sessions.end(session);
+        self.sessions.end_session(session);
     }
 }
 
@@ -264,7 +273,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use mimir_core::Code;
+    use mimir_core::ToolErrorCode;
 
     #[test]
     fn where_a_container_may_run_a_text_its_shell_may_be_any() {
@@ -281,9 +290,13 @@ mod tests {
                 image: image.map(str::to_owned),
                 ..SandboxSettings::default()
             };
-            let commands = Commands::new(folder.path(), settings);
+            let commands = SandboxRunner::new(folder.path(), settings);
             // The machine that runs this test has bash.
-            let read = |text: &str| commands.read(&Program::Script(text.to_owned())).unwrap();
+            let read = |text: &str| {
+                commands
+                    .parse_program(&CommandProgram::Script(text.to_owned()))
+                    .unwrap()
+            };
             let unread = read("[[ a > g ]]").unknown;
             assert_eq!(unread.is_empty(), alike, "{mode:?}: {unread:?}");
             assert!(read("[ -f g ] && ls >/dev/null 2>&1").unknown.is_empty());
@@ -322,19 +335,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("s");
         let asked = silent(&socket);
-        let commands = Commands::new(folder.path(), contained(&socket));
+        let commands = SandboxRunner::new(folder.path(), contained(&socket));
         let begun = Instant::now();
         let machine = async {
             tokio::time::sleep(Duration::from_millis(50)).await;
             // Another place can be chosen meanwhile.
-            assert!(commands.ready(Place::Machine).await.is_err());
+            assert!(commands.ready(CommandTarget::HostPrograms).await.is_err());
             begun.elapsed()
         };
-        let usual = || commands.ready(Place::Usual);
+        let usual = || commands.ready(CommandTarget::Default);
         let (one, other, another, meanwhile) = tokio::join!(usual(), usual(), usual(), machine);
         assert!(meanwhile < SLOW, "{meanwhile:?}");
         for error in [one, other, another, usual().await] {
-            assert_eq!(error.err().unwrap().code, Code::Unavailable);
+            assert_eq!(error.err().unwrap().code, ToolErrorCode::Unavailable);
         }
         assert_eq!(asked.load(std::sync::atomic::Ordering::SeqCst), 1);
     }
@@ -342,15 +355,15 @@ mod tests {
     #[cfg(unix)]
     #[tokio::test]
     async fn a_program_that_waits_for_an_engine_stops_nobody_else() {
-        use mimir_core::launch::{Launch, Launcher as _};
+        use mimir_core::launch::{LaunchSpec, ProcessLauncher as _};
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("s");
         let _asked = silent(&socket);
-        let programs = crate::Programs::new(folder.path(), folder.path().join("empty"));
-        let launch = Launch {
-            words: vec!["true".into()],
+        let programs = crate::ProgramLauncher::new(folder.path(), folder.path().join("empty"));
+        let launch = LaunchSpec {
+            args: vec!["true".into()],
             sandbox: contained(&socket),
-            ..Launch::default()
+            ..LaunchSpec::default()
         };
         let begun = Instant::now();
         tokio::select! {

@@ -2,57 +2,62 @@
 //!
 //! `process` builds a sandbox from Linux kernel features, or from those of macOS (untested), `container` asks Docker
 //! or Podman for one, `none` runs the command without a sandbox and must be selected by name. A sandbox provides
-//! everything that a [`Spec`] asks for or refuses to start.
+//! everything that a [`CommandSpec`] asks for or refuses to start.
 //!
 //! Not handled here: the choice of commands that may run, and how long their output is stored.
 
 mod choose;
+mod command_session;
+mod command_spec;
 #[cfg(unix)]
 mod container;
 mod environment;
 mod error;
-mod find;
-mod folders;
-mod ground;
-mod none;
+mod file_identity;
 #[cfg(unix)]
-mod person;
+mod git_identity;
+#[cfg(target_os = "linux")]
+mod loopback_proxy;
+#[cfg(unix)]
+mod mount_mask;
+mod none;
 #[cfg(target_os = "linux")]
 mod process;
+mod program_lookup;
+mod ruled_folder;
 #[cfg(any(test, target_os = "macos"))]
 mod seatbelt;
-mod seen;
-mod session;
-#[cfg(unix)]
-mod shield;
 #[cfg(unix)]
 mod sockets;
-mod spec;
+mod special_folders;
 #[cfg(target_os = "linux")]
 mod sys;
-#[cfg(target_os = "linux")]
-mod wire;
 
 use mimir_core::backend::BoxFuture;
 use std::path::Path;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-pub use choose::{Chosen, choose, survey};
+pub use choose::{ChosenSandbox, choose_sandbox, survey_sandboxes};
+pub use command_session::CommandSession;
+pub use command_spec::{
+    CommandNetwork, CommandSpec, CommandStdin, HostMount, ResourceBound, ResourceBounds,
+    WorkspacePart,
+};
 #[cfg(unix)]
 pub use container::ContainerSandbox;
-pub use error::{Fault, Stopped};
-pub(crate) use folders::{INNER, NOT_OURS, OBEYED, denied_below, inner, named_by_rules};
-pub(crate) use ground::{Ground, beside, closed};
+pub use error::{SandboxError, StoppedCommand};
+pub use file_identity::FileIdentity;
+#[cfg(target_os = "linux")]
+pub(crate) use file_identity::open_by_no_link;
 pub use none::NoSandbox;
 #[cfg(target_os = "linux")]
 pub use process::ProcessSandbox;
+pub(crate) use ruled_folder::{RuledFolder, beside, read_only_mounts};
 #[cfg(target_os = "macos")]
 pub use seatbelt::SeatbeltSandbox;
-pub use seen::Seen;
-#[cfg(target_os = "linux")]
-pub(crate) use seen::open_by_no_link;
-pub use session::Session;
-pub use spec::{Bound, Bounds, Mount, Network, Reach, Spec, Stdin};
+pub(crate) use special_folders::{
+    INNER, NOT_OURS, OBEYED, denied_below, has_entry_rules, inner_repositories,
+};
 
 /// The description line of a sandbox in which every command is isolated from the others.
 const APART: &str =
@@ -64,22 +69,22 @@ pub trait Sandbox: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Describes what it provides on this machine, in lines for the user; the error explains why it is not available.
-    fn available(&self) -> Result<Vec<String>, Fault> {
-        self.gives(&Bounds::default())
+    fn available(&self) -> Result<Vec<String>, SandboxError> {
+        self.describe_guarantees(&ResourceBounds::default())
     }
 
     /// Describes what it provides for commands with these limits.
-    fn gives(&self, bounds: &Bounds) -> Result<Vec<String>, Fault>;
+    fn describe_guarantees(&self, bounds: &ResourceBounds) -> Result<Vec<String>, SandboxError>;
 
     /// Returns true if it enforces the path rules.
-    fn shields(&self) -> bool {
+    fn enforces_path_rules(&self) -> bool {
         true
     }
 
     /// Succeeds if the commands of one session share a network, so that one command can reach a server started by
     /// another.
-    fn shares_network(&self) -> Result<(), Fault> {
-        Err(Fault::CannotHold {
+    fn shares_network(&self) -> Result<(), SandboxError> {
+        Err(SandboxError::CannotHold {
             sandbox: self.name(),
             what: "named ports",
             why: "each command has its own network; leave `ports` out and start a server and its client in one \
@@ -90,16 +95,19 @@ pub trait Sandbox: Send + Sync {
 
     /// Checks that the program exists in the sandbox, as far as that is known before the start. `directory` is the
     /// working directory of the command.
-    fn has(&self, program: &str, directory: &Path) -> Result<(), Fault> {
+    fn check_program(&self, program: &str, directory: &Path) -> Result<(), SandboxError> {
         let _ = (program, directory);
         Ok(())
     }
 
     /// Checks that the sandbox can enforce what was asked for explicitly. Default limits may go unenforced.
-    fn holds(&self, spec: &Spec) -> Result<(), Fault>;
+    fn check_support(&self, spec: &CommandSpec) -> Result<(), SandboxError>;
 
     /// Starts a command. When the future completes, the program itself is running.
-    fn start<'a>(&'a self, spec: &'a Spec) -> BoxFuture<'a, Result<Child, Fault>>;
+    fn start<'a>(
+        &'a self,
+        spec: &'a CommandSpec,
+    ) -> BoxFuture<'a, Result<SandboxChild, SandboxError>>;
 }
 
 /// Returns the writer of a standard input. It discards everything if the command reads from the null device.
@@ -113,7 +121,7 @@ pub(crate) fn input_writer<W: AsyncWrite + Send + Sync + Unpin + 'static>(
 }
 
 /// A running command. Dropping it kills the command and all its descendants.
-pub struct Child {
+pub struct SandboxChild {
     /// Its standard input.
     pub stdin: Box<dyn AsyncWrite + Send + Sync + Unpin>,
     /// Its standard output.
@@ -121,15 +129,15 @@ pub struct Child {
     /// Its standard error.
     pub stderr: Box<dyn AsyncRead + Send + Sync + Unpin>,
     /// The handle of the command. Dropping it kills the command and all its descendants.
-    pub handle: Box<dyn Handle>,
+    pub handle: Box<dyn CommandHandle>,
     /// The files that it may not change or read. Each is covered by a mount only until another file replaces it.
-    pub covered: Vec<Seen>,
+    pub masked: Vec<FileIdentity>,
 }
 
 /// A handle on a command and all its descendants. Dropping it kills them.
-pub trait Handle: Send + Sync {
+pub trait CommandHandle: Send + Sync {
     /// Waits until all processes are gone. The future may be dropped and requested again.
-    fn wait(&mut self) -> BoxFuture<'_, Result<Exit, Fault>>;
+    fn wait(&mut self) -> BoxFuture<'_, Result<CommandExit, SandboxError>>;
 
     /// Asks all processes to exit.
     fn terminate(&mut self) -> BoxFuture<'_, ()>;
@@ -140,7 +148,7 @@ pub trait Handle: Send + Sync {
 
 /// The exit status of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Exit {
+pub struct CommandExit {
     /// The exit code, or 128 plus the signal number if a signal killed it.
     pub code: i32,
     /// True if it was killed because it ran out of memory.

@@ -8,21 +8,21 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use mimir_core::command::Owner;
+use mimir_core::command::JobOwner;
 
-use crate::sandbox::Session;
+use crate::sandbox::CommandSession;
 
 /// The state of each session, by the plugin that has run its commands: commands of different plugins share nothing.
 #[derive(Default)]
-pub(crate) struct Sessions {
-    all: Arc<Mutex<BTreeMap<Owner, Entry>>>,
+pub(crate) struct CommandSessions {
+    all: Arc<Mutex<BTreeMap<JobOwner, CommandSessionEntry>>>,
     /// The number of commands that name ports: most sessions have none, and each request checks this.
     serving: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
-struct Entry {
-    session: Arc<Session>,
+struct CommandSessionEntry {
+    session: Arc<CommandSession>,
     /// The ports that were named for commands in the background, with how many of these run.
     ports: BTreeMap<u16, usize>,
     /// When a command last began, by a count of all of them.
@@ -34,16 +34,16 @@ struct Entry {
 const MOST: usize = 64;
 
 /// Ports that are registered while a command runs.
-pub(crate) struct Served {
-    owner: Owner,
+pub(crate) struct NamedPorts {
+    owner: JobOwner,
     ports: Vec<u16>,
-    sessions: Weak<Mutex<BTreeMap<Owner, Entry>>>,
+    sessions: Weak<Mutex<BTreeMap<JobOwner, CommandSessionEntry>>>,
     serving: Arc<AtomicUsize>,
 }
 
-impl Sessions {
+impl CommandSessions {
     /// The resources that the commands of this owner share.
-    pub(crate) fn session(&self, owner: &Owner) -> Arc<Session> {
+    pub(crate) fn session(&self, owner: &JobOwner) -> Arc<CommandSession> {
         let mut all = lock(&self.all);
         let now = all.values().map(|entry| entry.used).max().unwrap_or(0) + 1;
         if !all.contains_key(owner) && all.len() >= MOST {
@@ -59,14 +59,14 @@ impl Sessions {
     }
 
     /// Registers ports that a command serves.
-    pub(crate) fn serve(&self, owner: &Owner, ports: &[u16]) -> Served {
+    pub(crate) fn name_ports(&self, owner: &JobOwner, ports: &[u16]) -> NamedPorts {
         self.serving.fetch_add(1, Ordering::Relaxed);
         let mut all = lock(&self.all);
         let entry = all.entry(owner.clone()).or_default();
         for port in ports {
             *entry.ports.entry(*port).or_default() += 1;
         }
-        Served {
+        NamedPorts {
             owner: owner.clone(),
             ports: ports.to_vec(),
             sessions: Arc::downgrade(&self.all),
@@ -106,12 +106,12 @@ impl Sessions {
     }
 
     /// Forgets a session. Its shared resources are freed when the last of its commands ends.
-    pub(crate) fn end(&self, session: &str) {
+    pub(crate) fn end_session(&self, session: &str) {
         lock(&self.all).retain(|owner, _| owner.session != session);
     }
 }
 
-impl Drop for Served {
+impl Drop for NamedPorts {
     fn drop(&mut self) {
         self.serving.fetch_sub(1, Ordering::Relaxed);
         let Some(sessions) = self.sessions.upgrade() else {
@@ -132,7 +132,9 @@ impl Drop for Served {
     }
 }
 
-fn lock(all: &Mutex<BTreeMap<Owner, Entry>>) -> MutexGuard<'_, BTreeMap<Owner, Entry>> {
+fn lock(
+    all: &Mutex<BTreeMap<JobOwner, CommandSessionEntry>>,
+) -> MutexGuard<'_, BTreeMap<JobOwner, CommandSessionEntry>> {
     all.lock()
 }
 
@@ -140,8 +142,8 @@ fn lock(all: &Mutex<BTreeMap<Owner, Entry>>) -> MutexGuard<'_, BTreeMap<Owner, E
 mod tests {
     use super::*;
 
-    fn owner(session: &str, plugin: &str) -> Owner {
-        Owner {
+    fn owner(session: &str, plugin: &str) -> JobOwner {
+        JobOwner {
             session: session.into(),
             plugin: plugin.into(),
         }
@@ -149,9 +151,9 @@ mod tests {
 
     #[tokio::test]
     async fn ports_are_named_as_long_as_a_command_of_the_session_runs() {
-        let sessions = Sessions::default();
-        let one = sessions.serve(&owner("a", "p"), &[8080, 3000]);
-        let other = sessions.serve(&owner("a", "p"), &[3000]);
+        let sessions = CommandSessions::default();
+        let one = sessions.name_ports(&owner("a", "p"), &[8080, 3000]);
+        let other = sessions.name_ports(&owner("a", "p"), &[3000]);
         assert_eq!(sessions.ports("a"), [3000, 8080]);
         assert!(sessions.ports("b").is_empty());
         drop(one);
@@ -163,7 +165,7 @@ mod tests {
 
     #[test]
     fn each_session_and_each_plugin_has_its_own() {
-        let sessions = Sessions::default();
+        let sessions = CommandSessions::default();
         let first = sessions.session(&owner("a", "p"));
         assert!(Arc::ptr_eq(&first, &sessions.session(&owner("a", "p"))));
         for other in [owner("a", "q"), owner("b", "p")] {
@@ -174,8 +176,8 @@ mod tests {
         }
         assert!(!Arc::ptr_eq(&first, &sessions.session(&owner("a", "p"))));
         assert!(lock(&sessions.all).len() <= MOST);
-        let served = sessions.serve(&owner("a", "p"), &[1]);
-        sessions.end("a");
+        let served = sessions.name_ports(&owner("a", "p"), &[1]);
+        sessions.end_session("a");
         assert!(!Arc::ptr_eq(&first, &sessions.session(&owner("a", "p"))));
         drop(served);
         assert!(sessions.ports("a").is_empty());

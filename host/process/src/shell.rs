@@ -8,39 +8,42 @@
 //!
 //! Out of scope: the decision whether a command may run.
 
-use mimir_core::command::{Program, Script, Simple, Word};
-use mimir_core::{Code, ToolError};
+use mimir_core::command::{CommandProgram, ParsedCommand, ParsedProgram, ShellWord};
+use mimir_core::{ToolError, ToolErrorCode};
 
-mod arguments;
 mod braces;
 mod builtins;
+mod command_list;
+mod executing_arguments;
 mod git;
+mod inner_commands;
 mod lexer;
-mod lookthrough;
-mod options;
-mod reader;
-mod row;
+mod option_table;
+mod parsed_script;
+mod script_reader;
+mod script_walker;
 mod sed;
-mod structure;
 mod variables;
-mod walk;
 mod word;
 mod wrappers;
 mod xargs;
 
-pub use lexer::Shell;
-use reader::Reader;
+pub use lexer::ShellDialect;
+use script_reader::ScriptReader;
 
-/// Reads a program whose text bash runs. A program that is not valid is [`Code::InvalidInput`].
-pub fn read(program: &Program) -> Result<Script, ToolError> {
-    read_for(program, Shell::Bash)
+/// Reads a program whose text bash runs. A program that is not valid is [`ToolErrorCode::InvalidInput`].
+pub fn read_script(program: &CommandProgram) -> Result<ParsedProgram, ToolError> {
+    read_script_for(program, ShellDialect::Bash)
 }
 
 /// Reads a program whose text this shell runs.
-pub fn read_for(program: &Program, shell: Shell) -> Result<Script, ToolError> {
-    let invalid = |message: &str| ToolError::new(Code::InvalidInput, message);
+pub fn read_script_for(
+    program: &CommandProgram,
+    shell: ShellDialect,
+) -> Result<ParsedProgram, ToolError> {
+    let invalid = |message: &str| ToolError::new(ToolErrorCode::InvalidInput, message);
     match program {
-        Program::Script(text) => {
+        CommandProgram::Script(text) => {
             if text.trim().is_empty() {
                 return Err(invalid("the command is empty"));
             }
@@ -49,11 +52,11 @@ pub fn read_for(program: &Program, shell: Shell) -> Result<Script, ToolError> {
                     "the command contains a null character, which cannot be passed to a program",
                 ));
             }
-            let mut reader = Reader::of(shell);
-            reader.text(text, 0..text.len());
+            let mut reader = ScriptReader::new(shell);
+            reader.read_text(text, 0..text.len());
             Ok(reader.finish())
         }
-        Program::Vector(words) => {
+        CommandProgram::Vector(words) => {
             if words.first().is_none_or(String::is_empty) {
                 return Err(invalid("the command names no program"));
             }
@@ -62,12 +65,12 @@ pub fn read_for(program: &Program, shell: Shell) -> Result<Script, ToolError> {
                     "an argument contains a null character, which cannot be passed to a program",
                 ));
             }
-            let mut reader = Reader::of(shell);
+            let mut reader = ScriptReader::new(shell);
             reader.command(
-                Simple {
-                    words: words.iter().cloned().map(Word::Known).collect(),
+                ParsedCommand {
+                    words: words.iter().cloned().map(ShellWord::Known).collect(),
                     span: 0..words[0].len(),
-                    ..Simple::default()
+                    ..ParsedCommand::default()
                 },
                 None,
             );

@@ -5,9 +5,9 @@
 
 use std::ops::Range;
 
-use super::excuse;
+use super::false_positives;
 use super::pattern::is_identifier;
-use super::scan::Hit;
+use super::scan::SecretHit;
 
 /// The possible last words of such keys, for the scan of the text.
 pub(super) const WORDS: &[&str] = &[
@@ -25,7 +25,7 @@ pub(super) const WORDS: &[&str] = &[
 
 /// The condition on the value under which a key marks it as a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Weight {
+enum KeyWeight {
     /// Every value is a secret.
     Any,
     /// Every single word is a secret.
@@ -39,38 +39,38 @@ enum Weight {
 }
 
 /// Endings of keys, lower case and without separators; the first match counts.
-const ENDINGS: &[(&str, &str, Weight)] = &[
-    ("password", "key:password", Weight::Any),
-    ("passwd", "key:password", Weight::Any),
-    ("passphrase", "key:password", Weight::Any),
-    ("pwd", "key:password", Weight::NoPath),
-    ("secretaccesskey", "key:access-key", Weight::OneWord),
-    ("accesskey", "key:access-key", Weight::OneWord),
-    ("privatekey", "key:private-key", Weight::NoPath),
-    ("secretkey", "key:secret", Weight::OneWord),
-    ("clientsecret", "key:secret", Weight::OneWord),
-    ("appsecret", "key:secret", Weight::OneWord),
-    ("apisecret", "key:secret", Weight::OneWord),
-    ("consumersecret", "key:secret", Weight::OneWord),
-    ("sharedsecret", "key:secret", Weight::OneWord),
-    ("signingsecret", "key:secret", Weight::OneWord),
-    ("webhooksecret", "key:secret", Weight::OneWord),
-    ("apikey", "key:api-key", Weight::OneWord),
-    ("authkey", "key:api-key", Weight::OneWord),
-    ("signingkey", "key:api-key", Weight::OneWord),
-    ("encryptionkey", "key:api-key", Weight::OneWord),
-    ("masterkey", "key:api-key", Weight::OneWord),
-    ("accesstoken", "key:token", Weight::OneWord),
-    ("refreshtoken", "key:token", Weight::OneWord),
-    ("bearertoken", "key:token", Weight::OneWord),
-    ("authtoken", "key:token", Weight::OneWord),
-    ("apitoken", "key:token", Weight::OneWord),
-    ("sessiontoken", "key:token", Weight::OneWord),
-    ("authorization", "key:authorization", Weight::Scheme),
-    ("secret", "key:secret", Weight::Likely),
-    ("token", "key:token", Weight::Likely),
-    ("credential", "key:credential", Weight::Likely),
-    ("credentials", "key:credential", Weight::Likely),
+const ENDINGS: &[(&str, &str, KeyWeight)] = &[
+    ("password", "key:password", KeyWeight::Any),
+    ("passwd", "key:password", KeyWeight::Any),
+    ("passphrase", "key:password", KeyWeight::Any),
+    ("pwd", "key:password", KeyWeight::NoPath),
+    ("secretaccesskey", "key:access-key", KeyWeight::OneWord),
+    ("accesskey", "key:access-key", KeyWeight::OneWord),
+    ("privatekey", "key:private-key", KeyWeight::NoPath),
+    ("secretkey", "key:secret", KeyWeight::OneWord),
+    ("clientsecret", "key:secret", KeyWeight::OneWord),
+    ("appsecret", "key:secret", KeyWeight::OneWord),
+    ("apisecret", "key:secret", KeyWeight::OneWord),
+    ("consumersecret", "key:secret", KeyWeight::OneWord),
+    ("sharedsecret", "key:secret", KeyWeight::OneWord),
+    ("signingsecret", "key:secret", KeyWeight::OneWord),
+    ("webhooksecret", "key:secret", KeyWeight::OneWord),
+    ("apikey", "key:api-key", KeyWeight::OneWord),
+    ("authkey", "key:api-key", KeyWeight::OneWord),
+    ("signingkey", "key:api-key", KeyWeight::OneWord),
+    ("encryptionkey", "key:api-key", KeyWeight::OneWord),
+    ("masterkey", "key:api-key", KeyWeight::OneWord),
+    ("accesstoken", "key:token", KeyWeight::OneWord),
+    ("refreshtoken", "key:token", KeyWeight::OneWord),
+    ("bearertoken", "key:token", KeyWeight::OneWord),
+    ("authtoken", "key:token", KeyWeight::OneWord),
+    ("apitoken", "key:token", KeyWeight::OneWord),
+    ("sessiontoken", "key:token", KeyWeight::OneWord),
+    ("authorization", "key:authorization", KeyWeight::Scheme),
+    ("secret", "key:secret", KeyWeight::Likely),
+    ("token", "key:token", KeyWeight::Likely),
+    ("credential", "key:credential", KeyWeight::Likely),
+    ("credentials", "key:credential", KeyWeight::Likely),
 ];
 
 /// Pagination tokens are not credentials, and the next page could not be read if they were masked.
@@ -139,10 +139,10 @@ const ONE_WORD_MIN: usize = 6;
 
 /// The rule of a key for its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(super) struct SecretKeyKind {
     /// The name of the rule.
     pub rule: &'static str,
-    weight: Weight,
+    weight: KeyWeight,
 }
 
 /// The names of these rules.
@@ -154,7 +154,7 @@ pub(super) fn rules() -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns the rule for a key, if it names a secret.
-pub(super) fn judge(key: &[u8]) -> Option<Kind> {
+pub(super) fn judge(key: &[u8]) -> Option<SecretKeyKind> {
     if key.len() > KEY_MAX {
         return None;
     }
@@ -163,11 +163,14 @@ pub(super) fn judge(key: &[u8]) -> Option<Kind> {
     if is_cursor(&name) || name.ends_with(b"publishablekey") {
         return None;
     }
-    let fits = |(ending, _, _): &&(&str, &str, Weight)| name.ends_with(ending.as_bytes());
-    ENDINGS.iter().find(fits).map(|(_, rule, weight)| Kind {
-        rule,
-        weight: *weight,
-    })
+    let fits = |(ending, _, _): &&(&str, &str, KeyWeight)| name.ends_with(ending.as_bytes());
+    ENDINGS
+        .iter()
+        .find(fits)
+        .map(|(_, rule, weight)| SecretKeyKind {
+            rule,
+            weight: *weight,
+        })
 }
 
 /// Returns true if a name in lower case, without separators, is that of a pagination token.
@@ -177,29 +180,29 @@ pub(super) fn is_cursor(name: &[u8]) -> bool {
         .any(|cursor| name.ends_with(cursor.as_bytes()))
 }
 
-impl Kind {
+impl SecretKeyKind {
     /// Returns true if this value of such a key is a secret.
     pub(super) fn holds(self, value: &[u8]) -> bool {
         let value = value.trim_ascii();
         if is_placeholder(value) {
             return false;
         }
-        if self.weight != Weight::Any && is_name(value) {
+        if self.weight != KeyWeight::Any && is_name(value) {
             return false;
         }
         let one_word = !value.iter().any(u8::is_ascii_whitespace);
         match self.weight {
-            Weight::Any => true,
-            Weight::OneWord => one_word && value.len() >= ONE_WORD_MIN,
-            Weight::NoPath => value.len() >= ONE_WORD_MIN && !is_path(value),
-            Weight::Scheme => match value.iter().position(|byte| *byte == b' ') {
+            KeyWeight::Any => true,
+            KeyWeight::OneWord => one_word && value.len() >= ONE_WORD_MIN,
+            KeyWeight::NoPath => value.len() >= ONE_WORD_MIN && !is_path(value),
+            KeyWeight::Scheme => match value.iter().position(|byte| *byte == b' ') {
                 Some(at) => {
                     let credential = value[at..].trim_ascii();
                     at <= 16 && credential.len() >= ONE_WORD_MIN && !is_placeholder(credential)
                 }
                 None => is_likely(value),
             },
-            Weight::Likely => one_word && !is_path(value) && is_likely(value),
+            KeyWeight::Likely => one_word && !is_path(value) && is_likely(value),
         }
     }
 }
@@ -219,9 +222,9 @@ fn is_likely(value: &[u8]) -> bool {
 
 /// Returns true if the value of an ambiguous key is a version, a publishable key, or made of words that name a token.
 fn is_name(value: &[u8]) -> bool {
-    excuse::is_version(value)
-        || excuse::is_labelled_digest(value)
-        || excuse::names_itself(value)
+    false_positives::is_version(value)
+        || false_positives::is_labelled_digest(value)
+        || false_positives::names_itself(value)
         || value.starts_with(b"pk_live_")
         || value.starts_with(b"pk_test_")
 }
@@ -255,7 +258,7 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
         || wrapped(b"${", b"}")
         || wrapped(b"{", b"}")
         || is_format(value)
-        || excuse::is_placeholder(value)
+        || false_positives::is_placeholder(value)
         || (*first == b'<' && *last == b'>')
         || wrapped(super::MARK.as_bytes(), b"]")
         || value.strip_prefix(b"$").is_some_and(is_name)
@@ -279,7 +282,7 @@ fn is_format(value: &[u8]) -> bool {
 }
 
 /// A key in JSON text: its range, the start of its value, and the form of its quotes.
-struct Key {
+struct JsonKey {
     name: Range<usize>,
     value: usize,
     quote: u8,
@@ -288,7 +291,7 @@ struct Key {
 
 /// Finds the key in JSON text, or in a Python or JavaScript object, whose last word is at `word`. JSON inside a JSON
 /// string, with its quotes escaped, counts as well.
-fn key(text: &[u8], word: Range<usize>) -> Option<Key> {
+fn key(text: &[u8], word: Range<usize>) -> Option<JsonKey> {
     let depth = count(&text[word.end..], |byte| byte == b'\\');
     let closing = word.end + depth;
     let quote = *text
@@ -306,7 +309,7 @@ fn key(text: &[u8], word: Range<usize>) -> Option<Key> {
     }
     at += 1;
     at += spaces(text, at);
-    Some(Key {
+    Some(JsonKey {
         name: start..word.end,
         value: at,
         quote,
@@ -315,7 +318,7 @@ fn key(text: &[u8], word: Range<usize>) -> Option<Key> {
 }
 
 /// Finds the secrets in the value of the key whose last word is at `word`: a string, a number, or those in a list.
-pub(super) fn in_text(text: &[u8], word: Range<usize>) -> Vec<Hit> {
+pub(super) fn in_text(text: &[u8], word: Range<usize>) -> Vec<SecretHit> {
     let Some(key) = key(text, word) else {
         return Vec::new();
     };
@@ -333,7 +336,7 @@ pub(super) fn in_text(text: &[u8], word: Range<usize>) -> Vec<Hit> {
         false => values.extend(one()),
     }
     let holds = |value: &Range<usize>| kind.holds(&text[value.clone()]);
-    let hit = |at| Hit {
+    let hit = |at| SecretHit {
         rule: kind.rule,
         at,
     };
@@ -341,7 +344,7 @@ pub(super) fn in_text(text: &[u8], word: Range<usize>) -> Vec<Hit> {
 }
 
 /// The content of the string whose quote is at `at`.
-fn string(text: &[u8], at: usize, key: &Key) -> Option<Range<usize>> {
+fn string(text: &[u8], at: usize, key: &JsonKey) -> Option<Range<usize>> {
     if count(text.get(at..)?, |byte| byte == b'\\') != key.depth {
         return None;
     }
@@ -376,7 +379,7 @@ pub(super) fn is_number(value: &[u8]) -> bool {
 }
 
 /// The strings and numbers of a list and of nested lists. Objects in it have their own keys.
-fn strings(text: &[u8], key: &Key, found: &mut Vec<Range<usize>>) {
+fn strings(text: &[u8], key: &JsonKey, found: &mut Vec<Range<usize>>) {
     let most = text.len().min(key.value + VALUE_MAX);
     let (mut at, mut lists, mut objects) = (key.value, 0_u32, 0_u32);
     while at < most {

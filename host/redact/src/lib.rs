@@ -16,7 +16,7 @@
 //! on the decoded text.
 //!
 //! **Splitting** a secret over several texts does not hide it: the parts of one result are also read as one
-//! ([`Redactor::parts`]), and a stream ([`Stream`]) or the lines of a log ([`Lines`]) hold back a possible beginning
+//! ([`Redactor::parts`]), and a stream ([`StreamMasker`]) or the lines of a log ([`LineMasker`]) hold back a possible beginning
 //! of a secret.
 //!
 //! **Cost.** One pass of an Aho-Corasick automaton finds the anchor words of the rules; a rule is compiled when its
@@ -32,44 +32,44 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-mod allow;
-mod escape;
-mod excuse;
-mod forms;
+mod allow_list;
+mod escapes;
+mod false_positives;
+mod invisible;
+mod json_escapes;
 mod keys;
-mod known;
-mod known_stream;
-mod leaving;
-mod lines;
-mod lookout;
+mod known_value_masker;
+mod known_values;
+mod leak_detector;
+mod line_masker;
 mod mask;
-mod own;
+mod outgoing;
+mod own_rules;
 mod pattern;
-mod pieces;
 pub mod restore;
 mod rules;
 mod scan;
+mod secret_encodings;
+mod split_texts;
 mod stream;
 mod summary;
 mod texts;
-mod veil;
 mod window;
-mod written;
 
 /// The licence of gitleaks' rules.
 pub const LICENCE: &str = include_str!("gitleaks/LICENSE");
 
-pub use known::{LONG_MIN, SHORT_MIN};
-pub use known_stream::KnownStream;
-pub use leaving::LEAVING_MAX;
-pub use lines::Lines;
-pub use lookout::Lookout;
-pub use mask::Finding;
-pub use stream::Stream;
+pub use known_value_masker::KnownValueMasker;
+pub use known_values::{LONG_MIN, SHORT_MIN};
+pub use leak_detector::LeakDetector;
+pub use line_masker::LineMasker;
+pub use mask::SecretFinding;
+pub use outgoing::LEAVING_MAX;
+pub use stream::StreamMasker;
 pub use summary::MaskSummary;
-pub use window::{AROUND, Window};
+pub use window::{AROUND, MaskedWindow};
 
-use known::Known;
+use known_values::KnownValues;
 
 /// The longest secret in bytes. The largest in use are private keys: an RSA key of 16,384 bits takes 13 KB, an OpenPGP
 /// key with many subkeys several times as much.
@@ -87,15 +87,15 @@ const VALUE: &str = "secret:";
 /// Finds secrets and masks them. Clones share their data.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    known: Option<Arc<Known>>,
+    known: Option<Arc<KnownValues>>,
     /// Values that were restored into the arguments of a call, by the rules that had masked them.
-    restored: Option<Arc<Known>>,
-    exceptions: Option<Arc<Exceptions>>,
+    restored: Option<Arc<KnownValues>>,
+    exceptions: Option<Arc<RuleExceptions>>,
 }
 
 /// The rules that are ignored.
 #[derive(Debug, Default)]
-struct Exceptions {
+struct RuleExceptions {
     rules: BTreeSet<String>,
     /// The exceptions that have let a match through.
     used: Mutex<BTreeSet<String>>,
@@ -165,7 +165,7 @@ impl Redactor {
             .into_iter()
             .map(|(name, value)| (name.into(), value.into()));
         Self {
-            known: Some(Arc::new(Known::new(VALUE, values))),
+            known: Some(Arc::new(KnownValues::new(VALUE, values))),
             restored: self.restored.clone(),
             exceptions: self.exceptions.clone(),
         }
@@ -175,7 +175,7 @@ impl Redactor {
     #[must_use]
     pub fn with_restored(&self, values: impl IntoIterator<Item = (String, String)>) -> Self {
         Self {
-            restored: Some(Arc::new(Known::new("", values))),
+            restored: Some(Arc::new(KnownValues::new("", values))),
             ..self.clone()
         }
     }
@@ -205,7 +205,7 @@ impl Redactor {
             known: self.known.clone(),
             restored: self.restored.clone(),
             exceptions: (!exceptions.is_empty()).then(|| {
-                Arc::new(Exceptions {
+                Arc::new(RuleExceptions {
                     rules: exceptions,
                     used: Mutex::default(),
                 })
@@ -244,7 +244,7 @@ impl Redactor {
     }
 
     /// The rules that have let a match through since the exceptions were set.
-    pub fn let_through(&self) -> Vec<String> {
+    pub fn used_exceptions(&self) -> Vec<String> {
         let Some(exceptions) = &self.exceptions else {
             return Vec::new();
         };
@@ -254,13 +254,13 @@ impl Redactor {
 
     /// Finds the secrets in a text, in order and without overlaps. The text need not be UTF-8. Invisible characters
     /// and terminal escapes hide nothing, in raw or in written form.
-    pub fn find(&self, text: &[u8]) -> Vec<Finding> {
-        let mut findings = self.seen(text);
-        for left in veil::lift(text, VEILED_MAX) {
-            for finding in self.seen(&left.text) {
+    pub fn find(&self, text: &[u8]) -> Vec<SecretFinding> {
+        let mut findings = self.find_plain(text);
+        for left in invisible::strip_invisible(text, VEILED_MAX) {
+            for finding in self.find_plain(&left.text) {
                 let at = left.back(finding.start..finding.end);
                 if !left.breaks_off(&at, text) {
-                    findings.push(Finding::new(finding.rule, at));
+                    findings.push(SecretFinding::new(finding.rule, at));
                 }
             }
         }
@@ -268,22 +268,22 @@ impl Redactor {
     }
 
     /// Finds the secrets in a text as it is, in no particular order.
-    fn seen(&self, text: &[u8]) -> Vec<Finding> {
-        let mut findings: Vec<Finding> = scan::engine()
+    fn find_plain(&self, text: &[u8]) -> Vec<SecretFinding> {
+        let mut findings: Vec<SecretFinding> = scan::engine()
             .find(text)
             .into_iter()
             .filter(|hit| !self.lets_through(hit.rule))
-            .map(|hit| Finding::new(hit.rule, hit.at))
+            .map(|hit| SecretFinding::new(hit.rule, hit.at))
             .collect();
         let values = [&self.known, &self.restored].into_iter().flatten();
         for known in values.filter(|known| !known.is_empty()) {
             known.find(text, &mut findings);
             // A writer may escape characters unnecessarily: `\u002d`, `%2D`.
-            for plain in escape::readings(text) {
+            for plain in json_escapes::readings(text) {
                 let mut read = Vec::new();
                 known.find(&plain.text, &mut read);
-                let back = |finding: Finding| {
-                    Finding::new(finding.rule, plain.back(finding.start..finding.end))
+                let back = |finding: SecretFinding| {
+                    SecretFinding::new(finding.rule, plain.back(finding.start..finding.end))
                 };
                 findings.extend(read.into_iter().map(back));
             }
@@ -292,14 +292,14 @@ impl Redactor {
     }
 
     /// Masks the secrets in a text and returns their number.
-    pub fn text(&self, text: &mut String) -> u32 {
+    pub fn mask_text(&self, text: &mut String) -> u32 {
         let findings = self.find(text.as_bytes());
         mask::apply(text, &findings);
         count(findings.len())
     }
 
     /// Masks the known values in the bytes of a file in any format.
-    pub fn bytes(&self, bytes: &mut Vec<u8>) -> MaskSummary {
+    pub fn mask_bytes(&self, bytes: &mut Vec<u8>) -> MaskSummary {
         let mut findings = Vec::new();
         for known in [&self.known, &self.restored].into_iter().flatten() {
             known.find(bytes, &mut findings);
@@ -308,7 +308,7 @@ impl Redactor {
         for finding in findings.iter().rev() {
             bytes.splice(finding.start..finding.end, finding.mark().into_bytes());
         }
-        MaskSummary::of(&findings)
+        MaskSummary::from_findings(&findings)
     }
 
     /// The offset near the end of a text at which a secret may begin that continues behind the end.

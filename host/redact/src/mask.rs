@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::own::PASSWORD;
+use super::own_rules::PASSWORD;
 use super::{MARK, VALUE, keys};
 
 /// A secret in a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct SecretFinding {
     /// The name of the rule: a gitleaks rule, `key:…` for the value of a key such as `password`, `secret:NAME` for a
     /// known value.
     pub rule: Cow<'static, str>,
@@ -20,7 +20,7 @@ pub struct Finding {
     pub end: usize,
 }
 
-impl Finding {
+impl SecretFinding {
     pub(super) fn new(rule: impl Into<Cow<'static, str>>, at: Range<usize>) -> Self {
         Self {
             rule: rule.into(),
@@ -58,10 +58,10 @@ pub(super) fn is_generic(rule: &str) -> bool {
 }
 
 /// Sorts findings and removes empty and overlapping ones.
-pub(super) fn merge(mut findings: Vec<Finding>) -> Vec<Finding> {
+pub(super) fn merge(mut findings: Vec<SecretFinding>) -> Vec<SecretFinding> {
     findings.retain(|finding| finding.start < finding.end);
     findings.sort_by(|a, b| (a.start, b.end, a.rank()).cmp(&(b.start, a.end, b.rank())));
-    let mut merged: Vec<Finding> = Vec::with_capacity(findings.len());
+    let mut merged: Vec<SecretFinding> = Vec::with_capacity(findings.len());
     for finding in findings {
         match merged.last_mut() {
             Some(last) if finding.start < last.end => {
@@ -77,7 +77,7 @@ pub(super) fn merge(mut findings: Vec<Finding>) -> Vec<Finding> {
 }
 
 /// Replaces the merged findings in a text by their marks.
-pub(super) fn apply(text: &mut String, findings: &[Finding]) {
+pub(super) fn apply(text: &mut String, findings: &[SecretFinding]) {
     if findings.is_empty() {
         return;
     }
@@ -99,7 +99,7 @@ pub(super) fn apply(text: &mut String, findings: &[Finding]) {
 
 /// The quotes around a mark. A number of a key in JSON text has none: with the quotes that the key has, the text stays
 /// valid JSON, also inside a string.
-pub(super) fn quote<'a>(text: &'a str, finding: &Finding) -> &'a str {
+pub(super) fn quote<'a>(text: &'a str, finding: &SecretFinding) -> &'a str {
     let Some((before, rest)) = text.split_at_checked(finding.start) else {
         return "";
     };
@@ -114,31 +114,31 @@ pub(super) fn quote<'a>(text: &'a str, finding: &Finding) -> &'a str {
 }
 
 /// Texts joined one after the other.
-pub(super) struct Joined {
+pub(super) struct JoinedTexts {
     /// The joined text.
     pub text: Vec<u8>,
-    places: Vec<Place>,
+    spans: Vec<TextSpan>,
 }
 
 /// The position of a text in the joined text.
-struct Place {
+struct TextSpan {
     at: Range<usize>,
     number: usize,
     /// True if a finding that extends beyond this text does not apply to it.
     alone: bool,
 }
 
-impl Joined {
+impl JoinedTexts {
     pub(super) fn new() -> Self {
         Self {
             text: Vec::new(),
-            places: Vec::new(),
+            spans: Vec::new(),
         }
     }
 
     /// The number of texts.
     pub(super) fn len(&self) -> usize {
-        self.places.len()
+        self.spans.len()
     }
 
     /// Adds bytes between two texts that belong to neither.
@@ -159,7 +159,7 @@ impl Joined {
     fn place(&mut self, number: usize, text: &str, alone: bool) {
         let start = self.text.len();
         self.text.extend_from_slice(text.as_bytes());
-        self.places.push(Place {
+        self.spans.push(TextSpan {
             at: start..self.text.len(),
             number,
             alone,
@@ -169,58 +169,58 @@ impl Joined {
     /// The text with a number; empty if there is none.
     pub(super) fn text_of(&self, number: usize) -> &[u8] {
         let place = self
-            .places
+            .spans
             .binary_search_by_key(&number, |place| place.number);
-        place.map_or(&[], |place| &self.text[self.places[place].at.clone()])
+        place.map_or(&[], |place| &self.text[self.spans[place].at.clone()])
     }
 
     /// The texts that a finding touches.
-    fn touched(&self, finding: &Finding) -> &[Place] {
+    fn touched(&self, finding: &SecretFinding) -> &[TextSpan] {
         let first = self
-            .places
+            .spans
             .partition_point(|place| place.at.end <= finding.start);
         let last = self
-            .places
+            .spans
             .partition_point(|place| place.at.start < finding.end);
-        &self.places[first..last.max(first)]
+        &self.spans[first..last.max(first)]
     }
 
     /// The parts of a finding by text: the text's number, and the range in it.
     pub(super) fn parts_of(
         &self,
-        finding: &Finding,
+        finding: &SecretFinding,
     ) -> impl Iterator<Item = (usize, Range<usize>)> {
         let (start, end) = (finding.start, finding.end);
         self.touched(finding)
             .iter()
-            .map(move |Place { at, number, .. }| {
+            .map(move |TextSpan { at, number, .. }| {
                 let part = start.max(at.start) - at.start..end.min(at.end).saturating_sub(at.start);
                 (*number, part)
             })
     }
 
     /// The bytes of a finding in each of the texts that it touches.
-    pub(super) fn pieces(&self, finding: &Finding) -> impl Iterator<Item = &[u8]> {
+    pub(super) fn pieces(&self, finding: &SecretFinding) -> impl Iterator<Item = &[u8]> {
         let (start, end) = (finding.start, finding.end);
         let places = self.touched(finding).iter();
         places.map(move |place| &self.text[start.max(place.at.start)..end.min(place.at.end)])
     }
 
     /// Returns true if a finding touches more than one text.
-    pub(super) fn spans(&self, finding: &Finding) -> bool {
+    pub(super) fn spans(&self, finding: &SecretFinding) -> bool {
         self.touched(finding).len() > 1
     }
 
     /// Distributes findings to the texts that they touch: lists of findings with offsets in each text, by number.
-    pub(super) fn share(&self, findings: Vec<Finding>, shares: &mut [Vec<Finding>]) {
+    pub(super) fn share(&self, findings: Vec<SecretFinding>, shares: &mut [Vec<SecretFinding>]) {
         for finding in findings {
-            for Place { at, number, alone } in self.touched(&finding) {
+            for TextSpan { at, number, alone } in self.touched(&finding) {
                 if *alone && (finding.start < at.start || finding.end > at.end) {
                     continue;
                 }
                 let start = finding.start.max(at.start) - at.start;
                 let end = finding.end.min(at.end).saturating_sub(at.start);
-                shares[*number].push(Finding::new(finding.rule.clone(), start..end));
+                shares[*number].push(SecretFinding::new(finding.rule.clone(), start..end));
             }
         }
     }
@@ -230,8 +230,8 @@ impl Joined {
 mod tests {
     use super::*;
 
-    fn finding(rule: &'static str, at: Range<usize>) -> Finding {
-        Finding::new(rule, at)
+    fn finding(rule: &'static str, at: Range<usize>) -> SecretFinding {
+        SecretFinding::new(rule, at)
     }
 
     #[test]
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_finding_over_several_texts_is_in_each() {
-        let mut joined = Joined::new();
+        let mut joined = JoinedTexts::new();
         joined.push(0, "ab");
         joined.glue("\n");
         joined.push(1, "cd");

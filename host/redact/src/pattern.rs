@@ -7,11 +7,11 @@ use std::sync::OnceLock;
 use regex::bytes::{Captures, Regex, RegexBuilder};
 
 use super::REACH;
-use super::allow;
-use super::escape::{self, Plain, Resolved};
-use super::excuse::{self, Excuse};
-use super::rules::{Lead, Rule, Shape, Target};
-use super::scan::Hit;
+use super::allow_list;
+use super::false_positives::{self, FalsePositiveTest};
+use super::json_escapes::{self, UnescapedCache, UnescapedText};
+use super::rules::{AllowTarget, AnchorPosition, AnchorPrefix, SecretRule};
+use super::scan::SecretHit;
 
 /// Size limit of one compiled expression: the largest rule needs a quarter of it. A test fails if a rule in the table
 /// exceeds it.
@@ -42,9 +42,9 @@ const PIECE: usize = 256 << 10;
 
 /// An expression that is compiled on first use.
 #[derive(Default)]
-pub(super) struct Lazy(OnceLock<Option<Regex>>);
+pub(super) struct LazyRegex(OnceLock<Option<Regex>>);
 
-impl Lazy {
+impl LazyRegex {
     /// The compiled expression; `None` if it is not valid.
     pub(super) fn get(&self, expression: &str, anchored: bool) -> Option<&Regex> {
         let compile = || {
@@ -66,17 +66,17 @@ impl Lazy {
 }
 
 /// A rule with its compiled expressions.
-pub(super) struct Pattern {
-    pub(super) rule: &'static Rule,
-    regex: Lazy,
-    more: Lazy,
-    allow: Vec<Lazy>,
-    excuse: Option<Excuse>,
+pub(super) struct RulePattern {
+    pub(super) rule: &'static SecretRule,
+    regex: LazyRegex,
+    next_regex: LazyRegex,
+    allow: Vec<LazyRegex>,
+    false_positive: Option<FalsePositiveTest>,
 }
 
 /// A match and the secret in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Match {
+pub(super) struct SecretMatch {
     /// The range of the whole match.
     pub whole: Range<usize>,
     /// The range to be masked.
@@ -84,7 +84,7 @@ pub(super) struct Match {
 }
 
 /// The result of matching a section with escapes resolved.
-enum Escaped {
+enum EscapedMatch {
     /// A match that ends at this offset.
     Ends(usize),
     /// A match that may continue behind the section.
@@ -93,31 +93,31 @@ enum Escaped {
     No,
 }
 
-impl Pattern {
-    pub(super) fn new(rule: &'static Rule) -> Self {
+impl RulePattern {
+    pub(super) fn new(rule: &'static SecretRule) -> Self {
         Self {
             rule,
-            regex: Lazy::default(),
-            more: Lazy::default(),
-            allow: rule.allow.iter().map(|_| Lazy::default()).collect(),
-            excuse: excuse::of(rule.id),
+            regex: LazyRegex::default(),
+            next_regex: LazyRegex::default(),
+            allow: rule.allow.iter().map(|_| LazyRegex::default()).collect(),
+            false_positive: false_positives::for_rule(rule.id),
         }
     }
 
     /// Matches the rule at an anchor, and returns the end of the match, even if it does not count.
-    pub(super) fn here(
+    pub(super) fn match_at_anchor(
         &self,
         text: &[u8],
         anchor: Range<usize>,
-        lead: Lead,
-        resolved: &mut Resolved,
-        hits: &mut Vec<Hit>,
+        lead: AnchorPrefix,
+        resolved: &mut UnescapedCache,
+        hits: &mut Vec<SecretHit>,
     ) -> Option<usize> {
         let at = anchor.start;
         let start = match lead {
-            Lead::Free => at,
-            Lead::Word if is_boundary(text, at) => at,
-            Lead::Identifier if is_assigned(text, anchor.end) => identifier_start(text, at),
+            AnchorPrefix::Free => at,
+            AnchorPrefix::Word if is_boundary(text, at) => at,
+            AnchorPrefix::Identifier if is_assigned(text, anchor.end) => identifier_start(text, at),
             _ => return None,
         };
         if let Some(found) = self.at(text, start, at) {
@@ -131,16 +131,16 @@ impl Pattern {
         }
         let near = resolved.read(text, start, far.min(at + NEAR));
         match self.escaped(text, near, start, at, hits) {
-            Escaped::Ends(end) => Some(end),
-            Escaped::No => None,
-            Escaped::Open => {
+            EscapedMatch::Ends(end) => Some(end),
+            EscapedMatch::No => None,
+            EscapedMatch::Open => {
                 let end = text.len().min(far).min(at + FAR);
-                let far = Resolved {
+                let far = UnescapedCache {
                     at: start..end,
-                    readings: escape::readings(&text[start..end]),
+                    readings: json_escapes::readings(&text[start..end]),
                 };
                 match self.escaped(text, &far, start, at, hits) {
-                    Escaped::Ends(end) => Some(end),
+                    EscapedMatch::Ends(end) => Some(end),
                     _ => None,
                 }
             }
@@ -151,11 +151,11 @@ impl Pattern {
     fn escaped(
         &self,
         text: &[u8],
-        near: &Resolved,
+        near: &UnescapedCache,
         start: usize,
         at: usize,
-        hits: &mut Vec<Hit>,
-    ) -> Escaped {
+        hits: &mut Vec<SecretHit>,
+    ) -> EscapedMatch {
         let offset = near.at.start;
         for plain in &near.readings {
             let places = plain.find(start - offset).zip(plain.find(at - offset));
@@ -164,17 +164,17 @@ impl Pattern {
             };
             if found.whole.end == plain.text.len() && near.at.end < text.len() {
                 // The match may only end here because the section does.
-                return Escaped::Open;
+                return EscapedMatch::Open;
             }
             let end = offset + plain.back(found.whole.clone()).end;
             self.keep_plain(plain, offset, found, hits);
-            return Escaped::Ends(end);
+            return EscapedMatch::Ends(end);
         }
-        Escaped::No
+        EscapedMatch::No
     }
 
     /// The match that begins exactly at `at`, as part of an identifier that begins at `start`.
-    fn at(&self, text: &[u8], start: usize, at: usize) -> Option<Match> {
+    fn at(&self, text: &[u8], start: usize, at: usize) -> Option<SecretMatch> {
         let regex = self.regex.get(self.rule.regex, true)?;
         // One byte more than the longest match: expressions examine the byte behind a match.
         let end = text.len().min(at + self.rule.width + 1);
@@ -187,11 +187,11 @@ impl Pattern {
     }
 
     /// Adds the matches in a part of the text that count, including those that need escapes resolved.
-    pub(super) fn around(&self, text: &[u8], part: Range<usize>, hits: &mut Vec<Hit>) {
+    pub(super) fn match_around(&self, text: &[u8], part: Range<usize>, hits: &mut Vec<SecretHit>) {
         self.within(text, part.clone(), |found| self.keep(text, found, hits));
         for start in part.clone().step_by(PIECE) {
             let end = part.end.min(start + PIECE + REACH);
-            for plain in escape::readings(&text[start..end]) {
+            for plain in json_escapes::readings(&text[start..end]) {
                 let all = 0..plain.text.len();
                 self.within(&plain.text, all, |found| {
                     self.keep_plain(&plain, start, found, hits)
@@ -201,7 +201,7 @@ impl Pattern {
     }
 
     /// All matches in a part of the text, even if they do not count, each with the secrets that follow it.
-    fn within(&self, text: &[u8], part: Range<usize>, mut found: impl FnMut(Match)) {
+    fn within(&self, text: &[u8], part: Range<usize>, mut found: impl FnMut(SecretMatch)) {
         let Some(regex) = self.regex.get(self.rule.regex, false) else {
             return;
         };
@@ -225,15 +225,20 @@ impl Pattern {
     }
 
     /// Finds the secrets directly after another one, and returns the end of the last one.
-    fn follow(&self, text: &[u8], first: &Match, found: &mut impl FnMut(Match)) -> usize {
+    fn follow(
+        &self,
+        text: &[u8],
+        first: &SecretMatch,
+        found: &mut impl FnMut(SecretMatch),
+    ) -> usize {
         let mut at = first.secret.end;
         if self.rule.more.is_empty() {
             return at;
         }
-        let Some(regex) = self.more.get(self.rule.more, true) else {
+        let Some(regex) = self.next_regex.get(self.rule.more, true) else {
             return at;
         };
-        let Shape::Around { after, .. } = self.rule.shape else {
+        let AnchorPosition::Around { after, .. } = self.rule.shape else {
             return at;
         };
         loop {
@@ -250,9 +255,9 @@ impl Pattern {
     }
 
     /// Adds a match to the hits if it counts.
-    fn keep(&self, text: &[u8], found: Match, hits: &mut Vec<Hit>) {
+    fn keep(&self, text: &[u8], found: SecretMatch, hits: &mut Vec<SecretHit>) {
         if self.counts(text, &found) {
-            hits.push(Hit {
+            hits.push(SecretHit {
                 rule: self.rule.id,
                 at: found.secret,
             });
@@ -260,10 +265,16 @@ impl Pattern {
     }
 
     /// Adds a match in a section with escapes resolved that begins at `start`, if it counts.
-    fn keep_plain(&self, plain: &Plain, start: usize, found: Match, hits: &mut Vec<Hit>) {
+    fn keep_plain(
+        &self,
+        plain: &UnescapedText,
+        start: usize,
+        found: SecretMatch,
+        hits: &mut Vec<SecretHit>,
+    ) {
         if self.counts(&plain.text, &found) {
             let at = plain.back(found.secret);
-            hits.push(Hit {
+            hits.push(SecretHit {
                 rule: self.rule.id,
                 at: start + at.start..start + at.end,
             });
@@ -271,12 +282,16 @@ impl Pattern {
     }
 
     /// Returns true if a match is a secret that no allow list or entropy limit excludes.
-    fn counts(&self, text: &[u8], found: &Match) -> bool {
+    fn counts(&self, text: &[u8], found: &SecretMatch) -> bool {
         let secret = &text[found.secret.clone()];
-        if self.rule.entropy > 0.0 && allow::entropy(secret) <= self.rule.entropy {
+        if self.rule.entropy > 0.0 && allow_list::entropy(secret) <= self.rule.entropy {
             return false;
         }
-        if allow::everywhere(secret) || self.excuse.is_some_and(|excuse| excuse(text, found)) {
+        if allow_list::everywhere(secret)
+            || self
+                .false_positive
+                .is_some_and(|excuse| excuse(text, found))
+        {
             return false;
         }
         !self
@@ -285,13 +300,13 @@ impl Pattern {
             .iter()
             .zip(&self.allow)
             .any(|(list, regex)| {
-                if list.stopwords && allow::has_stopword(secret) {
+                if list.stopwords && allow_list::has_stopword(secret) {
                     return true;
                 }
                 let target = match list.target {
-                    Target::Secret => secret,
-                    Target::Match => &text[found.whole.clone()],
-                    Target::Line => &text[allow::lines(text, &found.whole)],
+                    AllowTarget::Secret => secret,
+                    AllowTarget::Match => &text[found.whole.clone()],
+                    AllowTarget::Line => &text[allow_list::lines(text, &found.whole)],
                 };
                 !list.regex.is_empty()
                     && regex
@@ -303,9 +318,9 @@ impl Pattern {
     /// Returns true if all of its expressions compile.
     #[cfg(test)]
     pub(super) fn compiles(&self) -> bool {
-        let anchored = matches!(self.rule.shape, Shape::Here(_));
+        let anchored = matches!(self.rule.shape, AnchorPosition::Here(_));
         self.regex.get(self.rule.regex, anchored).is_some()
-            && (self.rule.more.is_empty() || self.more.get(self.rule.more, true).is_some())
+            && (self.rule.more.is_empty() || self.next_regex.get(self.rule.more, true).is_some())
             && self
                 .rule
                 .allow
@@ -324,7 +339,7 @@ impl Pattern {
 }
 
 /// The ranges of a match and its secret, in a text that begins at `offset`. Line ends around a match are excluded.
-fn outline(captures: &Captures<'_>, offset: usize) -> Match {
+fn outline(captures: &Captures<'_>, offset: usize) -> SecretMatch {
     let whole = captures.get_match();
     let mut groups = captures.iter().skip(1).flatten();
     let secret = match groups.find(|group| !group.is_empty()) {
@@ -338,7 +353,7 @@ fn outline(captures: &Captures<'_>, offset: usize) -> Match {
         }
     };
     let moved = |range: Range<usize>| range.start + offset..range.end + offset;
-    Match {
+    SecretMatch {
         whole: moved(whole.range()),
         secret: moved(secret),
     }
@@ -354,7 +369,7 @@ pub(super) fn is_identifier(byte: u8) -> bool {
 }
 
 fn is_boundary(text: &[u8], at: usize) -> bool {
-    let before = at > 0 && is_word(text[at - 1]) && !escape::ends_at(text, at);
+    let before = at > 0 && is_word(text[at - 1]) && !json_escapes::ends_at(text, at);
     before != is_word(text[at])
 }
 

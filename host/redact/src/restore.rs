@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
-use super::mask::{self, Finding};
+use super::mask::{self, SecretFinding};
 use super::{MARK, Redactor};
 
 mod alignment;
@@ -22,12 +22,12 @@ const LINE_MAX: usize = 4 << 10;
 pub struct MaskedText<'a> {
     original: &'a str,
     text: String,
-    slots: Vec<Slot>,
+    slots: Vec<MaskSlot>,
 }
 
 /// A mark in a masked text.
 #[derive(Debug, Clone)]
-struct Slot {
+struct MaskSlot {
     /// The range in the masked text, including the quotes that masking has added around the mark.
     at: Range<usize>,
     /// The mark without these quotes.
@@ -40,15 +40,15 @@ struct Slot {
 
 /// A text with its values restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoredText {
     /// The text.
     pub text: String,
-    values: Vec<PutBack>,
+    values: Vec<RestoredValue>,
 }
 
 /// A value that was restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct PutBack {
+struct RestoredValue {
     /// The rule that masks it.
     rule: String,
     /// The range in the text.
@@ -112,15 +112,15 @@ fn marks(text: &str) -> impl Iterator<Item = Range<usize>> {
 
 impl Redactor {
     /// Masks a text and records the value of each mark.
-    pub fn masked<'a>(&self, original: &'a str) -> MaskedText<'a> {
+    pub fn mask_restorable<'a>(&self, original: &'a str) -> MaskedText<'a> {
         let mut text = String::with_capacity(original.len());
         let mut slots = Vec::new();
         let mut kept = 0;
-        let literal = |text: &mut String, slots: &mut Vec<Slot>, part: &str| {
+        let literal = |text: &mut String, slots: &mut Vec<MaskSlot>, part: &str| {
             let start = text.len();
             slots.extend(marks(part).map(|at| {
                 let at = start + at.start..start + at.end;
-                Slot {
+                MaskSlot {
                     mark: at.clone(),
                     at,
                     value: None,
@@ -137,7 +137,7 @@ impl Redactor {
             text.push_str(&mark);
             text.push_str(quote);
             let inner = start + quote.len();
-            slots.push(Slot {
+            slots.push(MaskSlot {
                 at: start..text.len(),
                 mark: inner..inner + mark.len(),
                 value: Some(value.clone()),
@@ -154,7 +154,7 @@ impl Redactor {
     }
 
     /// The secrets in a text, each with the range of whole characters that its mark replaces.
-    fn values_of(&self, text: &str) -> Vec<(Finding, Range<usize>)> {
+    fn values_of(&self, text: &str) -> Vec<(SecretFinding, Range<usize>)> {
         let mut kept = 0;
         let findings = self.find(text.as_bytes()).into_iter();
         findings
@@ -185,7 +185,7 @@ impl Redactor {
 
     /// Checks that each restored value is masked at its new position, under the rule of its mark, and in its lines
     /// alone if it was masked in them before.
-    pub fn hides(&self, restored: &Restored) -> Result<(), RestoreError> {
+    pub fn hides(&self, restored: &RestoredText) -> Result<(), RestoreError> {
         let found = self.values_of(&restored.text);
         let hidden: HashMap<_, _> = found
             .iter()
@@ -206,7 +206,7 @@ impl Redactor {
     }
 }
 
-impl Restored {
+impl RestoredText {
     /// Creates a text without marks.
     pub fn plain(text: impl Into<String>) -> Self {
         Self {
@@ -221,7 +221,7 @@ impl Restored {
         for part in parts {
             let offset = all.text.len();
             all.text.push_str(&part.text);
-            let moved = |value: PutBack| PutBack {
+            let moved = |value: RestoredValue| RestoredValue {
                 at: value.at.start + offset..value.at.end + offset,
                 ..value
             };
@@ -245,15 +245,16 @@ impl<'a> MaskedText<'a> {
 
     /// The masked values, each with the rule that found it.
     pub fn values(&self) -> Vec<(String, String)> {
-        let pair = |slot: &Slot| Some((self.rule(slot).to_owned(), self.value(slot)?.to_owned()));
+        let pair =
+            |slot: &MaskSlot| Some((self.rule(slot).to_owned(), self.value(slot)?.to_owned()));
         self.slots.iter().filter_map(pair).collect()
     }
 
-    fn rule(&self, slot: &Slot) -> &str {
+    fn rule(&self, slot: &MaskSlot) -> &str {
         &self.text[slot.mark.start + MARK.len()..slot.mark.end - 1]
     }
 
-    fn value(&self, slot: &Slot) -> Option<&'a str> {
+    fn value(&self, slot: &MaskSlot) -> Option<&'a str> {
         slot.value.clone().map(|at| &self.original[at])
     }
 
@@ -284,7 +285,7 @@ impl<'a> MaskedText<'a> {
             .iter()
             .filter(|slot| part.start <= slot.at.start && slot.at.end <= part.end);
         let moved = |range: &Range<usize>, by: usize| range.start - by..range.end - by;
-        let slots = inside.map(|slot| Slot {
+        let slots = inside.map(|slot| MaskSlot {
             at: moved(&slot.at, part.start),
             mark: moved(&slot.mark, part.start),
             value: slot.value.as_ref().map(|value| moved(value, at.start)),
@@ -305,8 +306,8 @@ impl<'a> MaskedText<'a> {
         new: &str,
         around: Option<&Self>,
         is_written: &dyn Fn(&str) -> bool,
-    ) -> Result<Restored, RestoreError> {
-        let mut restored = Restored::plain(String::with_capacity(new.len()));
+    ) -> Result<RestoredText, RestoreError> {
+        let mut restored = RestoredText::plain(String::with_capacity(new.len()));
         let found: Vec<Range<usize>> = marks(new).collect();
         let chosen = self.align(new, &found, around, is_written)?;
         let mut kept = 0;
@@ -324,7 +325,7 @@ impl<'a> MaskedText<'a> {
             restored.text.push_str(&new[kept..at.start - by]);
             let start = restored.text.len();
             restored.text.push_str(value);
-            restored.values.push(PutBack {
+            restored.values.push(RestoredValue {
                 rule: source.rule(slot).to_owned(),
                 at: start..restored.text.len(),
                 in_lines: slot.in_lines,

@@ -1,13 +1,13 @@
 //! The rules as tables: gitleaks' and our own. Nothing is compiled here.
 
 use super::REACH;
-use super::own::OWN;
+use super::own_rules::OWN;
 
 /// The search method of a rule, once one of its anchors is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum AnchorPosition {
     /// A match begins at the anchor, after the lead.
-    Here(Lead),
+    Here(AnchorPrefix),
     /// A match is somewhere around the anchor, within these distances.
     Around {
         /// Bytes before the anchor's start.
@@ -19,7 +19,7 @@ pub(super) enum Shape {
 
 /// The required text before an anchor that begins a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lead {
+pub(super) enum AnchorPrefix {
     /// Anything.
     Free,
     /// A word boundary.
@@ -30,7 +30,7 @@ pub(super) enum Lead {
 
 /// The text that an allow list is applied to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum AllowTarget {
     /// The secret.
     Secret,
     /// The whole match.
@@ -41,9 +41,9 @@ pub(super) enum Target {
 
 /// An exception from a rule.
 #[derive(Debug)]
-pub(super) struct Allow {
+pub(super) struct AllowEntry {
     /// The text that the expression is applied to.
-    pub target: Target,
+    pub target: AllowTarget,
     /// The expression; empty for none.
     pub regex: &'static str,
     /// True if a word of `stopwords.txt` in the secret excludes the match.
@@ -52,7 +52,7 @@ pub(super) struct Allow {
 
 /// A rule.
 #[derive(Debug)]
-pub(super) struct Rule {
+pub(super) struct SecretRule {
     /// The name of the rule; rules that begin in more than one way have an entry for each.
     pub id: &'static str,
     /// Words to look for, in lower case.
@@ -60,7 +60,7 @@ pub(super) struct Rule {
     /// Another word that must be somewhere in the text; empty for none.
     pub gate: &'static str,
     /// The search method once an anchor is found.
-    pub shape: Shape,
+    pub shape: AnchorPosition,
     /// Maximum length of a match in bytes, for a rule that matches at its anchor.
     pub width: usize,
     /// The expression. The first group that matches is the secret; without groups it is the whole match.
@@ -70,24 +70,24 @@ pub(super) struct Rule {
     /// Minimum entropy of a secret in bits per byte, exclusive.
     pub entropy: f64,
     /// The exceptions.
-    pub allow: &'static [Allow],
+    pub allow: &'static [AllowEntry],
 }
 
 /// gitleaks' rule file.
-pub(super) struct Table {
+pub(super) struct RuleTable {
     /// Its rules.
-    pub rules: &'static [Rule],
+    pub rules: &'static [SecretRule],
     /// The exceptions for all rules.
-    pub allow: Allow,
+    pub allow: AllowEntry,
     /// Secrets that contain one of these are excluded.
     pub stopwords: &'static [&'static str],
 }
 
-pub(super) const RULE: Rule = Rule {
+pub(super) const RULE: SecretRule = SecretRule {
     id: "",
     anchors: &[],
     gate: "",
-    shape: Shape::Here(Lead::Free),
+    shape: AnchorPosition::Here(AnchorPrefix::Free),
     width: 0,
     regex: "",
     more: "",
@@ -95,16 +95,16 @@ pub(super) const RULE: Rule = Rule {
     allow: &[],
 };
 
-pub(super) const ALLOW: Allow = Allow {
-    target: Target::Secret,
+pub(super) const ALLOW: AllowEntry = AllowEntry {
+    target: AllowTarget::Secret,
     regex: "",
     stopwords: false,
 };
 
 /// gitleaks' rules.
-pub(super) static GITLEAKS: Table = include!("gitleaks/rules.rs.in");
+pub(super) static GITLEAKS: RuleTable = include!("gitleaks/rules.rs.in");
 
 /// All rules, gitleaks' first.
-pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
+pub(super) fn all() -> impl Iterator<Item = &'static SecretRule> {
     GITLEAKS.rules.iter().chain(OWN)
 }

@@ -6,10 +6,10 @@ use std::sync::{LazyLock, OnceLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
-use super::escape::Resolved;
+use super::json_escapes::UnescapedCache;
 use super::keys;
-use super::pattern::Pattern;
-use super::rules::{self, Shape};
+use super::pattern::RulePattern;
+use super::rules::{self, AnchorPosition};
 
 /// Number of scanned bytes after which the faster automaton is built: it is three times as fast, but takes a
 /// millisecond to build instead of a third of one.
@@ -17,7 +17,7 @@ const LARGE: usize = 256 << 10;
 
 /// The purpose of an anchor word.
 #[derive(Clone, Copy)]
-enum Use {
+enum AnchorUse {
     /// A match of the rule with this number may be here.
     Rule(usize),
     /// The rule with this number requires this word somewhere.
@@ -27,10 +27,10 @@ enum Use {
 }
 
 /// The anchors and rules. Rules are compiled on first use.
-pub(super) struct Engine {
+pub(super) struct SecretScanner {
     words: Vec<&'static str>,
-    uses: Vec<Vec<Use>>,
-    patterns: Vec<Pattern>,
+    uses: Vec<Vec<AnchorUse>>,
+    patterns: Vec<RulePattern>,
     scanned: AtomicUsize,
     small: OnceLock<Option<AhoCorasick>>,
     fast: OnceLock<Option<AhoCorasick>>,
@@ -38,7 +38,7 @@ pub(super) struct Engine {
 
 /// A secret that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Hit {
+pub(super) struct SecretHit {
     /// The rule.
     pub rule: &'static str,
     /// The secret.
@@ -46,14 +46,14 @@ pub(super) struct Hit {
 }
 
 /// The shared engine of the process.
-pub(super) fn engine() -> &'static Engine {
-    static ENGINE: LazyLock<Engine> = LazyLock::new(Engine::new);
+pub(super) fn engine() -> &'static SecretScanner {
+    static ENGINE: LazyLock<SecretScanner> = LazyLock::new(SecretScanner::new);
     &ENGINE
 }
 
 /// The state of a rule in the scan of a text.
 #[derive(Clone, Default)]
-struct Progress {
+struct RuleProgress {
     /// The offset before which no further match begins: gitleaks' matches do not overlap.
     next: usize,
     /// Parts to be searched, in order and without overlaps.
@@ -63,25 +63,25 @@ struct Progress {
 }
 
 /// The scan of one text.
-struct Scan<'a> {
+struct TextScan<'a> {
     text: &'a [u8],
-    progress: Vec<Progress>,
-    resolved: Resolved,
-    hits: Vec<Hit>,
+    progress: Vec<RuleProgress>,
+    resolved: UnescapedCache,
+    hits: Vec<SecretHit>,
 }
 
-impl Engine {
+impl SecretScanner {
     pub(super) fn new() -> Self {
-        let patterns: Vec<Pattern> = rules::all().map(Pattern::new).collect();
-        let mut uses: Vec<(&'static str, Use)> = Vec::with_capacity(2 * patterns.len());
+        let patterns: Vec<RulePattern> = rules::all().map(RulePattern::new).collect();
+        let mut uses: Vec<(&'static str, AnchorUse)> = Vec::with_capacity(2 * patterns.len());
         for (number, pattern) in patterns.iter().enumerate() {
             let anchors = pattern.rule.anchors.iter();
-            uses.extend(anchors.map(|anchor| (*anchor, Use::Rule(number))));
+            uses.extend(anchors.map(|anchor| (*anchor, AnchorUse::Rule(number))));
             if !pattern.rule.gate.is_empty() {
-                uses.push((pattern.rule.gate, Use::Gate(number)));
+                uses.push((pattern.rule.gate, AnchorUse::Gate(number)));
             }
         }
-        uses.extend(keys::WORDS.iter().map(|word| (*word, Use::Key)));
+        uses.extend(keys::WORDS.iter().map(|word| (*word, AnchorUse::Key)));
         // A stable sort, so that the rules of a word keep their order.
         uses.sort_by_key(|(word, _)| *word);
         let mut engine = Self {
@@ -126,11 +126,11 @@ impl Engine {
     }
 
     /// Finds all secrets by the rules, in no particular order.
-    pub(super) fn find(&self, text: &[u8]) -> Vec<Hit> {
-        let mut scan = Scan {
+    pub(super) fn find(&self, text: &[u8]) -> Vec<SecretHit> {
+        let mut scan = TextScan {
             text,
             progress: Vec::new(),
-            resolved: Resolved::default(),
+            resolved: UnescapedCache::default(),
             hits: Vec::new(),
         };
         let Some(automaton) = self.automaton(text.len()) else {
@@ -140,19 +140,19 @@ impl Engine {
         for anchor in automaton.find_overlapping_iter(text) {
             // Most texts contain no anchor and need no state for all rules.
             if scan.progress.is_empty() {
-                scan.progress = vec![Progress::default(); self.patterns.len()];
+                scan.progress = vec![RuleProgress::default(); self.patterns.len()];
             }
             for one in &self.uses[anchor.pattern().as_usize()] {
                 match *one {
-                    Use::Rule(number) => self.anchored(&mut scan, number, anchor.range()),
-                    Use::Gate(number) => scan.progress[number].open = true,
-                    Use::Key if anchor.start() >= next_key => {
+                    AnchorUse::Rule(number) => self.anchored(&mut scan, number, anchor.range()),
+                    AnchorUse::Gate(number) => scan.progress[number].open = true,
+                    AnchorUse::Key if anchor.start() >= next_key => {
                         for found in keys::in_text(text, anchor.range()) {
                             next_key = found.at.end;
                             scan.hits.push(found);
                         }
                     }
-                    Use::Key => {}
+                    AnchorUse::Key => {}
                 }
             }
         }
@@ -161,16 +161,16 @@ impl Engine {
                 continue;
             }
             for part in state.parts {
-                pattern.around(text, part, &mut scan.hits);
+                pattern.match_around(text, part, &mut scan.hits);
             }
         }
         scan.hits
     }
 
     /// Handles an anchor of a rule: matches the rule there, or records the part to be searched.
-    fn anchored(&self, scan: &mut Scan<'_>, number: usize, anchor: Range<usize>) {
+    fn anchored(&self, scan: &mut TextScan<'_>, number: usize, anchor: Range<usize>) {
         let pattern = &self.patterns[number];
-        let Scan {
+        let TextScan {
             text,
             progress,
             resolved,
@@ -181,12 +181,12 @@ impl Engine {
             return;
         }
         match pattern.rule.shape {
-            Shape::Here(lead) => {
-                if let Some(end) = pattern.here(text, anchor, lead, resolved, hits) {
+            AnchorPosition::Here(lead) => {
+                if let Some(end) = pattern.match_at_anchor(text, anchor, lead, resolved, hits) {
                     state.next = end;
                 }
             }
-            Shape::Around { before, after } => {
+            AnchorPosition::Around { before, after } => {
                 let start = anchor.start.saturating_sub(before);
                 let end = text.len().min(anchor.end + after);
                 match state.parts.last_mut() {
@@ -199,7 +199,7 @@ impl Engine {
 
     /// The number of compiled rules, and whether an automaton has been built.
     #[cfg(test)]
-    pub(super) fn warmth(&self) -> (usize, bool) {
+    pub(super) fn compiled_state(&self) -> (usize, bool) {
         let compiled = self.patterns.iter().filter(|pattern| pattern.is_compiled());
         let built = self.small.get().is_some() || self.fast.get().is_some();
         (compiled.count(), built)
@@ -207,7 +207,7 @@ impl Engine {
 
     /// All rules.
     #[cfg(test)]
-    pub(super) fn patterns(&self) -> &[Pattern] {
+    pub(super) fn patterns(&self) -> &[RulePattern] {
         &self.patterns
     }
 }
@@ -222,7 +222,7 @@ const TOKEN_MAX: usize = 4 << 10;
 /// Minimum number of bytes that count as the beginning of a word: fewer are the end of too many other words.
 const BEGUN_MIN: usize = 3;
 
-impl Engine {
+impl SecretScanner {
     /// The offset at which a secret may begin that continues behind the end of the text.
     pub(super) fn open(&self, text: &[u8]) -> Option<usize> {
         let tail = text.len().saturating_sub(TOKEN_MAX);

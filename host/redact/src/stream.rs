@@ -1,7 +1,7 @@
 //! Masking of streams of any length with bounded memory.
 
 use super::Redactor;
-use super::mask::Finding;
+use super::mask::SecretFinding;
 
 /// Number of bytes scanned at a time; in addition, as many as the longest secret has are scanned twice.
 const BLOCK: usize = 1 << 20;
@@ -11,7 +11,7 @@ const CONTEXT: usize = 4 << 10;
 
 /// Masks a stream. A possible beginning of a secret is held back, up to about 1.2 MB in all; the longest secret that
 /// is found has [`REACH`](super::REACH) bytes.
-pub struct Stream {
+pub struct StreamMasker {
     redactor: Redactor,
     buffer: Vec<u8>,
     /// Number of bytes of the buffer that have been passed on.
@@ -22,8 +22,8 @@ pub struct Stream {
 
 impl Redactor {
     /// Creates a stream filter.
-    pub fn stream(&self) -> Stream {
-        Stream {
+    pub fn stream_masker(&self) -> StreamMasker {
+        StreamMasker {
             redactor: self.clone(),
             buffer: Vec::new(),
             passed: 0,
@@ -32,10 +32,10 @@ impl Redactor {
     }
 }
 
-impl Stream {
+impl StreamMasker {
     /// Takes the next bytes and appends those that can be passed on to `out`. Returns the secrets in them, with
     /// offsets in the stream.
-    pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Vec<Finding> {
+    pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Vec<SecretFinding> {
         self.buffer.extend_from_slice(bytes);
         let reach = self.redactor.reach();
         if self.buffer.len() - self.passed < BLOCK + reach {
@@ -46,7 +46,7 @@ impl Stream {
 
     /// Appends the whole lines that can be passed on now, for a slow input, and returns the secrets in them. Lines in
     /// which a secret may have begun are held back.
-    pub fn flush(&mut self, out: &mut Vec<u8>) -> Vec<Finding> {
+    pub fn flush(&mut self, out: &mut Vec<u8>) -> Vec<SecretFinding> {
         let line_end = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte == b'\n');
         let Some(last) = line_end(&self.buffer[self.passed..]) else {
             return Vec::new();
@@ -62,12 +62,12 @@ impl Stream {
     }
 
     /// Appends the rest to `out` and returns the secrets in it.
-    pub fn finish(mut self, out: &mut Vec<u8>) -> Vec<Finding> {
+    pub fn finish(mut self, out: &mut Vec<u8>) -> Vec<SecretFinding> {
         self.pass(self.buffer.len(), out)
     }
 
     /// Passes on the text before `end`, including all of a secret that begins there.
-    fn pass(&mut self, end: usize, out: &mut Vec<u8>) -> Vec<Finding> {
+    fn pass(&mut self, end: usize, out: &mut Vec<u8>) -> Vec<SecretFinding> {
         let mut findings = self.redactor.find(&self.buffer);
         findings.retain(|finding| finding.end > self.passed && finding.start < end);
         let mut at = self.passed;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
-use super::mask::{self, Finding};
+use super::mask::{self, SecretFinding};
 
 /// The masks of one result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl MaskSummary {
         self.rules.extend(other.rules);
     }
 
-    pub(super) fn of<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Self {
+    pub(super) fn from_findings<'a>(findings: impl IntoIterator<Item = &'a SecretFinding>) -> Self {
         let mut all = Self::default();
         for finding in findings {
             all.count = all.count.saturating_add(1);
@@ -45,12 +45,12 @@ impl MaskSummary {
     }
 
     /// The masks of texts and of the value with the same content.
-    pub(super) fn of_twins<'a>(pieces: impl IntoIterator<Item = Piece<'a>>) -> Self {
+    pub(super) fn from_duplicated<'a>(pieces: impl IntoIterator<Item = FindingPart<'a>>) -> Self {
         /// A rule and the secret that it found.
-        type Found<'a> = (&'a Cow<'static, str>, &'a [u8]);
+        type FoundSecret<'a> = (&'a Cow<'static, str>, &'a [u8]);
         let mut all = Self::default();
-        let mut times: HashMap<Found<'_>, (u32, u32)> = HashMap::new();
-        for Piece {
+        let mut times: HashMap<FoundSecret<'_>, (u32, u32)> = HashMap::new();
+        for FindingPart {
             finding,
             secret,
             in_value,
@@ -71,9 +71,9 @@ impl MaskSummary {
 }
 
 /// A finding in one of several texts.
-pub(super) struct Piece<'a> {
+pub(super) struct FindingPart<'a> {
     /// The finding.
-    pub finding: &'a Finding,
+    pub finding: &'a SecretFinding,
     /// The masked value.
     pub secret: &'a [u8],
     /// True if it is in the value that goes with the texts.

@@ -2,35 +2,35 @@
 
 use serde_json::{Map, Value};
 
-use super::keys::{self, Kind};
-use super::mask::{self, Finding, Joined};
-use super::summary::{MaskSummary, Piece};
+use super::keys::{self, SecretKeyKind};
+use super::mask::{self, JoinedTexts, SecretFinding};
+use super::summary::{FindingPart, MaskSummary};
 use super::{Redactor, SHORT_MIN};
 
 /// Minimum length of a piece of a split secret that is masked wherever it appears.
 const PIECE_MIN: usize = 6;
 
 /// Related texts and their findings.
-struct Together {
+struct TextGroup {
     /// The texts, separated from each other.
-    below: Joined,
+    below: JoinedTexts,
     /// The texts, joined without separators where they may be pieces of one text.
-    close: Joined,
+    close: JoinedTexts,
     /// The strings of each object, joined as `close` joins those of lists.
-    fields: Joined,
-    shares: Vec<Vec<Finding>>,
+    fields: JoinedTexts,
+    shares: Vec<Vec<SecretFinding>>,
     /// Numbers that are secrets, as they are written, each with its index in the shares.
     digits: Vec<(usize, String)>,
     /// True if the next string of a value may continue the last text.
     joins: bool,
 }
 
-impl Together {
+impl TextGroup {
     fn new() -> Self {
         Self {
-            below: Joined::new(),
-            close: Joined::new(),
-            fields: Joined::new(),
+            below: JoinedTexts::new(),
+            close: JoinedTexts::new(),
+            fields: JoinedTexts::new(),
             shares: Vec::new(),
             digits: Vec::new(),
             joins: false,
@@ -65,7 +65,7 @@ impl Together {
             let mut findings = redactor.find(&self.fields.text);
             // A match of a generic rule may be the end of one field and the beginning of the next, so only specific
             // rules count. A secret inside one field does not continue in the next.
-            let is_new = |finding: &Finding| {
+            let is_new = |finding: &SecretFinding| {
                 self.fields.parts_of(finding).all(|(number, at)| {
                     let share = self.shares[number].iter();
                     share
@@ -85,7 +85,12 @@ impl Together {
 
     /// Distributes findings that are split over several texts. A piece that also appears in one of the first texts is
     /// masked there as well: they often repeat the value in another format.
-    fn share_split(&mut self, findings: Vec<Finding>, view: fn(&Self) -> &Joined, texts: usize) {
+    fn share_split(
+        &mut self,
+        findings: Vec<SecretFinding>,
+        view: fn(&Self) -> &JoinedTexts,
+        texts: usize,
+    ) {
         let mut pieces = Vec::new();
         for finding in &findings {
             let parts = view(self)
@@ -100,8 +105,9 @@ impl Together {
             for (rule, piece) in &pieces {
                 let places = text.windows(piece.len()).enumerate();
                 let places = places.filter(|(_, window)| window == piece);
-                share
-                    .extend(places.map(|(at, _)| Finding::new(rule.clone(), at..at + piece.len())));
+                share.extend(
+                    places.map(|(at, _)| SecretFinding::new(rule.clone(), at..at + piece.len())),
+                );
             }
         }
         self.shares = shares;
@@ -116,26 +122,26 @@ impl Together {
                 Some((_, digits)) => digits.as_bytes(),
                 None => self.below.text_of(number),
             };
-            share.iter().map(move |finding| Piece {
+            share.iter().map(move |finding| FindingPart {
                 finding,
                 secret: whole.get(finding.start..finding.end).unwrap_or_default(),
                 in_value: number >= texts,
             })
         });
-        MaskSummary::of_twins(pieces)
+        MaskSummary::from_duplicated(pieces)
     }
 }
 
 impl Redactor {
     /// Masks the secrets in the parts of one result, including those that begin in one part and end in another, and
     /// returns the number of marks.
-    pub fn parts<'a>(&self, parts: impl IntoIterator<Item = &'a mut String>) -> u32 {
+    pub fn mask_texts<'a>(&self, parts: impl IntoIterator<Item = &'a mut String>) -> u32 {
         self.mask_all(parts, None).count()
     }
 
     /// Masks the secrets in all strings and keys of a value, and the strings of keys such as `password`, and returns
     /// the number of marks. The structure of the value is unchanged.
-    pub fn value(&self, value: &mut Value) -> u32 {
+    pub fn mask_value(&self, value: &mut Value) -> u32 {
         self.parts_and_value(std::iter::empty(), Some(value))
     }
 
@@ -159,9 +165,9 @@ impl Redactor {
         if let ([only], None) = (parts.as_mut_slice(), &value) {
             let findings = self.find(only.as_bytes());
             mask::apply(only, &findings);
-            return MaskSummary::of(&findings);
+            return MaskSummary::from_findings(&findings);
         }
-        let mut together = Together::new();
+        let mut together = TextGroup::new();
         for part in &parts {
             let number = together.push(part);
             together.below.glue("\n");
@@ -186,7 +192,7 @@ impl Redactor {
     }
 
     /// Collects all strings in order, each key before its value, as rules expect them.
-    fn collect(&self, value: &Value, kind: Option<Kind>, together: &mut Together) {
+    fn collect(&self, value: &Value, kind: Option<SecretKeyKind>, together: &mut TextGroup) {
         match value {
             Value::String(text) => {
                 let number = together.push(text);
@@ -197,7 +203,7 @@ impl Redactor {
                 let kind = kind
                     .filter(|kind| kind.holds(text.as_bytes()) && !self.lets_through(kind.rule));
                 if let Some(kind) = kind {
-                    together.shares[number].push(Finding::new(kind.rule, 0..text.len()));
+                    together.shares[number].push(SecretFinding::new(kind.rule, 0..text.len()));
                 }
                 together.below.glue("\"\n");
             }
@@ -243,7 +249,7 @@ impl Redactor {
                         && kind.holds(digits.as_bytes())
                         && !self.lets_through(kind.rule)
                 });
-                let share = kind.map(|kind| Finding::new(kind.rule, 0..digits.len()));
+                let share = kind.map(|kind| SecretFinding::new(kind.rule, 0..digits.len()));
                 if share.is_some() {
                     together.digits.push((together.shares.len(), digits));
                 }
@@ -255,7 +261,7 @@ impl Redactor {
 }
 
 /// Writes the marks, in the order of `collect`.
-fn write(value: &mut Value, shares: &mut impl Iterator<Item = Vec<Finding>>) {
+fn write(value: &mut Value, shares: &mut impl Iterator<Item = Vec<SecretFinding>>) {
     match value {
         Value::String(text) => mask::apply(text, &shares.next().unwrap_or_default()),
         Value::Array(items) => items.iter_mut().for_each(|item| write(item, shares)),

@@ -7,7 +7,7 @@ pub const AROUND: usize = super::REACH;
 
 /// A masked section of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Window {
+pub struct MaskedWindow {
     /// The section with marks in place of secrets. A secret that is cut by an end of the section has its mark as well.
     pub bytes: Vec<u8>,
     /// The offset in the text at which the section ends and the next one begins.
@@ -16,7 +16,7 @@ pub struct Window {
 
 impl Redactor {
     /// Masks `text` from `from` on. With `more`, a possible beginning of a secret at the end is held back.
-    pub fn window(&self, text: &[u8], from: usize, more: bool) -> Window {
+    pub fn window(&self, text: &[u8], from: usize, more: bool) -> MaskedWindow {
         let from = from.min(text.len());
         let findings = self.find(text);
         let open = self.open(text).filter(|_| more);
@@ -38,6 +38,6 @@ impl Redactor {
             kept = found.end.min(end);
         }
         bytes.extend_from_slice(&text[kept..end]);
-        Window { bytes, end }
+        MaskedWindow { bytes, end }
     }
 }

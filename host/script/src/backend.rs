@@ -2,59 +2,61 @@
 
 use std::sync::Arc;
 
-use mimir_core::backend::{Backend, BoxFuture, Raw};
+use mimir_core::backend::{Backend, BoxFuture, RawResult};
 use mimir_core::{Approved, ToolError};
 use mimir_wasm::script::{STACK, ScriptState};
 use serde_json::Value;
 
 use crate::code::CodeEngines;
-use crate::compile::Compiled;
-use crate::definition::{Body, Checked};
+use crate::compile::CompiledCode;
+use crate::definition::{CheckedScript, ScriptBody};
 use crate::{tool, trace};
 
 /// Runs the calls of one script.
 pub(crate) struct ScriptBackend {
     pub(crate) engines: Arc<CodeEngines>,
     pub(crate) state: ScriptState,
-    pub(crate) place: String,
-    pub(crate) checked: Checked,
+    pub(crate) path: String,
+    pub(crate) checked: CheckedScript,
 }
 
 impl Backend for ScriptBackend {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
             let compiled = match &self.checked.body {
-                Body::Script(compiled) => compiled,
-                Body::Python => return tool::python(self, &call).await,
-                Body::Bash => return tool::bash(self, &call).await,
-                Body::Node => return tool::node(self, &call).await,
+                ScriptBody::Script(compiled) => compiled,
+                ScriptBody::Python => return tool::python(self, &call).await,
+                ScriptBody::Bash => return tool::bash(self, &call).await,
+                ScriptBody::Node => return tool::node(self, &call).await,
             };
             let engine = self.engines.scripts();
             let mut raw = engine.run(&call, &compiled.code, &self.state).await;
-            raw.result = raw.result.map_err(|error| self.placed(compiled, error));
+            raw.result = raw
+                .result
+                .map_err(|error| self.with_file_positions(compiled, error));
             raw
         })
     }
 
-    fn real_path(&self, path: &str) -> mimir_core::backend::RealPath {
+    fn resolve_path(&self, path: &str) -> mimir_core::backend::RealPath {
         mimir_wasm::fs::real_path(self.engines.scripts().host().workspace(), path)
     }
 
-    fn content(&self, path: &str) -> Option<String> {
-        mimir_wasm::fs::content(self.engines.scripts().host().workspace(), path)
+    fn content_id(&self, path: &str) -> Option<String> {
+        mimir_wasm::fs::content_digest(self.engines.scripts().host().workspace(), path)
     }
 }
 
 impl ScriptBackend {
     /// Returns the failure with its stack mapped to positions in the file.
-    fn placed(&self, compiled: &Compiled, mut error: ToolError) -> ToolError {
+    fn with_file_positions(&self, compiled: &CompiledCode, mut error: ToolError) -> ToolError {
         let Some(Value::Object(details)) = &mut error.details else {
             return error;
         };
         let Some(Value::String(stack)) = details.remove(STACK) else {
             return error;
         };
-        let frames = trace::in_script(&self.place, compiled, &self.checked, &stack);
+        let frames = trace::map_stack(&self.path, compiled, &self.checked, &stack);
         if let Some(first) = frames.first() {
             error.message = format!("{} (at {first})", error.message);
             details.insert(STACK.to_owned(), frames.into());

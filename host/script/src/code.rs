@@ -8,23 +8,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mimir_core::backend::{BoxFuture, Usage};
-use mimir_core::code::{Engine, Language, Ran, Snippet};
-use mimir_core::command::{Captured, Finished};
-use mimir_core::{Approved, Code, ToolError, text};
-use mimir_wasm::program::{Done, Program, ProgramEngine, ProgramParts};
-use mimir_wasm::script::{EngineParts, Loaded, ScriptEngine, ScriptState};
-use mimir_wasm::{HostError, WasmHost};
+use mimir_core::backend::{BoxFuture, ResourceUsage};
+use mimir_core::code::{CodeEngine, CodeLanguage, CodeResult, CodeSnippet};
+use mimir_core::command::{CapturedOutput, CommandOutput};
+use mimir_core::{Approved, ToolError, ToolErrorCode, text};
+use mimir_wasm::program::{ProgramEngine, ProgramOutcome, ProgramParts, ProgramRequest};
+use mimir_wasm::script::{EngineParts, LoadedCode, ScriptEngine, ScriptState};
+use mimir_wasm::{WasmHost, WasmHostError};
 use serde_json::json;
 
-use crate::compile::{self, Compiled, Fault};
+use crate::compile::{self, CodeFault, CompiledCode};
 
 /// The file name of the code in messages.
 const PLACE: &str = "main.js";
 
 /// The engine parts that the binary ships with.
 #[derive(Debug, Clone, Copy)]
-pub struct Engines {
+pub struct LanguageEngineParts {
     /// Parts of the script engine.
     pub javascript: EngineParts,
     /// Parts of the Python engine.
@@ -43,14 +43,14 @@ pub struct CodeEngines {
 
 impl CodeEngines {
     /// Creates the engines from their parts.
-    pub fn new(host: Arc<WasmHost>, engines: Engines) -> Arc<Self> {
+    pub fn new(host: Arc<WasmHost>, engines: LanguageEngineParts) -> Arc<Self> {
         let python = ProgramEngine::new(Arc::clone(&host), engines.python);
         let shell =
             ProgramEngine::with_python(Arc::clone(&host), engines.bash, Arc::clone(&python));
         Arc::new(Self {
             python,
             bash: shell,
-            javascript: ScriptEngine::new(host, engines.javascript, compile::late),
+            javascript: ScriptEngine::new(host, engines.javascript, compile::compile_late),
             state: ScriptState::default(),
         })
     }
@@ -61,23 +61,23 @@ impl CodeEngines {
     }
 
     /// Prepares the engine of a language, so that the first call does not wait for it.
-    pub async fn prepare(&self, language: Language) -> Result<(), HostError> {
+    pub async fn prepare(&self, language: CodeLanguage) -> Result<(), WasmHostError> {
         match language {
-            Language::Python => self.python.prepare().await,
-            Language::Bash => self.bash.prepare().await,
-            Language::Javascript => self.javascript.prepare().await,
+            CodeLanguage::Python => self.python.prepare().await,
+            CodeLanguage::Bash => self.bash.prepare().await,
+            CodeLanguage::Javascript => self.javascript.prepare().await,
         }
     }
 
     /// Rejects a working directory that does not exist: the code would start elsewhere.
-    fn is_there(&self, snippet: &Snippet) -> Result<(), ToolError> {
+    fn check_folder(&self, snippet: &CodeSnippet) -> Result<(), ToolError> {
         let Some(directory) = &snippet.directory else {
             return Ok(());
         };
         let root = self.javascript.host().workspace().canonicalize();
         let root = root.map_err(|error| {
             let message = format!("the workspace cannot be found: {error}");
-            ToolError::new(Code::Unavailable, message)
+            ToolError::new(ToolErrorCode::Unavailable, message)
         })?;
         let folder = root.join(directory.trim_start_matches('/')).canonicalize();
         match folder {
@@ -86,16 +86,16 @@ impl CodeEngines {
                 let directory = text::visible(directory);
                 let message =
                     format!("`workdir`: `{directory}` is not a directory in the workspace");
-                Err(ToolError::new(Code::InvalidInput, message))
+                Err(ToolError::new(ToolErrorCode::InvalidInput, message))
             }
         }
     }
 
-    async fn javascript(&self, call: &Approved, snippet: &Snippet) -> Done {
+    async fn javascript(&self, call: &Approved, snippet: &CodeSnippet) -> ProgramOutcome {
         let compiled = match compiled(call, &snippet.code).await {
             Ok(Ok(compiled)) => compiled,
-            Ok(Err(fault)) if fault.code == Code::InvalidInput => {
-                let Fault {
+            Ok(Err(fault)) if fault.code == ToolErrorCode::InvalidInput => {
+                let CodeFault {
                     message,
                     line,
                     column,
@@ -105,7 +105,7 @@ impl CodeEngines {
                 return faulty(&said);
             }
             Ok(Err(fault)) => {
-                let Fault {
+                let CodeFault {
                     message,
                     line,
                     column,
@@ -124,33 +124,33 @@ impl CodeEngines {
             "main": PLACE,
         });
         let given = (&given, Some(snippet.timeout));
-        let Compiled { code, map, .. } = compiled;
-        let loaded = Loaded::first(PLACE, &code, map);
+        let CompiledCode { code, map, .. } = compiled;
+        let loaded = LoadedCode::entry_file(PLACE, &code, map);
         let engine = &self.javascript;
         engine
-            .program(call, &code, given, &self.state, loaded)
+            .run_program(call, &code, given, &self.state, loaded)
             .await
     }
 }
 
-impl Engine for CodeEngines {
-    fn languages(&self) -> &[Language] {
-        &Language::ALL
+impl CodeEngine for CodeEngines {
+    fn languages(&self) -> &[CodeLanguage] {
+        &CodeLanguage::ALL
     }
 
-    fn lacks(&self, language: Language) -> &'static str {
+    fn lacks(&self, language: CodeLanguage) -> &'static str {
         match language {
-            Language::Python => {
+            CodeLanguage::Python => {
                 "only the standard library, no packages (without curses, ensurepip, fcntl, grp, idlelib, lzma, mmap, \
                  multiprocessing, pty, pwd, readline, resource, ssl, syslog, termios, tkinter, tty, turtle, turtledemo and \
                  venv; bz2 and ctypes can be imported and fail when used), no processes or sockets, threads run one after \
                  the other, sqlite3 without WAL and with a file locked for one connection at a time, errno has the numbers \
                  of WASI"
             }
-            Language::Bash => {
+            CodeLanguage::Bash => {
                 "only the built-in commands (coreutils, grep, sed, awk, jq, find, tar, python3), no programs of the machine"
             }
-            Language::Javascript => {
+            CodeLanguage::Javascript => {
                 "Node's assert, buffer, crypto (hashes, HMAC, random), events, fs, os, path, process, querystring, readline, \
                  stream, string_decoder, timers, url, util and zlib, and the workspace's own files by import or require; \
                  no npm packages, no http, net, child_process or worker_threads (fetch where a tool was granted hosts)"
@@ -158,24 +158,28 @@ impl Engine for CodeEngines {
         }
     }
 
-    fn run<'a>(&'a self, call: &'a Approved, snippet: &'a Snippet) -> BoxFuture<'a, Ran> {
+    fn run<'a>(
+        &'a self,
+        call: &'a Approved,
+        snippet: &'a CodeSnippet,
+    ) -> BoxFuture<'a, CodeResult> {
         Box::pin(async move {
-            if let Err(error) = self.is_there(snippet) {
+            if let Err(error) = self.check_folder(snippet) {
                 return error.into();
             }
             let engine = match snippet.language {
-                Language::Python => &self.python,
-                Language::Bash => &self.bash,
-                Language::Javascript => {
+                CodeLanguage::Python => &self.python,
+                CodeLanguage::Bash => &self.bash,
+                CodeLanguage::Javascript => {
                     let done = self.javascript(call, snippet).await;
-                    return Ran {
+                    return CodeResult {
                         result: done.result,
                         usage: done.usage,
                         session: None,
                     };
                 }
             };
-            let program = Program {
+            let program = ProgramRequest {
                 code: snippet.code.clone(),
                 arguments: snippet.arguments.clone(),
                 environment: snippet.environment.clone(),
@@ -183,15 +187,15 @@ impl Engine for CodeEngines {
                 directory: snippet.directory.clone(),
                 timeout: Some(snippet.timeout),
                 imports: true,
-                keeps: true,
-                ..Program::default()
+                records_undo: true,
+                ..ProgramRequest::default()
             };
             let (done, session) = match &snippet.session {
                 // Only Python has sessions: the request was checked for that.
                 Some(name) => engine.in_session(call, name, program, &self.state).await,
                 None => (engine.run(call, program, &self.state).await, None),
             };
-            Ran {
+            CodeResult {
                 result: done.result,
                 usage: done.usage,
                 session,
@@ -201,43 +205,46 @@ impl Engine for CodeEngines {
 }
 
 /// Compiles a program within the deadline of its call, on a blocking thread so that it delays no other task.
-async fn compiled(call: &Approved, code: &str) -> Result<Result<Compiled, Fault>, ToolError> {
+async fn compiled(
+    call: &Approved,
+    code: &str,
+) -> Result<Result<CompiledCode, CodeFault>, ToolError> {
     let code = code.to_owned();
     let work = std::pin::pin!(tokio::task::spawn_blocking(move || {
         // The first fault is the one at which the engine would stop.
-        compile::program(&code).map_err(|mut faults| faults.swap_remove(0))
+        compile::compile_program(&code).map_err(|mut faults| faults.swap_remove(0))
     }));
-    match call.deadline().bound(work).await {
+    match call.deadline().run_until(work).await {
         Ok(Ok(compiled)) => Ok(compiled),
         Ok(Err(error)) => {
             let message = format!("the code could not be compiled: {error}");
-            Err(ToolError::new(Code::Internal, message))
+            Err(ToolError::new(ToolErrorCode::Internal, message))
         }
         Err(_) => {
             let millis = call.limits().wall.as_millis();
             let message =
                 format!("compilation exceeded its time limit of {millis} ms (limits.timeMs)");
-            Err(ToolError::new(Code::Timeout, message))
+            Err(ToolError::new(ToolErrorCode::Timeout, message))
         }
     }
 }
 
 /// The result for code that does not compile, in the form in which an interpreter would report it.
-fn faulty(message: &str) -> Done {
-    let said = Captured {
+fn faulty(message: &str) -> ProgramOutcome {
+    let said = CapturedOutput {
         bytes: message.as_bytes().to_vec(),
-        missing: 0,
+        omitted_bytes: 0,
     };
-    Done {
-        result: Ok(Finished {
+    ProgramOutcome {
+        result: Ok(CommandOutput {
             exit_code: 1,
-            stdout: Captured::default(),
+            stdout: CapturedOutput::default(),
             stderr: said.clone(),
             combined: said,
             duration: Duration::ZERO,
-            obeyed: Vec::new(),
+            changed_auto_run_files: Vec::new(),
         }),
         returned: None,
-        usage: Usage::default(),
+        usage: ResourceUsage::default(),
     }
 }

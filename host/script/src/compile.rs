@@ -16,25 +16,25 @@ use oxc::semantic::SemanticBuilder;
 use oxc::span::SourceType;
 use oxc::transformer::{HelperLoaderMode, TransformOptions, Transformer};
 
-use mimir_core::Code;
-use mimir_wasm::script::Late;
+use mimir_core::ToolErrorCode;
+use mimir_wasm::script::LateCode;
 
 mod brackets;
 mod context;
 mod evals;
-mod exports;
-mod growth;
+mod export_removal;
+mod growth_check;
 mod mentions;
 mod module;
 mod program;
 mod stack;
 
-pub(crate) use mentions::Mentions;
-pub(crate) use module::{Exported, Module};
+pub(crate) use mentions::CodeMentions;
+pub(crate) use module::{ModuleExport, PluginModule};
 
 /// A fault in the code and its position; lines and columns count from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct CodeFault {
     /// The message.
     pub message: String,
     /// The line in the code.
@@ -42,14 +42,14 @@ pub struct Fault {
     /// The column in it, in characters.
     pub column: usize,
     /// The kind of fault: mostly invalid input.
-    pub code: Code,
+    pub code: ToolErrorCode,
 }
 
 /// Code that the engine accepts.
 #[derive(Debug)]
-pub(crate) struct Compiled {
+pub(crate) struct CompiledCode {
     pub(crate) code: String,
-    pub(crate) mentions: Mentions,
+    pub(crate) mentions: CodeMentions,
     /// Maps positions in the evaluated code to positions in the source: line and column there, line and column here,
     /// all from 1, sorted by the former.
     pub(crate) map: Vec<[u32; 4]>,
@@ -81,21 +81,24 @@ const WRITTEN: usize = 8 << 20;
 const FAULTS: usize = 10;
 
 /// Compiles code that exports `execute`.
-pub(crate) fn compile(source: &str, typed: bool) -> Result<Compiled, Vec<Fault>> {
-    bounded(source, typed, || compile_here(source, typed))
+pub(crate) fn compile(source: &str, typed: bool) -> Result<CompiledCode, Vec<CodeFault>> {
+    run_bounded(source, typed, || compile_here(source, typed))
 }
 
 /// Compiles a program, which the engine runs as Node would: as JavaScript, or as TypeScript if it does not parse as
 /// JavaScript.
-pub(crate) fn program(source: &str) -> Result<Compiled, Vec<Fault>> {
+pub(crate) fn compile_program(source: &str) -> Result<CompiledCode, Vec<CodeFault>> {
     either(source, None)
 }
 
 /// Compiles text that a program evaluates or loads while it runs.
-pub(crate) fn late(source: &str, late: Late) -> Result<mimir_wasm::script::Compiled, String> {
+pub(crate) fn compile_late(
+    source: &str,
+    late: LateCode,
+) -> Result<mimir_wasm::script::CompiledScript, String> {
     let compiled = either(source, Some(late)).map_err(|faults| {
         let told = faults.first().map(|fault| {
-            let Fault {
+            let CodeFault {
                 line,
                 column,
                 message,
@@ -109,11 +112,11 @@ pub(crate) fn late(source: &str, late: Late) -> Result<mimir_wasm::script::Compi
 }
 
 /// Compiles code of unknown language. If both readings fail, returns the faults of the one that got further.
-fn either(source: &str, late: Option<Late>) -> Result<Compiled, Vec<Fault>> {
-    let compiled = |typed| bounded(source, typed, || program::compile(source, typed, late));
+fn either(source: &str, late: Option<LateCode>) -> Result<CompiledCode, Vec<CodeFault>> {
+    let compiled = |typed| run_bounded(source, typed, || program::compile(source, typed, late));
     compiled(false).or_else(|plain| {
         compiled(true).map_err(|typed| {
-            let far = |faults: &[Fault]| faults.first().map(|fault| (fault.line, fault.column));
+            let far = |faults: &[CodeFault]| faults.first().map(|fault| (fault.line, fault.column));
             if far(&typed) > far(&plain) {
                 typed
             } else {
@@ -124,27 +127,27 @@ fn either(source: &str, late: Option<Late>) -> Result<Compiled, Vec<Fault>> {
 }
 
 /// Checks the syntax of a JavaScript module.
-pub(crate) fn parsed(source: &str) -> Result<(), Vec<Fault>> {
-    bounded(source, false, || {
+pub(crate) fn check_syntax(source: &str) -> Result<(), Vec<CodeFault>> {
+    run_bounded(source, false, || {
         let allocator = Allocator::default();
         let parsed = Parser::new(&allocator, source, kind(false)).parse();
-        good(source, parsed.diagnostics)
+        check_diagnostics(source, parsed.diagnostics)
     })
 }
 
 /// Compiles a plugin's module, which exports tools. If it imports anything, no code is produced, because the imports
 /// are not available here.
-pub(crate) fn module(source: &str, typed: bool) -> Result<Module, Vec<Fault>> {
-    bounded(source, typed, || module::compile(source, typed))
+pub(crate) fn compile_module(source: &str, typed: bool) -> Result<PluginModule, Vec<CodeFault>> {
+    run_bounded(source, typed, || module::compile(source, typed))
 }
 
 /// Checks the length and nesting of the code, then runs the work on a stack that is large enough.
-fn bounded<T: Send>(
+fn run_bounded<T: Send>(
     source: &str,
     typed: bool,
-    work: impl FnOnce() -> Result<T, Vec<Fault>> + Send,
-) -> Result<T, Vec<Fault>> {
-    let at = |offset: u32, message: String| place(source, offset as usize, message);
+    work: impl FnOnce() -> Result<T, Vec<CodeFault>> + Send,
+) -> Result<T, Vec<CodeFault>> {
+    let at = |offset: u32, message: String| fault_at(source, offset as usize, message);
     if source.len() > LONGEST {
         let message = format!(
             "the code is longer than {} KiB: build bundled code as a plugin (`mimir tools new --lang ts`)",
@@ -161,14 +164,14 @@ fn bounded<T: Send>(
     if let Some(offset) = brackets::too_deep(source, BRACKETS) {
         let message = format!("the code is nested deeper than {BRACKETS} brackets: split it up");
         let offset = u32::try_from(offset).unwrap_or(u32::MAX);
-        return Err(vec![Fault {
-            code: Code::LimitExceeded,
+        return Err(vec![CodeFault {
+            code: ToolErrorCode::LimitExceeded,
             ..at(offset, message)
         }]);
     }
-    let done = stack::with(stack::wanted(source.len()), work);
+    let done = stack::run_on_stack(stack::stack_size(source.len()), work);
     done.unwrap_or_else(|failure| {
-        Err(vec![Fault {
+        Err(vec![CodeFault {
             code: failure.code(),
             ..at(0, failure.to_string())
         }])
@@ -183,25 +186,27 @@ fn angles(source: &str) -> usize {
     (0..all.len()).filter(|at| opens(*at)).count()
 }
 
-fn compile_here(source: &str, typed: bool) -> Result<Compiled, Vec<Fault>> {
+fn compile_here(source: &str, typed: bool) -> Result<CompiledCode, Vec<CodeFault>> {
     // Exports are checked in the code as it was written.
     let allocator = Allocator::default();
     let parsed = Parser::new(&allocator, source, kind(typed)).parse();
-    good(source, parsed.diagnostics)?;
-    small(source, &parsed.program)?;
-    let mentions = Mentions::of(&parsed.program);
-    let wrong_at = |(offset, message): exports::Wrong| place(source, offset as usize, message);
-    let plain = exports::remove(source, &parsed.program).map_err(|wrong| vec![wrong_at(wrong)])?;
+    check_diagnostics(source, parsed.diagnostics)?;
+    check_growth(source, &parsed.program)?;
+    let mentions = CodeMentions::collect(&parsed.program);
+    let wrong_at =
+        |(offset, message): export_removal::OffsetFault| fault_at(source, offset as usize, message);
+    let plain = export_removal::remove_exports(source, &parsed.program)
+        .map_err(|wrong| vec![wrong_at(wrong)])?;
     let misspelt = context::misspelt(&parsed.program);
     if !misspelt.is_empty() {
         return Err(misspelt.into_iter().map(wrong_at).collect());
     }
-    let written = transformed(&plain.source, kind(typed), LINES_BEFORE)?;
+    let written = transform(&plain.source, kind(typed), LINES_BEFORE)?;
     let code = format!(
         "{BEFORE}{}\nreturn {{ execute: {} }};\n}})",
         written.code, plain.execute
     );
-    Ok(Compiled {
+    Ok(CompiledCode {
         code,
         mentions,
         map: written.map,
@@ -213,14 +218,17 @@ fn kind(typed: bool) -> SourceType {
 }
 
 /// Returns the compiler's diagnostics as faults, if there are any.
-fn good(source: &str, found: impl IntoIterator<Item = OxcDiagnostic>) -> Result<(), Vec<Fault>> {
-    let faults: Vec<Fault> = found
+fn check_diagnostics(
+    source: &str,
+    found: impl IntoIterator<Item = OxcDiagnostic>,
+) -> Result<(), Vec<CodeFault>> {
+    let faults: Vec<CodeFault> = found
         .into_iter()
         .take(FAULTS)
         .map(|fault| {
             let label = fault.labels.iter().next();
             let offset = label.map_or(0, |label| label.offset());
-            place(source, offset as usize, fault.message.to_string())
+            fault_at(source, offset as usize, fault.message.to_string())
         })
         .collect();
     match faults.is_empty() {
@@ -230,16 +238,16 @@ fn good(source: &str, found: impl IntoIterator<Item = OxcDiagnostic>) -> Result<
 }
 
 /// Rejects code whose output would be far larger than the code itself.
-fn small(source: &str, program: &Program<'_>) -> Result<(), Vec<Fault>> {
-    let wrong = |(offset, message): (u32, String)| Fault {
-        code: Code::LimitExceeded,
-        ..place(source, offset as usize, message)
+fn check_growth(source: &str, program: &Program<'_>) -> Result<(), Vec<CodeFault>> {
+    let wrong = |(offset, message): (u32, String)| CodeFault {
+        code: ToolErrorCode::LimitExceeded,
+        ..fault_at(source, offset as usize, message)
     };
-    growth::check(program).map_err(|found| vec![wrong(found)])
+    growth_check::check(program).map_err(|found| vec![wrong(found)])
 }
 
 /// Code without types and async functions.
-struct Written {
+struct TransformedCode {
     code: String,
     /// As [`Compiled::map`].
     map: Vec<[u32; 4]>,
@@ -247,16 +255,20 @@ struct Written {
 
 /// Removes types and async functions from code without exports, whose positions are still those of the file. The code
 /// begins `before` lines after the first line of what the engine evaluates.
-fn transformed(source: &str, kind: SourceType, before: u32) -> Result<Written, Vec<Fault>> {
+fn transform(
+    source: &str,
+    kind: SourceType,
+    before: u32,
+) -> Result<TransformedCode, Vec<CodeFault>> {
     let allocator = Allocator::default();
     let parsed = Parser::new(&allocator, source, kind).parse();
-    good(source, parsed.diagnostics)?;
+    check_diagnostics(source, parsed.diagnostics)?;
     let mut program = parsed.program;
     let semantic = SemanticBuilder::new()
         .with_check_syntax_error(true)
         .with_enum_eval(true)
         .build(&program);
-    good(source, semantic.diagnostics)?;
+    check_diagnostics(source, semantic.diagnostics)?;
     let scoping = semantic.semantic.into_scoping();
     let mut options = TransformOptions::default();
     options.env.es2017.async_to_generator = true;
@@ -264,10 +276,10 @@ fn transformed(source: &str, kind: SourceType, before: u32) -> Result<Written, V
     options.helper_loader.mode = HelperLoaderMode::External;
     let done = Transformer::new(&allocator, Path::new("tool.ts"), &options)
         .build_with_scoping(scoping, &mut program);
-    good(source, done.diagnostics)?;
+    check_diagnostics(source, done.diagnostics)?;
     if let Some(offset) = import_in(&program) {
         let message = "the compiled code needs an import (perhaps because of decorators): scripts cannot import anything";
-        return Err(vec![place(source, offset as usize, message.to_owned())]);
+        return Err(vec![fault_at(source, offset as usize, message.to_owned())]);
     }
     evals::adapt(&allocator, source, &mut program);
     let options = CodegenOptions {
@@ -282,9 +294,9 @@ fn transformed(source: &str, kind: SourceType, before: u32) -> Result<Written, V
             "the code compiles to more than {} MiB of JavaScript: split it up",
             WRITTEN >> 20
         );
-        return Err(vec![Fault {
-            code: Code::LimitExceeded,
-            ..place(source, 0, message)
+        return Err(vec![CodeFault {
+            code: ToolErrorCode::LimitExceeded,
+            ..fault_at(source, 0, message)
         }]);
     }
     let map = written.map.iter().flat_map(|map| map.get_tokens());
@@ -296,7 +308,7 @@ fn transformed(source: &str, kind: SourceType, before: u32) -> Result<Written, V
             token.get_src_col() + 1,
         ]
     });
-    Ok(Written {
+    Ok(TransformedCode {
         map: map.collect(),
         code: written.code,
     })
@@ -310,7 +322,7 @@ fn import_in(program: &Program<'_>) -> Option<u32> {
     })
 }
 
-fn place(source: &str, offset: usize, message: String) -> Fault {
+fn fault_at(source: &str, offset: usize, message: String) -> CodeFault {
     let mut offset = offset.min(source.len());
     while !source.is_char_boundary(offset) {
         offset -= 1;
@@ -318,16 +330,16 @@ fn place(source: &str, offset: usize, message: String) -> Fault {
     let before = &source[..offset];
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default();
-    Fault {
+    CodeFault {
         message,
         line,
         column: column.chars().count() + 1,
-        code: Code::InvalidInput,
+        code: ToolErrorCode::InvalidInput,
     }
 }
 
 /// Names of tools and words that a script mentions.
-pub(crate) type Words = BTreeSet<String>;
+pub(crate) type WordSet = BTreeSet<String>;
 
 #[cfg(test)]
 mod tests;

@@ -1,19 +1,19 @@
 //! Tool definitions in YAML files: parses and validates the keys.
 
 use mimir_core::command::CommandPattern;
-use mimir_core::tool::{Definition, Group, Hints, Risk, ToolName};
-use mimir_core::{Code, Decision, Schema, ToolError, text};
+use mimir_core::tool::{RiskLevel, ToolDefinition, ToolGroup, ToolHints, ToolName};
+use mimir_core::{Decision, Schema, ToolError, ToolErrorCode, text};
 
-use crate::compile::{self, Compiled, Mentions};
-use crate::{needs, words, yaml};
+use crate::compile::{self, CodeMentions, CompiledCode};
+use crate::{needs, word_scan, yaml};
 
-mod faults;
-mod file;
-mod places;
+mod file_errors;
+mod file_positions;
+mod yaml_file;
 
-pub use file::schema;
-use file::{File, Runtime};
-use places::Places;
+use file_positions::FilePositions;
+pub use yaml_file::schema;
+use yaml_file::{ScriptRuntime, YamlToolFile};
 
 /// Maximum length of a description in characters; plugins have the same limit.
 const DESCRIPTION_MAX: usize = 8_000;
@@ -30,15 +30,15 @@ const UNBOUND: &str = "`allowlist` has no effect with `runtime: node`: commands 
 
 /// The runtime of a tool, with the compiled code where there is any.
 #[derive(Debug)]
-pub(crate) enum Body {
-    Script(Compiled),
+pub(crate) enum ScriptBody {
+    Script(CompiledCode),
     Python,
     Bash,
     Node,
 }
 
-impl Body {
-    fn script(mut compiled: Compiled) -> (Self, Mentions) {
+impl ScriptBody {
+    fn script(mut compiled: CompiledCode) -> (Self, CodeMentions) {
         let mentions = std::mem::take(&mut compiled.mentions);
         (Self::Script(compiled), mentions)
     }
@@ -46,43 +46,50 @@ impl Body {
 
 /// A validated tool file.
 #[derive(Debug)]
-pub struct Checked {
+pub struct CheckedScript {
     /// The tool's definition.
-    pub definition: Definition,
+    pub definition: ToolDefinition,
     /// True if the file enables the tool.
     pub enabled: bool,
     /// Declared cost in a prompt, in tokens.
     pub token_cost: Option<u32>,
     /// True if the tool uses storage between calls.
-    pub(crate) keeps: bool,
-    pub(crate) body: Body,
+    pub(crate) has_storage: bool,
+    pub(crate) body: ScriptBody,
     /// The code as written.
     pub(crate) code: String,
-    pub(crate) places: Places,
+    pub(crate) positions: FilePositions,
 }
 
 /// Parses a file and compiles its code. `place` is the name of the file in messages. The error is the first fault.
-pub fn check(place: &str, content: &str) -> Result<Checked, ToolError> {
+pub fn check(place: &str, content: &str) -> Result<CheckedScript, ToolError> {
     check_all(place, content).map_err(|mut faults| faults.swap_remove(0))
 }
 
 /// Like [`check`], with all faults that can be detected in one pass: at least one.
-pub fn check_all(place: &str, content: &str) -> Result<Checked, Vec<ToolError>> {
-    yaml::fit(content).map_err(|unfit| {
+pub fn check_all(place: &str, content: &str) -> Result<CheckedScript, Vec<ToolError>> {
+    yaml::check_yaml(content).map_err(|unfit| {
         vec![ToolError::new(
-            Code::InvalidInput,
+            ToolErrorCode::InvalidInput,
             format!("{place}:{unfit}"),
         )]
     })?;
-    let places = Places::of(content);
-    let file: File = match serde_yaml::from_str(content) {
+    let places = FilePositions::from_yaml(content);
+    let file: YamlToolFile = match serde_yaml::from_str(content) {
         Ok(file) => file,
-        Err(error) => return Err(faults::of_unread(place, content, &places, &error)),
+        Err(error) => {
+            return Err(file_errors::unreadable_file_errors(
+                place, content, &places, &error,
+            ));
+        }
     };
     let mut faults = Vec::new();
     let mut wrong = |key: &str, message: String| {
         let line = places.line(key);
-        let error = ToolError::new(Code::InvalidInput, format!("{place}:{line}: {message}"));
+        let error = ToolError::new(
+            ToolErrorCode::InvalidInput,
+            format!("{place}:{line}: {message}"),
+        );
         faults.push(error);
     };
     let name = ToolName::new(&file.name);
@@ -117,23 +124,25 @@ pub fn check_all(place: &str, content: &str) -> Result<Checked, Vec<ToolError>> 
     }
     let permissions = file.permissions;
     let patterns = match (file.runtime, &permissions.allowlist) {
-        (Runtime::Node, Some(_)) => Err(UNBOUND.to_owned()),
+        (ScriptRuntime::Node, Some(_)) => Err(UNBOUND.to_owned()),
         (_, allowlist) => patterns(allowlist.as_deref()),
     };
     if let Err(message) = &patterns {
         wrong("permissions.allowlist", message.clone());
     }
     let made = match file.runtime {
-        Runtime::Typescript => compile::compile(&file.code, true).map(Body::script),
-        Runtime::Javascript => compile::compile(&file.code, false).map(Body::script),
-        Runtime::Python => Ok((Body::Python, words::of_python(&file.code))),
-        Runtime::Bash => Ok((Body::Bash, words::of_bash(&file.code))),
+        ScriptRuntime::Typescript => compile::compile(&file.code, true).map(ScriptBody::script),
+        ScriptRuntime::Javascript => compile::compile(&file.code, false).map(ScriptBody::script),
+        ScriptRuntime::Python => Ok((ScriptBody::Python, word_scan::python_mentions(&file.code))),
+        ScriptRuntime::Bash => Ok((ScriptBody::Bash, word_scan::bash_mentions(&file.code))),
         // Imports are resolved by node itself.
-        Runtime::Node => compile::parsed(&file.code).map(|()| (Body::Node, Mentions::default())),
+        ScriptRuntime::Node => {
+            compile::check_syntax(&file.code).map(|()| (ScriptBody::Node, CodeMentions::default()))
+        }
     };
     let made = made.map_err(|found| {
         let found = found.into_iter();
-        faults.extend(found.map(|fault| faults::wrong_code(place, &places, fault)));
+        faults.extend(found.map(|fault| file_errors::code_error(place, &places, fault)));
     });
     let (Ok(name), Ok(input_schema), Ok(patterns), Ok((body, mentions)), []) =
         (name, input_schema, patterns, made, faults.as_slice())
@@ -141,8 +150,8 @@ pub fn check_all(place: &str, content: &str) -> Result<Checked, Vec<ToolError>> 
         return Err(faults);
     };
     let needs = match body {
-        Body::Node => needs::of_node(),
-        _ => needs::of(&mentions, patterns.as_deref()),
+        ScriptBody::Node => needs::node_needs(),
+        _ => needs::script_needs(&mentions, patterns.as_deref()),
     };
     let approval = match permissions.auto_accept {
         Some(true) => Decision::Allow,
@@ -151,12 +160,12 @@ pub fn check_all(place: &str, content: &str) -> Result<Checked, Vec<ToolError>> 
         None => Decision::Ask,
     };
     let group = match () {
-        () if !needs.commands.is_empty() => Group::Runtime,
-        () if !needs.hosts.is_empty() => Group::Net,
-        () if !needs.files.is_empty() => Group::Fs,
-        () => Group::System,
+        () if !needs.commands.is_empty() => ToolGroup::Runtime,
+        () if !needs.hosts.is_empty() => ToolGroup::Net,
+        () if !needs.files.is_empty() => ToolGroup::Fs,
+        () => ToolGroup::System,
     };
-    let definition = Definition {
+    let definition = ToolDefinition {
         name,
         title: None,
         description: text::sanitize(description.to_owned()),
@@ -165,18 +174,18 @@ pub fn check_all(place: &str, content: &str) -> Result<Checked, Vec<ToolError>> 
         output_schema: None,
         approval,
         silent: permissions.auto_accept.is_none(),
-        risk: permissions.risk_level.unwrap_or(Risk::Medium),
-        hints: Hints::default(),
+        risk: permissions.risk_level.unwrap_or(RiskLevel::Medium),
+        hints: ToolHints::default(),
         needs,
     };
-    Ok(Checked {
+    Ok(CheckedScript {
         definition,
-        keeps: mentions.words.contains("storage"),
+        has_storage: mentions.words.contains("storage"),
         enabled: file.enabled,
         token_cost: file.token_cost,
         body,
         code: file.code,
-        places,
+        positions: places,
     })
 }
 

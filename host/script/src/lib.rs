@@ -1,7 +1,7 @@
 //! Scripts as tools: `.mimir/tools/*.yml`, parsed once, compiled to JavaScript, and run on an engine that is a
 //! component.
 //!
-//! [`Scripts`] finds the files and builds [`mimir_core::Tool`]s of them. A script may reach what its code mentions, as
+//! [`ScriptFolder`] finds the files and builds [`mimir_core::Tool`]s of them. A script may reach what its code mentions, as
 //! far as a person granted it; every command, request and file access goes through the same policy checks as those of
 //! plugins.
 //!
@@ -15,19 +15,19 @@ mod backend;
 mod code;
 mod compile;
 mod definition;
-mod folder;
-mod misspelt;
 mod needs;
 mod plugin;
 mod run_code;
+mod script_folder;
+mod spelling;
 pub mod syntax;
 mod tool;
 mod trace;
-mod words;
+mod word_scan;
 pub mod yaml;
 
-pub use code::{CodeEngines, Engines};
-pub use compile::Fault;
-pub use definition::{Checked, check, check_all, schema};
-pub use folder::Scripts;
+pub use code::{CodeEngines, LanguageEngineParts};
+pub use compile::CodeFault;
+pub use definition::{CheckedScript, check, check_all, schema};
 pub use plugin::{BuiltPlugin, PluginSource, build};
+pub use script_folder::ScriptFolder;

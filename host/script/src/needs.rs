@@ -2,9 +2,9 @@
 //! everything else is read from the code. Access without a mention (`context["plat" + "form"]`) is denied at run time,
 //! because it was never granted.
 
-use mimir_core::needs::{ANY_HOST, Access, CommandNeed, FileNeed, HostNeed, Needs};
+use mimir_core::needs::{ANY_HOST, CommandNeed, DirectoryAccess, FileNeed, HostNeed, Needs};
 
-use crate::compile::Mentions;
+use crate::compile::CodeMentions;
 
 /// Words that indicate writes to files.
 const WRITES: [&str; 5] = ["writeFile", "remove", "unlink", "mkdir", "rm"];
@@ -13,7 +13,7 @@ const WRITES: [&str; 5] = ["writeFile", "remove", "unlink", "mkdir", "rm"];
 const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
 /// Returns the needs of a script. Without patterns it needs any command, each of which is checked when it runs.
-pub(crate) fn of(mentions: &Mentions, patterns: Option<&[String]>) -> Needs {
+pub(crate) fn script_needs(mentions: &CodeMentions, patterns: Option<&[String]>) -> Needs {
     let mut needs = Needs::default();
     let has = |word: &str| mentions.words.contains(word);
     if has("fs") {
@@ -21,8 +21,8 @@ pub(crate) fn of(mentions: &Mentions, patterns: Option<&[String]>) -> Needs {
         needs.files.push(FileNeed {
             path: ".".to_owned(),
             access: match writes {
-                true => Access::ReadWrite,
-                false => Access::Read,
+                true => DirectoryAccess::ReadWrite,
+                false => DirectoryAccess::Read,
             },
             reason: "its code uses platform.fs".to_owned(),
         });
@@ -45,11 +45,11 @@ pub(crate) fn of(mentions: &Mentions, patterns: Option<&[String]>) -> Needs {
         if needs.files.is_empty() {
             needs.files.push(FileNeed {
                 path: ".".to_owned(),
-                access: Access::ReadWrite,
+                access: DirectoryAccess::ReadWrite,
                 reason: "the commands that it runs work there".to_owned(),
             });
         } else {
-            needs.files[0].access = Access::ReadWrite;
+            needs.files[0].access = DirectoryAccess::ReadWrite;
         }
     }
     needs.model = has("llm");
@@ -60,7 +60,7 @@ pub(crate) fn of(mentions: &Mentions, patterns: Option<&[String]>) -> Needs {
 }
 
 /// Returns the needs of a `runtime: node` tool: the `node` command. Child processes share its sandbox.
-pub(crate) fn of_node() -> Needs {
+pub(crate) fn node_needs() -> Needs {
     let node = CommandNeed {
         pattern: "node *".to_owned(),
         reason: "runtime: node".to_owned(),
@@ -68,7 +68,7 @@ pub(crate) fn of_node() -> Needs {
     Needs {
         files: vec![FileNeed {
             path: ".".to_owned(),
-            access: Access::ReadWrite,
+            access: DirectoryAccess::ReadWrite,
             reason: "node works there".to_owned(),
         }],
         commands: vec![node],

@@ -10,21 +10,21 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use mimir_core::{Code, Limits, ToolError, text};
-use mimir_wasm::script::{PluginParts, STACK, ScriptEngine, trace};
+use mimir_core::{Limits, ToolError, ToolErrorCode, text};
+use mimir_wasm::script::{JsPluginParts, STACK, ScriptEngine, stack_trace};
 use serde_json::{Value, json};
 
-use crate::compile::{self, Exported, Fault, Module};
+use crate::compile::{self, CodeFault, ModuleExport, PluginModule};
 use crate::needs;
 
 mod bundle;
-mod examined;
-mod places;
-mod wanted;
+mod declared_needs;
+mod examination;
+mod source_positions;
 
-use bundle::Bundled;
-use examined::{About, Examined};
-use places::Places;
+use bundle::BundledModule;
+use examination::{ModuleExamination, PluginDescription};
+use source_positions::SourcePositions;
 
 /// JavaScript function that finds the tools of a module.
 const EXAMINE: &str = include_str!("plugin/examine.js");
@@ -65,18 +65,22 @@ pub struct BuiltPlugin {
 /// Builds a plugin of a module. The errors are all the faults that can be detected in one pass, at least one.
 pub async fn build(
     engine: &ScriptEngine,
-    parts: PluginParts,
+    parts: JsPluginParts,
     source: &PluginSource,
 ) -> Result<BuiltPlugin, Vec<ToolError>> {
-    let at = |fault: &Fault| faulty(&source.place, fault);
-    let mut module = compile::module(&source.text, source.typed)
+    let at = |fault: &CodeFault| faulty(&source.place, fault);
+    let mut module = compile::compile_module(&source.text, source.typed)
         .map_err(|faults| faults.iter().map(at).collect::<Vec<_>>())?;
     let mut bundler = None;
     let (code, places) = match (module.code.take(), &module.foreign) {
-        (Some(code), None) => (code, Places::of_module(&source.place, &module.map)),
+        (Some(code), None) => (code, SourcePositions::of_module(&source.place, &module.map)),
         (_, foreign) => {
             let bundled = bundle::bundle(&source.path, foreign.as_ref().map(at)).await;
-            let Bundled { code, places, by } = bundled.map_err(|error| vec![error])?;
+            let BundledModule {
+                code,
+                positions: places,
+                bundler: by,
+            } = bundled.map_err(|error| vec![error])?;
             bundler = Some(by);
             (code, places)
         }
@@ -87,13 +91,13 @@ pub async fn build(
             "{}: the plugin with its imports has {is} of code: the limit is {most}",
             source.place
         );
-        return Err(vec![ToolError::new(Code::LimitExceeded, message)]);
+        return Err(vec![ToolError::new(ToolErrorCode::LimitExceeded, message)]);
     }
     let examined = examine(engine, source, &module, (&code, &places)).await?;
-    let about = About::of(source, &module, examined)?;
-    let told = about.told(&places);
+    let about = PluginDescription::from_examination(source, &module, examined)?;
+    let told = about.to_json(&places);
     let host = engine.host();
-    let component = mimir_wasm::script::make(host, parts, about.reach, &code, &told).await;
+    let component = mimir_wasm::script::build_plugin(host, parts, about.reach, &code, &told).await;
     let component = component.map_err(|error| vec![ToolError::from(error)])?;
     Ok(BuiltPlugin {
         component,
@@ -106,9 +110,9 @@ pub async fn build(
 async fn examine(
     engine: &ScriptEngine,
     source: &PluginSource,
-    module: &Module,
-    (code, places): (&str, &Places),
-) -> Result<Examined, Vec<ToolError>> {
+    module: &PluginModule,
+    (code, places): (&str, &SourcePositions),
+) -> Result<ModuleExamination, Vec<ToolError>> {
     let docs: BTreeMap<&String, &String> = module
         .exports
         .iter()
@@ -119,25 +123,29 @@ async fn examine(
         "(function () {{ const make = {code};\n{EXAMINE}\nreturn {{ execute: () => examine(make, {}) }};\n}})",
         json!(docs)
     );
-    let told = engine.alone(&script, Limits::default()).await;
-    let told = told.map_err(|error| vec![placed(source, places, error)])?;
+    let told = engine.run_isolated(&script, Limits::default()).await;
+    let told = told.map_err(|error| vec![with_source_position(source, places, error)])?;
     serde_json::from_str(&told).map_err(|error| {
         let message = format!(
             "{}: the module has changed its JavaScript environment: {error}",
             source.place
         );
-        vec![ToolError::new(Code::ExecutionError, message)]
+        vec![ToolError::new(ToolErrorCode::ExecutionError, message)]
     })
 }
 
 /// Maps a run-time failure of the module to its position in the source.
-fn placed(source: &PluginSource, places: &Places, mut error: ToolError) -> ToolError {
+fn with_source_position(
+    source: &PluginSource,
+    places: &SourcePositions,
+    mut error: ToolError,
+) -> ToolError {
     let stack = error
         .details
         .as_ref()
         .and_then(|details| details.get(STACK));
     let stack = stack.and_then(Value::as_str).unwrap_or_default();
-    let frames = trace::mapped(stack, &|row, column| places.place(row, column));
+    let frames = stack_trace::mapped(stack, &|row, column| places.place(row, column));
     let own = source.place.rsplit('/').next().unwrap_or(&source.place);
     let place = frames.first().map(|frame| {
         let place = frame.rsplit('(').next().unwrap_or(frame);
@@ -154,16 +162,16 @@ fn placed(source: &PluginSource, places: &Places, mut error: ToolError) -> ToolE
     error
 }
 
-fn faulty(place: &str, fault: &Fault) -> ToolError {
+fn faulty(place: &str, fault: &CodeFault) -> ToolError {
     let message = format!("{place}:{}:{}: {}", fault.line, fault.column, fault.message);
     ToolError::new(fault.code, text::visible(&message))
 }
 
 /// Returns the fault of an export.
-fn wrong(place: &str, export: Option<&Exported>, message: &str) -> ToolError {
+fn export_error(place: &str, export: Option<&ModuleExport>, message: &str) -> ToolError {
     let at = export.map_or_else(String::new, |export| {
         format!("{}:{}:", export.line, export.column)
     });
     let message = format!("{place}:{at} {message}");
-    ToolError::new(Code::InvalidInput, text::visible(&message))
+    ToolError::new(ToolErrorCode::InvalidInput, text::visible(&message))
 }

@@ -8,24 +8,26 @@
 
 use std::sync::Arc;
 
-use mimir_core::backend::{Backend, BoxFuture, Raw, Usage};
-use mimir_core::code::{Engine, Language, Ran, Request, Snippet, Way};
-use mimir_core::command::Place;
-use mimir_core::needs::{CommandNeed, FileNeed};
-use mimir_core::pipeline::Effects;
-use mimir_core::tool::{BadName, Origin, Source, Trust};
-use mimir_core::{
-    Access, Approved, Code, Decision, Definition, Group, Hints, Needs, Risk, Schema, Tool,
-    ToolError, ToolName,
+use mimir_core::backend::{Backend, BoxFuture, RawResult, ResourceUsage};
+use mimir_core::code::{
+    CodeBackend, CodeEngine, CodeLanguage, CodeResult, CodeSnippet, RunCodeArgs,
 };
-use mimir_wasm::Hash;
+use mimir_core::command::CommandTarget;
+use mimir_core::needs::{CommandNeed, FileNeed};
+use mimir_core::pipeline::EffectGate;
+use mimir_core::tool::{InvalidToolName, ToolOrigin, ToolSource, ToolTrust};
+use mimir_core::{
+    Approved, Decision, DirectoryAccess, Needs, RiskLevel, Schema, Tool, ToolDefinition, ToolError,
+    ToolErrorCode, ToolGroup, ToolHints, ToolName,
+};
+use mimir_wasm::Sha256Digest;
 use mimir_wasm::family::proofs;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
 mod report;
 
-use report::{Report, Told};
+use report::{RunOutput, RunReport};
 
 /// Name of the tool.
 const NAME: &str = "run_code";
@@ -44,11 +46,11 @@ const DESCRIPTION: &str = "Runs code in Python, bash or JavaScript, and returns 
 
 /// Backend of the tool `run_code`.
 struct RunCode {
-    engines: Vec<Arc<dyn Engine>>,
+    engines: Vec<Arc<dyn CodeEngine>>,
 }
 
 /// Creates the tool on these engines: of several that support a language, the first is used.
-pub(crate) fn run_code(engines: Vec<Arc<dyn Engine>>) -> Result<Tool, BadName> {
+pub(crate) fn run_code(engines: Vec<Arc<dyn CodeEngine>>) -> Result<Tool, InvalidToolName> {
     let definition = definition()?;
     let imports = [
         "mimir:tool/progress@1.0.0",
@@ -64,12 +66,12 @@ pub(crate) fn run_code(engines: Vec<Arc<dyn Engine>>) -> Result<Tool, BadName> {
         definition.input_schema.as_str()
     );
     Ok(Tool {
-        origin: Arc::new(Origin {
+        origin: Arc::new(ToolOrigin {
             prefix: String::new(),
             plugin: NAME.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             location: LOCATION.to_owned(),
-            digest: Hash::of(said.as_bytes()).to_string(),
+            digest: Sha256Digest::of_bytes(said.as_bytes()).to_string(),
             speaks: true,
             listed: Vec::new(),
             proofs: proofs(&imports).iter().map(ToString::to_string).collect(),
@@ -78,8 +80,8 @@ pub(crate) fn run_code(engines: Vec<Arc<dyn Engine>>) -> Result<Tool, BadName> {
         granted: definition.needs.clone(),
         definition,
         aliases: Vec::new(),
-        source: Source::BuiltIn,
-        trust: Trust::Trusted,
+        source: ToolSource::BuiltIn,
+        trust: ToolTrust::Trusted,
         changes: None,
         flags: Vec::new(),
         assessed: false,
@@ -89,26 +91,26 @@ pub(crate) fn run_code(engines: Vec<Arc<dyn Engine>>) -> Result<Tool, BadName> {
     })
 }
 
-fn definition() -> Result<Definition, BadName> {
-    Ok(Definition {
+fn definition() -> Result<ToolDefinition, InvalidToolName> {
+    Ok(ToolDefinition {
         name: ToolName::new(NAME)?,
         title: Some("Run code".to_owned()),
         description: DESCRIPTION.to_owned(),
-        group: Group::Runtime,
-        input_schema: schema::<Request>(),
-        output_schema: Some(schema::<Report>()),
+        group: ToolGroup::Runtime,
+        input_schema: schema::<RunCodeArgs>(),
+        output_schema: Some(schema::<RunReport>()),
         silent: false,
         // Code that no engine runs is a command, and approved as one.
         approval: Decision::Allow,
-        risk: Risk::Medium,
-        hints: Hints {
+        risk: RiskLevel::Medium,
+        hints: ToolHints {
             destructive: true,
-            ..Hints::default()
+            ..ToolHints::default()
         },
         needs: Needs {
             files: vec![FileNeed {
                 path: ".".to_owned(),
-                access: Access::ReadWrite,
+                access: DirectoryAccess::ReadWrite,
                 reason: "for the code to work on".to_owned(),
             }],
             commands: vec![CommandNeed {
@@ -134,52 +136,52 @@ fn schema<T: schemars::JsonSchema>() -> Schema {
 }
 
 impl Backend for RunCode {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
-        Box::pin(async move { self.attempt(&call).await.unwrap_or_else(Raw::failed) })
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
+        Box::pin(async move { self.attempt(&call).await.unwrap_or_else(RawResult::failed) })
     }
 }
 
 /// The result of running code, with its backend.
-struct Done {
+struct CodeRunResult {
     /// Name of the backend.
     by: &'static str,
     /// Note on the backend for the model.
     note: String,
-    ran: Ran,
+    ran: CodeResult,
 }
 
 impl RunCode {
-    async fn attempt(&self, call: &Approved) -> Result<Raw, ToolError> {
-        let request = Request::of(call.arguments())?;
+    async fn attempt(&self, call: &Approved) -> Result<RawResult, ToolError> {
+        let request = RunCodeArgs::parse(call.arguments())?;
         let way = request.backend;
         let snippet = request.snippet();
-        sound(&snippet)?;
-        if snippet.session.is_some() && self.of(snippet.language).is_none() {
+        check_snippet(&snippet)?;
+        if snippet.session.is_some() && self.engine_for(snippet.language).is_none() {
             let message = "`session` needs an engine that runs Python in WebAssembly, which is not available here";
-            return Err(ToolError::new(Code::Unavailable, message));
+            return Err(ToolError::new(ToolErrorCode::Unavailable, message));
         }
         let done = match way {
-            Way::Auto => self.first(call, &snippet).await?,
-            Way::Wasm => self.engine(call, &snippet).await?,
+            CodeBackend::Auto => self.first(call, &snippet).await?,
+            CodeBackend::Wasm => self.engine(call, &snippet).await?,
             way => interpreter(call, &snippet, way).await?,
         };
         let usage = done.ran.usage;
         let result = match done.ran.result {
-            Ok(finished) => Report::new(&finished, done.by, done.note)
+            Ok(finished) => RunReport::new(&finished, done.by, done.note)
                 .in_session(done.ran.session)
-                .told(),
+                .into_output(),
             Err(error) => Err(stopped(error, done.by)),
         };
-        let Told { output, truncated } = match result {
+        let RunOutput { output, truncated } = match result {
             Ok(told) => told,
             Err(error) => {
-                return Ok(Raw {
+                return Ok(RawResult {
                     usage,
-                    ..Raw::failed(error)
+                    ..RawResult::failed(error)
                 });
             }
         };
-        Ok(Raw {
+        Ok(RawResult {
             result: Ok(output),
             usage,
             truncated,
@@ -187,15 +189,19 @@ impl RunCode {
     }
 
     /// Runs code in the first backend that can: an engine, the interpreter of this machine, one in a container.
-    async fn first(&self, call: &Approved, snippet: &Snippet) -> Result<Done, ToolError> {
+    async fn first(
+        &self,
+        call: &Approved,
+        snippet: &CodeSnippet,
+    ) -> Result<CodeRunResult, ToolError> {
         let language = snippet.language;
-        if self.of(language).is_some() {
+        if self.engine_for(language).is_some() {
             return self.engine(call, snippet).await;
         }
         let effects = call.effects();
-        let mut why = vec![none(language)];
-        for way in [Way::Process, Way::Container] {
-            match offered(&effects, language, way).await {
+        let mut why = vec![no_engine_message(language)];
+        for way in [CodeBackend::Process, CodeBackend::Container] {
+            match find_sandbox(&effects, language, way).await {
                 Ok(_) => {
                     let mut done = interpreter(call, snippet, way).await?;
                     done.note = why.join("; ");
@@ -204,29 +210,36 @@ impl RunCode {
                 Err(error) => why.push(format!("{}: {}", way.as_str(), error.message)),
             }
         }
-        Err(nowhere(language, &why))
+        Err(unavailable_error(language, &why))
     }
 
     /// Returns the engine that supports the language.
-    fn of(&self, language: Language) -> Option<&Arc<dyn Engine>> {
+    fn engine_for(&self, language: CodeLanguage) -> Option<&Arc<dyn CodeEngine>> {
         let mut engines = self.engines.iter();
         engines.find(|engine| engine.languages().contains(&language))
     }
 
-    async fn engine(&self, call: &Approved, snippet: &Snippet) -> Result<Done, ToolError> {
+    async fn engine(
+        &self,
+        call: &Approved,
+        snippet: &CodeSnippet,
+    ) -> Result<CodeRunResult, ToolError> {
         let language = snippet.language;
-        let Some(engine) = self.of(language) else {
+        let Some(engine) = self.engine_for(language) else {
             let way = format!(
                 "use `backend: process` or `container` to run it with `{}`",
                 language.interpreter()
             );
-            return Err(ToolError::new(Code::Unavailable, none(language)).with_way_out([way]));
+            return Err(
+                ToolError::new(ToolErrorCode::Unavailable, no_engine_message(language))
+                    .with_remedies([way]),
+            );
         };
         let ran = engine.run(call, snippet).await;
         // Missing features are only worth a note if the code failed.
         let failed = !matches!(&ran.result, Ok(finished) if finished.exit_code == 0);
-        Ok(Done {
-            by: Way::Wasm.as_str(),
+        Ok(CodeRunResult {
+            by: CodeBackend::Wasm.as_str(),
             note: match failed {
                 true => engine.lacks(language).to_owned(),
                 false => String::new(),
@@ -237,8 +250,8 @@ impl RunCode {
 }
 
 /// Rejects values that no process can receive, which some backends would truncate or misread.
-fn sound(snippet: &Snippet) -> Result<(), ToolError> {
-    let refused = |what: &str| Err(ToolError::new(Code::InvalidInput, what));
+fn check_snippet(snippet: &CodeSnippet) -> Result<(), ToolError> {
+    let refused = |what: &str| Err(ToolError::new(ToolErrorCode::InvalidInput, what));
     let has_nul = |text: &str| text.contains('\0');
     if snippet.arguments.iter().any(|one| has_nul(one)) {
         return refused(
@@ -259,35 +272,43 @@ fn sound(snippet: &Snippet) -> Result<(), ToolError> {
 }
 
 /// Returns the sandbox in which the interpreter of a language would run.
-async fn offered(
-    effects: &Effects,
-    language: Language,
-    way: Way,
-) -> Result<(&'static str, Place), ToolError> {
+async fn find_sandbox(
+    effects: &EffectGate,
+    language: CodeLanguage,
+    way: CodeBackend,
+) -> Result<(&'static str, CommandTarget), ToolError> {
     let place = way.place(language).unwrap_or_default();
-    let sandbox = effects.offers(place, language.interpreter()).await?;
+    let sandbox = effects.sandbox_name(place, language.interpreter()).await?;
     Ok((sandbox, place))
 }
 
 /// Runs code with an interpreter, subject to the command policy.
-async fn interpreter(call: &Approved, snippet: &Snippet, way: Way) -> Result<Done, ToolError> {
+async fn interpreter(
+    call: &Approved,
+    snippet: &CodeSnippet,
+    way: CodeBackend,
+) -> Result<CodeRunResult, ToolError> {
     let effects = call.effects();
-    let (by, place) = offered(&effects, snippet.language, way).await?;
+    let (by, place) = find_sandbox(&effects, snippet.language, way).await?;
     let result = effects.run_shown(snippet.command(place)?).await;
-    Ok(Done {
+    Ok(CodeRunResult {
         by,
         note: String::new(),
-        ran: Ran {
-            result: result.map_err(|error| absent(error, snippet.language, way)),
-            usage: Usage::default(),
+        ran: CodeResult {
+            result: result.map_err(|error| hint_missing_interpreter(error, snippet.language, way)),
+            usage: ResourceUsage::default(),
             session: None,
         },
     })
 }
 
 /// Adds a hint on the image setting to the error for an interpreter that the image lacks.
-fn absent(error: ToolError, language: Language, way: Way) -> ToolError {
-    if way != Way::Container || error.code != Code::NotFound {
+fn hint_missing_interpreter(
+    error: ToolError,
+    language: CodeLanguage,
+    way: CodeBackend,
+) -> ToolError {
+    if way != CodeBackend::Container || error.code != ToolErrorCode::NotFound {
         return error;
     }
     let way = format!(
@@ -295,17 +316,17 @@ fn absent(error: ToolError, language: Language, way: Way) -> ToolError {
         language.as_str(),
         language.interpreter()
     );
-    error.with_way_out([way])
+    error.with_remedies([way])
 }
 
-fn none(language: Language) -> String {
+fn no_engine_message(language: CodeLanguage) -> String {
     format!("no engine runs {} in WebAssembly here", language.as_str())
 }
 
-fn nowhere(language: Language, why: &[String]) -> ToolError {
+fn unavailable_error(language: CodeLanguage, why: &[String]) -> ToolError {
     let (name, interpreter) = (language.as_str(), language.interpreter());
     let message = format!("cannot run {name} here: {}", why.join("; "));
-    ToolError::new(Code::Unavailable, message).with_way_out([
+    ToolError::new(ToolErrorCode::Unavailable, message).with_remedies([
         format!("install `{interpreter}`, or name an image that has it: `sandbox.images: {{{name}: IMAGE}}`"),
         "run `mimir doctor` to see what each sandbox provides".to_owned(),
     ])

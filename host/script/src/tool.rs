@@ -4,11 +4,11 @@
 //! Out of scope: permissions. The call carries the access that it was granted.
 
 use bytes::Bytes;
-use mimir_core::backend::Raw;
-use mimir_core::command::{Command, Finished, Place, Program as Words};
-use mimir_core::outcome::{Content, Output};
-use mimir_core::{Approved, Code, ToolError, text};
-use mimir_wasm::program::{Done, Program};
+use mimir_core::backend::RawResult;
+use mimir_core::command::{CommandOutput, CommandProgram as Words, CommandRequest, CommandTarget};
+use mimir_core::outcome::{Content, ToolOutput};
+use mimir_core::{Approved, ToolError, ToolErrorCode, text};
+use mimir_wasm::program::{ProgramOutcome, ProgramRequest};
 use serde_json::{Value, json};
 
 use crate::backend::ScriptBackend;
@@ -25,36 +25,36 @@ const NODE_AFTER: &str = include_str!("tool/after.mjs");
 const MARK: &str = "\u{1}mimir-result:";
 
 /// Runs a call of a Python tool.
-pub(crate) async fn python(tool: &ScriptBackend, call: &Approved) -> Raw {
-    let place = json!(tool.place);
-    let line = tool.checked.places.in_code(1, 1).line;
+pub(crate) async fn python(tool: &ScriptBackend, call: &Approved) -> RawResult {
+    let place = json!(tool.path);
+    let line = tool.checked.positions.code_position(1, 1).line;
     let input = input(call).to_string();
-    let program = Program {
+    let program = ProgramRequest {
         code: format!("import mimir\nmimir.run('/{CODE}', {place}, {line})\n"),
         files: vec![
             (CODE.to_owned(), Bytes::from(tool.checked.code.clone())),
             (INPUT.to_owned(), Bytes::from(input)),
         ],
-        ..Program::default()
+        ..ProgramRequest::default()
     };
     let done = tool.engines.python.run(call, program, &tool.state).await;
-    let Done {
+    let ProgramOutcome {
         result,
         returned,
         usage,
     } = done;
     let result = result.and_then(|finished| match returned {
-        Some(told) => told_by_python(&tool.place, &told),
+        Some(told) => parse_python_result(&tool.path, &told),
         None => Err(ended(&finished)),
     });
-    Raw {
+    RawResult {
         result,
         usage,
         truncated: false,
     }
 }
 
-fn told_by_python(place: &str, told: &Value) -> Result<Output, ToolError> {
+fn parse_python_result(place: &str, told: &Value) -> Result<ToolOutput, ToolError> {
     if let Some(text) = told["text"].as_str() {
         return Ok(output(text.to_owned()));
     }
@@ -67,7 +67,7 @@ fn told_by_python(place: &str, told: &Value) -> Result<Output, ToolError> {
                 .unwrap_or("the code cannot be parsed"),
         );
         let message = format!("{place}:{line}: {said}");
-        return Err(ToolError::new(Code::InvalidInput, message));
+        return Err(ToolError::new(ToolErrorCode::InvalidInput, message));
     }
     let fault = &told["error"];
     let said = fault["message"].as_str().unwrap_or("the tool failed");
@@ -77,7 +77,8 @@ fn told_by_python(place: &str, told: &Value) -> Result<Output, ToolError> {
         None => said.to_owned(),
     };
     // A denial by the host keeps its error code.
-    let code = serde_json::from_value(fault["code"].clone()).unwrap_or(Code::ExecutionError);
+    let code =
+        serde_json::from_value(fault["code"].clone()).unwrap_or(ToolErrorCode::ExecutionError);
     let error = ToolError::new(code, message);
     Err(match stack.is_empty() {
         true => error,
@@ -87,7 +88,7 @@ fn told_by_python(place: &str, told: &Value) -> Result<Output, ToolError> {
 
 /// Runs a call of a bash tool: stdin and `$1` are the arguments as JSON, `$ARG_name` is a single one, stdout is the
 /// result.
-pub(crate) async fn bash(tool: &ScriptBackend, call: &Approved) -> Raw {
+pub(crate) async fn bash(tool: &ScriptBackend, call: &Approved) -> RawResult {
     let arguments = call.arguments().to_string();
     let mut environment = vec![("ARGS".to_owned(), arguments.clone())];
     let named = call.arguments().as_object().into_iter().flatten();
@@ -108,17 +109,17 @@ pub(crate) async fn bash(tool: &ScriptBackend, call: &Approved) -> Raw {
     ));
     let conversation = &input["context"]["conversation"];
     environment.push(("MIMIR_CONVERSATION".to_owned(), conversation.to_string()));
-    let line = tool.checked.places.in_code(1, 1).line;
-    let program = Program {
+    let line = tool.checked.positions.code_position(1, 1).line;
+    let program = ProgramRequest {
         // Blank lines in front make line numbers in the code those of the file.
         code: format!("{}{}", "\n".repeat(line - 1), tool.checked.code),
         arguments: vec![arguments.clone()],
         environment,
         stdin: arguments.into_bytes(),
-        ..Program::default()
+        ..ProgramRequest::default()
     };
     let done = tool.engines.bash.run(call, program, &tool.state).await;
-    Raw {
+    RawResult {
         result: done.result.and_then(by_exit_code),
         usage: done.usage,
         truncated: false,
@@ -126,13 +127,13 @@ pub(crate) async fn bash(tool: &ScriptBackend, call: &Approved) -> Raw {
 }
 
 /// Runs a call of a `node` tool, as a command like any other.
-pub(crate) async fn node(tool: &ScriptBackend, call: &Approved) -> Raw {
-    Raw::from(on_node(tool, call).await)
+pub(crate) async fn node(tool: &ScriptBackend, call: &Approved) -> RawResult {
+    RawResult::from(on_node(tool, call).await)
 }
 
-async fn on_node(tool: &ScriptBackend, call: &Approved) -> Result<Output, ToolError> {
+async fn on_node(tool: &ScriptBackend, call: &Approved) -> Result<ToolOutput, ToolError> {
     let program = node_program(&input(call), &tool.checked.code);
-    let command = Command {
+    let command = CommandRequest {
         program: Words::Vector(
             ["node", "--input-type=module", "-"]
                 .map(str::to_owned)
@@ -142,7 +143,7 @@ async fn on_node(tool: &ScriptBackend, call: &Approved) -> Result<Output, ToolEr
         environment: Vec::new(),
         stdin: program.into_bytes(),
         timeout: None,
-        place: Place::Machine,
+        target: CommandTarget::HostPrograms,
     };
     let finished = call.effects().run(command).await?;
     let stdout = String::from_utf8_lossy(&finished.stdout.bytes).into_owned();
@@ -154,7 +155,7 @@ async fn on_node(tool: &ScriptBackend, call: &Approved) -> Result<Output, ToolEr
         Some(text) => Ok(output(text.to_owned())),
         None => {
             let said = told["error"].as_str().unwrap_or("the tool failed");
-            Err(ToolError::new(Code::ExecutionError, said))
+            Err(ToolError::new(ToolErrorCode::ExecutionError, said))
         }
     }
 }
@@ -183,8 +184,8 @@ fn input(call: &Approved) -> Value {
     })
 }
 
-fn output(text: String) -> Output {
-    Output {
+fn output(text: String) -> ToolOutput {
+    ToolOutput {
         content: vec![Content::text(text)],
         structured: None,
         exit_code: None,
@@ -192,7 +193,7 @@ fn output(text: String) -> Output {
 }
 
 /// Returns the failure of a program that ended without a result.
-fn ended(finished: &Finished) -> ToolError {
+fn ended(finished: &CommandOutput) -> ToolError {
     let code = finished.exit_code;
     let stderr = String::from_utf8_lossy(&finished.stderr.bytes).into_owned();
     let message = match stderr.trim_end().lines().next_back() {
@@ -201,11 +202,11 @@ fn ended(finished: &Finished) -> ToolError {
     };
     let stdout = String::from_utf8_lossy(&finished.stdout.bytes).into_owned();
     let details = json!({ "exitCode": code, "stdout": stdout, "stderr": stderr });
-    ToolError::new(Code::ExecutionError, message).with_details(details)
+    ToolError::new(ToolErrorCode::ExecutionError, message).with_details(details)
 }
 
 /// Returns stdout as the result, unless the exit code indicates a failure.
-fn by_exit_code(finished: Finished) -> Result<Output, ToolError> {
+fn by_exit_code(finished: CommandOutput) -> Result<ToolOutput, ToolError> {
     if finished.exit_code != 0 {
         return Err(ended(&finished));
     }

@@ -1,20 +1,22 @@
 //! Maps the engine's stack traces to lines of the file.
 
-use mimir_wasm::script::trace::{mapped, original};
+use mimir_wasm::script::stack_trace::{mapped, original_position};
 
-use crate::compile::Compiled;
-use crate::definition::Checked;
+use crate::compile::CompiledCode;
+use crate::definition::CheckedScript;
 
 /// Returns the stack frames that are in the script, with positions in the file called `place`.
-pub(crate) fn in_script(
+pub(crate) fn map_stack(
     place: &str,
-    compiled: &Compiled,
-    checked: &Checked,
+    compiled: &CompiledCode,
+    checked: &CheckedScript,
     stack: &str,
 ) -> Vec<String> {
     mapped(stack, &|row, column| {
-        let [row, column] = original(&compiled.map, row, column)?;
-        let at = checked.places.in_code(row as usize, column as usize);
+        let [row, column] = original_position(&compiled.map, row, column)?;
+        let at = checked
+            .positions
+            .code_position(row as usize, column as usize);
         Some(format!("{place}:{at}"))
     })
 }

@@ -27,7 +27,7 @@ const VALUE: usize = 64;
 
 /// Reason for rejecting a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unfit {
+pub struct YamlRejection {
     /// The line, counted from 1.
     pub line: usize,
     /// The column in characters, counted from 1.
@@ -36,21 +36,21 @@ pub struct Unfit {
     pub message: Cow<'static, str>,
 }
 
-impl fmt::Display for Unfit {
+impl fmt::Display for YamlRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.line, self.column, self.message)
     }
 }
 
 /// Checks that a text is safe to deserialize.
-pub fn fit(text: &str) -> Result<(), Unfit> {
+pub fn check_yaml(text: &str) -> Result<(), YamlRejection> {
     events(text).try_for_each(|event| event.map(|_| ()))
 }
 
 /// Returns the events of a text, up to the first error.
-pub(crate) fn events(text: &str) -> impl Iterator<Item = Result<(Event<'_>, Span), Unfit>> {
+pub(crate) fn events(text: &str) -> impl Iterator<Item = Result<(Event<'_>, Span), YamlRejection>> {
     let mut parser = Parser::new_from_str(text);
-    let (mut size, mut over) = (Size::default(), false);
+    let (mut size, mut over) = (YamlSize::default(), false);
     std::iter::from_fn(move || {
         if over {
             return None;
@@ -61,13 +61,13 @@ pub(crate) fn events(text: &str) -> impl Iterator<Item = Result<(Event<'_>, Span
                 over = true;
                 return (text.len() > SHORT).then(|| {
                     let message = error.info().to_owned().into();
-                    Err(unfit(error.marker(), message))
+                    Err(rejection_at(error.marker(), message))
                 });
             }
         };
         if let Err(message) = size.takes(&event) {
             over = true;
-            return Some(Err(unfit(&span.start, message.into())));
+            return Some(Err(rejection_at(&span.start, message.into())));
         }
         Some(Ok((event, span)))
     })
@@ -75,7 +75,7 @@ pub(crate) fn events(text: &str) -> impl Iterator<Item = Result<(Event<'_>, Span
 
 /// Depth and size of the text read so far.
 #[derive(Default)]
-struct Size {
+struct YamlSize {
     /// Open lists and mappings: the anchor of each and its size, with aliases expanded.
     open: Vec<(usize, usize)>,
     /// Expanded size of each anchor.
@@ -84,7 +84,7 @@ struct Size {
     aliased: usize,
 }
 
-impl Size {
+impl YamlSize {
     fn takes(&mut self, event: &Event<'_>) -> Result<(), String> {
         match event {
             Event::MappingStart(anchor, _) | Event::SequenceStart(anchor, _) => {
@@ -127,8 +127,8 @@ impl Size {
     }
 }
 
-fn unfit(at: &saphyr_parser::Marker, message: Cow<'static, str>) -> Unfit {
-    Unfit {
+fn rejection_at(at: &saphyr_parser::Marker, message: Cow<'static, str>) -> YamlRejection {
+    YamlRejection {
         line: at.line(),
         column: at.col() + 1,
         message,
@@ -151,7 +151,7 @@ mod tests {
             for end in ends {
                 let start = Instant::now();
                 let text = form.repeat((1 << 20) / form.len()) + end;
-                let unfit = fit(&text).unwrap_err();
+                let unfit = check_yaml(&text).unwrap_err();
                 assert!(
                     start.elapsed() < Duration::from_millis(500),
                     "{form}: {:?}",
@@ -160,7 +160,7 @@ mod tests {
                 assert!(unfit.line > 0 && !unfit.message.is_empty(), "{form}");
             }
         }
-        let named = fit(&format!("a:\n {}", "[".repeat(101))).unwrap_err();
+        let named = check_yaml(&format!("a:\n {}", "[".repeat(101))).unwrap_err();
         assert_eq!((named.line, named.column), (2, 101));
         assert!(named.message.contains("the limit is 100 levels"), "{named}");
     }
@@ -171,9 +171,9 @@ mod tests {
             let aliases = "- *a\n".repeat(times);
             format!("a: &a \"{text}\"\nb:\n{aliases}")
         };
-        assert_eq!(fit(&list("some words", 10_000)), Ok(()));
-        assert_eq!(fit(&list(&"l".repeat(100_000), 9)), Ok(()));
-        let unfit = fit(&list(&"l".repeat(100_000), 60_000)).unwrap_err();
+        assert_eq!(check_yaml(&list("some words", 10_000)), Ok(()));
+        assert_eq!(check_yaml(&list(&"l".repeat(100_000), 9)), Ok(()));
+        let unfit = check_yaml(&list(&"l".repeat(100_000), 60_000)).unwrap_err();
         assert_eq!(unfit.line, 13, "{unfit}");
         assert!(unfit.message.contains("write out"), "{unfit}");
         // Aliases of aliases count with their full expansion.
@@ -182,9 +182,9 @@ mod tests {
             let below = level - 1;
             tree.push_str(&format!("a{level}: &a{level} [*a{below}, *a{below}]\n"));
         }
-        assert!(fit(&tree).unwrap_err().line < 20);
+        assert!(check_yaml(&tree).unwrap_err().line < 20);
         // An alias of itself never becomes an anchor.
-        let _ = fit("a: &a [*a, *a]\n");
+        let _ = check_yaml("a: &a [*a, *a]\n");
     }
 
     #[test]
@@ -196,12 +196,12 @@ mod tests {
             "\t: }",
             "a: {b: [c, {d: e}]}\n---\nf\n",
         ] {
-            assert_eq!(fit(text), Ok(()), "{text}");
+            assert_eq!(check_yaml(text), Ok(()), "{text}");
         }
         let deep = format!("a: {}1{}", "[".repeat(99), "]".repeat(99));
-        assert_eq!(fit(&deep), Ok(()));
+        assert_eq!(check_yaml(&deep), Ok(()));
         // Unreadable and longer than `SHORT`.
         let long = format!("a: [\n{}", "# x\n".repeat(SHORT));
-        assert!(fit(&long).is_err());
+        assert!(check_yaml(&long).is_err());
     }
 }

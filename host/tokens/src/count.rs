@@ -44,7 +44,7 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
 fn end_of_piece(text: &str) -> usize {
     let (mut run, mut kind) = (0, None);
     for (at, character) in text.char_indices() {
-        let is = Some(Kind::of(character));
+        let is = Some(CharRunKind::of(character));
         run = if is == kind { run + 1 } else { 1 };
         kind = is;
         if run > RUN_MOST {
@@ -55,18 +55,18 @@ fn end_of_piece(text: &str) -> usize {
 }
 
 #[derive(PartialEq, Eq)]
-enum Kind {
+enum CharRunKind {
     Letter,
     Blank,
     Other,
 }
 
-impl Kind {
+impl CharRunKind {
     fn of(character: char) -> Self {
         match character {
-            c if c.is_alphanumeric() => Kind::Letter,
-            c if c.is_whitespace() => Kind::Blank,
-            _ => Kind::Other,
+            c if c.is_alphanumeric() => CharRunKind::Letter,
+            c if c.is_whitespace() => CharRunKind::Blank,
+            _ => CharRunKind::Other,
         }
     }
 }

@@ -4,26 +4,27 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mimir_core::backend::{Assessment, Backend, BoxFuture, Raw, RealPath};
-use mimir_core::needs::{Access, Needs};
+use mimir_core::backend::{Backend, BoxFuture, RawResult, RealPath, ToolAssessment};
+use mimir_core::needs::{DirectoryAccess, Needs};
 use mimir_core::paths::PathRules;
-use mimir_core::pipeline::{Approved, Checked, Storage};
-use mimir_core::tool::Trust;
-use mimir_core::{Code, Limits, ToolError};
+use mimir_core::pipeline::{Approved, Checked, PluginStorage};
+use mimir_core::tool::ToolTrust;
+use mimir_core::{Limits, ToolError, ToolErrorCode};
 
-use crate::call::{self, Callee};
+use crate::call::{self, PreparedComponent};
 use crate::convert;
-use crate::describe::Kind;
-use crate::faults::fault;
+use crate::describe::ComponentKind;
 use crate::fs::{
-    GuardedFs, Mount, Quota, UndoRecorder, UndoTarget, Watch, content, real_path, text,
+    GuardedFs, GuestMount, MountQuota, MountTracking, UndoRecorder, UndoTarget, content_digest,
+    read_text, real_path,
 };
-use crate::guest::{Command, Start, Streams};
 use crate::host::WasmHost;
-use crate::http::Network;
+use crate::http::GuestNetwork;
 use crate::lift::command;
-use crate::pipes::Capture;
-use crate::plugin::Plugin;
+use crate::output_pipes::StdoutCapture;
+use crate::plugin::WasmPlugin;
+use crate::store_state::{GuestStreams, ProgramInput, StoreOptions};
+use crate::trap_errors::trap_error;
 
 /// Folder, below the workspace, of the backups that the built-in file tools make.
 const BACKUPS: &str = ".mimir/state/backups";
@@ -42,7 +43,7 @@ const ASSESS_TIME: Duration = Duration::from_secs(5);
 
 /// Folders below `.mimir` that a built-in plugin may write to.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct OwnFolders {
+pub(crate) struct MimirFolders {
     /// The backups, in addition to the grants.
     pub(crate) backups: bool,
     /// The memories, if granted.
@@ -51,14 +52,14 @@ pub(crate) struct OwnFolders {
 
 /// Runs the calls of one plugin.
 #[derive(Clone)]
-pub(crate) struct WasmBackend(pub(crate) Arc<Plugin>);
+pub(crate) struct WasmBackend(pub(crate) Arc<WasmPlugin>);
 
 impl WasmBackend {
     /// Opens the files of one call.
-    fn files(
+    fn call_files(
         &self,
         needs: &Needs,
-        most: Access,
+        most: DirectoryAccess,
         rules: &PathRules,
         limits: &Limits,
     ) -> Result<GuardedFs, ToolError> {
@@ -66,70 +67,77 @@ impl WasmBackend {
     }
 
     /// Returns the component, compiled if necessary.
-    async fn callee(&self, call: &Approved) -> Result<&Callee, ToolError> {
+    async fn callee(&self, call: &Approved) -> Result<&PreparedComponent, ToolError> {
         if let Some(callee) = self.0.loaded() {
             return Ok(callee);
         }
         // Compiling is work of the host, not of the tool, and has its own limits. It ends with the call.
         let _paused = call.deadline().pause();
-        Ok(Box::pin(self.0.callee(call.limits().into())).await?)
+        Ok(Box::pin(self.0.load(call.limits().into())).await?)
     }
 
     /// Returns everything that a call may reach and use, and the capture of a command's stdout.
-    fn start(&self, call: &Approved) -> Result<(Start, Option<Capture>), ToolError> {
+    fn start(&self, call: &Approved) -> Result<(StoreOptions, Option<StdoutCapture>), ToolError> {
         let limits = *call.limits();
         let mut capture = None;
         let command = match &self.0.kind {
-            Kind::Command => {
-                let arguments = command::Arguments::parse(call.arguments())?;
-                let stdout = Capture::new(&limits);
+            ComponentKind::Command => {
+                let arguments = command::CommandArguments::parse(call.arguments())?;
+                let stdout = StdoutCapture::new(&limits);
                 capture = Some(stdout.clone());
-                Some(Command {
+                Some(ProgramInput {
                     argv: arguments.argv(call.tool().name().as_str()),
                     stdin: arguments.stdin(),
-                    streams: Streams::Command(stdout),
+                    streams: GuestStreams::Command(stdout),
                 })
             }
-            Kind::Toolset { .. } | Kind::Lifted(_) => None,
+            ComponentKind::Toolset { .. } | ComponentKind::Lifted(_) => None,
         };
-        let start = Start {
-            fs: self.files(call.rights(), Access::ReadWrite, call.paths(), &limits)?,
+        let start = StoreOptions {
+            fs: self.call_files(
+                call.rights(),
+                DirectoryAccess::ReadWrite,
+                call.paths(),
+                &limits,
+            )?,
             limits,
             observer: Arc::clone(call.observer()),
             nested: (!call.rights().tools.is_empty()).then(|| call.nested()),
             network: self.network(call),
             commands: (!call.rights().commands.is_empty()).then(|| call.effects()),
             model: call.rights().model.then(|| call.effects()),
-            storage: storage(call, &self.0.host),
+            storage: call_storage(call, &self.0.host),
             variables: variables(call),
             config: config(call),
             command,
-            asks: None,
+            program_host: None,
         };
         Ok((start, capture))
     }
 
     /// Returns the network access, for a component that imports it.
-    fn network(&self, call: &Approved) -> Network {
+    fn network(&self, call: &Approved) -> GuestNetwork {
         match imports(call, HTTP) {
-            true => Network::of(Arc::clone(&self.0.clients), Arc::clone(&self.0.host), call),
-            false => Network::none(),
+            true => {
+                GuestNetwork::for_call(Arc::clone(&self.0.clients), Arc::clone(&self.0.host), call)
+            }
+            false => GuestNetwork::disabled(),
         }
     }
 
     /// Runs a call in a new store. The store is created before the first await, so that its parts are not stored in
     /// the future as well.
-    async fn attempt(&self, call: &Approved) -> Result<Raw, ToolError> {
+    async fn run_in_new_store(&self, call: &Approved) -> Result<RawResult, ToolError> {
         let callee = self.callee(call).await?;
         let (store, capture) = {
             let (start, capture) = self.start(call)?;
-            (callee.store(start).map_err(internal)?, capture)
+            (callee.new_store(start).map_err(internal)?, capture)
         };
-        Ok(call::run(store, callee, call, capture).await)
+        Ok(call::run_call(store, callee, call, capture).await)
     }
 
-    async fn judge(&self, call: &Checked) -> Result<Option<Assessment>, ToolError> {
-        let callee = self.0.callee(call.limits().into()).await?;
+    async fn judge(&self, call: &Checked) -> Result<Option<ToolAssessment>, ToolError> {
+        let callee = self.0.load(call.limits().into()).await?;
         let tool = call.tool();
         let limits = Limits {
             wall: ASSESS_TIME.min(call.limits().wall),
@@ -138,20 +146,25 @@ impl WasmBackend {
         };
         // The assessment runs before any approval: a plugin without a grant sees no files.
         let fs = match tool.trust {
-            Trust::Trusted => {
-                self.files(&tool.definition.needs, Access::Read, call.paths(), &limits)?
-            }
-            Trust::Harmless | Trust::Untrusted => GuardedFs::none(),
+            ToolTrust::Trusted => self.call_files(
+                &tool.definition.needs,
+                DirectoryAccess::Read,
+                call.paths(),
+                &limits,
+            )?,
+            ToolTrust::Harmless | ToolTrust::Untrusted => GuardedFs::empty(),
         };
-        let mut store = callee.store(Start::alone(fs, limits)).map_err(internal)?;
+        let mut store = callee
+            .new_store(StoreOptions::isolated(fs, limits))
+            .map_err(internal)?;
         let context = convert::context(call.context());
         let name = tool.own_name();
         let asked = call::assess(&mut store, callee, name, call.arguments(), context);
         match tokio::time::timeout(limits.wall, asked).await {
             Ok(Ok(assessment)) => Ok(assessment.map(convert::assessment)),
-            Ok(Err(error)) => Err(fault(&error, store.data())),
+            Ok(Err(error)) => Err(trap_error(&error, store.data())),
             Err(_) => Err(ToolError::new(
-                Code::Timeout,
+                ToolErrorCode::Timeout,
                 "its assessment of the call timed out",
             )),
         }
@@ -180,16 +193,16 @@ fn config(call: &Approved) -> Vec<(String, String)> {
 }
 
 /// Returns the storage between calls, for a tool that imports it.
-pub(crate) fn storage(call: &Approved, host: &WasmHost) -> Option<Storage> {
+pub(crate) fn call_storage(call: &Approved, host: &WasmHost) -> Option<PluginStorage> {
     imports(call, STORAGE).then(|| call.storage(host.workspace()))
 }
 
 /// Opens the files granted to a call.
 pub(crate) fn files(
     host: &WasmHost,
-    own: OwnFolders,
+    own: MimirFolders,
     needs: &Needs,
-    most: Access,
+    most: DirectoryAccess,
     rules: &PathRules,
     limits: &Limits,
 ) -> Result<GuardedFs, ToolError> {
@@ -199,62 +212,72 @@ pub(crate) fn files(
         open_memory(workspace, &mut mounts, rules)?;
     }
     let mut backups = None;
-    if own.backups && mounts.iter().any(|mount| mount.access == Access::ReadWrite) {
+    if own.backups
+        && mounts
+            .iter()
+            .any(|mount| mount.access == DirectoryAccess::ReadWrite)
+    {
         let host = workspace.join(BACKUPS);
         make_backups(workspace, &host).map_err(|error| {
             let message = format!(
                 "cannot create the backups folder {}: {error}",
                 host.display()
             );
-            ToolError::new(Code::PermissionDenied, message)
+            ToolError::new(ToolErrorCode::PermissionDenied, message)
         })?;
         // Backup copies do not count as files added by the call.
-        backups = Some(Mount {
+        backups = Some(GuestMount {
             host,
             guest: format!("/{BACKUPS}"),
             prefix: BACKUPS.to_owned(),
-            access: Access::ReadWrite,
+            access: DirectoryAccess::ReadWrite,
             rules: PathRules::none(),
         });
     }
-    let watch = watch(limits, None);
+    let watch = workspace_tracking(limits, None);
     let mounts = mounts.into_iter().map(|mount| (mount, watch.clone()));
-    let backups = backups.map(|mount| (mount, Watch::default()));
-    GuardedFs::watched(mounts.chain(backups).collect(), limits.open_files)
-        .map_err(|error| ToolError::new(Code::PermissionDenied, error.to_string()))
+    let backups = backups.map(|mount| (mount, MountTracking::default()));
+    GuardedFs::open_tracked(mounts.chain(backups).collect(), limits.open_files)
+        .map_err(|error| ToolError::new(ToolErrorCode::PermissionDenied, error.to_string()))
 }
 
 /// Mounts the memories, the only part of `.mimir` that a plugin may write to, and this plugin only. Deny rules of the
 /// user apply there, too. A read-only call does not create the folder: if it is missing, the plugin does not see one.
 fn open_memory(
     workspace: &Path,
-    mounts: &mut Vec<Mount>,
+    mounts: &mut Vec<GuestMount>,
     rules: &PathRules,
 ) -> Result<(), ToolError> {
     let folder = workspace.join(MEMORY);
-    let of_memory = |mount: &Mount| mount.prefix == MEMORY;
-    let writes = |mount: &Mount| of_memory(mount) && mount.access == Access::ReadWrite;
+    let of_memory = |mount: &GuestMount| mount.prefix == MEMORY;
+    let writes =
+        |mount: &GuestMount| of_memory(mount) && mount.access == DirectoryAccess::ReadWrite;
     if mounts.iter().any(writes) {
-        let made = mimir_core::files::no_links(workspace, &folder)
+        let made = mimir_core::files::reject_links(workspace, &folder)
             .and_then(|()| std::fs::create_dir_all(&folder));
         made.map_err(|error| {
             let message = format!("cannot create the folder {MEMORY}: {error}");
-            ToolError::new(Code::PermissionDenied, message)
+            ToolError::new(ToolErrorCode::PermissionDenied, message)
         })?;
     }
     let there = folder.symlink_metadata().is_ok();
     mounts.retain(|mount| there || !of_memory(mount));
     for mount in mounts.iter_mut().filter(|mount| of_memory(mount)) {
-        mount.rules = rules.of_person();
+        mount.rules = rules.person_rules();
     }
     Ok(())
 }
 
 /// Returns the granted directories of the workspace.
-fn granted(workspace: &Path, needs: &Needs, most: Access, rules: &PathRules) -> Vec<Mount> {
+fn granted(
+    workspace: &Path,
+    needs: &Needs,
+    most: DirectoryAccess,
+    rules: &PathRules,
+) -> Vec<GuestMount> {
     let mounts = needs.files.iter().map(|need| {
         let root = need.path == ".";
-        Mount {
+        GuestMount {
             host: match root {
                 true => workspace.to_owned(),
                 false => workspace.join(&need.path),
@@ -281,51 +304,51 @@ pub(crate) fn program_files(
     rules: &PathRules,
     limits: &Limits,
     at: &str,
-    (own, own_at, quota): (&Path, &str, &Quota),
-    watch: &Watch,
+    (own, own_at, quota): (&Path, &str, &MountQuota),
+    watch: &MountTracking,
 ) -> Result<GuardedFs, ToolError> {
     let mut mounts = Vec::new();
-    for mut mount in granted(host.workspace(), needs, Access::ReadWrite, rules) {
+    for mut mount in granted(host.workspace(), needs, DirectoryAccess::ReadWrite, rules) {
         mount.guest = format!("{at}{}", mount.guest.trim_end_matches('/'));
         mounts.push((mount, watch.clone()));
     }
-    let own = Mount {
+    let own = GuestMount {
         host: own.to_owned(),
         guest: own_at.to_owned(),
         prefix: String::new(),
-        access: Access::ReadWrite,
+        access: DirectoryAccess::ReadWrite,
         rules: PathRules::none(),
     };
-    let own_watch = Watch {
+    let own_watch = MountTracking {
         quota: Some(quota.clone()),
         undo: None,
     };
     mounts.push((own, own_watch));
-    GuardedFs::watched(mounts, limits.open_files)
-        .map_err(|error| ToolError::new(Code::PermissionDenied, error.to_string()))
+    GuardedFs::open_tracked(mounts, limits.open_files)
+        .map_err(|error| ToolError::new(ToolErrorCode::PermissionDenied, error.to_string()))
 }
 
 /// Opens the files of a script that is a program.
 pub(crate) fn script_files(
     host: &WasmHost,
     call: &Approved,
-    watch: &Watch,
+    watch: &MountTracking,
 ) -> Result<GuardedFs, ToolError> {
     let all = granted(
         host.workspace(),
         call.rights(),
-        Access::ReadWrite,
+        DirectoryAccess::ReadWrite,
         call.paths(),
     );
     let mounts = all.into_iter().map(|mount| (mount, watch.clone()));
-    GuardedFs::watched(mounts.collect(), call.limits().open_files)
-        .map_err(|error| ToolError::new(Code::PermissionDenied, error.to_string()))
+    GuardedFs::open_tracked(mounts.collect(), call.limits().open_files)
+        .map_err(|error| ToolError::new(ToolErrorCode::PermissionDenied, error.to_string()))
 }
 
 /// Returns the quota and the undo recorder of a call in the workspace.
-pub(crate) fn watch(limits: &Limits, undo: Option<UndoRecorder>) -> Watch {
-    Watch {
-        quota: Some(Quota::new(limits.new_file_bytes, limits.new_files)),
+pub(crate) fn workspace_tracking(limits: &Limits, undo: Option<UndoRecorder>) -> MountTracking {
+    MountTracking {
+        quota: Some(MountQuota::new(limits.new_file_bytes, limits.new_files)),
         undo,
     }
 }
@@ -349,12 +372,12 @@ pub(crate) fn undo_target(host: &WasmHost, call: &Approved) -> UndoTarget {
 }
 
 fn internal(error: wasmtime::Error) -> ToolError {
-    ToolError::new(Code::Internal, format!("{error:#}"))
+    ToolError::new(ToolErrorCode::Internal, format!("{error:#}"))
 }
 
 /// Creates the backups folder. In a checkout it may be a link, which could lead anywhere.
 pub(crate) fn make_backups(workspace: &Path, backups: &Path) -> std::io::Result<()> {
-    mimir_core::files::no_links(workspace, backups)?;
+    mimir_core::files::reject_links(workspace, backups)?;
     if let Some(state) = backups.parent() {
         std::fs::create_dir_all(state)?;
     }
@@ -369,7 +392,9 @@ pub(crate) fn make_backups(workspace: &Path, backups: &Path) -> std::io::Result<
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, PRIVATE);
     match builder.create(backups) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => close_to_others(backups),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            restrict_to_owner(backups)
+        }
         made => made,
     }
 }
@@ -380,7 +405,7 @@ const PRIVATE: u32 = 0o700;
 
 /// Restricts a folder to its owner. A folder of another owner is left unchanged.
 #[cfg(unix)]
-fn close_to_others(folder: &Path) -> std::io::Result<()> {
+fn restrict_to_owner(folder: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let meta = folder.metadata()?;
     if meta.permissions().mode() & 0o077 != 0 {
@@ -396,29 +421,29 @@ fn close_to_others(_: &Path) -> std::io::Result<()> {
 }
 
 impl Backend for WasmBackend {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
-            let raw = self.attempt(&call).await;
-            raw.unwrap_or_else(Raw::failed)
+            let raw = self.run_in_new_store(&call).await;
+            raw.unwrap_or_else(RawResult::failed)
         })
     }
 
     fn assess<'a>(
         &'a self,
         call: &'a Checked,
-    ) -> BoxFuture<'a, Result<Option<Assessment>, ToolError>> {
+    ) -> BoxFuture<'a, Result<Option<ToolAssessment>, ToolError>> {
         Box::pin(self.judge(call))
     }
 
-    fn real_path(&self, path: &str) -> RealPath {
+    fn resolve_path(&self, path: &str) -> RealPath {
         real_path(self.0.host.workspace(), path)
     }
 
-    fn content(&self, path: &str) -> Option<String> {
-        content(self.0.host.workspace(), path)
+    fn content_id(&self, path: &str) -> Option<String> {
+        content_digest(self.0.host.workspace(), path)
     }
 
-    fn text(&self, path: &str, rules: &PathRules) -> Option<String> {
-        text(self.0.host.workspace(), path, rules)
+    fn read_text(&self, path: &str, rules: &PathRules) -> Option<String> {
+        read_text(self.0.host.workspace(), path, rules)
     }
 }

@@ -15,8 +15,8 @@ mod code;
 mod counts;
 mod private;
 
+use counts::CodeCounters;
 pub use counts::CodeCounts;
-use counts::Counts;
 
 /// The first bytes of every entry; the last one is the version of this format.
 const MAGIC: &[u8; 8] = b"mimir\0c\x02";
@@ -26,11 +26,11 @@ const HEADER: usize = MAGIC.len() + 32;
 
 /// A folder that only this user can write to, or no folder.
 #[derive(Debug)]
-pub struct Cache {
+pub struct ComponentCache {
     folder: Option<PathBuf>,
     /// True once a warning was logged that it cannot be used.
-    told: AtomicBool,
-    counts: Counts,
+    has_warned: AtomicBool,
+    counts: CodeCounters,
 }
 
 /// State of the cache, for `doctor`.
@@ -54,13 +54,13 @@ pub enum CacheState {
     },
 }
 
-impl Cache {
+impl ComponentCache {
     /// Creates a cache in `folder`, or one that stores nothing.
     pub fn new(folder: Option<PathBuf>) -> Self {
         Self {
             folder,
-            told: AtomicBool::new(false),
-            counts: Counts::default(),
+            has_warned: AtomicBool::new(false),
+            counts: CodeCounters::default(),
         }
     }
 
@@ -70,7 +70,7 @@ impl Cache {
     }
 
     /// Returns the counters of hits and misses.
-    pub(crate) fn counts(&self) -> &Counts {
+    pub(crate) fn counts(&self) -> &CodeCounters {
         &self.counts
     }
 
@@ -96,7 +96,7 @@ impl Cache {
             return bad(error);
         }
         let (mut entries, mut bytes) = (0, 0);
-        for kind in Kind::ALL {
+        for kind in CacheEntryKind::ALL {
             let folder = folder.join(kind.folder());
             if folder.symlink_metadata().is_err() {
                 continue;
@@ -111,7 +111,7 @@ impl Cache {
                 continue;
             };
             for file in files.flatten() {
-                entries += u64::from(kind != Kind::Seal);
+                entries += u64::from(kind != CacheEntryKind::Seal);
                 bytes += file.metadata().map_or(0, |meta| meta.len());
             }
         }
@@ -119,7 +119,7 @@ impl Cache {
     }
 
     /// Returns the content of an entry if it is intact and can only have been written by this user.
-    pub(crate) fn get(&self, kind: Kind, key: &str) -> Option<Bytes> {
+    pub(crate) fn get(&self, kind: CacheEntryKind, key: &str) -> Option<Bytes> {
         let folder = self.folder.as_ref()?;
         match read(folder, &folder.join(kind.folder()), key) {
             Ok(content) => content,
@@ -135,7 +135,7 @@ impl Cache {
     }
 
     /// Stores an entry. A cache that cannot be written to only costs time.
-    pub(crate) fn put(&self, kind: Kind, key: &str, content: &[u8]) {
+    pub(crate) fn put(&self, kind: CacheEntryKind, key: &str, content: &[u8]) {
         let Some(folder) = &self.folder else {
             return;
         };
@@ -146,7 +146,7 @@ impl Cache {
 
     /// Warns once that the cache cannot be used: a fault of one entry applies to the others, too.
     fn useless(&self, folder: &Path, error: &io::Error) {
-        if self.told.swap(true, Ordering::Relaxed) {
+        if self.has_warned.swap(true, Ordering::Relaxed) {
             tracing::debug!(%error, "cannot use the cache");
             return;
         }
@@ -159,7 +159,7 @@ impl Cache {
 
 /// The content of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum CacheEntryKind {
     /// Machine code.
     Compiled,
     /// Seal of a file of machine code.
@@ -170,15 +170,20 @@ pub(crate) enum Kind {
     Folder,
 }
 
-impl Kind {
-    const ALL: [Kind; 4] = [Kind::Compiled, Kind::Seal, Kind::Description, Kind::Folder];
+impl CacheEntryKind {
+    const ALL: [CacheEntryKind; 4] = [
+        CacheEntryKind::Compiled,
+        CacheEntryKind::Seal,
+        CacheEntryKind::Description,
+        CacheEntryKind::Folder,
+    ];
 
     fn folder(self) -> &'static str {
         match self {
-            Kind::Compiled => "compiled",
-            Kind::Seal => "seals",
-            Kind::Description => "descriptions",
-            Kind::Folder => "folders",
+            CacheEntryKind::Compiled => "compiled",
+            CacheEntryKind::Seal => "seals",
+            CacheEntryKind::Description => "descriptions",
+            CacheEntryKind::Folder => "folders",
         }
     }
 }

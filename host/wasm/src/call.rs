@@ -8,22 +8,22 @@ use wasmtime::{Engine, Store, Trap};
 use wasmtime_wasi::I32Exit;
 use wasmtime_wasi::p2::bindings::CommandPre;
 
-use mimir_core::backend::{Raw, Usage};
-use mimir_core::clock::Elapsed;
-use mimir_core::outcome::{Content, Output};
-use mimir_core::tool::Source;
-use mimir_core::{Approved, CallContext, Code, Limits, ToolError, grants};
+use mimir_core::backend::{RawResult, ResourceUsage};
+use mimir_core::clock::DeadlineElapsed;
+use mimir_core::outcome::{Content, ToolOutput};
+use mimir_core::tool::ToolSource;
+use mimir_core::{Approved, CallContext, Limits, ToolError, ToolErrorCode, grants};
 
 use crate::backend;
 use crate::bindings::{assessor, toolset, types};
 use crate::convert;
-use crate::describe::Kind;
-use crate::error::HostError;
-use crate::faults::fault;
-use crate::guest::{Guest, Start};
+use crate::describe::ComponentKind;
+use crate::error::WasmHostError;
 use crate::lift::{self, LiftError, LiftedOutput, LiftedTool};
-use crate::pace::GiveWay;
-use crate::pipes::Capture;
+use crate::output_pipes::StdoutCapture;
+use crate::store_state::{StoreOptions, StoreState};
+use crate::trap_errors::trap_error;
+use crate::yielding::YieldHook;
 
 /// Fuel between two checks of the clock: about a millisecond of computing. Each check costs about a microsecond, a
 /// thousandth of the time.
@@ -39,9 +39,9 @@ const TOOLSET: &str = "mimir:tool/toolset@1.0.0";
 pub(crate) const OUTPUT_LIMIT: &str = "limits.outputBytes";
 
 /// A component ready to be instantiated, with the exports that will be called.
-pub(crate) enum Callee {
+pub(crate) enum PreparedComponent {
     Toolset {
-        pre: InstancePre<Guest>,
+        pre: InstancePre<StoreState>,
         toolset: toolset::GuestIndices,
         /// The export `call` alone: looking up the others as well, and comparing their types, takes as long as some
         /// calls.
@@ -49,24 +49,24 @@ pub(crate) enum Callee {
         assessor: Option<assessor::GuestIndices>,
     },
     Lifted {
-        pre: InstancePre<Guest>,
+        pre: InstancePre<StoreState>,
         tools: Vec<(LiftedTool, ComponentExportIndex)>,
     },
-    Command(CommandPre<Guest>),
+    Command(CommandPre<StoreState>),
 }
 
-impl Callee {
+impl PreparedComponent {
     pub(crate) fn new(
-        pre: InstancePre<Guest>,
-        kind: &Kind,
+        pre: InstancePre<StoreState>,
+        kind: &ComponentKind,
         place: &str,
-    ) -> Result<Self, HostError> {
+    ) -> Result<Self, WasmHostError> {
         let odd = |error: wasmtime::Error| {
             let message = format!("{place} does not match its detected kind: {error:#}");
-            HostError::Component(message, Code::InvalidInput)
+            WasmHostError::Component(message, ToolErrorCode::InvalidInput)
         };
         Ok(match kind {
-            Kind::Toolset { assessor } => Callee::Toolset {
+            ComponentKind::Toolset { assessor } => PreparedComponent::Toolset {
                 call: call_of(pre.component())
                     .ok_or_else(|| odd(wasmtime::format_err!("it exports no `call`")))?,
                 toolset: toolset::GuestIndices::new(&pre).map_err(odd)?,
@@ -76,31 +76,33 @@ impl Callee {
                 },
                 pre,
             },
-            Kind::Lifted(lifted) => {
+            ComponentKind::Lifted(lifted) => {
                 let component = pre.component();
                 let tools = lifted.tools.iter().filter_map(|tool| {
                     let index = tool.export.resolve(component)?;
                     Some((tool.clone(), index))
                 });
-                Callee::Lifted {
+                PreparedComponent::Lifted {
                     tools: tools.collect(),
                     pre,
                 }
             }
-            Kind::Command => Callee::Command(CommandPre::new(pre).map_err(odd)?),
+            ComponentKind::Command => {
+                PreparedComponent::Command(CommandPre::new(pre).map_err(odd)?)
+            }
         })
     }
 
-    fn pre(&self) -> &InstancePre<Guest> {
+    fn pre(&self) -> &InstancePre<StoreState> {
         match self {
-            Callee::Toolset { pre, .. } | Callee::Lifted { pre, .. } => pre,
-            Callee::Command(pre) => pre.instance_pre(),
+            PreparedComponent::Toolset { pre, .. } | PreparedComponent::Lifted { pre, .. } => pre,
+            PreparedComponent::Command(pre) => pre.instance_pre(),
         }
     }
 
     /// Creates a store with the limits of one call.
-    pub(crate) fn store(&self, start: Start) -> wasmtime::Result<Store<Guest>> {
-        let (most, limit) = self.handed_over(&start.limits);
+    pub(crate) fn new_store(&self, start: StoreOptions) -> wasmtime::Result<Store<StoreState>> {
+        let (most, limit) = self.transfer_limit(&start.limits);
         store(self.pre().engine(), start, most, limit)
     }
 
@@ -109,7 +111,7 @@ impl Callee {
     /// value by value, unless its function is called [directly](lift), and each element of a list, even of a list of
     /// bytes inside a type, is a whole [`Val`]. So the limit allows as many values as make a result of the allowed
     /// size, but the host never holds more memory for the guest than the guest may use itself.
-    fn handed_over(&self, limits: &Limits) -> (usize, &'static str) {
+    fn transfer_limit(&self, limits: &Limits) -> (usize, &'static str) {
         let bytes = |most: u64| usize::try_from(most).unwrap_or(usize::MAX);
         let output = bytes(limits.output_bytes);
         let (values, memory) = (
@@ -117,8 +119,8 @@ impl Callee {
             bytes(limits.memory),
         );
         match self {
-            Callee::Lifted { .. } if values <= memory => (values, OUTPUT_LIMIT),
-            Callee::Lifted { .. } if memory > output => (memory, "limits.memoryMb"),
+            PreparedComponent::Lifted { .. } if values <= memory => (values, OUTPUT_LIMIT),
+            PreparedComponent::Lifted { .. } if memory > output => (memory, "limits.memoryMb"),
             _ => (output, OUTPUT_LIMIT),
         }
     }
@@ -128,28 +130,28 @@ impl Callee {
 /// defines.
 pub(crate) fn store(
     engine: &Engine,
-    start: Start,
+    start: StoreOptions,
     most: usize,
     limit: &'static str,
-) -> wasmtime::Result<Store<Guest>> {
+) -> wasmtime::Result<Store<StoreState>> {
     let fuel = start.limits.fuel;
-    let mut store = Store::new(engine, Guest::new(start));
+    let mut store = Store::new(engine, StoreState::new(start));
     store.limiter(|guest| &mut guest.limiter);
-    store.call_hook_async(GiveWay);
+    store.call_hook_async(YieldHook);
     store.set_fuel(fuel)?;
     store.fuel_async_yield_interval(Some(YIELD_EVERY))?;
     store.set_hostcall_fuel(most.saturating_add(OUTPUT_FRAME));
-    store.data_mut().handed_over = limit;
+    store.data_mut().transfer_setting = limit;
     Ok(store)
 }
 
 /// Runs a call to its end or to one of its limits. The output of a command goes to `capture`.
-pub(crate) async fn run(
-    mut store: Store<Guest>,
-    callee: &Callee,
+pub(crate) async fn run_call(
+    mut store: Store<StoreState>,
+    callee: &PreparedComponent,
     call: &Approved,
-    capture: Option<Capture>,
-) -> Raw {
+    capture: Option<StdoutCapture>,
+) -> RawResult {
     let tool = call.tool().own_name();
     let ended = {
         let (arguments, context) = (call.arguments(), call.context());
@@ -161,9 +163,9 @@ pub(crate) async fn run(
             context,
             capture.as_ref()
         ));
-        call.deadline().bound(work).await
+        call.deadline().run_until(work).await
     };
-    close(store, call, ended)
+    finish_call(store, call, ended)
 }
 
 /// Returns a hint for a built-in tool that can return the result with less computing.
@@ -172,34 +174,34 @@ fn cheaper(call: &Approved) -> Option<&'static str> {
     let formats = &tool.definition.input_schema.to_value()["properties"]["format"]["enum"];
     let mut formats = formats.as_array().into_iter().flatten();
     let raw = formats.any(|format| format == "raw");
-    let is_ours = tool.source == Source::BuiltIn;
+    let is_ours = tool.source == ToolSource::BuiltIn;
     (raw && is_ours && arguments["format"] != "raw")
         .then_some("`format: raw` hands it over as it was sent")
 }
 
 /// Returns the result of a call that has ended or timed out.
-pub(crate) fn close(
-    store: Store<Guest>,
+pub(crate) fn finish_call(
+    store: Store<StoreState>,
     call: &Approved,
-    ended: Result<wasmtime::Result<Ended>, Elapsed>,
-) -> Raw {
+    ended: Result<wasmtime::Result<GuestCallResult>, DeadlineElapsed>,
+) -> RawResult {
     let limits = call.limits();
     let tool = call.tool().name().as_str();
-    let usage = Usage {
+    let usage = ResourceUsage {
         fuel: store
             .get_fuel()
             .ok()
             .map(|left| limits.fuel.saturating_sub(left)),
-        peak_memory: Some(store.data().limiter.peak()),
+        peak_memory: Some(store.data().limiter.peak_memory()),
     };
     let guest = store.data();
-    guest.close();
+    guest.flush_logs();
     let (result, truncated) = match ended {
         Ok(Ok((result, truncated))) => {
             (result.and_then(|output| bounded(output, limits)), truncated)
         }
         Ok(Err(error)) => {
-            let mut told = fault(&error, guest);
+            let mut told = trap_error(&error, guest);
             if let (Some(Trap::OutOfFuel), Some(way)) = (error.downcast_ref(), cheaper(call)) {
                 told.message = format!("{}; {way}", told.message);
             }
@@ -208,10 +210,10 @@ pub(crate) fn close(
         Err(_) => {
             let millis = limits.wall.as_millis();
             let message = format!("`{tool}` was stopped after {millis} ms (limits.timeMs)");
-            (Err(ToolError::new(Code::Timeout, message)), false)
+            (Err(ToolError::new(ToolErrorCode::Timeout, message)), false)
         }
     };
-    Raw {
+    RawResult {
         result: result
             .map_err(|error| explain(error, guest, limits))
             .map_err(|error| ungranted(error, call)),
@@ -221,7 +223,7 @@ pub(crate) fn close(
 }
 
 /// The result type of a toolset's `call`.
-type Called = (Result<types::Output, types::Error>,);
+type ToolsetResult = (Result<types::Output, types::Error>,);
 
 /// Looks up the function `call` of a toolset.
 fn call_of(component: &Component) -> Option<ComponentExportIndex> {
@@ -230,33 +232,33 @@ fn call_of(component: &Component) -> Option<ComponentExportIndex> {
 }
 
 /// A result, and true if the call was stopped early.
-pub(crate) type Ended = (Result<Output, ToolError>, bool);
+pub(crate) type GuestCallResult = (Result<ToolOutput, ToolError>, bool);
 
 async fn invoke(
-    store: &mut Store<Guest>,
-    callee: &Callee,
+    store: &mut Store<StoreState>,
+    callee: &PreparedComponent,
     tool: &str,
     arguments: &Value,
     context: &CallContext,
-    capture: Option<&Capture>,
-) -> wasmtime::Result<Ended> {
+    capture: Option<&StdoutCapture>,
+) -> wasmtime::Result<GuestCallResult> {
     match callee {
-        Callee::Toolset { pre, call, .. } => {
+        PreparedComponent::Toolset { pre, call, .. } => {
             let instance = pre.instantiate_async(&mut *store).await?;
-            let call = instance.get_typed_func::<_, Called>(&mut *store, call)?;
+            let call = instance.get_typed_func::<_, ToolsetResult>(&mut *store, call)?;
             let (arguments, context) = (arguments.to_string(), convert::context(context));
             let given = (tool, arguments.as_str(), &context);
             let (result,) = call.call_async(&mut *store, given).await?;
             let result = result.map_err(convert::error).and_then(convert::output);
             Ok((result, false))
         }
-        Callee::Lifted { pre, tools } => {
+        PreparedComponent::Lifted { pre, tools } => {
             let Some((lifted, index)) = tools
                 .iter()
                 .find(|(lifted, _)| lifted.name.as_str() == tool)
             else {
                 let message = format!("the component has no export for `{tool}`");
-                return Ok((Err(ToolError::new(Code::NotFound, message)), false));
+                return Ok((Err(ToolError::new(ToolErrorCode::NotFound, message)), false));
             };
             let instance = pre.instantiate_async(&mut *store).await?;
             let most = store.data().most_output;
@@ -264,21 +266,24 @@ async fn invoke(
             let result = match called.await {
                 Ok(LiftedOutput::Ok(value)) => Ok(lifted_output(value)),
                 Ok(LiftedOutput::Failure { message, details }) => Err(ToolError {
-                    code: Code::ExecutionError,
+                    code: ToolErrorCode::ExecutionError,
                     message,
                     details,
-                    way_out: Box::default(),
+                    remedies: Box::default(),
                 }),
                 Err(LiftError::Trap(error)) => return Err(error),
-                Err(LiftError::TooLarge) => Err(too_large(most as u64)),
+                Err(LiftError::TooLarge) => Err(result_too_large(most as u64)),
                 Err(error @ LiftError::Missing(_)) => {
-                    Err(ToolError::new(Code::Internal, error.to_string()))
+                    Err(ToolError::new(ToolErrorCode::Internal, error.to_string()))
                 }
-                Err(error) => Err(ToolError::new(Code::InvalidInput, error.to_string())),
+                Err(error) => Err(ToolError::new(
+                    ToolErrorCode::InvalidInput,
+                    error.to_string(),
+                )),
             };
             Ok((result, false))
         }
-        Callee::Command(pre) => {
+        PreparedComponent::Command(pre) => {
             let command = pre.instantiate_async(&mut *store).await?;
             let code = match command.wasi_cli_run().call_run(&mut *store).await {
                 Ok(Ok(())) => 0,
@@ -288,14 +293,14 @@ async fn invoke(
                     None => return Err(error),
                 },
             };
-            let (stdout, over) = capture.map(Capture::finish).unwrap_or_default();
+            let (stdout, over) = capture.map(StdoutCapture::finish).unwrap_or_default();
             Ok((program(store.data(), stdout, code), over))
         }
     }
 }
 
 /// Returns a lifted result, structured and as text.
-fn lifted_output(value: Option<Value>) -> Output {
+fn lifted_output(value: Option<Value>) -> ToolOutput {
     let text = match &value {
         None => String::new(),
         Some(Value::Object(map))
@@ -305,7 +310,7 @@ fn lifted_output(value: Option<Value>) -> Output {
         }
         Some(value) => value.to_string(),
     };
-    Output {
+    ToolOutput {
         content: vec![Content::text(text)],
         structured: value,
         exit_code: None,
@@ -313,10 +318,10 @@ fn lifted_output(value: Option<Value>) -> Output {
 }
 
 /// Returns the output of a program. An exit code other than 0 is a failure.
-fn program(guest: &Guest, stdout: Vec<u8>, code: i32) -> Result<Output, ToolError> {
+fn program(guest: &StoreState, stdout: Vec<u8>, code: i32) -> Result<ToolOutput, ToolError> {
     let stdout = String::from_utf8_lossy(&stdout).into_owned();
     if code == 0 {
-        return Ok(Output {
+        return Ok(ToolOutput {
             content: vec![Content::text(stdout)],
             structured: None,
             exit_code: Some(0),
@@ -328,55 +333,57 @@ fn program(guest: &Guest, stdout: Vec<u8>, code: i32) -> Result<Output, ToolErro
         None => format!("the program ended with exit code {code}"),
     };
     let details = serde_json::json!({ "exitCode": code, "stdout": stdout, "stderr": stderr });
-    Err(ToolError::new(Code::ExecutionError, message).with_details(details))
+    Err(ToolError::new(ToolErrorCode::ExecutionError, message).with_details(details))
 }
 
 /// Adds the host's knowledge to a tool's own failure: the rule behind a refusal, the cause of a failed request or
 /// command, a response timeout, and a write that failed for lack of space.
-fn explain(mut error: ToolError, guest: &Guest, limits: &Limits) -> ToolError {
-    if error.code == Code::PermissionDenied
+fn explain(mut error: ToolError, guest: &StoreState, limits: &Limits) -> ToolError {
+    if error.code == ToolErrorCode::PermissionDenied
         && let Some(refusal) = guest.fs.refusals().last()
     {
         error.message = format!("{} ({refusal})", error.message);
     }
-    if let Some(told) = guest.behind(&error) {
+    if let Some(told) = guest.original_failure(&error) {
         // The guest's error type has fewer codes, and none for messages meant for a person. A failure that it passes
         // on is replaced by the host's own.
-        if let Some(details) = convert::details_of(&error, told.code) {
+        if let Some(details) = convert::tool_details(&error, told.code) {
             error.details = details;
         }
         error.code = told.code;
-        error.way_out = told.way_out.clone();
+        error.remedies = told.remedies.clone();
         return error;
     }
     if matches!(
         error.code,
-        Code::ExecutionError | Code::Network | Code::PermissionDenied
+        ToolErrorCode::ExecutionError | ToolErrorCode::Network | ToolErrorCode::PermissionDenied
     ) && let Some(failure) = guest.network.failure()
     {
         error.code = failure.code;
         error.message = format!("{} ({})", error.message, failure.message);
-        error.details = both(error.details, failure.details);
-        error.way_out = failure.way_out;
+        error.details = merge_details(error.details, failure.details);
+        error.remedies = failure.remedies;
     }
-    if guest.network.answered()
-        && let Some(details) = convert::details_of(&error, Code::Timeout)
+    if guest.network.was_answered()
+        && let Some(details) = convert::tool_details(&error, ToolErrorCode::Timeout)
     {
-        error.code = Code::Timeout;
+        error.code = ToolErrorCode::Timeout;
         error.details = details;
     }
     let may_be_full = matches!(
         error.code,
-        Code::ExecutionError | Code::LimitExceeded | Code::PermissionDenied
+        ToolErrorCode::ExecutionError
+            | ToolErrorCode::LimitExceeded
+            | ToolErrorCode::PermissionDenied
     );
-    if may_be_full && guest.fs.is_full() {
+    if may_be_full && guest.fs.was_quota_exceeded() {
         let why = backend::too_many_files(limits.new_file_bytes, limits.new_files);
-        error.code = Code::LimitExceeded;
+        error.code = ToolErrorCode::LimitExceeded;
         error.message = format!("{} ({why})", error.message);
-    } else if error.code == Code::ExecutionError
+    } else if error.code == ToolErrorCode::ExecutionError
         && let Some(exhausted) = guest.fs.exhausted()
     {
-        error.code = Code::LimitExceeded;
+        error.code = ToolErrorCode::LimitExceeded;
         error.message = format!("{exhausted} ({})", error.message);
     }
     error
@@ -384,7 +391,9 @@ fn explain(mut error: ToolError, guest: &Guest, limits: &Limits) -> ToolError {
 
 /// Extends the failure of a tool that could not open a file because none was granted, with a hint how to grant files.
 fn ungranted(mut error: ToolError, call: &Approved) -> ToolError {
-    if error.code != Code::ExecutionError || !grants::lacks_files(call.tool(), call.rights()) {
+    if error.code != ToolErrorCode::ExecutionError
+        || !grants::lacks_files(call.tool(), call.rights())
+    {
         return error;
     }
     // Messages of several standard libraries about a missing file where no folder is preopened.
@@ -408,7 +417,7 @@ fn ungranted(mut error: ToolError, call: &Approved) -> ToolError {
 }
 
 /// Merges a tool's failure details with the host's; the host's take precedence.
-fn both(tool: Option<Value>, host: Option<Value>) -> Option<Value> {
+fn merge_details(tool: Option<Value>, host: Option<Value>) -> Option<Value> {
     match (tool, host) {
         (Some(Value::Object(mut tool)), Some(Value::Object(host))) => {
             tool.extend(host);
@@ -419,27 +428,27 @@ fn both(tool: Option<Value>, host: Option<Value>) -> Option<Value> {
 }
 
 /// Checks the whole result against its limit.
-fn bounded(output: Output, limits: &Limits) -> Result<Output, ToolError> {
+fn bounded(output: ToolOutput, limits: &Limits) -> Result<ToolOutput, ToolError> {
     let size: usize = output.content.iter().map(Content::len).sum();
     if size as u64 > limits.output_bytes {
-        return Err(too_large(limits.output_bytes));
+        return Err(result_too_large(limits.output_bytes));
     }
     Ok(output)
 }
 
 /// Returns the error for a result that exceeds the limit.
-pub(crate) fn too_large(most: u64) -> ToolError {
+pub(crate) fn result_too_large(most: u64) -> ToolError {
     let most = mimir_core::text::bytes(most);
     let message = format!("the result is larger than {most} ({OUTPUT_LIMIT})");
-    ToolError::new(Code::LimitExceeded, message)
+    ToolError::new(ToolErrorCode::LimitExceeded, message)
 }
 
 /// Asks a plugin for its description.
 pub(crate) async fn describe(
-    store: &mut Store<Guest>,
-    callee: &Callee,
-) -> wasmtime::Result<Option<convert::Manifest>> {
-    let Callee::Toolset { pre, toolset, .. } = callee else {
+    store: &mut Store<StoreState>,
+    callee: &PreparedComponent,
+) -> wasmtime::Result<Option<convert::ToolsetManifest>> {
+    let PreparedComponent::Toolset { pre, toolset, .. } = callee else {
         return Ok(None);
     };
     let instance = pre.instantiate_async(&mut *store).await?;
@@ -449,13 +458,13 @@ pub(crate) async fn describe(
 
 /// Asks a plugin to assess a call to itself.
 pub(crate) async fn assess(
-    store: &mut Store<Guest>,
-    callee: &Callee,
+    store: &mut Store<StoreState>,
+    callee: &PreparedComponent,
     tool: &str,
     arguments: &Value,
     context: types::CallContext,
 ) -> wasmtime::Result<Option<assessor::Assessment>> {
-    let Callee::Toolset {
+    let PreparedComponent::Toolset {
         pre,
         assessor: Some(assessor),
         ..

@@ -1,6 +1,6 @@
 //! Compilation of components to machine code, through the cache.
 //!
-//! Compilation is limited in size before it begins ([`bounds`]) and in time and memory while it runs ([`Compiler`]),
+//! Compilation is limited in size before it begins ([`bounds`]) and in time and memory while it runs ([`ComponentCompiler`]),
 //! and passes through a queue ([`queue`]) that compiles each component once.
 
 use std::time::Duration;
@@ -9,24 +9,24 @@ use sha2::{Digest, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use mimir_core::{Code, Limits};
+use mimir_core::{Limits, ToolErrorCode};
 
-use crate::cache::Cache;
-use crate::digest::Hash;
-use crate::error::HostError;
+use crate::cache::ComponentCache;
+use crate::digest::Sha256Digest;
+use crate::error::WasmHostError;
 
-mod bounds;
 mod child;
+mod child_main;
+mod code_size;
 mod compiler;
-mod images;
 mod load;
+mod memory_images;
 mod queue;
-mod serve;
 
 pub use child::ChildCompiler;
-pub use compiler::{CompileError, CompileJob, Compiler, InProcess};
-pub(crate) use queue::{CompileQueue, Lane, Request, blocking};
-pub use serve::run_if_child;
+pub use child_main::run_if_child;
+pub use compiler::{CompileError, CompileJob, ComponentCompiler, InProcessCompiler};
+pub(crate) use queue::{CompileLane, CompileQueue, CompileRequest, run_blocking};
 
 /// An event during the compilation of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,9 +72,9 @@ impl Default for CompileLimits {
 }
 
 /// Returns the cache key of a component's code: its digest, and a hash of the compiler's version and settings.
-fn key(engine: &Engine, digest: &Hash) -> String {
-    struct Hasher(Sha256);
-    impl std::hash::Hasher for Hasher {
+fn key(engine: &Engine, digest: &Sha256Digest) -> String {
+    struct CodeHasher(Sha256);
+    impl std::hash::Hasher for CodeHasher {
         fn finish(&self) -> u64 {
             0
         }
@@ -82,61 +82,65 @@ fn key(engine: &Engine, digest: &Hash) -> String {
             self.0.update(bytes);
         }
     }
-    let mut hasher = Hasher(Sha256::new());
+    let mut hasher = CodeHasher(Sha256::new());
     std::hash::Hash::hash(&engine.precompile_compatibility_hash(), &mut hasher);
     let settings: [u8; 32] = hasher.0.finalize().into();
-    format!("{digest}-{}", &Hash(settings).to_string()[..16])
+    format!("{digest}-{}", &Sha256Digest(settings).to_string()[..16])
 }
 
 /// Returns the compiled component from the cache if it has a trustworthy entry.
-pub(crate) fn cached(engine: &Engine, cache: &Cache, digest: &Hash) -> Option<Component> {
+pub(crate) fn cached_component(
+    engine: &Engine,
+    cache: &ComponentCache,
+    digest: &Sha256Digest,
+) -> Option<Component> {
     let key = key(engine, digest);
     let counts = cache.counts();
     let mapped = || {
-        let file = cache.unchanged(&key)?;
-        let component = load::mapped(engine, &file)?;
-        counts.mapped(file.metadata().map_or(0, |meta| meta.len()));
+        let file = cache.verified_file(&key)?;
+        let component = load::map_code(engine, &file)?;
+        counts.count_mapped(file.metadata().map_or(0, |meta| meta.len()));
         Some(component)
     };
     let read = || {
-        let code = cache.code(&key)?;
-        let component = load::copied(engine, &code)?;
-        counts.read(code.len() as u64);
+        let code = cache.read_code(&key)?;
+        let component = load::load_copied(engine, &code)?;
+        counts.count_read(code.len() as u64);
         Some(component)
     };
     let found = mapped().or_else(read);
     if found.is_none() {
-        counts.missed();
+        counts.count_missed();
     }
-    found.map(images::imaged)
+    found.map(memory_images::prepare_images)
 }
 
 /// Loads freshly compiled code and stores it in the cache.
-fn fresh(
+fn compile_fresh(
     engine: &Engine,
-    cache: &Cache,
-    digest: &Hash,
+    cache: &ComponentCache,
+    digest: &Sha256Digest,
     name: &str,
     code: &[u8],
-) -> Result<Component, HostError> {
-    let component = load::fresh(engine, code).map_err(|error| unloadable(name, &error))?;
-    cache.keep_code(&key(engine, digest), code);
-    Ok(images::imaged(component))
+) -> Result<Component, WasmHostError> {
+    let component = load::load_fresh(engine, code).map_err(|error| unloadable(name, &error))?;
+    cache.store_code(&key(engine, digest), code);
+    Ok(memory_images::prepare_images(component))
 }
 
 /// Text of the pool's error for a component with more memories, tables or instances than a call may have. wasmtime
 /// exports no type for it.
 const TOO_LARGE_FOR_POOL: &str = "pooling allocator";
 
-fn unloadable(name: &str, error: &wasmtime::Error) -> HostError {
+fn unloadable(name: &str, error: &wasmtime::Error) -> WasmHostError {
     let reason = format!("{error:#}");
     if reason.contains(TOO_LARGE_FOR_POOL) {
         let message = format!(
             "{name} has more memories, tables or instances than allowed for a tool: {reason}"
         );
-        return HostError::Component(message, Code::LimitExceeded);
+        return WasmHostError::Component(message, ToolErrorCode::LimitExceeded);
     }
-    HostError::Engine(format!(
+    WasmHostError::Engine(format!(
         "the compiled code of {name} cannot be loaded: {reason}"
     ))
 }

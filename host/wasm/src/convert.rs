@@ -2,10 +2,12 @@
 
 use serde_json::Value;
 
-use mimir_core::backend::Assessment;
-use mimir_core::needs::{Access, CommandNeed, FileNeed, HostNeed, Needs, SecretNeed};
-use mimir_core::outcome::{Content, Output};
-use mimir_core::{CallContext, Code, Decision, Group, Hints, Risk, ToolError, text};
+use mimir_core::backend::ToolAssessment;
+use mimir_core::needs::{CommandNeed, DirectoryAccess, FileNeed, HostNeed, Needs, SecretNeed};
+use mimir_core::outcome::{Content, ToolOutput};
+use mimir_core::{
+    CallContext, Decision, RiskLevel, ToolError, ToolErrorCode, ToolGroup, ToolHints, text,
+};
 
 use crate::bindings::{assessor, toolset, types};
 
@@ -26,11 +28,11 @@ pub(crate) fn context(context: &CallContext) -> types::CallContext {
 }
 
 /// Converts a tool's result. Structured content is parsed here, after its size was limited.
-pub(crate) fn output(output: types::Output) -> Result<Output, ToolError> {
+pub(crate) fn output(output: types::Output) -> Result<ToolOutput, ToolError> {
     let structured = match output.structured {
         Some(text) => Some(serde_json::from_str::<Value>(&text).map_err(|error| {
             ToolError::new(
-                Code::ExecutionError,
+                ToolErrorCode::ExecutionError,
                 format!("the tool's structured result is not JSON: {error}"),
             )
         })?),
@@ -52,14 +54,14 @@ pub(crate) fn output(output: types::Output) -> Result<Output, ToolError> {
             name: file.name,
         },
     });
-    Ok(Output {
+    Ok(ToolOutput {
         content: content.collect(),
         structured,
         exit_code: output.exit_code,
     })
 }
 
-pub(crate) fn output_to_guest(output: &Output) -> types::Output {
+pub(crate) fn output_to_guest(output: &ToolOutput) -> types::Output {
     let content = output.content.iter().map(|part| match part {
         Content::Text { text } => types::Content::Text(text.clone()),
         Content::Image { data, mime_type } => types::Content::Image(types::Media {
@@ -96,27 +98,27 @@ pub(crate) fn output_to_guest(output: &Output) -> types::Output {
 pub(crate) fn error(error: types::Error) -> ToolError {
     use types::ErrorCode as E;
     let mut said = None;
-    let theirs = |code: Code, said: &mut Option<String>| {
+    let theirs = |code: ToolErrorCode, said: &mut Option<String>| {
         *said = Some(code.as_str().to_owned());
-        Code::ExecutionError
+        ToolErrorCode::ExecutionError
     };
     let code = match error.code {
-        E::InvalidInput => Code::InvalidInput,
-        E::InvalidPath => Code::InvalidPath,
-        E::NotFound => Code::NotFound,
-        E::FileNotFound => Code::FileNotFound,
-        E::AlreadyExists => Code::AlreadyExists,
-        E::PermissionDenied => Code::PermissionDenied,
-        E::ApprovalDenied => theirs(Code::ApprovalDenied, &mut said),
-        E::Timeout => theirs(Code::Timeout, &mut said),
-        E::Cancelled => theirs(Code::Cancelled, &mut said),
-        E::LimitExceeded => Code::LimitExceeded,
-        E::Network => Code::Network,
-        E::Execution => Code::ExecutionError,
-        E::Unavailable => Code::Unavailable,
+        E::InvalidInput => ToolErrorCode::InvalidInput,
+        E::InvalidPath => ToolErrorCode::InvalidPath,
+        E::NotFound => ToolErrorCode::NotFound,
+        E::FileNotFound => ToolErrorCode::FileNotFound,
+        E::AlreadyExists => ToolErrorCode::AlreadyExists,
+        E::PermissionDenied => ToolErrorCode::PermissionDenied,
+        E::ApprovalDenied => theirs(ToolErrorCode::ApprovalDenied, &mut said),
+        E::Timeout => theirs(ToolErrorCode::Timeout, &mut said),
+        E::Cancelled => theirs(ToolErrorCode::Cancelled, &mut said),
+        E::LimitExceeded => ToolErrorCode::LimitExceeded,
+        E::Network => ToolErrorCode::Network,
+        E::Execution => ToolErrorCode::ExecutionError,
+        E::Unavailable => ToolErrorCode::Unavailable,
         E::Other(name) => {
             said = Some(text::visible(text::prefix(&name, NAME_MAX)));
-            Code::ExecutionError
+            ToolErrorCode::ExecutionError
         }
     };
     let details = error
@@ -133,15 +135,15 @@ pub(crate) fn error(error: types::Error) -> ToolError {
         code,
         message: error.message,
         details,
-        way_out: Box::default(),
+        remedies: Box::default(),
     }
 }
 
 /// Returns the tool's details of a failure for which it claimed this reserved code, or `None` if it claimed another
 /// one.
-pub(crate) fn details_of(error: &ToolError, code: Code) -> Option<Option<Value>> {
+pub(crate) fn tool_details(error: &ToolError, code: ToolErrorCode) -> Option<Option<Value>> {
     let said = error.details.as_ref()?.as_object()?;
-    let is = error.code == Code::ExecutionError
+    let is = error.code == ToolErrorCode::ExecutionError
         && said.get("code").and_then(Value::as_str) == Some(code.as_str());
     is.then(|| said.get("details").cloned())
 }
@@ -149,19 +151,19 @@ pub(crate) fn details_of(error: &ToolError, code: Code) -> Option<Option<Value>>
 pub(crate) fn error_to_guest(error: &ToolError) -> types::Error {
     use types::ErrorCode as E;
     let code = match error.code {
-        Code::InvalidInput => E::InvalidInput,
-        Code::InvalidPath => E::InvalidPath,
-        Code::NotFound => E::NotFound,
-        Code::FileNotFound => E::FileNotFound,
-        Code::AlreadyExists => E::AlreadyExists,
-        Code::PermissionDenied | Code::PolicyDenied => E::PermissionDenied,
-        Code::ApprovalDenied => E::ApprovalDenied,
-        Code::Timeout => E::Timeout,
-        Code::Cancelled => E::Cancelled,
-        Code::LimitExceeded => E::LimitExceeded,
-        Code::Network => E::Network,
-        Code::ExecutionError | Code::Internal => E::Execution,
-        Code::Unavailable => E::Unavailable,
+        ToolErrorCode::InvalidInput => E::InvalidInput,
+        ToolErrorCode::InvalidPath => E::InvalidPath,
+        ToolErrorCode::NotFound => E::NotFound,
+        ToolErrorCode::FileNotFound => E::FileNotFound,
+        ToolErrorCode::AlreadyExists => E::AlreadyExists,
+        ToolErrorCode::PermissionDenied | ToolErrorCode::PolicyDenied => E::PermissionDenied,
+        ToolErrorCode::ApprovalDenied => E::ApprovalDenied,
+        ToolErrorCode::Timeout => E::Timeout,
+        ToolErrorCode::Cancelled => E::Cancelled,
+        ToolErrorCode::LimitExceeded => E::LimitExceeded,
+        ToolErrorCode::Network => E::Network,
+        ToolErrorCode::ExecutionError | ToolErrorCode::Internal => E::Execution,
+        ToolErrorCode::Unavailable => E::Unavailable,
     };
     types::Error {
         code,
@@ -178,28 +180,28 @@ pub(crate) fn approval(approval: types::Approval) -> Decision {
     }
 }
 
-pub(crate) fn risk(risk: types::Risk) -> Risk {
+pub(crate) fn risk(risk: types::Risk) -> RiskLevel {
     match risk {
-        types::Risk::Low => Risk::Low,
-        types::Risk::Medium => Risk::Medium,
-        types::Risk::High => Risk::High,
-        types::Risk::Critical => Risk::Critical,
+        types::Risk::Low => RiskLevel::Low,
+        types::Risk::Medium => RiskLevel::Medium,
+        types::Risk::High => RiskLevel::High,
+        types::Risk::Critical => RiskLevel::Critical,
     }
 }
 
-pub(crate) fn group(group: types::Group) -> Group {
+pub(crate) fn group(group: types::Group) -> ToolGroup {
     match group {
-        types::Group::Runtime => Group::Runtime,
-        types::Group::Fs => Group::Fs,
-        types::Group::Net => Group::Net,
-        types::Group::Browser => Group::Browser,
-        types::Group::Memory => Group::Memory,
-        types::Group::System => Group::System,
+        types::Group::Runtime => ToolGroup::Runtime,
+        types::Group::Fs => ToolGroup::Fs,
+        types::Group::Net => ToolGroup::Net,
+        types::Group::Browser => ToolGroup::Browser,
+        types::Group::Memory => ToolGroup::Memory,
+        types::Group::System => ToolGroup::System,
     }
 }
 
-pub(crate) fn hints(hints: types::Hints) -> Hints {
-    Hints {
+pub(crate) fn hints(hints: types::Hints) -> ToolHints {
+    ToolHints {
         read_only: hints.contains(types::Hints::READ_ONLY),
         destructive: hints.contains(types::Hints::DESTRUCTIVE),
         idempotent: hints.contains(types::Hints::IDEMPOTENT),
@@ -211,8 +213,8 @@ pub(crate) fn needs(needs: types::Needs) -> Needs {
     let files = needs.files.into_iter().map(|need| FileNeed {
         path: need.path,
         access: match need.access {
-            types::FileAccess::Read => Access::Read,
-            types::FileAccess::ReadWrite => Access::ReadWrite,
+            types::FileAccess::Read => DirectoryAccess::Read,
+            types::FileAccess::ReadWrite => DirectoryAccess::ReadWrite,
         },
         reason: need.reason,
     });
@@ -245,8 +247,8 @@ pub(crate) fn needs(needs: types::Needs) -> Needs {
     }
 }
 
-pub(crate) fn assessment(assessment: assessor::Assessment) -> Assessment {
-    Assessment {
+pub(crate) fn assessment(assessment: assessor::Assessment) -> ToolAssessment {
+    ToolAssessment {
         approval: approval(assessment.approval),
         risk: risk(assessment.risk),
         summary: assessment.summary,
@@ -255,4 +257,4 @@ pub(crate) fn assessment(assessment: assessor::Assessment) -> Assessment {
 }
 
 /// The description of a plugin as received from the guest.
-pub(crate) type Manifest = toolset::Manifest;
+pub(crate) type ToolsetManifest = toolset::Manifest;

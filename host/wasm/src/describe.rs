@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use mimir_core::tool::{Definition, Group, Hints, Risk, ToolName};
-use mimir_core::{Code, Decision, Limits, Needs, Schema};
+use mimir_core::tool::{RiskLevel, ToolDefinition, ToolGroup, ToolHints, ToolName};
+use mimir_core::{Decision, Limits, Needs, Schema, ToolErrorCode};
 
+use crate::backoff;
 use crate::cache;
 use crate::call;
 use crate::convert;
-use crate::digest::Hash;
-use crate::error::HostError;
-use crate::family::{self, Detected, Family};
-use crate::faults::fault;
+use crate::digest::Sha256Digest;
+use crate::error::WasmHostError;
+use crate::family::{self, ComponentFamily, DetectedComponent};
 use crate::fs::GuardedFs;
-use crate::guest::Start;
 use crate::host::WasmHost;
 use crate::lift::{LiftedTools, command};
-use crate::plugin::{Bytes, Plugin};
-use crate::rest;
+use crate::plugin::{ComponentBytes, WasmPlugin};
+use crate::store_state::StoreOptions;
+use crate::trap_errors::trap_error;
 
 mod definitions;
 
@@ -29,7 +29,7 @@ use definitions::{NAME_MAX, definitions, line};
 
 /// The calling convention of a component.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) enum Kind {
+pub(crate) enum ComponentKind {
     /// Through `mimir:tool/toolset`.
     Toolset {
         /// True if it assesses its own calls.
@@ -43,24 +43,24 @@ pub(crate) enum Kind {
 
 /// Everything known about a component without running it again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Description {
-    pub kind: Kind,
+pub(crate) struct ComponentDescription {
+    pub kind: ComponentKind,
     /// The plugin's own name; foreign components have none.
     pub name: Option<String>,
     pub version: String,
     pub imports: Vec<String>,
     /// A toolset's tool definitions. Those of the other kinds follow from the kind.
-    pub tools: Vec<Definition>,
+    pub tools: Vec<ToolDefinition>,
     /// Tools that are left out, with the reasons.
     pub refused: Vec<(String, String)>,
 }
 
 /// The cached result for a component: its description, or the error.
-pub(crate) type Described = Result<Description, (Code, String)>;
+pub(crate) type DescriptionResult = Result<ComponentDescription, (ToolErrorCode, String)>;
 
 /// Version of the cached form, and part of its key: entries of other versions are ignored. Entries that cannot be
 /// parsed are ignored anyway; a new version is needed when old entries could be parsed but would be wrong: when a
-/// field of [`Description`] changes its meaning, when `definitions` checks more or less, or when detection or lifting
+/// field of [`ComponentDescription`] changes its meaning, when `definitions` checks more or less, or when detection or lifting
 /// of components changes.
 pub(crate) const FORM: u32 = 6;
 
@@ -70,43 +70,50 @@ const FUEL: u64 = 5_000_000_000;
 const MOST_BYTES: u64 = 4 << 20;
 
 /// The result of inspecting a component.
-pub(crate) struct Look {
-    pub digest: Hash,
-    pub described: Described,
+pub(crate) struct InspectedComponent {
+    pub digest: Sha256Digest,
+    pub described: DescriptionResult,
     /// True if another inspection would return the same: faults of this machine or this moment do not last.
     pub lasts: bool,
 }
 
 /// Parses the description shipped with a component, if it has the current form.
-pub(crate) fn shipped(text: &str) -> serde_json::Result<Description> {
+pub(crate) fn parse_shipped(text: &str) -> serde_json::Result<ComponentDescription> {
     serde_json::from_str(text)
 }
 
 /// Returns the current description of a built-in component, in the form in which it is shipped.
-pub(crate) async fn ask_for_shipping(
+pub(crate) async fn describe_for_shipping(
     host: &Arc<WasmHost>,
     component: &'static [u8],
     place: &str,
-) -> Result<String, HostError> {
-    let bytes = Bytes::Bundled(component);
-    let described = describe(host, &bytes, place, Hash::of(component), component.into()).await?;
+) -> Result<String, WasmHostError> {
+    let bytes = ComponentBytes::Bundled(component);
+    let described = describe(
+        host,
+        &bytes,
+        place,
+        Sha256Digest::of_bytes(component),
+        component.into(),
+    )
+    .await?;
     let text = serde_json::to_string_pretty(&described);
-    let text = text.map_err(|error| HostError::Engine(error.to_string()))?;
+    let text = text.map_err(|error| WasmHostError::Engine(error.to_string()))?;
     Ok(text + "\n")
 }
 
 /// Returns the description of a component: from the cache, or from the component itself. A component that recently
 /// timed out is asked only if `again`.
-pub(crate) async fn look(
+pub(crate) async fn inspect(
     host: &Arc<WasmHost>,
-    bytes: &Bytes,
+    bytes: &ComponentBytes,
     place: &str,
-    digest: Option<Hash>,
+    digest: Option<Sha256Digest>,
     again: bool,
-) -> Look {
+) -> InspectedComponent {
     let cached = |digest| {
-        let described = kept(host, &digest)?;
-        Some(Look {
+        let described = cached_description(host, &digest)?;
+        Some(InspectedComponent {
             digest,
             described,
             lasts: true,
@@ -120,21 +127,24 @@ pub(crate) async fn look(
     let content = match bytes.read(place) {
         Ok(content) => content,
         Err(error) => {
-            return Look {
-                digest: Hash([0; 32]),
+            return InspectedComponent {
+                digest: Sha256Digest([0; 32]),
                 described: Err((error.code(), error.to_string())),
                 lasts: false,
             };
         }
     };
-    let digest = Hash::of(&content);
+    let digest = Sha256Digest::of_bytes(&content);
     if let Some(look) = cached(digest) {
         return look;
     }
-    if !again && let Some((_, reason)) = rest::reason(host.cache(), &digest, rest::Kind::Describe) {
-        return Look {
+    if !again
+        && let Some((_, reason)) =
+            backoff::active_failure(host.cache(), &digest, backoff::BackoffKind::Describe)
+    {
+        return InspectedComponent {
             digest,
-            described: Err((Code::Timeout, reason)),
+            described: Err((ToolErrorCode::Timeout, reason)),
             lasts: false,
         };
     }
@@ -142,34 +152,37 @@ pub(crate) async fn look(
     // A plugin that timed out may have run on a busy machine.
     let lasts = !matches!(
         described,
-        Err(HostError::Engine(_)
-            | HostError::Read { .. }
-            | HostError::Changed(_)
-            | HostError::Compile(..)
-            | HostError::Component(_, Code::Timeout | Code::Unavailable)
-            | HostError::Manifest(_, Code::Timeout))
+        Err(WasmHostError::Engine(_)
+            | WasmHostError::Read { .. }
+            | WasmHostError::Changed(_)
+            | WasmHostError::Compile(..)
+            | WasmHostError::Component(_, ToolErrorCode::Timeout | ToolErrorCode::Unavailable)
+            | WasmHostError::Manifest(_, ToolErrorCode::Timeout))
     );
     // A compile timeout was already recorded by the compile queue.
-    let was_asked = matches!(described, Err(HostError::Manifest(..)));
+    let was_asked = matches!(described, Err(WasmHostError::Manifest(..)));
     let mut described = described.map_err(|error| (error.code(), error.to_string()));
-    if let Err((Code::Timeout, reason)) = &mut described
+    if let Err((ToolErrorCode::Timeout, reason)) = &mut described
         && was_asked
     {
-        let kind = rest::Kind::Describe;
-        rest::remember(host.cache(), &digest, kind, Code::Timeout, reason);
-        if let Some((_, until)) = rest::reason(host.cache(), &digest, rest::Kind::Describe) {
+        let kind = backoff::BackoffKind::Describe;
+        backoff::remember_failure(host.cache(), &digest, kind, ToolErrorCode::Timeout, reason);
+        if let Some((_, until)) =
+            backoff::active_failure(host.cache(), &digest, backoff::BackoffKind::Describe)
+        {
             *reason = until;
         }
     }
     if lasts {
         match serde_json::to_vec(&described) {
-            Ok(content) => host
-                .cache()
-                .put(cache::Kind::Description, &key(&digest), &content),
+            Ok(content) => {
+                host.cache()
+                    .put(cache::CacheEntryKind::Description, &key(&digest), &content)
+            }
             Err(error) => tracing::warn!(%error, place, "cannot cache a description"),
         }
     }
-    Look {
+    InspectedComponent {
         digest,
         described,
         lasts,
@@ -177,48 +190,55 @@ pub(crate) async fn look(
 }
 
 /// Returns the description of a component from the cache alone, without compiling. `None` if it was never described.
-pub(crate) fn look_cached(host: &WasmHost, bytes: &Bytes, place: &str) -> Option<Look> {
+pub(crate) fn inspect_cached(
+    host: &WasmHost,
+    bytes: &ComponentBytes,
+    place: &str,
+) -> Option<InspectedComponent> {
     let digest = bytes.digest(place).ok()?;
-    let described = kept(host, &digest)?;
-    Some(Look {
+    let described = cached_description(host, &digest)?;
+    Some(InspectedComponent {
         digest,
         described,
         lasts: true,
     })
 }
 
-fn key(digest: &Hash) -> String {
+fn key(digest: &Sha256Digest) -> String {
     format!("{digest}-{FORM}")
 }
 
-fn kept(host: &WasmHost, digest: &Hash) -> Option<Described> {
-    let content = host.cache().get(cache::Kind::Description, &key(digest))?;
+fn cached_description(host: &WasmHost, digest: &Sha256Digest) -> Option<DescriptionResult> {
+    let content = host
+        .cache()
+        .get(cache::CacheEntryKind::Description, &key(digest))?;
     serde_json::from_slice(&content).ok()
 }
 
 async fn describe(
     host: &Arc<WasmHost>,
-    bytes: &Bytes,
+    bytes: &ComponentBytes,
     place: &str,
-    digest: Hash,
+    digest: Sha256Digest,
     content: Cow<'static, [u8]>,
-) -> Result<Description, HostError> {
+) -> Result<ComponentDescription, WasmHostError> {
     let detected = family::detect(&content);
     // Several components may wait for a compiler or for their own end; none of them should occupy memory meanwhile.
     drop(content);
     let detected = detected.map_err(|error| {
-        let code = serde_json::from_value(error.code().into()).unwrap_or(Code::InvalidInput);
-        HostError::Component(error.to_string(), code)
+        let code =
+            serde_json::from_value(error.code().into()).unwrap_or(ToolErrorCode::InvalidInput);
+        WasmHostError::Component(error.to_string(), code)
     })?;
-    let Detected {
+    let DetectedComponent {
         family, imports, ..
     } = detected;
     match family {
-        Family::Toolset { assessor, .. } => {
-            let kind = Kind::Toolset { assessor };
+        ComponentFamily::Toolset { assessor, .. } => {
+            let kind = ComponentKind::Toolset { assessor };
             let manifest = ask(host, bytes, place, digest, kind.clone()).await?;
             let (tools, refused) = definitions(manifest.tools)?;
-            Ok(Description {
+            Ok(ComponentDescription {
                 kind,
                 name: Some(line(&manifest.name, NAME_MAX)),
                 version: line(&manifest.version, NAME_MAX),
@@ -227,20 +247,20 @@ async fn describe(
                 refused,
             })
         }
-        Family::Lifted(lifted) => Ok(Description {
+        ComponentFamily::Lifted(lifted) => Ok(ComponentDescription {
             tools: Vec::new(),
             refused: lifted
                 .skipped
                 .iter()
                 .map(|skipped| (skipped.export.clone(), skipped.reason.clone()))
                 .collect(),
-            kind: Kind::Lifted(lifted),
+            kind: ComponentKind::Lifted(lifted),
             name: None,
             version: String::new(),
             imports,
         }),
-        Family::Command => Ok(Description {
-            kind: Kind::Command,
+        ComponentFamily::Command => Ok(ComponentDescription {
+            kind: ComponentKind::Command,
             name: None,
             version: String::new(),
             imports,
@@ -251,31 +271,31 @@ async fn describe(
 }
 
 /// Returns a definition for a component that is described by its types only.
-fn plain(
+fn plain_definition(
     name: ToolName,
     description: String,
     input_schema: Schema,
     output_schema: Option<Schema>,
-) -> Definition {
-    Definition {
+) -> ToolDefinition {
+    ToolDefinition {
         name,
         title: None,
         description,
-        group: Group::System,
+        group: ToolGroup::System,
         input_schema,
         output_schema,
         approval: Decision::Allow,
         silent: true,
-        risk: Risk::Low,
-        hints: Hints::default(),
+        risk: RiskLevel::Low,
+        hints: ToolHints::default(),
         needs: Needs::default(),
     }
 }
 
 /// Returns the tools of a component's own exports.
-pub(crate) fn lifted(lifted: &LiftedTools) -> Vec<Definition> {
+pub(crate) fn lifted_definitions(lifted: &LiftedTools) -> Vec<ToolDefinition> {
     let tools = lifted.tools.iter().map(|tool| {
-        plain(
+        plain_definition(
             tool.name.clone(),
             tool.description.clone(),
             tool.input_schema.clone(),
@@ -286,27 +306,27 @@ pub(crate) fn lifted(lifted: &LiftedTools) -> Vec<Definition> {
 }
 
 /// Returns the only tool of a program, named after its file.
-pub(crate) fn program(name: ToolName) -> Definition {
+pub(crate) fn program_definition(name: ToolName) -> ToolDefinition {
     let (description, schema) = command::definition(&name);
-    plain(name, description, schema, None)
+    plain_definition(name, description, schema, None)
 }
 
 /// Runs `describe` without any grants.
 async fn ask(
     host: &Arc<WasmHost>,
-    bytes: &Bytes,
+    bytes: &ComponentBytes,
     place: &str,
-    digest: Hash,
-    kind: Kind,
-) -> Result<convert::Manifest, HostError> {
-    let plugin = Arc::new(Plugin::new(
+    digest: Sha256Digest,
+    kind: ComponentKind,
+) -> Result<convert::ToolsetManifest, WasmHostError> {
+    let plugin = Arc::new(WasmPlugin::new(
         Arc::clone(host),
         bytes.clone(),
         place.to_owned(),
         digest,
         kind,
     ));
-    let callee = plugin.callee(host.compile_limits()).await?;
+    let callee = plugin.load(host.compile_limits()).await?;
     let limits = Limits {
         wall: TIME,
         fuel: FUEL,
@@ -314,20 +334,20 @@ async fn ask(
         log_lines: 10,
         ..Limits::default()
     };
-    let internal = |error: wasmtime::Error| HostError::Engine(format!("{error:#}"));
+    let internal = |error: wasmtime::Error| WasmHostError::Engine(format!("{error:#}"));
     let mut store = callee
-        .store(Start::alone(GuardedFs::none(), limits))
+        .new_store(StoreOptions::isolated(GuardedFs::empty(), limits))
         .map_err(internal)?;
     let asked = tokio::time::timeout(TIME, call::describe(&mut store, callee)).await;
     match asked {
         Ok(Ok(Some(manifest))) => Ok(manifest),
-        Ok(Ok(None)) => Err(HostError::Manifest(
+        Ok(Ok(None)) => Err(WasmHostError::Manifest(
             "it does not describe itself".to_owned(),
-            Code::InvalidInput,
+            ToolErrorCode::InvalidInput,
         )),
         Ok(Err(error)) => {
-            let fault = fault(&error, store.data());
-            Err(HostError::Manifest(
+            let fault = trap_error(&error, store.data());
+            Err(WasmHostError::Manifest(
                 format!("it cannot describe its tools: {}", fault.message),
                 fault.code,
             ))
@@ -337,7 +357,7 @@ async fn ask(
                 "its description of its tools took longer than {} s",
                 TIME.as_secs()
             );
-            Err(HostError::Manifest(message, Code::Timeout))
+            Err(WasmHostError::Manifest(message, ToolErrorCode::Timeout))
         }
     }
 }

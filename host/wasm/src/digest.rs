@@ -12,16 +12,16 @@ const PART: usize = 256 << 10;
 /// A sha256; shown and stored in lower-case hex.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub struct Hash(pub [u8; 32]);
+pub struct Sha256Digest(pub [u8; 32]);
 
 /// Error for text that is not a sha256 in hex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not 64 hex digits")]
-pub struct NoHash;
+pub struct InvalidDigest;
 
-impl Hash {
+impl Sha256Digest {
     /// Returns the hash of `bytes`.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn of_bytes(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
@@ -42,7 +42,7 @@ impl Hash {
     }
 }
 
-impl fmt::Display for Hash {
+impl fmt::Display for Sha256Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut text = [0; 64];
@@ -54,30 +54,33 @@ impl fmt::Display for Hash {
     }
 }
 
-impl From<Hash> for String {
-    fn from(hash: Hash) -> Self {
+impl From<Sha256Digest> for String {
+    fn from(hash: Sha256Digest) -> Self {
         hash.to_string()
     }
 }
 
-impl TryFrom<String> for Hash {
-    type Error = NoHash;
+impl TryFrom<String> for Sha256Digest {
+    type Error = InvalidDigest;
 
-    fn try_from(text: String) -> Result<Self, NoHash> {
+    fn try_from(text: String) -> Result<Self, InvalidDigest> {
         let digit = |digit: u8| char::from(digit).to_digit(16);
         let mut hash = [0; 32];
         if text.len() != 2 * hash.len() {
-            return Err(NoHash);
+            return Err(InvalidDigest);
         }
         for (byte, pair) in hash.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            let (high, low) = (digit(pair[0]).ok_or(NoHash)?, digit(pair[1]).ok_or(NoHash)?);
+            let (high, low) = (
+                digit(pair[0]).ok_or(InvalidDigest)?,
+                digit(pair[1]).ok_or(InvalidDigest)?,
+            );
             *byte = (high << 4 | low) as u8;
         }
         Ok(Self(hash))
     }
 }
 
-impl fmt::Debug for Hash {
+impl fmt::Debug for Sha256Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -91,19 +94,23 @@ mod tests {
     fn hash_of_reader_equals_hash_of_bytes() {
         for length in [0, 1, PART, 2 * PART + 1] {
             let bytes: Vec<u8> = (0..length).map(|at| at as u8).collect();
-            let hashed = Hash::of_reader(&*bytes).unwrap();
-            assert_eq!(hashed, (Hash::of(&bytes), length as u64));
+            let hashed = Sha256Digest::of_reader(&*bytes).unwrap();
+            assert_eq!(hashed, (Sha256Digest::of_bytes(&bytes), length as u64));
         }
     }
 
     #[test]
     fn hash_is_serialized_as_hex() {
-        let hash = Hash::of(b"abc");
+        let hash = Sha256Digest::of_bytes(b"abc");
         let kept = serde_json::to_string(&hash).unwrap();
         assert!(kept.starts_with("\"ba7816bf8f01cfea"), "{kept}");
-        assert_eq!(serde_json::from_str::<Hash>(&kept).unwrap(), hash);
+        assert_eq!(serde_json::from_str::<Sha256Digest>(&kept).unwrap(), hash);
         for bad in ["", "ba78", &"g".repeat(64), &"ä".repeat(32)] {
-            assert_eq!(Hash::try_from(bad.to_owned()), Err(NoHash), "{bad}");
+            assert_eq!(
+                Sha256Digest::try_from(bad.to_owned()),
+                Err(InvalidDigest),
+                "{bad}"
+            );
         }
     }
 }

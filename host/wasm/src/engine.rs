@@ -7,7 +7,7 @@ use wasmtime::{
 
 use mimir_core::Limits;
 
-use crate::error::HostError;
+use crate::error::WasmHostError;
 
 /// The version of wasmtime that runs the components.
 pub const WASMTIME_VERSION: &str = env!("MIMIR_WASMTIME_VERSION");
@@ -43,7 +43,7 @@ const STACK_RESIDENT: usize = 1 << 20;
 
 /// The source of a call's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Allocation {
+pub enum MemoryAllocation {
     /// A pool of slots that were reserved once.
     Pooled,
     /// The system, call by call.
@@ -55,64 +55,65 @@ pub enum Allocation {
 
 /// The addressing mode of compiled code. Code for one mode does not run on an engine with the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Addressing {
+pub enum MemoryAddressing {
     /// Each memory reserves all its possible addresses, so accesses need no individual checks.
     Reserved,
     /// Address space is scarce: each access is checked.
     Checked,
 }
 
-impl Addressing {
+impl MemoryAddressing {
     /// Returns its spelling in the arguments of the compiler process.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
-            Addressing::Reserved => "reserved",
-            Addressing::Checked => "checked",
+            MemoryAddressing::Reserved => "reserved",
+            MemoryAddressing::Checked => "checked",
         }
     }
 
     /// Parses that spelling.
     pub(crate) fn read(word: &str) -> Option<Self> {
-        let all = [Addressing::Reserved, Addressing::Checked];
+        let all = [MemoryAddressing::Reserved, MemoryAddressing::Checked];
         all.into_iter().find(|one| one.as_str() == word)
     }
 }
 
-impl Allocation {
+impl MemoryAllocation {
     /// Returns the addressing mode of code compiled for it.
-    pub(crate) const fn addressing(&self) -> Addressing {
+    pub(crate) const fn addressing(&self) -> MemoryAddressing {
         match self {
-            Allocation::Pooled => Addressing::Reserved,
-            Allocation::OnDemand { .. } => Addressing::Checked,
+            MemoryAllocation::Pooled => MemoryAddressing::Reserved,
+            MemoryAllocation::OnDemand { .. } => MemoryAddressing::Checked,
         }
     }
 }
 
 /// Creates an engine that only compiles, and so reserves no pool: the pool does not affect the code.
-pub(crate) fn compiling(addressing: Addressing) -> Result<Engine, HostError> {
+pub(crate) fn compiling_engine(addressing: MemoryAddressing) -> Result<Engine, WasmHostError> {
     let mut config = config();
-    if addressing == Addressing::Checked {
-        scarce(&mut config);
+    if addressing == MemoryAddressing::Checked {
+        configure_without_pool(&mut config);
     }
-    Engine::new(&config).map_err(|error| HostError::Engine(format!("{error:#}")))
+    Engine::new(&config).map_err(|error| WasmHostError::Engine(format!("{error:#}")))
 }
 
 /// Creates the engine: with a pool if `pooling` and if enough address space is available.
-pub(crate) fn engine(pooling: bool) -> Result<(Engine, Allocation), HostError> {
+pub(crate) fn new_engine(pooling: bool) -> Result<(Engine, MemoryAllocation), WasmHostError> {
     let why = if pooling {
         let mut config = config();
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool()));
         match Engine::new(&config) {
-            Ok(engine) => return Ok((engine, Allocation::Pooled)),
+            Ok(engine) => return Ok((engine, MemoryAllocation::Pooled)),
             Err(error) => format!("the pool cannot be reserved: {error:#}"),
         }
     } else {
         "switched off".to_owned()
     };
     let mut config = config();
-    scarce(&mut config);
-    let engine = Engine::new(&config).map_err(|error| HostError::Engine(format!("{error:#}")))?;
-    Ok((engine, Allocation::OnDemand { why }))
+    configure_without_pool(&mut config);
+    let engine =
+        Engine::new(&config).map_err(|error| WasmHostError::Engine(format!("{error:#}")))?;
+    Ok((engine, MemoryAllocation::OnDemand { why }))
 }
 
 fn config() -> Config {
@@ -135,7 +136,7 @@ const GROWTH: u64 = 4 << 20;
 
 /// Configures the engine for scarce address space: without a pool for lack of addresses, there are also not enough for
 /// the usual 4 GiB per memory and its guard regions. Code then checks each access, and is slower.
-fn scarce(config: &mut Config) {
+fn configure_without_pool(config: &mut Config) {
     config
         .memory_reservation(0)
         .memory_guard_size(0)
@@ -147,7 +148,7 @@ fn scarce(config: &mut Config) {
 const SAMPLE: &[u8] = b"\0asm\x01\0\0\0\x05\x03\x01\0\x01";
 
 /// Runs a sample: creating an engine does not prove that a guest fits in memory.
-pub(crate) fn sample(engine: &Engine) -> wasmtime::Result<()> {
+pub(crate) fn run_sample(engine: &Engine) -> wasmtime::Result<()> {
     let module = Module::new(engine, SAMPLE)?;
     let mut store = Store::new(engine, ());
     Instance::new(&mut store, &module, &[])?;
@@ -183,11 +184,11 @@ mod tests {
 
     #[test]
     fn engine_runs_in_both_modes_and_shares_no_code() {
-        let (pooled, allocation) = engine(true).unwrap();
-        sample(&pooled).unwrap();
-        let (scarce, without) = engine(false).unwrap();
-        sample(&scarce).unwrap();
-        assert!(matches!(without, Allocation::OnDemand { .. }));
+        let (pooled, allocation) = new_engine(true).unwrap();
+        run_sample(&pooled).unwrap();
+        let (scarce, without) = new_engine(false).unwrap();
+        run_sample(&scarce).unwrap();
+        assert!(matches!(without, MemoryAllocation::OnDemand { .. }));
         let key = |engine: &Engine| {
             use std::hash::{DefaultHasher, Hash, Hasher};
             let mut hasher = DefaultHasher::new();
@@ -195,10 +196,10 @@ mod tests {
             hasher.finish()
         };
         for (engine, allocation) in [(&pooled, &allocation), (&scarce, &without)] {
-            let compiling = compiling(allocation.addressing()).unwrap();
+            let compiling = compiling_engine(allocation.addressing()).unwrap();
             assert_eq!(key(engine), key(&compiling), "{allocation:?}");
         }
-        if allocation == Allocation::Pooled {
+        if allocation == MemoryAllocation::Pooled {
             assert_ne!(
                 key(&pooled),
                 key(&scarce),

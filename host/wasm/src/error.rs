@@ -1,10 +1,10 @@
 //! Errors of a component before it runs.
 
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 
 /// An error of the host, or of a component passed to it.
 #[derive(Debug, Clone, thiserror::Error)]
-pub enum HostError {
+pub enum WasmHostError {
     /// wasmtime does not work on this machine.
     #[error("WebAssembly cannot be run on this machine: {0}")]
     Engine(String),
@@ -16,43 +16,43 @@ pub enum HostError {
         /// The reason.
         reason: String,
         /// The code for the system's error.
-        code: Code,
+        code: ToolErrorCode,
     },
     /// The file is not a component that mimir can use.
     #[error("{0}")]
-    Component(String, Code),
+    Component(String, ToolErrorCode),
     /// The component was not compiled within its limits.
     #[error("{0}")]
-    Compile(String, Code),
+    Compile(String, ToolErrorCode),
     /// The file differs from the one that was described.
     #[error("{0} has changed since it was read; call it again")]
     Changed(String),
     /// The plugin's own description of its tools is not valid.
     #[error("{0}")]
-    Manifest(String, Code),
+    Manifest(String, ToolErrorCode),
 }
 
-impl HostError {
+impl WasmHostError {
     /// Returns the stable code.
-    pub fn code(&self) -> Code {
+    pub fn code(&self) -> ToolErrorCode {
         match self {
-            HostError::Engine(_) => Code::Unavailable,
-            HostError::Read { code, .. }
-            | HostError::Component(_, code)
-            | HostError::Compile(_, code)
-            | HostError::Manifest(_, code) => *code,
-            HostError::Changed(_) => Code::Unavailable,
+            WasmHostError::Engine(_) => ToolErrorCode::Unavailable,
+            WasmHostError::Read { code, .. }
+            | WasmHostError::Component(_, code)
+            | WasmHostError::Compile(_, code)
+            | WasmHostError::Manifest(_, code) => *code,
+            WasmHostError::Changed(_) => ToolErrorCode::Unavailable,
         }
     }
 
     /// Returns the error for a file that cannot be read.
-    pub(crate) fn read(place: impl Into<String>, error: &std::io::Error) -> Self {
+    pub(crate) fn read_error(place: impl Into<String>, error: &std::io::Error) -> Self {
         let code = match error.kind() {
-            std::io::ErrorKind::NotFound => Code::FileNotFound,
-            std::io::ErrorKind::PermissionDenied => Code::PermissionDenied,
-            _ => Code::Unavailable,
+            std::io::ErrorKind::NotFound => ToolErrorCode::FileNotFound,
+            std::io::ErrorKind::PermissionDenied => ToolErrorCode::PermissionDenied,
+            _ => ToolErrorCode::Unavailable,
         };
-        HostError::Read {
+        WasmHostError::Read {
             place: place.into(),
             reason: error.to_string(),
             code,
@@ -60,8 +60,8 @@ impl HostError {
     }
 }
 
-impl From<HostError> for ToolError {
-    fn from(error: HostError) -> Self {
+impl From<WasmHostError> for ToolError {
+    fn from(error: WasmHostError) -> Self {
         ToolError::new(error.code(), error.to_string())
     }
 }

@@ -6,21 +6,21 @@
 //!
 //! Out of scope: engines, stores, instances.
 
+mod component_surface;
 mod core_module;
 mod error;
 mod interface;
-mod nesting;
 mod proof;
-mod read;
+mod type_nesting;
 
+pub use component_surface::check_size;
 pub use core_module::CoreModule;
 pub use error::FamilyError;
-pub use interface::Version;
+pub use interface::InterfaceVersion;
 pub use proof::{Proof, is_pure, proofs};
-pub use read::check_size;
 
-pub(crate) use interface::{CONFIG_STORES, Interface};
-pub(crate) use read::Surface;
+pub(crate) use component_surface::ComponentSurface;
+pub(crate) use interface::{CONFIG_STORES, InterfaceName};
 
 use serde::{Deserialize, Serialize};
 use wasmparser::component_types::ComponentEntityType;
@@ -32,7 +32,7 @@ use crate::lift::{self, LiftedTools};
 pub const FILE_MOST: u64 = 256 * 1024 * 1024;
 
 /// The contract that this host offers: `mimir:tool` in this version.
-pub const CONTRACT: Version = Version {
+pub const CONTRACT: InterfaceVersion = InterfaceVersion {
     major: 1,
     minor: 0,
     patch: 0,
@@ -40,11 +40,11 @@ pub const CONTRACT: Version = Version {
 
 /// The calling convention of a component.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Family {
+pub enum ComponentFamily {
     /// It exports `mimir:tool/toolset` and describes its own tools.
     Toolset {
         /// The version of the contract that it was built for.
-        version: Version,
+        version: InterfaceVersion,
         /// True if it also exports `mimir:tool/assessor`.
         assessor: bool,
     },
@@ -56,9 +56,9 @@ pub enum Family {
 
 /// The facts that a component's bytes reveal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Detected {
+pub struct DetectedComponent {
     /// Its calling convention.
-    pub family: Family,
+    pub family: ComponentFamily,
     /// The interfaces that it imports, as written (`wasi:io/streams@0.2.6`), in the component's order. Interfaces with
     /// types only are left out: they give no capability.
     pub imports: Vec<String>,
@@ -71,17 +71,17 @@ pub struct Detected {
 ///
 /// A toolset takes precedence. A component that exports functions *and* `wasi:cli/run` is lifted, and the run export
 /// is listed as skipped: its author typed the functions.
-pub fn detect(bytes: &[u8]) -> Result<Detected, FamilyError> {
+pub fn detect(bytes: &[u8]) -> Result<DetectedComponent, FamilyError> {
     check_size(bytes.len() as u64)?;
-    read::check_header(bytes)?;
-    let surface = Surface::read(bytes)?;
+    component_surface::check_header(bytes)?;
+    let surface = ComponentSurface::read(bytes)?;
     let toolset = toolset(&surface)?;
     let imports = interface::check_imports(&surface)?;
     let family = match toolset {
         Some(family) => family,
         None => foreign(&surface)?,
     };
-    Ok(Detected {
+    Ok(DetectedComponent {
         family,
         imports,
         exports: surface.exports().map(|(name, _)| name.to_owned()).collect(),
@@ -89,12 +89,12 @@ pub fn detect(bytes: &[u8]) -> Result<Detected, FamilyError> {
 }
 
 /// Returns the toolset family, or `None` if no toolset is exported.
-fn toolset(surface: &Surface) -> Result<Option<Family>, FamilyError> {
+fn toolset(surface: &ComponentSurface) -> Result<Option<ComponentFamily>, FamilyError> {
     let exported = |wanted: &str| {
         surface.exports().find_map(|(name, ty)| {
-            let found = Interface::parse(name)?;
+            let found = InterfaceName::parse(name)?;
             let matches = matches!(ty, ComponentEntityType::Instance(_))
-                && found.is(interface::MIMIR, wanted);
+                && found.matches(interface::MIMIR, wanted);
             matches.then_some(found)
         })
     };
@@ -109,22 +109,22 @@ fn toolset(surface: &Surface) -> Result<Option<Family>, FamilyError> {
         }
         None => false,
     };
-    Ok(Some(Family::Toolset { version, assessor }))
+    Ok(Some(ComponentFamily::Toolset { version, assessor }))
 }
 
 /// Returns the family of a component that was not written for mimir.
-fn foreign(surface: &Surface) -> Result<Family, FamilyError> {
+fn foreign(surface: &ComponentSurface) -> Result<ComponentFamily, FamilyError> {
     let tools = lift::lift(surface);
     if !tools.tools.is_empty() {
-        return Ok(Family::Lifted(tools));
+        return Ok(ComponentFamily::Lifted(tools));
     }
     let run = surface
         .exports()
         .filter(|(_, ty)| matches!(ty, ComponentEntityType::Instance(_)))
-        .filter_map(|(name, _)| Interface::parse(name))
-        .find(|found| found.is("wasi:cli", "run"));
+        .filter_map(|(name, _)| InterfaceName::parse(name))
+        .find(|found| found.matches("wasi:cli", "run"));
     match run {
-        Some(run) if run.is_wasi_02() => Ok(Family::Command),
+        Some(run) if run.is_wasi_02() => Ok(ComponentFamily::Command),
         Some(run) => Err(FamilyError::Wasi {
             found: run.to_string(),
         }),

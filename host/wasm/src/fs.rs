@@ -12,20 +12,18 @@
 //! Out of scope: the choice of a call's mounts, and approval prompts.
 
 mod change;
-mod code;
 mod content;
 mod descriptor;
-mod disk;
-mod emptying;
-mod front;
-mod listing;
-mod look;
-mod moving;
+mod dir_listing;
+mod disk_status;
+mod empty_check;
+mod link_check;
+mod lookup;
 mod node;
-mod pace;
+mod overlay;
 mod path_arguments;
 mod quota;
-mod real;
+mod real_path;
 mod refusal;
 mod resolve;
 mod stream;
@@ -33,27 +31,29 @@ mod sys;
 #[cfg(test)]
 mod tests;
 mod undo;
+mod wasi_types;
+mod yield_timer;
 
-pub use disk::Exhausted;
-pub use quota::Quota;
-pub use refusal::{Cause, Refusal};
+pub use disk_status::SpaceExhausted;
+pub use quota::MountQuota;
+pub use refusal::{PathRefusal, RefusalCause};
 pub use undo::{UndoRecorder, UndoScope, UndoTarget};
 
-pub use content::{content, text};
-pub use real::real_path;
+pub use content::{content_digest, read_text};
+pub use real_path::real_path;
 
 use bytes::Bytes;
-use disk::Disk;
-use front::{Entry, Front, Tree};
-use mimir_core::Access;
+use disk_status::DiskStatus;
+use mimir_core::DirectoryAccess;
 use mimir_core::paths::PathRules;
-use node::{Node, Slots};
-use pace::Pace;
+use node::{FsNode, HandleSlots};
+use overlay::{FsEntry, OverlayNode, OverlayTree};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wasmtime::component::{HasData, Linker, Resource, ResourceTable};
 use wasmtime_wasi::p2::bindings::filesystem::{preopens, types};
 use wasmtime_wasi::p2::{FsError, FsResult};
+use yield_timer::YieldTimer;
 
 pub(in crate::fs) use wasmtime_wasi::p2::bindings::filesystem::types::Advice;
 
@@ -62,7 +62,7 @@ const REFUSALS_KEPT: usize = 16;
 
 /// A directory of the host that a guest sees.
 #[derive(Debug, Clone)]
-pub struct Mount {
+pub struct GuestMount {
     /// Path on the host. Its last components are those of `prefix`.
     pub host: PathBuf,
     /// Path in the guest; `/` for the workspace root.
@@ -70,16 +70,16 @@ pub struct Mount {
     /// Path from the workspace root, which the rules are applied to; `""` for the root.
     pub prefix: String,
     /// Read-only or writable.
-    pub access: Access,
+    pub access: DirectoryAccess,
     /// The protected paths in it.
     pub rules: PathRules,
 }
 
 /// The quota and the undo recorder of a mount.
 #[derive(Debug, Clone, Default)]
-pub struct Watch {
+pub struct MountTracking {
     /// The quota for additions.
-    pub quota: Option<Quota>,
+    pub quota: Option<MountQuota>,
     /// Records changes.
     pub undo: Option<UndoRecorder>,
 }
@@ -114,29 +114,34 @@ pub enum MountError {
 /// The files of one store.
 #[derive(Debug)]
 pub struct GuardedFs {
-    roots: Vec<(Entry, String)>,
-    slots: Slots,
-    pace: Pace,
-    refusals: Vec<Refusal>,
+    roots: Vec<(FsEntry, String)>,
+    slots: HandleSlots,
+    yield_timer: YieldTimer,
+    refusals: Vec<PathRefusal>,
     limit_hit: bool,
-    disk: Disk,
+    disk: DiskStatus,
 }
 
 impl GuardedFs {
     /// Opens the mounts; the guest may have `max_open` files and directories open at the same time.
-    pub fn open(mounts: Vec<Mount>, max_open: usize) -> Result<Self, MountError> {
-        let watched = mounts.into_iter().map(|mount| (mount, Watch::default()));
-        Self::watched(watched.collect(), max_open)
+    pub fn open(mounts: Vec<GuestMount>, max_open: usize) -> Result<Self, MountError> {
+        let watched = mounts
+            .into_iter()
+            .map(|mount| (mount, MountTracking::default()));
+        Self::open_tracked(watched.collect(), max_open)
     }
 
     /// Opens the mounts with a quota and an undo recorder for each.
-    pub fn watched(mounts: Vec<(Mount, Watch)>, max_open: usize) -> Result<Self, MountError> {
+    pub fn open_tracked(
+        mounts: Vec<(GuestMount, MountTracking)>,
+        max_open: usize,
+    ) -> Result<Self, MountError> {
         let mut roots = Vec::with_capacity(mounts.len());
         for (mount, watch) in mounts {
             let dir = open_root(&mount)?;
-            let shared = node::Shared {
+            let shared = node::MountState {
                 rules: mount.rules,
-                writable: mount.access == Access::ReadWrite,
+                writable: mount.access == DirectoryAccess::ReadWrite,
                 depth: mount
                     .prefix
                     .split('/')
@@ -149,47 +154,47 @@ impl GuardedFs {
                 quota: watch.quota,
                 undo: watch.undo,
             };
-            let node = Node::root(dir, Arc::new(shared), mount.prefix);
-            roots.push((Entry::Real(node), mount.guest));
+            let node = FsNode::root(dir, Arc::new(shared), mount.prefix);
+            roots.push((FsEntry::Real(node), mount.guest));
         }
         Ok(Self {
             roots,
-            slots: Slots::new(max_open),
-            pace: Pace::new(),
+            slots: HandleSlots::new(max_open),
+            yield_timer: YieldTimer::new(),
             refusals: Vec::new(),
             limit_hit: false,
-            disk: Disk::default(),
+            disk: DiskStatus::default(),
         })
     }
 
     /// Puts the same files under one root `/`, in which each mount is a directory, next to read-only files held in
     /// memory by the host.
-    pub fn behind_front(mut self, files: Vec<(String, Bytes)>) -> Self {
+    pub fn with_overlay(mut self, files: Vec<(String, Bytes)>) -> Self {
         let mounts = self
             .roots
             .drain(..)
             .filter_map(|(entry, guest)| match entry {
-                Entry::Real(node) => Some((guest.trim_start_matches('/').to_owned(), node)),
-                Entry::Front(_) => None,
+                FsEntry::Real(node) => Some((guest.trim_start_matches('/').to_owned(), node)),
+                FsEntry::Overlay(_) => None,
             });
-        let tree = Tree {
+        let tree = OverlayTree {
             mounts: mounts.collect(),
             files,
         };
-        let front = Entry::Front(Front::root(tree));
+        let front = FsEntry::Overlay(OverlayNode::root(tree));
         self.roots.push((front, "/".to_owned()));
         self
     }
 
     /// Returns an empty file system.
-    pub fn none() -> Self {
+    pub fn empty() -> Self {
         Self {
             roots: Vec::new(),
-            slots: Slots::new(0),
-            pace: Pace::new(),
+            slots: HandleSlots::new(0),
+            yield_timer: YieldTimer::new(),
             refusals: Vec::new(),
             limit_hit: false,
-            disk: Disk::default(),
+            disk: DiskStatus::default(),
         }
     }
 
@@ -199,35 +204,35 @@ impl GuardedFs {
     }
 
     /// Returns true if the guest was ever refused for having added too much to a mount.
-    pub fn is_full(&self) -> bool {
+    pub fn was_quota_exceeded(&self) -> bool {
         self.roots.iter().any(|(entry, _)| match entry {
-            Entry::Real(node) => {
+            FsEntry::Real(node) => {
                 let quota = node.shared().quota.as_ref();
-                quota.is_some_and(Quota::was_full)
+                quota.is_some_and(MountQuota::was_full)
             }
-            Entry::Front(_) => false,
+            FsEntry::Overlay(_) => false,
         })
     }
 
     /// Returns the reason if the guest's last write failed for lack of space.
-    pub fn exhausted(&self) -> Option<Exhausted> {
+    pub fn exhausted(&self) -> Option<SpaceExhausted> {
         self.disk.exhausted()
     }
 
     /// Returns the last refusals, oldest first.
-    pub fn refusals(&self) -> &[Refusal] {
+    pub fn refusals(&self) -> &[PathRefusal] {
         &self.refusals
     }
 
     /// Returns the reason if the last change was refused because it could not be recorded, and clears it.
-    pub fn take_unkept(&mut self) -> Option<String> {
-        let is = |refusal: &Refusal| matches!(refusal.cause, Cause::Unkept(_));
+    pub fn take_not_recorded(&mut self) -> Option<String> {
+        let is = |refusal: &PathRefusal| matches!(refusal.cause, RefusalCause::NotRecorded(_));
         let last = self.refusals.iter().rfind(|one| is(one))?.to_string();
         self.refusals.retain(|one| !is(one));
         Some(last)
     }
 
-    fn remember(&mut self, refusal: Refusal) {
+    fn remember(&mut self, refusal: PathRefusal) {
         tracing::debug!(%refusal, "refused a path");
         if self.refusals.len() == REFUSALS_KEPT {
             self.refusals.remove(0);
@@ -238,7 +243,7 @@ impl GuardedFs {
 
 /// Opens the workspace root by its path, which the user chose, and from there the prefix without following links,
 /// since it depends on the content of the workspace.
-fn open_root(mount: &Mount) -> Result<sys::Dir, MountError> {
+fn open_root(mount: &GuestMount) -> Result<sys::DirHandle, MountError> {
     let parts: Vec<&str> = mount
         .prefix
         .split('/')
@@ -267,7 +272,9 @@ fn open_root(mount: &Mount) -> Result<sys::Dir, MountError> {
     for part in parts {
         dir = match sys::open_dir(&dir, part) {
             Ok(dir) => dir,
-            Err(_) if sys::stat_at(&dir, part).is_ok_and(|stat| stat.kind == sys::Kind::Link) => {
+            Err(_)
+                if sys::stat_at(&dir, part).is_ok_and(|stat| stat.kind == sys::FileKind::Link) =>
+            {
                 return Err(MountError::Link { path: path() });
             }
             Err(source) => return Err(open(source)),
@@ -307,7 +314,7 @@ impl preopens::Host for FsCtxView<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<types::Descriptor>, String)>> {
         let mut found = Vec::with_capacity(self.fs.roots.len());
         for (root, guest) in self.fs.roots.clone() {
-            found.push((descriptor::publish(self.table.push(root)?), guest));
+            found.push((descriptor::to_guest_handle(self.table.push(root)?), guest));
         }
         Ok(found)
     }
@@ -323,25 +330,27 @@ impl types::Host for FsCtxView<'_> {
         error: Resource<wasmtime::Error>,
     ) -> wasmtime::Result<Option<types::ErrorCode>> {
         let error = self.table.get(&error)?;
-        Ok(error.downcast_ref::<std::io::Error>().map(code::of))
+        Ok(error
+            .downcast_ref::<std::io::Error>()
+            .map(wasi_types::error_code))
     }
 }
 
 impl FsCtxView<'_> {
     /// Finishes an operation: stores the reason of a refusal, and yields if the guest has worked for long.
-    async fn finish<T>(&mut self, done: Result<T, refusal::Fault>) -> FsResult<T> {
-        self.fs.pace.give_way().await;
+    async fn finish<T>(&mut self, done: Result<T, refusal::FsFault>) -> FsResult<T> {
+        self.fs.yield_timer.yield_if_due().await;
         done.map_err(|fault| self.fail(fault))
     }
 
-    fn fail(&mut self, fault: refusal::Fault) -> FsError {
+    fn fail(&mut self, fault: refusal::FsFault) -> FsError {
         match fault {
-            refusal::Fault::Code(code) => code.into(),
-            refusal::Fault::Refused(refusal) => {
+            refusal::FsFault::Code(code) => code.into(),
+            refusal::FsFault::Refused(refusal) => {
                 self.fs.remember(*refusal);
                 types::ErrorCode::NotPermitted.into()
             }
-            refusal::Fault::TooManyOpen => {
+            refusal::FsFault::TooManyOpen => {
                 self.fs.limit_hit = true;
                 types::ErrorCode::InsufficientMemory.into()
             }

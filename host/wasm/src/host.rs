@@ -7,15 +7,17 @@ use mimir_net::Resolver;
 use wasmtime::Engine;
 use wasmtime::component::Linker;
 
-use crate::cache::{Cache, CacheState, CodeCounts};
-use crate::compile::{CompileEvent, CompileLimits, CompileQueue, Compiler, InProcess};
-use crate::engine::{self, Allocation};
-use crate::error::HostError;
-use crate::guest::Guest;
+use crate::cache::{CacheState, CodeCounts, ComponentCache};
+use crate::compile::{
+    CompileEvent, CompileLimits, CompileQueue, ComponentCompiler, InProcessCompiler,
+};
+use crate::engine::{self, MemoryAllocation};
+use crate::error::WasmHostError;
 use crate::linker;
+use crate::store_state::StoreState;
 
 /// Called for each compilation, for display.
-pub type OnCompile = Arc<dyn Fn(CompileEvent) + Send + Sync>;
+pub type CompileObserver = Arc<dyn Fn(CompileEvent) + Send + Sync>;
 
 /// Options of a host. Unset options give no access.
 #[derive(Clone)]
@@ -27,9 +29,9 @@ pub struct HostOptions {
     /// True if memory comes from a pool.
     pub pooling: bool,
     /// Called for each compilation.
-    pub on_compile: Option<OnCompile>,
-    /// Compiles components; `None` is [`InProcess`], which does not limit memory.
-    pub compiler: Option<Arc<dyn Compiler>>,
+    pub on_compile: Option<CompileObserver>,
+    /// Compiles components; `None` is [`InProcessCompiler`], which does not limit memory.
+    pub compiler: Option<Arc<dyn ComponentCompiler>>,
     /// The limits for compiling language engines, and components that describe themselves. A call has its own in its
     /// [`Limits`](mimir_core::Limits).
     pub compile_limits: CompileLimits,
@@ -53,7 +55,7 @@ impl HostOptions {
 }
 
 /// Returns the cache folder, unless tools could write to it: code from there runs without a sandbox.
-fn outside(options: &HostOptions) -> Option<PathBuf> {
+fn safe_cache_folder(options: &HostOptions) -> Option<PathBuf> {
     let cache = options.cache_dir.clone()?;
     // A missing folder is located by its nearest existing ancestor, unless its path climbs through components that do
     // not exist either.
@@ -77,21 +79,21 @@ fn outside(options: &HostOptions) -> Option<PathBuf> {
 /// Runs components. The engine is created for the first run: listing tools needs none.
 pub struct WasmHost {
     options: HostOptions,
-    cache: Cache,
+    cache: ComponentCache,
     compiles: CompileQueue,
-    running: OnceLock<Result<Running, HostError>>,
+    running: OnceLock<Result<RunningEngine, WasmHostError>>,
 }
 
 /// The state that exists once a component runs.
-pub(crate) struct Running {
+pub(crate) struct RunningEngine {
     pub(crate) engine: Engine,
-    pub(crate) linker: Linker<Guest>,
-    allocation: Allocation,
+    pub(crate) linker: Linker<StoreState>,
+    allocation: MemoryAllocation,
 }
 
-impl Running {
+impl RunningEngine {
     /// Returns the memory allocation strategy.
-    pub(crate) fn allocation(&self) -> &Allocation {
+    pub(crate) fn allocation(&self) -> &MemoryAllocation {
         &self.allocation
     }
 }
@@ -100,7 +102,7 @@ impl Running {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineFacts {
     /// The memory allocation, or the reason why nothing can run.
-    pub allocation: Result<Allocation, String>,
+    pub allocation: Result<MemoryAllocation, String>,
     /// Folder for compiled code.
     pub cache_dir: Option<PathBuf>,
     /// Its state.
@@ -111,9 +113,9 @@ impl WasmHost {
     /// Creates a host; nothing is initialized yet.
     pub fn new(options: HostOptions) -> Arc<Self> {
         let compiler = options.compiler.clone();
-        let compiler = compiler.unwrap_or_else(|| Arc::new(InProcess::default()));
+        let compiler = compiler.unwrap_or_else(|| Arc::new(InProcessCompiler::default()));
         Arc::new(Self {
-            cache: Cache::new(outside(&options)),
+            cache: ComponentCache::new(safe_cache_folder(&options)),
             options,
             compiles: CompileQueue::new(compiler),
             running: OnceLock::new(),
@@ -136,7 +138,7 @@ impl WasmHost {
             allocation: self
                 .running()
                 .map_err(|error| error.to_string())
-                .and_then(|running| match engine::sample(&running.engine) {
+                .and_then(|running| match engine::run_sample(&running.engine) {
                     Ok(()) => Ok(running.allocation.clone()),
                     Err(error) => Err(format!("no component can be started: {error:#}")),
                 }),
@@ -147,7 +149,7 @@ impl WasmHost {
 
     /// Returns the hits and misses of the cache for compiled code so far.
     pub fn code_counts(&self) -> CodeCounts {
-        self.cache.counts().now()
+        self.cache.counts().snapshot()
     }
 
     /// Returns the state and size of the cache. Reads the metadata of each of its files, and creates no engine.
@@ -156,11 +158,11 @@ impl WasmHost {
     }
 
     /// Returns the engine, for measurements or for linking components of another kind. Created at the first use.
-    pub fn engine(&self) -> Result<Engine, HostError> {
+    pub fn engine(&self) -> Result<Engine, WasmHostError> {
         Ok(self.running()?.engine.clone())
     }
 
-    pub(crate) fn cache(&self) -> &Cache {
+    pub(crate) fn cache(&self) -> &ComponentCache {
         &self.cache
     }
 
@@ -175,15 +177,15 @@ impl WasmHost {
     }
 
     /// Returns the engine and the linker, created at the first use.
-    pub(crate) fn running(&self) -> Result<&Running, HostError> {
+    pub(crate) fn running(&self) -> Result<&RunningEngine, WasmHostError> {
         let made = self.running.get_or_init(|| {
-            let (engine, allocation) = engine::engine(self.options.pooling)?;
-            if let Allocation::OnDemand { why } = &allocation {
+            let (engine, allocation) = engine::new_engine(self.options.pooling)?;
+            if let MemoryAllocation::OnDemand { why } = &allocation {
                 tracing::debug!(why, "no memory pool");
             }
-            let linker =
-                linker::linker(&engine).map_err(|error| HostError::Engine(format!("{error:#}")))?;
-            Ok(Running {
+            let linker = linker::linker(&engine)
+                .map_err(|error| WasmHostError::Engine(format!("{error:#}")))?;
+            Ok(RunningEngine {
                 engine,
                 linker,
                 allocation,
@@ -193,7 +195,7 @@ impl WasmHost {
     }
 
     /// Reports an event to the callback, if there is one.
-    pub(crate) fn tell(&self, event: CompileEvent) {
+    pub(crate) fn notify(&self, event: CompileEvent) {
         if let Some(hear) = &self.options.on_compile {
             hear(event);
         }
@@ -210,7 +212,7 @@ mod tests {
         let used = |workspace: &str, cache: &str| {
             let mut options = HostOptions::new(dir.path().join(workspace));
             options.cache_dir = Some(dir.path().join(cache));
-            outside(&options).is_some()
+            safe_cache_folder(&options).is_some()
         };
         // Both for a workspace that exists already and for one that does not.
         for _ in 0..2 {

@@ -1,7 +1,7 @@
 //! `wasi:http` for guests: each outgoing request goes through [`mimir_net`] after the call's effect gate has allowed
 //! it.
 //!
-//! This module forwards requests and converts their results for the guest. [`Effects`](mimir_core::pipeline::Effects)
+//! This module forwards requests and converts their results for the guest. [`EffectGate`](mimir_core::pipeline::Effects)
 //! decides which requests are allowed; nothing here extends that.
 
 use parking_lot::Mutex;
@@ -13,24 +13,24 @@ use bytes::Bytes;
 use http::Method;
 use mimir_core::ToolError;
 use mimir_core::backend::BoxFuture;
-use mimir_core::network::Target;
-use mimir_core::pipeline::{Approved, Consent, Effects, Egress};
-use mimir_net::{Ask, Authorize, Error, Fetched, Permit};
+use mimir_core::network::RequestTarget;
+use mimir_core::pipeline::{Approved, EffectGate, EgressPermission, OutgoingRequest};
+use mimir_net::{Error, FetchedResponse, OutboundRequest, RequestAuthorizer, RequestPermit};
 use wasmtime_wasi_http::{Error as Code, RequestOptions, WasiBody, WasiHttpHooks};
 
-mod answer;
 mod clients;
-mod codes;
-mod secrets;
+mod error_codes;
+mod response;
+mod secret_headers;
 mod upload;
 
-pub(crate) use clients::Clients;
-pub(crate) use codes::{TYPES, error_code};
+pub(crate) use clients::HttpClients;
+pub(crate) use error_codes::{TYPES, error_code};
 
 use crate::host::WasmHost;
-use clients::{Link, limits};
-use secrets::Secrets;
-use upload::Upload;
+use clients::{ClientLink, request_limits};
+use secret_headers::SecretHeaders;
+use upload::GuestUploadBody;
 
 /// Redirects followed for guests that do not follow them themselves, as the built-in `web_fetch` does.
 const REDIRECTS: usize = 5;
@@ -39,24 +39,24 @@ const REDIRECTS: usize = 5;
 const RATIO: u64 = 100;
 
 /// The network access of one call.
-pub(crate) struct Network(Option<Way>);
+pub(crate) struct GuestNetwork(Option<NetworkTransport>);
 
 #[derive(Clone)]
-struct Way {
-    effects: Effects,
-    clients: Arc<Clients>,
+struct NetworkTransport {
+    effects: EffectGate,
+    clients: Arc<HttpClients>,
     host: Arc<WasmHost>,
     tool: Arc<str>,
-    limits: mimir_net::Limits,
-    failure: Failure,
+    limits: mimir_net::RequestLimits,
+    failure: RequestFailure,
 }
 
 /// The result of the last request, with the host's message: the guest gets a code.
 #[derive(Clone, Default)]
-struct Failure(Arc<Mutex<Last>>);
+struct RequestFailure(Arc<Mutex<LastRequest>>);
 
 #[derive(Default)]
-enum Last {
+enum LastRequest {
     /// No request was sent.
     #[default]
     None,
@@ -65,23 +65,23 @@ enum Last {
     Failed(ToolError),
 }
 
-impl Failure {
+impl RequestFailure {
     /// Clears the failure after a successful request: an earlier failure is not the cause of a later error.
-    fn forget(&self) {
-        *self.0.lock() = Last::Answered;
+    fn clear(&self) {
+        *self.0.lock() = LastRequest::Answered;
     }
 
     /// Stores the cause and converts it for the guest.
-    fn note(&self, error: Error, time: Duration) -> Code {
-        let code = codes::of(&error);
-        let cause = told(error, time);
-        *self.0.lock() = Last::Failed(cause);
+    fn record(&self, error: Error, time: Duration) -> Code {
+        let code = error_codes::wasi_code(&error);
+        let cause = request_error(error, time);
+        *self.0.lock() = LastRequest::Failed(cause);
         code
     }
 }
 
 /// Returns the failure for the user, for a request with this time limit from the settings.
-fn told(error: Error, time: Duration) -> ToolError {
+fn request_error(error: Error, time: Duration) -> ToolError {
     let setting = setting(&error, time);
     let mut cause = ToolError::from(error);
     if let Some(setting) = setting {
@@ -100,63 +100,73 @@ fn setting(error: &Error, time: Duration) -> Option<&'static str> {
     }
 }
 
-impl Network {
+impl GuestNetwork {
     /// Returns a network that refuses every request.
-    pub(crate) fn none() -> Self {
+    pub(crate) fn disabled() -> Self {
         Self(None)
     }
 
     /// Returns the network access of this call.
-    pub(crate) fn of(clients: Arc<Clients>, host: Arc<WasmHost>, call: &Approved) -> Self {
-        Self(Some(Way {
+    pub(crate) fn for_call(
+        clients: Arc<HttpClients>,
+        host: Arc<WasmHost>,
+        call: &Approved,
+    ) -> Self {
+        Self(Some(NetworkTransport {
             effects: call.effects(),
             clients,
             host,
             tool: call.tool().name().as_str().into(),
-            limits: limits(call.limits()),
-            failure: Failure::default(),
+            limits: request_limits(call.limits()),
+            failure: RequestFailure::default(),
         }))
     }
 
     /// Returns the placeholders that the guest gets for its secrets, by name.
     pub(crate) fn placeholders(&self) -> impl Iterator<Item = (&str, &str)> {
         let effects = self.0.iter().map(|way| &way.effects);
-        effects.flat_map(Effects::placeholders)
+        effects.flat_map(EffectGate::placeholders)
     }
 
     /// Performs a whole exchange, for a guest that does not use `wasi:http`.
-    pub(crate) async fn fetch(&self, request: http::Request<Bytes>) -> Result<Fetched, ToolError> {
+    pub(crate) async fn fetch(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> Result<FetchedResponse, ToolError> {
         let Some(way) = &self.0 else {
             let message = "the tool was not granted the network";
-            return Err(ToolError::new(mimir_core::Code::PermissionDenied, message));
+            return Err(ToolError::new(
+                mimir_core::ToolErrorCode::PermissionDenied,
+                message,
+            ));
         };
         let fetched = way.fetch(request).await;
-        fetched.map_err(|error| told(error, way.limits.whole))
+        fetched.map_err(|error| request_error(error, way.limits.whole))
     }
 
     /// Returns the failure of the call's last request, if it failed.
     pub(crate) fn failure(&self) -> Option<ToolError> {
         let failure = &self.0.as_ref()?.failure;
         match &*failure.0.lock() {
-            Last::Failed(cause) => Some(cause.clone()),
-            Last::None | Last::Answered => None,
+            LastRequest::Failed(cause) => Some(cause.clone()),
+            LastRequest::None | LastRequest::Answered => None,
         }
     }
 
     /// Returns true if the call has received a response that may take longer than the tool is willing to wait: then
     /// the tool may report a timeout of its own.
-    pub(crate) fn answered(&self) -> bool {
+    pub(crate) fn was_answered(&self) -> bool {
         self.0.as_ref().is_some_and(|way| {
             let last = way.failure.0.lock();
-            matches!(*last, Last::Answered)
+            matches!(*last, LastRequest::Answered)
         })
     }
 }
 
-type Io = Box<dyn Future<Output = Result<(), Code>> + Send>;
-type Sent = (http::Response<WasiBody>, Io);
+type ConnectionDriver = Box<dyn Future<Output = Result<(), Code>> + Send>;
+type SentRequest = (http::Response<WasiBody>, ConnectionDriver);
 
-impl WasiHttpHooks for Network {
+impl WasiHttpHooks for GuestNetwork {
     /// The client sets it from the real target of the request.
     fn set_host_header(&mut self) -> bool {
         false
@@ -166,56 +176,60 @@ impl WasiHttpHooks for Network {
         &mut self,
         request: http::Request<WasiBody>,
         options: Option<RequestOptions>,
-        _: Io,
-    ) -> Box<dyn Future<Output = Result<Sent, Code>> + Send> {
+        _: ConnectionDriver,
+    ) -> Box<dyn Future<Output = Result<SentRequest, Code>> + Send> {
         let Some(way) = self.0.clone() else {
             return Box::new(std::future::ready(Err(Code::HttpRequestDenied)));
         };
         Box::new(async move {
             let (failure, time) = (way.failure.clone(), way.limits.whole);
             let answer = way.send(request, options).await;
-            let answer = answer.map_err(|error| failure.note(error, time))?;
-            failure.forget();
-            let done: Io = Box::new(std::future::ready(Ok(())));
+            let answer = answer.map_err(|error| failure.record(error, time))?;
+            failure.clear();
+            let done: ConnectionDriver = Box::new(std::future::ready(Ok(())));
             Ok((answer, done))
         })
     }
 }
 
-impl Way {
+impl NetworkTransport {
     async fn send(
         self,
         request: http::Request<WasiBody>,
         options: Option<RequestOptions>,
     ) -> Result<http::Response<WasiBody>, Error> {
         let (client, link) = self.client(request.uri(), request.headers());
-        let client = client.within(clients::within(self.limits, options));
+        let client = client.with_limits(clients::tighten_limits(self.limits, options));
         let method = request.method().clone();
         let to = (method.clone(), request.uri().to_string());
-        let request = request.map(|body| Upload::new(body, &self.effects, &link, to));
+        let request = request.map(|body| GuestUploadBody::new(body, &self.effects, &link, to));
         let answer = client.send(request).await?;
-        let limits = mimir_net::Limits {
+        let limits = mimir_net::RequestLimits {
             ratio: RATIO,
             ..client.limits()
         };
-        answer::of(&self, limits, link, &method, answer).await
+        response::guest_response(&self, limits, link, &method, answer).await
     }
 
     /// Returns a client that calls the effect gate of the call for each request.
-    fn client(&self, uri: &http::Uri, headers: &http::HeaderMap) -> (mimir_net::Client, Link) {
+    fn client(
+        &self,
+        uri: &http::Uri,
+        headers: &http::HeaderMap,
+    ) -> (mimir_net::HttpClient, ClientLink) {
         let reach = self.effects.reach();
-        let target = Target::parse(&uri.to_string());
+        let target = RequestTarget::parse(&uri.to_string());
         let link = match target.is_ok_and(|target| reach.policy.serves(&target)) {
-            true => clients::to_session(&self.effects, &reach, &self.host),
-            false => self.clients.link(&self.tool, &reach, &self.host),
+            true => clients::session_client(&self.effects, &reach, &self.host),
+            false => self.clients.client_for(&self.tool, &reach, &self.host),
         };
-        let secrets = Secrets::held(&self.effects, headers).map(Arc::new);
-        let gate = Gate {
+        let secrets = SecretHeaders::find(&self.effects, headers).map(Arc::new);
+        let gate = GuestEffectGate {
             effects: self.effects.clone(),
             link: link.clone(),
             secrets: secrets.clone(),
         };
-        let mut client = link.client.clone().authorized_by(Arc::new(gate));
+        let mut client = link.client.clone().with_authorizer(Arc::new(gate));
         if let Some(secrets) = secrets {
             client = client.with_secrets(secrets);
         }
@@ -223,47 +237,50 @@ impl Way {
     }
 
     /// Performs a whole exchange, with its redirects, each checked like the first request.
-    async fn fetch(&self, request: http::Request<Bytes>) -> Result<Fetched, Error> {
+    async fn fetch(&self, request: http::Request<Bytes>) -> Result<FetchedResponse, Error> {
         let (method, url) = (request.method().clone(), request.uri().to_string());
         let mut secrets = self.effects.upload();
-        while let Some(rule) = secrets.look(request.body()).map_err(Error::Denied)? {
-            let consent = upload::consent(&self.effects, &method, &url, &rule).await;
+        while let Some(rule) = secrets.scan_chunk(request.body()).map_err(Error::Denied)? {
+            let consent = upload::ask_about_upload(&self.effects, &method, &url, &rule).await;
             consent.map_err(Error::Denied)?;
             secrets.let_through(&rule);
         }
         let (client, _) = self.client(request.uri(), request.headers());
-        let client = client.within(mimir_net::Limits {
+        let client = client.with_limits(mimir_net::RequestLimits {
             redirects: REDIRECTS,
             ratio: RATIO,
             ..self.limits
         });
         let mut fetched = client.fetch(request).await?;
         if let Some(known) = self.effects.answers() {
-            answer::mask_fetched(known, &mut fetched);
+            response::mask_fetched(known, &mut fetched);
         }
         Ok(fetched)
     }
 }
 
 /// Passes each request to the effect gate of the call.
-struct Gate {
-    effects: Effects,
-    link: Link,
-    secrets: Option<Arc<Secrets>>,
+struct GuestEffectGate {
+    effects: EffectGate,
+    link: ClientLink,
+    secrets: Option<Arc<SecretHeaders>>,
 }
 
-impl Authorize for Gate {
-    fn renew(&self) {
-        self.link.renew(&self.effects);
+impl RequestAuthorizer for GuestEffectGate {
+    fn reload_policy(&self) {
+        self.link.update_access(&self.effects);
     }
 
-    fn authorize<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Permit, ToolError>> {
+    fn authorize<'a>(
+        &'a self,
+        ask: OutboundRequest<'a>,
+    ) -> BoxFuture<'a, Result<RequestPermit, ToolError>> {
         Box::pin(async move {
             let pairs = ask.headers.iter();
             let headers: Vec<_> = pairs
                 .flat_map(|(name, value)| [name.as_str().as_bytes(), value.as_bytes()])
                 .collect();
-            let egress = Egress {
+            let egress = OutgoingRequest {
                 target: ask.target,
                 method: ask.method.as_str(),
                 headers: &headers,
@@ -274,22 +291,22 @@ impl Authorize for Gate {
                 secrets.reveal(&self.effects, ask.target)?;
             }
             // An approval may have taken an hour.
-            self.link.renew(&self.effects);
+            self.link.update_access(&self.effects);
             Ok(match consent {
-                Consent::Listed => Permit::Listed,
-                Consent::Unlisted => Permit::Unlisted,
+                EgressPermission::Listed => RequestPermit::Listed,
+                EgressPermission::Unlisted => RequestPermit::Unlisted,
             })
         })
     }
 
     /// Has the effect gate of the call explain the refusal, and records it.
-    fn refused<'a>(
+    fn explain_refusal<'a>(
         &'a self,
-        target: &'a Target,
+        target: &'a RequestTarget,
         method: &'a Method,
         error: Error,
     ) -> BoxFuture<'a, Error> {
-        let egress = Egress {
+        let egress = OutgoingRequest {
             target,
             method: method.as_str(),
             headers: &[],

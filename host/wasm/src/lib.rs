@@ -10,9 +10,11 @@
 //! Out of scope: permissions of callers, approval prompts, output.
 
 mod backend;
+mod backoff;
 mod bindings;
 mod cache;
 mod call;
+mod call_log;
 mod clock;
 mod compile;
 mod convert;
@@ -21,33 +23,31 @@ mod digest;
 mod engine;
 mod error;
 pub mod family;
-mod faults;
-mod folder;
 pub mod fs;
-mod guest;
 mod host;
 mod http;
 mod imports;
 pub mod lift;
-mod limiter;
 mod linker;
-mod logs;
-mod pace;
-mod pipes;
+mod output_pipes;
 mod plugin;
 pub mod program;
-mod rest;
 pub mod script;
+mod store_limiter;
+mod store_state;
+mod tool_folder;
 mod toolbox;
+mod trap_errors;
+mod yielding;
 
 pub use cache::{CacheState, CodeCounts};
 pub use clock::SystemClock;
 pub use compile::{
-    ChildCompiler, CompileError, CompileEvent, CompileJob, CompileLimits, Compiler, InProcess,
-    run_if_child,
+    ChildCompiler, CompileError, CompileEvent, CompileJob, CompileLimits, ComponentCompiler,
+    InProcessCompiler, run_if_child,
 };
-pub use digest::Hash;
-pub use engine::{Addressing, Allocation, WASMTIME_VERSION};
-pub use error::HostError;
-pub use host::{EngineFacts, HostOptions, OnCompile, WasmHost};
-pub use toolbox::{Bundled, Loaded, Toolbox};
+pub use digest::Sha256Digest;
+pub use engine::{MemoryAddressing, MemoryAllocation, WASMTIME_VERSION};
+pub use error::WasmHostError;
+pub use host::{CompileObserver, EngineFacts, HostOptions, WasmHost};
+pub use toolbox::{BundledComponent, LoadedTools, Toolbox};

@@ -10,44 +10,44 @@ use wasmtime_wasi::random::{WasiRandom, WasiRandomView};
 use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
 
 use crate::bindings::{commands, log, model, progress, storage, tools, types};
-use crate::guest::Guest;
 use crate::http;
 use crate::imports::config;
+use crate::store_state::StoreState;
 
 /// Creates the linker that all components share.
-pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
+pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<StoreState>> {
     let mut linker = Linker::new(engine);
     let l = &mut linker;
 
     wasmtime_wasi_io::add_to_linker_async(l)?;
-    clocks::wall_clock::add_to_linker::<_, WasiClocks>(l, Guest::clocks)?;
-    clocks::monotonic_clock::add_to_linker::<_, WasiClocks>(l, Guest::clocks)?;
-    random::random::add_to_linker::<_, WasiRandom>(l, Guest::random)?;
-    random::insecure::add_to_linker::<_, WasiRandom>(l, Guest::random)?;
-    random::insecure_seed::add_to_linker::<_, WasiRandom>(l, Guest::random)?;
+    clocks::wall_clock::add_to_linker::<_, WasiClocks>(l, StoreState::clocks)?;
+    clocks::monotonic_clock::add_to_linker::<_, WasiClocks>(l, StoreState::clocks)?;
+    random::random::add_to_linker::<_, WasiRandom>(l, StoreState::random)?;
+    random::insecure::add_to_linker::<_, WasiRandom>(l, StoreState::random)?;
+    random::insecure_seed::add_to_linker::<_, WasiRandom>(l, StoreState::random)?;
 
-    cli::exit::add_to_linker::<_, WasiCli>(l, Guest::cli)?;
-    cli::environment::add_to_linker::<_, WasiCli>(l, Guest::cli)?;
-    cli::stdin::add_to_linker::<_, WasiCli>(l, Guest::cli)?;
-    cli::stdout::add_to_linker::<_, WasiCli>(l, Guest::cli)?;
-    cli::stderr::add_to_linker::<_, WasiCli>(l, Guest::cli)?;
-    cli::terminal_input::add_to_linker::<_, WasiCli>(l, Guest::cli)?;
-    cli::terminal_output::add_to_linker::<_, WasiCli>(l, Guest::cli)?;
-    cli::terminal_stdin::add_to_linker::<_, WasiCli>(l, Guest::cli)?;
-    cli::terminal_stdout::add_to_linker::<_, WasiCli>(l, Guest::cli)?;
-    cli::terminal_stderr::add_to_linker::<_, WasiCli>(l, Guest::cli)?;
+    cli::exit::add_to_linker::<_, WasiCli>(l, StoreState::cli)?;
+    cli::environment::add_to_linker::<_, WasiCli>(l, StoreState::cli)?;
+    cli::stdin::add_to_linker::<_, WasiCli>(l, StoreState::cli)?;
+    cli::stdout::add_to_linker::<_, WasiCli>(l, StoreState::cli)?;
+    cli::stderr::add_to_linker::<_, WasiCli>(l, StoreState::cli)?;
+    cli::terminal_input::add_to_linker::<_, WasiCli>(l, StoreState::cli)?;
+    cli::terminal_output::add_to_linker::<_, WasiCli>(l, StoreState::cli)?;
+    cli::terminal_stdin::add_to_linker::<_, WasiCli>(l, StoreState::cli)?;
+    cli::terminal_stdout::add_to_linker::<_, WasiCli>(l, StoreState::cli)?;
+    cli::terminal_stderr::add_to_linker::<_, WasiCli>(l, StoreState::cli)?;
 
     crate::fs::add_to_linker(l)?;
 
     // No sockets and no name lookup: the context refuses every address.
     let network = sockets::network::LinkOptions::default();
-    sockets::network::add_to_linker::<_, WasiSockets>(l, &network, Guest::sockets)?;
-    sockets::instance_network::add_to_linker::<_, WasiSockets>(l, Guest::sockets)?;
-    sockets::tcp::add_to_linker::<_, WasiSockets>(l, Guest::sockets)?;
-    sockets::tcp_create_socket::add_to_linker::<_, WasiSockets>(l, Guest::sockets)?;
-    sockets::udp::add_to_linker::<_, WasiSockets>(l, Guest::sockets)?;
-    sockets::udp_create_socket::add_to_linker::<_, WasiSockets>(l, Guest::sockets)?;
-    sockets::ip_name_lookup::add_to_linker::<_, WasiSockets>(l, Guest::sockets)?;
+    sockets::network::add_to_linker::<_, WasiSockets>(l, &network, StoreState::sockets)?;
+    sockets::instance_network::add_to_linker::<_, WasiSockets>(l, StoreState::sockets)?;
+    sockets::tcp::add_to_linker::<_, WasiSockets>(l, StoreState::sockets)?;
+    sockets::tcp_create_socket::add_to_linker::<_, WasiSockets>(l, StoreState::sockets)?;
+    sockets::udp::add_to_linker::<_, WasiSockets>(l, StoreState::sockets)?;
+    sockets::udp_create_socket::add_to_linker::<_, WasiSockets>(l, StoreState::sockets)?;
+    sockets::ip_name_lookup::add_to_linker::<_, WasiSockets>(l, StoreState::sockets)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(l)?;
     // wasmtime's own implementation finds no code in the error that ends the body of a response.
     l.allow_shadowing(true);

@@ -4,24 +4,24 @@ use std::io::{self, ErrorKind, Read as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use mimir_core::Code;
-use mimir_core::files::{self, Links};
+use mimir_core::ToolErrorCode;
+use mimir_core::files::{self, LinkPolicy};
 use tokio::sync::OnceCell;
 use wasmtime::component::{Component, InstancePre};
 
-use crate::backend::OwnFolders;
-use crate::call::Callee;
-use crate::compile::{CompileLimits, Lane, Request};
-use crate::describe::Kind;
-use crate::digest::Hash;
-use crate::error::HostError;
-use crate::guest::Guest;
+use crate::backend::MimirFolders;
+use crate::call::PreparedComponent;
+use crate::compile::{CompileLane, CompileLimits, CompileRequest};
+use crate::describe::ComponentKind;
+use crate::digest::Sha256Digest;
+use crate::error::WasmHostError;
 use crate::host::WasmHost;
-use crate::http::Clients;
+use crate::http::HttpClients;
+use crate::store_state::StoreState;
 
 /// The location of a component's bytes.
 #[derive(Debug, Clone)]
-pub(crate) enum Bytes {
+pub(crate) enum ComponentBytes {
     /// In the executable.
     Bundled(&'static [u8]),
     /// In a file.
@@ -29,73 +29,78 @@ pub(crate) enum Bytes {
 }
 
 /// A component. Loaded when it is first called, and cached from then on.
-pub(crate) struct Plugin {
+pub(crate) struct WasmPlugin {
     pub(crate) host: Arc<WasmHost>,
-    pub(crate) bytes: Bytes,
+    pub(crate) bytes: ComponentBytes,
     /// Its display name: a file name, or a built-in's name.
     pub(crate) place: String,
-    pub(crate) digest: Hash,
-    pub(crate) kind: Kind,
+    pub(crate) digest: Sha256Digest,
+    pub(crate) kind: ComponentKind,
     /// The folders below `.mimir` that it may write to.
-    pub(crate) own: OwnFolders,
+    pub(crate) own: MimirFolders,
     /// The connections of its tools.
-    pub(crate) clients: Arc<Clients>,
-    code: OnceCell<Arc<Callee>>,
+    pub(crate) clients: Arc<HttpClients>,
+    code: OnceCell<Arc<PreparedComponent>>,
 }
 
 /// Maximum size of a component's file. Language engines reach 40 MB.
 pub(crate) const FILE_MAX: u64 = 256 << 20;
 
-impl Bytes {
+impl ComponentBytes {
     /// Reads the component. The hashed bytes are the bytes that run.
-    pub(crate) fn read(&self, place: &str) -> Result<std::borrow::Cow<'static, [u8]>, HostError> {
+    pub(crate) fn read(
+        &self,
+        place: &str,
+    ) -> Result<std::borrow::Cow<'static, [u8]>, WasmHostError> {
         match self {
-            Bytes::Bundled(bytes) => Ok((*bytes).into()),
-            Bytes::File(path) => {
-                let bytes = files::read(path, Links::Followed, FILE_MAX);
-                Ok(bytes.map_err(|error| unread(place, &error))?.into())
+            ComponentBytes::Bundled(bytes) => Ok((*bytes).into()),
+            ComponentBytes::File(path) => {
+                let bytes = files::read(path, LinkPolicy::Follow, FILE_MAX);
+                Ok(bytes.map_err(|error| read_error(place, &error))?.into())
             }
         }
     }
 
     /// Hashes the component without loading the file into memory.
-    pub(crate) fn digest(&self, place: &str) -> Result<Hash, HostError> {
+    pub(crate) fn digest(&self, place: &str) -> Result<Sha256Digest, WasmHostError> {
         let path = match self {
-            Bytes::Bundled(bytes) => return Ok(Hash::of(bytes)),
-            Bytes::File(path) => path,
+            ComponentBytes::Bundled(bytes) => return Ok(Sha256Digest::of_bytes(bytes)),
+            ComponentBytes::File(path) => path,
         };
-        let file = files::open(path, Links::Followed);
-        let hashed = file.and_then(|file| Hash::of_reader(file.take(FILE_MAX + 1)));
-        match hashed.map_err(|error| unread(place, &error))? {
-            (_, length) if length > FILE_MAX => Err(unread(place, &ErrorKind::FileTooLarge.into())),
+        let file = files::open(path, LinkPolicy::Follow);
+        let hashed = file.and_then(|file| Sha256Digest::of_reader(file.take(FILE_MAX + 1)));
+        match hashed.map_err(|error| read_error(place, &error))? {
+            (_, length) if length > FILE_MAX => {
+                Err(read_error(place, &ErrorKind::FileTooLarge.into()))
+            }
             (digest, _) => Ok(digest),
         }
     }
 }
 
 /// Returns the error for a file that cannot be read as a component.
-fn unread(place: &str, error: &io::Error) -> HostError {
+fn read_error(place: &str, error: &io::Error) -> WasmHostError {
     match error.kind() {
         ErrorKind::FileTooLarge => {
             let most = mimir_core::text::bytes(FILE_MAX);
             let message = format!("{place} is larger than {most}, the limit for components");
-            HostError::Component(message, Code::LimitExceeded)
+            WasmHostError::Component(message, ToolErrorCode::LimitExceeded)
         }
         ErrorKind::InvalidInput => {
             let message = format!("{place} is not a regular file");
-            HostError::Component(message, Code::InvalidInput)
+            WasmHostError::Component(message, ToolErrorCode::InvalidInput)
         }
-        _ => HostError::read(place, error),
+        _ => WasmHostError::read_error(place, error),
     }
 }
 
-impl Plugin {
+impl WasmPlugin {
     pub(crate) fn new(
         host: Arc<WasmHost>,
-        bytes: Bytes,
+        bytes: ComponentBytes,
         place: String,
-        digest: Hash,
-        kind: Kind,
+        digest: Sha256Digest,
+        kind: ComponentKind,
     ) -> Self {
         Self {
             host,
@@ -103,33 +108,33 @@ impl Plugin {
             place,
             digest,
             kind,
-            own: OwnFolders::default(),
+            own: MimirFolders::default(),
             clients: Arc::default(),
             code: OnceCell::new(),
         }
     }
 
     /// Returns the code if it is already loaded.
-    pub(crate) fn loaded(&self) -> Option<&Arc<Callee>> {
+    pub(crate) fn loaded(&self) -> Option<&Arc<PreparedComponent>> {
         self.code.get()
     }
 
     /// Returns the code, ready to be instantiated: compiled within these limits if it is not in the cache.
-    pub(crate) async fn callee(
+    pub(crate) async fn load(
         self: &Arc<Self>,
         limits: CompileLimits,
-    ) -> Result<&Arc<Callee>, HostError> {
+    ) -> Result<&Arc<PreparedComponent>, WasmHostError> {
         if let Some(callee) = self.code.get() {
             return Ok(callee);
         }
         // The file is hashed even if its code is in the cache: the file that runs must be the one that was granted.
         self.check_digest()?;
-        let request = Request {
+        let request = CompileRequest {
             digest: self.digest,
             name: self.place.clone(),
             lane: match self.bytes {
-                Bytes::Bundled(_) => Lane::BuiltIn,
-                Bytes::File(_) => Lane::Custom,
+                ComponentBytes::Bundled(_) => CompileLane::BuiltIn,
+                ComponentBytes::File(_) => CompileLane::Custom,
             },
             limits,
         };
@@ -137,32 +142,38 @@ impl Plugin {
         let component = self.host.component(request, move || plugin.check()).await?;
         let link = || async {
             let pre = self.link(&component)?;
-            Ok(Arc::new(Callee::new(pre, &self.kind, &self.place)?))
+            Ok(Arc::new(PreparedComponent::new(
+                pre,
+                &self.kind,
+                &self.place,
+            )?))
         };
         self.code.get_or_try_init(link).await
     }
 
     /// Checks that the file is the one that was described. Built-in bytes were hashed when mimir was built and cannot
     /// change.
-    fn check_digest(&self) -> Result<(), HostError> {
+    fn check_digest(&self) -> Result<(), WasmHostError> {
         match &self.bytes {
-            Bytes::File(_) if self.bytes.digest(&self.place)? != self.digest => {
-                Err(HostError::Changed(self.place.clone()))
+            ComponentBytes::File(_) if self.bytes.digest(&self.place)? != self.digest => {
+                Err(WasmHostError::Changed(self.place.clone()))
             }
             _ => Ok(()),
         }
     }
 
     /// Reads the component and checks that it is the one that was described.
-    fn check(&self) -> Result<std::borrow::Cow<'static, [u8]>, HostError> {
+    fn check(&self) -> Result<std::borrow::Cow<'static, [u8]>, WasmHostError> {
         let bytes = self.bytes.read(&self.place)?;
-        if matches!(self.bytes, Bytes::File(_)) && Hash::of(&bytes) != self.digest {
-            return Err(HostError::Changed(self.place.clone()));
+        if matches!(self.bytes, ComponentBytes::File(_))
+            && Sha256Digest::of_bytes(&bytes) != self.digest
+        {
+            return Err(WasmHostError::Changed(self.place.clone()));
         }
         Ok(bytes)
     }
 
-    fn link(&self, component: &Component) -> Result<InstancePre<Guest>, HostError> {
+    fn link(&self, component: &Component) -> Result<InstancePre<StoreState>, WasmHostError> {
         self.host
             .running()?
             .linker
@@ -172,7 +183,7 @@ impl Plugin {
                     "{} imports an interface that mimir does not provide: {error:#}",
                     self.place
                 );
-                HostError::Component(message, Code::InvalidInput)
+                WasmHostError::Component(message, ToolErrorCode::InvalidInput)
             })
     }
 }

@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use mimir_core::backend::Usage;
-use mimir_core::command::{Finished, Stream};
+use mimir_core::backend::ResourceUsage;
+use mimir_core::command::{CommandOutput, CommandStream};
 use mimir_core::paths::obeyed_note;
-use mimir_core::{Approved, Code, ToolError, text};
+use mimir_core::{Approved, ToolError, ToolErrorCode, text};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use wasmtime::Store;
@@ -25,27 +25,27 @@ use wasmtime_wasi::I32Exit;
 
 use crate::backend;
 use crate::call;
-use crate::compile::{Lane, Request, blocking};
-use crate::digest::Hash;
-use crate::error::HostError;
-use crate::faults::fault;
-use crate::fs::{GuardedFs, Quota, UndoRecorder, Watch};
-use crate::guest::{Command, Guest, Start, Streams};
+use crate::compile::{CompileLane, CompileRequest, run_blocking};
+use crate::digest::Sha256Digest;
+use crate::error::WasmHostError;
+use crate::fs::{GuardedFs, MountQuota, MountTracking, UndoRecorder};
 use crate::host::WasmHost;
-use crate::pipes::Take as _;
+use crate::output_pipes::OutputTarget as _;
 use crate::script::ScriptState;
+use crate::store_state::{GuestStreams, ProgramInput, StoreOptions, StoreState};
+use crate::trap_errors::trap_error;
 
-mod alone;
-mod asks;
-mod output;
+mod one_shot_program;
 mod packed;
-mod session;
-mod temporary;
+mod program_host;
+mod program_output;
+mod program_session;
+mod temporary_folder;
 
-pub(crate) use asks::Asks;
-pub(crate) use output::Sink;
-pub use packed::Packed;
-use temporary::Temporary;
+pub use packed::PackedComponent;
+pub(crate) use program_host::ProgramHost;
+pub(crate) use program_output::ProgramOutput;
+use temporary_folder::TemporaryFolder;
 
 /// Path of the workspace in programs.
 pub const WORKSPACE: &str = "/workspace";
@@ -59,7 +59,7 @@ pub struct ProgramParts {
     /// Its display name.
     pub name: &'static str,
     /// The component.
-    pub component: Packed,
+    pub component: PackedComponent,
     /// sha256 of the component, uncompressed.
     pub sha256: [u8; 32],
     /// Files that every program sees, by path from `/`.
@@ -76,7 +76,7 @@ pub struct ProgramParts {
 
 /// A program and its input.
 #[derive(Debug, Clone, Default)]
-pub struct Program {
+pub struct ProgramRequest {
     /// The code.
     pub code: String,
     /// Its arguments.
@@ -95,26 +95,26 @@ pub struct Program {
     /// there does not have.
     pub imports: bool,
     /// True if its changes in the workspace are recorded for `mimir undo`.
-    pub keeps: bool,
+    pub records_undo: bool,
 }
 
 /// The outcome of a program.
 #[derive(Debug)]
-pub struct Done {
+pub struct ProgramOutcome {
     /// Its result. The details of a stopped program contain its output so far under `output`.
-    pub result: Result<Finished, ToolError>,
+    pub result: Result<CommandOutput, ToolError>,
     /// The value that it returned in addition to its streams, if any.
     pub returned: Option<Value>,
     /// The resources that it used.
-    pub usage: Usage,
+    pub usage: ResourceUsage,
 }
 
-impl From<ToolError> for Done {
+impl From<ToolError> for ProgramOutcome {
     fn from(error: ToolError) -> Self {
         Self {
             result: Err(error),
             returned: None,
-            usage: Usage::default(),
+            usage: ResourceUsage::default(),
         }
     }
 }
@@ -126,15 +126,15 @@ const OUTPUT: &str = "output";
 pub struct ProgramEngine {
     host: Arc<WasmHost>,
     parts: ProgramParts,
-    ready: OnceCell<Ready>,
+    ready: OnceCell<ReadyProgram>,
     /// The engine that runs Python for the programs of this one.
     python: Option<Arc<ProgramEngine>>,
-    sessions: session::Sessions,
+    sessions: program_session::ProgramSessions,
 }
 
 /// An engine that can be instantiated.
-struct Ready {
-    pre: InstancePre<Guest>,
+struct ReadyProgram {
+    pre: InstancePre<StoreState>,
     run: ComponentExportIndex,
 }
 
@@ -146,7 +146,7 @@ impl ProgramEngine {
             parts,
             ready: OnceCell::new(),
             python: None,
-            sessions: session::Sessions::default(),
+            sessions: program_session::ProgramSessions::default(),
         })
     }
 
@@ -157,12 +157,12 @@ impl ProgramEngine {
             parts,
             ready: OnceCell::new(),
             python: Some(python),
-            sessions: session::Sessions::default(),
+            sessions: program_session::ProgramSessions::default(),
         })
     }
 
     /// Prepares the engine, so that the first call does not have to wait.
-    pub async fn prepare(&self) -> Result<(), HostError> {
+    pub async fn prepare(&self) -> Result<(), WasmHostError> {
         self.ready().await.map(|_| ())
     }
 
@@ -176,24 +176,24 @@ impl ProgramEngine {
         &self.host
     }
 
-    async fn ready(&self) -> Result<&Ready, HostError> {
+    async fn ready(&self) -> Result<&ReadyProgram, WasmHostError> {
         if let Some(ready) = self.ready.get() {
             return Ok(ready);
         }
         let (parts, digest) = (self.parts, self.parts.digest());
-        let request = Request {
+        let request = CompileRequest {
             digest,
             name: parts.name.to_owned(),
-            lane: Lane::BuiltIn,
+            lane: CompileLane::BuiltIn,
             limits: self.host.compile_limits(),
         };
         let unpack = move || parts.component.unpack();
         let component = self.host.component(request, unpack).await?;
         let make = || async {
             let host = Arc::clone(&self.host);
-            blocking(move || {
-                temporary::sweep();
-                make(&host, &parts, &component)
+            run_blocking(move || {
+                temporary_folder::sweep();
+                prepare_engine(&host, &parts, &component)
             })
             .await
         };
@@ -201,7 +201,12 @@ impl ProgramEngine {
     }
 
     /// Runs a program to its end or to one of its limits.
-    pub async fn run(&self, call: &Approved, program: Program, state: &ScriptState) -> Done {
+    pub async fn run(
+        &self,
+        call: &Approved,
+        program: ProgramRequest,
+        state: &ScriptState,
+    ) -> ProgramOutcome {
         if self.ready.get().is_none() {
             // Compiling is work of the host, not of the program: its time does not count.
             let _paused = call.deadline().pause();
@@ -212,13 +217,13 @@ impl ProgramEngine {
         let limits = *call.limits();
         let start = Instant::now();
         let timeout = program.timeout;
-        let sink = Sink::new(Arc::clone(call.observer()), &limits);
-        let tmp = match Temporary::new() {
+        let sink = ProgramOutput::new(Arc::clone(call.observer()), &limits);
+        let tmp = match TemporaryFolder::new() {
             Ok(tmp) => tmp,
             Err(error) => return error.into(),
         };
-        let undo = program.keeps.then(UndoRecorder::default);
-        let watch = backend::watch(&limits, undo);
+        let undo = program.records_undo.then(UndoRecorder::default);
+        let watch = backend::workspace_tracking(&limits, undo);
         // Dropped after the store, in which the program can still change files.
         let scope = watch.undo.as_ref();
         let scope = scope.map(|undo| undo.begin(backend::undo_target(&self.host, call)));
@@ -226,10 +231,10 @@ impl ProgramEngine {
             Ok(fs) => fs,
             Err(error) => return error.into(),
         };
-        let mut asks = Asks::of(call, &self.host, &state.0);
+        let mut asks = ProgramHost::for_call(call, &self.host, &state.0);
         asks.records = self.parts.records;
         asks.python = self.python.clone();
-        asks.inner = Some(asks::Inner {
+        asks.inner = Some(program_host::NestedRights {
             rights: call.rights().clone(),
             paths: call.paths().clone(),
             tmp: (tmp.path().to_owned(), tmp.quota().clone()),
@@ -247,22 +252,22 @@ impl ProgramEngine {
             Err(error) => return error.into(),
         };
         let ended = {
-            let work = pin!(bounded(timeout, ready.go(&mut store)));
-            call.deadline().bound(work).await
+            let work = pin!(run_with_timeout(timeout, ready.run_to_end(&mut store)));
+            call.deadline().run_until(work).await
         };
-        let usage = Usage {
+        let usage = ResourceUsage {
             fuel: store
                 .get_fuel()
                 .ok()
                 .map(|left| limits.fuel.saturating_sub(left)),
-            peak_memory: Some(store.data().limiter.peak()),
+            peak_memory: Some(store.data().limiter.peak_memory()),
         };
         if tmp.quota().was_full() {
-            temporary::tell(&sink);
+            temporary_folder::report_full(&sink);
         }
-        tell_full(&watch, &sink);
-        tell_unkept(store.data_mut(), &sink);
-        sink.end();
+        report_quota(&watch, &sink);
+        report_not_recorded(store.data_mut(), &sink);
+        sink.flush_lines();
         let obeyed = match scope {
             Some(scope) => {
                 let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
@@ -270,13 +275,17 @@ impl ProgramEngine {
             }
             None => Vec::new(),
         };
-        let returned = store.data_mut().asks.as_mut().and_then(Asks::returned);
+        let returned = store
+            .data_mut()
+            .program_host
+            .as_mut()
+            .and_then(ProgramHost::take_result);
         let result = match ended {
             Ok(Some(Ok(code))) => Ok(sink.finish(code, start.elapsed())),
-            Ok(Some(Err(error))) => Err(said(fault(&error, store.data()), &sink)),
-            Ok(None) | Err(_) => Err(said(stopped(&limits, timeout), &sink)),
+            Ok(Some(Err(error))) => Err(with_output(trap_error(&error, store.data()), &sink)),
+            Ok(None) | Err(_) => Err(with_output(timeout_error(&limits, timeout), &sink)),
         };
-        Done {
+        ProgramOutcome {
             result: report_obeyed(call, result, obeyed),
             returned,
             usage,
@@ -287,8 +296,8 @@ impl ProgramEngine {
     fn files(
         &self,
         call: &Approved,
-        tmp: &Temporary,
-        watch: &Watch,
+        tmp: &TemporaryFolder,
+        watch: &MountTracking,
     ) -> Result<GuardedFs, ToolError> {
         let (rights, paths) = (call.rights(), call.paths());
         files(
@@ -305,25 +314,25 @@ impl ProgramEngine {
         &self,
         fs: GuardedFs,
         limits: mimir_core::Limits,
-        program: Program,
-        sink: Sink,
-        asks: Asks,
+        program: ProgramRequest,
+        sink: ProgramOutput,
+        asks: ProgramHost,
         call: &Approved,
-    ) -> Start {
-        let mut start = self.begin(fs, limits, program, sink);
+    ) -> StoreOptions {
+        let mut start = self.store_options(fs, limits, program, sink);
         start.observer = Arc::clone(call.observer());
-        start.asks = Some(asks);
+        start.program_host = Some(asks);
         start
     }
 
     /// Returns the start options of a program without access to the host.
-    fn begin(
+    fn store_options(
         &self,
         fs: GuardedFs,
         limits: mimir_core::Limits,
-        program: Program,
-        sink: Sink,
-    ) -> Start {
+        program: ProgramRequest,
+        sink: ProgramOutput,
+    ) -> StoreOptions {
         let parts = &self.parts;
         let mut files = program.files;
         files.push((parts.main.to_owned(), Bytes::from(program.code)));
@@ -350,20 +359,20 @@ impl ProgramEngine {
         };
         let argv = parts.argv.iter().chain(imports);
         let argv = argv.map(|word| (*word).to_owned());
-        Start {
+        StoreOptions {
             variables,
-            command: Some(Command {
+            command: Some(ProgramInput {
                 argv: argv.chain(program.arguments).collect(),
                 stdin: program.stdin,
-                streams: Streams::Program(sink),
+                streams: GuestStreams::Program(sink),
             }),
-            ..Start::alone(fs.behind_front(files), limits)
+            ..StoreOptions::isolated(fs.with_overlay(files), limits)
         }
     }
 }
 
 /// Reports on stderr that writing to the workspace has failed, and why.
-pub(crate) fn tell_full(watch: &Watch, sink: &Sink) {
+pub(crate) fn report_quota(watch: &MountTracking, sink: &ProgramOutput) {
     let Some(quota) = watch.quota.as_ref().filter(|quota| quota.was_full()) else {
         return;
     };
@@ -372,16 +381,16 @@ pub(crate) fn tell_full(watch: &Watch, sink: &Sink) {
         "mimir: {}; write less, or raise the limits in the settings\n",
         backend::too_many_files(bytes, files)
     );
-    sink.half(Stream::Stderr).take(message.as_bytes());
+    sink.stream(CommandStream::Stderr).take(message.as_bytes());
 }
 
 /// Names the files that a program made or changed and that agents or build tools obey, in its outcome and in the audit
 /// log.
 pub(crate) fn report_obeyed(
     call: &Approved,
-    result: Result<Finished, ToolError>,
+    result: Result<CommandOutput, ToolError>,
     obeyed: Vec<String>,
-) -> Result<Finished, ToolError> {
+) -> Result<CommandOutput, ToolError> {
     if obeyed.is_empty() {
         return result;
     }
@@ -395,7 +404,7 @@ pub(crate) fn report_obeyed(
                 let note = format!("{end}[{note}]\n");
                 stream.bytes.extend_from_slice(note.as_bytes());
             }
-            finished.obeyed = obeyed;
+            finished.changed_auto_run_files = obeyed;
             Ok(finished)
         }
         Err(mut error) => {
@@ -406,10 +415,10 @@ pub(crate) fn report_obeyed(
 }
 
 /// Reports on stderr that a file was not changed, and why.
-fn tell_unkept(guest: &mut Guest, sink: &Sink) {
-    if let Some(why) = guest.fs.take_unkept() {
+fn report_not_recorded(guest: &mut StoreState, sink: &ProgramOutput) {
+    if let Some(why) = guest.fs.take_not_recorded() {
         let said = format!("mimir: {}\n", text::visible(&why));
-        sink.half(Stream::Stderr).take(said.as_bytes());
+        sink.stream(CommandStream::Stderr).take(said.as_bytes());
     }
 }
 
@@ -419,8 +428,8 @@ fn files(
     rights: &mimir_core::needs::Needs,
     paths: &mimir_core::paths::PathRules,
     limits: &mimir_core::Limits,
-    (tmp, quota): (&Path, &Quota),
-    watch: &Watch,
+    (tmp, quota): (&Path, &MountQuota),
+    watch: &MountTracking,
 ) -> Result<GuardedFs, ToolError> {
     backend::program_files(
         host,
@@ -434,7 +443,7 @@ fn files(
 }
 
 /// Runs a future with a timeout; `None` if it timed out.
-pub(crate) async fn bounded<T>(
+pub(crate) async fn run_with_timeout<T>(
     timeout: Option<Duration>,
     work: impl Future<Output = T>,
 ) -> Option<T> {
@@ -445,17 +454,17 @@ pub(crate) async fn bounded<T>(
 }
 
 /// Returns the error for a timeout.
-pub(crate) fn stopped(limits: &mimir_core::Limits, timeout: Option<Duration>) -> ToolError {
+pub(crate) fn timeout_error(limits: &mimir_core::Limits, timeout: Option<Duration>) -> ToolError {
     let (millis, setting) = match timeout {
         Some(timeout) if timeout < limits.wall => (timeout.as_millis(), "timeout"),
         _ => (limits.wall.as_millis(), "limits.timeMs"),
     };
     let message = format!("the program was stopped after {millis} ms ({setting})");
-    ToolError::new(Code::Timeout, message)
+    ToolError::new(ToolErrorCode::Timeout, message)
 }
 
 /// Adds the output so far to the error of a stopped program.
-pub(crate) fn said(error: ToolError, sink: &Sink) -> ToolError {
+pub(crate) fn with_output(error: ToolError, sink: &ProgramOutput) -> ToolError {
     let finished = sink.finish(0, Duration::ZERO);
     let output = String::from_utf8_lossy(&finished.combined.bytes).into_owned();
     let error = ToolError {
@@ -475,39 +484,44 @@ pub(crate) fn said(error: ToolError, sink: &Sink) -> ToolError {
 
 impl ProgramParts {
     /// Returns the name of the engine's code in the cache.
-    fn digest(&self) -> Hash {
-        Hash::of(format!("program {}", Hash(self.sha256)).as_bytes())
+    fn digest(&self) -> Sha256Digest {
+        Sha256Digest::of_bytes(format!("program {}", Sha256Digest(self.sha256)).as_bytes())
     }
 }
 
 /// Links the engine.
-fn make(host: &WasmHost, parts: &ProgramParts, component: &Component) -> Result<Ready, HostError> {
+fn prepare_engine(
+    host: &WasmHost,
+    parts: &ProgramParts,
+    component: &Component,
+) -> Result<ReadyProgram, WasmHostError> {
     let running = host.running()?;
-    let broken =
-        |error: wasmtime::Error| HostError::Engine(format!("{} is broken: {error:#}", parts.name));
+    let broken = |error: wasmtime::Error| {
+        WasmHostError::Engine(format!("{} is broken: {error:#}", parts.name))
+    };
     let linker = linker(&running.linker).map_err(broken)?;
     let pre = linker.instantiate_pre(component).map_err(broken)?;
     let run = component
         .get_export_index(None, "run")
-        .ok_or_else(|| HostError::Engine(format!("{} does not export `run`", parts.name)))?;
-    Ok(Ready { pre, run })
+        .ok_or_else(|| WasmHostError::Engine(format!("{} does not export `run`", parts.name)))?;
+    Ok(ReadyProgram { pre, run })
 }
 
-fn linker(all: &Linker<Guest>) -> wasmtime::Result<Linker<Guest>> {
+fn linker(all: &Linker<StoreState>) -> wasmtime::Result<Linker<StoreState>> {
     let mut linker = all.clone();
-    asks::add_to_linker(&mut linker)?;
+    program_host::add_to_linker(&mut linker)?;
     Ok(linker)
 }
 
-impl Ready {
-    fn store(&self, start: Start) -> Result<Store<Guest>, ToolError> {
+impl ReadyProgram {
+    fn store(&self, start: StoreOptions) -> Result<Store<StoreState>, ToolError> {
         let most = usize::try_from(start.limits.output_bytes).unwrap_or(usize::MAX);
         call::store(self.pre.engine(), start, most, call::OUTPUT_LIMIT)
-            .map_err(|error| ToolError::new(Code::Internal, format!("{error:#}")))
+            .map_err(|error| ToolError::new(ToolErrorCode::Internal, format!("{error:#}")))
     }
 
     /// Runs the program to its end and returns its exit code.
-    async fn go(&self, store: &mut Store<Guest>) -> wasmtime::Result<i32> {
+    async fn run_to_end(&self, store: &mut Store<StoreState>) -> wasmtime::Result<i32> {
         let instance = self.pre.instantiate_async(&mut *store).await?;
         let run = instance.get_typed_func::<(), (i32,)>(&mut *store, self.run)?;
         match run.call_async(&mut *store, ()).await {

@@ -15,44 +15,44 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use futures::future::{AbortHandle, abortable};
 use futures::stream::FuturesUnordered;
-use mimir_core::backend::{BoxFuture, Raw};
-use mimir_core::clock::Elapsed;
-use mimir_core::command::Stream;
-use mimir_core::outcome::{Content, Output};
-use mimir_core::{Access, Approved, Code, Limits, ToolError};
+use mimir_core::backend::{BoxFuture, RawResult};
+use mimir_core::clock::DeadlineElapsed;
+use mimir_core::command::CommandStream;
+use mimir_core::outcome::{Content, ToolOutput};
+use mimir_core::{Approved, DirectoryAccess, Limits, ToolError, ToolErrorCode};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use wasmtime::Store;
 
 use crate::backend;
-use crate::call::{self, Ended};
-use crate::error::HostError;
-use crate::fs::{UndoRecorder, Watch};
-use crate::guest::{Guest, Start};
+use crate::call::{self, GuestCallResult};
+use crate::error::WasmHostError;
+use crate::fs::{MountTracking, UndoRecorder};
 use crate::host::WasmHost;
-use crate::http::Clients;
-use crate::pipes::Take as _;
-use crate::program::{self, Done, Sink};
+use crate::http::HttpClients;
+use crate::output_pipes::OutputTarget as _;
+use crate::program::{self, ProgramOutcome, ProgramOutput};
+use crate::store_state::{StoreOptions, StoreState};
 
-mod alone;
-mod files;
-mod link;
-pub(crate) mod outside;
-mod perform;
-mod plugin;
+mod js_plugin;
+mod one_shot_script;
+mod runtime_link;
+pub(crate) mod script_effects;
+mod script_files;
+pub(crate) mod script_protocol;
+mod snapshot;
+pub mod stack_trace;
+mod sync_requests;
 mod timers;
-pub mod trace;
-pub(crate) mod turn;
-mod warm;
 
-pub use perform::{Compiled, Compiler, Late};
-pub use plugin::{PluginParts, Reach, make};
-pub use trace::Loaded;
+pub use js_plugin::{JsPluginParts, PluginImports, build_plugin};
+pub use stack_trace::LoadedCode;
+pub use sync_requests::{CompiledScript, LateCode, ScriptCompiler};
 
-use outside::Outside;
-use timers::Timers;
-use turn::{Fault, Kind, Told, Turn, Wish};
-use warm::Ready;
+use script_effects::ScriptEffects;
+use script_protocol::{ScriptError, ScriptRequest, ScriptRequestKind, ScriptResult, ScriptTurn};
+use snapshot::WarmEngine;
+use timers::TimerQueue;
 
 /// The parts of an engine that a program embeds.
 #[derive(Debug, Clone, Copy)]
@@ -69,13 +69,13 @@ pub struct EngineParts {
 pub struct ScriptEngine {
     host: Arc<WasmHost>,
     parts: EngineParts,
-    compiler: Compiler,
-    ready: OnceCell<Arc<Ready>>,
+    compiler: ScriptCompiler,
+    ready: OnceCell<Arc<WarmEngine>>,
 }
 
 /// The state of a script between calls: connections.
 #[derive(Default)]
-pub struct ScriptState(pub(crate) Arc<Clients>);
+pub struct ScriptState(pub(crate) Arc<HttpClients>);
 
 /// The detail of a failure that contains the stack, as written by the engine.
 pub const STACK: &str = "stack";
@@ -89,7 +89,7 @@ const FAILURES: usize = 64;
 impl ScriptEngine {
     /// Creates an engine; nothing is initialized yet. `compiler` compiles code that programs load and scripts
     /// evaluate.
-    pub fn new(host: Arc<WasmHost>, parts: EngineParts, compiler: Compiler) -> Arc<Self> {
+    pub fn new(host: Arc<WasmHost>, parts: EngineParts, compiler: ScriptCompiler) -> Arc<Self> {
         Arc::new(Self {
             host,
             parts,
@@ -99,12 +99,16 @@ impl ScriptEngine {
     }
 
     /// Prepares the engine, so that the first call does not have to wait.
-    pub async fn prepare(&self) -> Result<(), HostError> {
+    pub async fn prepare(&self) -> Result<(), WasmHostError> {
         self.ready().await.map(|_| ())
     }
 
-    async fn ready(&self) -> Result<&Arc<Ready>, HostError> {
-        let make = || async { Ok(Arc::new(warm::ready(&self.host, &self.parts).await?)) };
+    async fn ready(&self) -> Result<&Arc<WarmEngine>, WasmHostError> {
+        let make = || async {
+            Ok(Arc::new(
+                snapshot::load_or_snapshot(&self.host, &self.parts).await?,
+            ))
+        };
         self.ready.get_or_try_init(make).await
     }
 
@@ -119,19 +123,19 @@ impl ScriptEngine {
         call: &'a Approved,
         script: &'a str,
         state: &'a ScriptState,
-    ) -> BoxFuture<'a, Raw> {
+    ) -> BoxFuture<'a, RawResult> {
         Box::pin(async move {
-            let ran = self.attempt(call, script, state).await;
-            ran.unwrap_or_else(Raw::failed)
+            let ran = self.run_script(call, script, state).await;
+            ran.unwrap_or_else(RawResult::failed)
         })
     }
 
-    async fn attempt(
+    async fn run_script(
         &self,
         call: &Approved,
         script: &str,
         state: &ScriptState,
-    ) -> Result<Raw, ToolError> {
+    ) -> Result<RawResult, ToolError> {
         let ready = match self.ready.get() {
             Some(ready) => ready,
             None => {
@@ -143,36 +147,36 @@ impl ScriptEngine {
         let (mut store, outside) = open(&self.host, ready, call, state, (None, None))?;
         store.data_mut().compiler = Some(self.compiler);
         let ended = {
-            let input = input(call, call.arguments(), false).to_string();
-            let work = pin!(talk(&mut store, ready, call, script, &input, &outside));
-            call.deadline().bound(work).await
+            let input = script_input(call, call.arguments(), false).to_string();
+            let work = pin!(run_turns(&mut store, ready, call, script, &input, &outside));
+            call.deadline().run_until(work).await
         };
-        Ok(call::close(store, call, ended))
+        Ok(call::finish_call(store, call, ended))
     }
 
     /// Runs a script that is a whole program: its console is its stdout and stderr, and the number returned by
     /// `execute` is its exit code. An uncaught error is written to stderr, with its frames in `loaded` and in files
     /// loaded later.
-    pub async fn program(
+    pub async fn run_program(
         &self,
         call: &Approved,
         script: &str,
         (arguments, timeout): (&Value, Option<Duration>),
         state: &ScriptState,
-        loaded: Loaded,
-    ) -> Done {
-        let done = self.attempt_program(call, script, (arguments, timeout), state, loaded);
-        done.await.unwrap_or_else(Done::from)
+        loaded: LoadedCode,
+    ) -> ProgramOutcome {
+        let done = self.run_script_program(call, script, (arguments, timeout), state, loaded);
+        done.await.unwrap_or_else(ProgramOutcome::from)
     }
 
-    async fn attempt_program(
+    async fn run_script_program(
         &self,
         call: &Approved,
         script: &str,
         (arguments, timeout): (&Value, Option<Duration>),
         state: &ScriptState,
-        loaded: Loaded,
-    ) -> Result<Done, ToolError> {
+        loaded: LoadedCode,
+    ) -> Result<ProgramOutcome, ToolError> {
         let ready = match self.ready.get() {
             Some(ready) => ready,
             None => {
@@ -181,30 +185,30 @@ impl ScriptEngine {
             }
         };
         let start = Instant::now();
-        let sink = Sink::new(Arc::clone(call.observer()), call.limits());
+        let sink = ProgramOutput::new(Arc::clone(call.observer()), call.limits());
         let undo = UndoRecorder::default();
         let scope = undo.begin(backend::undo_target(&self.host, call));
-        let watch = backend::watch(call.limits(), Some(undo));
+        let watch = backend::workspace_tracking(call.limits(), Some(undo));
         let watched = (Some(sink.clone()), Some(&watch));
         let (mut store, outside) = open(&self.host, ready, call, state, watched)?;
         store.data_mut().compiler = Some(self.compiler);
         let base = loaded.base;
         store.data_mut().loaded.push(loaded);
         let ended = {
-            let mut input = input(call, arguments, true);
+            let mut input = script_input(call, arguments, true);
             input["base"] = base.into();
             let input = input.to_string();
-            let work = talk(&mut store, ready, call, script, &input, &outside);
-            let work = pin!(program::bounded(timeout, work));
-            call.deadline().bound(work).await
+            let work = run_turns(&mut store, ready, call, script, &input, &outside);
+            let work = pin!(program::run_with_timeout(timeout, work));
+            call.deadline().run_until(work).await
         };
         let ended = match ended {
             Ok(Some(ended)) => Ok(ended),
-            Ok(None) | Err(_) => Err(Elapsed),
+            Ok(None) | Err(_) => Err(DeadlineElapsed),
         };
         let loaded = std::mem::take(&mut store.data_mut().loaded);
-        let raw = call::close(store, call, ended);
-        program::tell_full(&watch, &sink);
+        let raw = call::finish_call(store, call, ended);
+        program::report_quota(&watch, &sink);
         let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
         let obeyed = scope.finish(call.deadline(), left).await;
         let code = match raw.result {
@@ -212,26 +216,30 @@ impl ScriptEngine {
                 Content::Text { text } => text.parse().ok(),
                 _ => None,
             }),
-            Err(error) if error.code == Code::ExecutionError => {
-                let shown = trace::uncaught(&loaded, &error);
-                sink.half(Stream::Stderr).take(shown.as_bytes());
+            Err(error) if error.code == ToolErrorCode::ExecutionError => {
+                let shown = stack_trace::uncaught(&loaded, &error);
+                sink.stream(CommandStream::Stderr).take(shown.as_bytes());
                 Some(1)
             }
             Err(error) => {
-                sink.end();
+                sink.flush_lines();
                 let error = match error.code {
-                    Code::Timeout => program::stopped(call.limits(), timeout),
+                    ToolErrorCode::Timeout => program::timeout_error(call.limits(), timeout),
                     _ => error,
                 };
-                return Ok(Done {
-                    result: program::report_obeyed(call, Err(program::said(error, &sink)), obeyed),
+                return Ok(ProgramOutcome {
+                    result: program::report_obeyed(
+                        call,
+                        Err(program::with_output(error, &sink)),
+                        obeyed,
+                    ),
                     returned: None,
                     usage: raw.usage,
                 });
             }
         };
-        sink.end();
-        Ok(Done {
+        sink.flush_lines();
+        Ok(ProgramOutcome {
             result: program::report_obeyed(
                 call,
                 Ok(sink.finish(code.unwrap_or_default(), start.elapsed())),
@@ -246,28 +254,28 @@ impl ScriptEngine {
 /// Creates a store for a call with the access that it was granted.
 fn open(
     host: &Arc<WasmHost>,
-    ready: &Ready,
+    ready: &WarmEngine,
     call: &Approved,
     state: &ScriptState,
-    (sink, watch): (Option<Sink>, Option<&Watch>),
-) -> Result<(Store<Guest>, Outside), ToolError> {
+    (sink, watch): (Option<ProgramOutput>, Option<&MountTracking>),
+) -> Result<(Store<StoreState>, ScriptEffects), ToolError> {
     let rights = call.rights();
     let limits = *call.limits();
     let fs = match watch {
         Some(watch) => backend::script_files(host, call, watch)?,
         None => backend::files(
             host,
-            backend::OwnFolders::default(),
+            backend::MimirFolders::default(),
             rights,
-            Access::ReadWrite,
+            DirectoryAccess::ReadWrite,
             call.paths(),
             &limits,
         )?,
     };
-    let outside = Outside::of(call, host, &state.0);
-    let start = Start {
+    let outside = ScriptEffects::for_call(call, host, &state.0);
+    let start = StoreOptions {
         observer: Arc::clone(call.observer()),
-        ..Start::alone(fs, limits)
+        ..StoreOptions::isolated(fs, limits)
     };
     let mut store = ready.store(start)?;
     store.data_mut().console = sink;
@@ -275,7 +283,7 @@ fn open(
 }
 
 /// Returns the input of a script.
-fn input(call: &Approved, arguments: &Value, program: bool) -> Value {
+fn script_input(call: &Approved, arguments: &Value, program: bool) -> Value {
     let context = call.context();
     let id = context.conversation_id.as_ref();
     json!({
@@ -287,14 +295,14 @@ fn input(call: &Approved, arguments: &Value, program: bool) -> Value {
                 "workingDirectory": ".",
             },
         },
-        "seed": seed(),
+        "seed": random_seed(),
         "program": program,
         "most": call.limits().output_bytes,
     })
 }
 
 /// Returns two numbers unique to the call. They are not secret.
-fn seed() -> [u32; 2] {
+fn random_seed() -> [u32; 2] {
     use std::hash::{BuildHasher as _, RandomState};
     let number = RandomState::new().hash_one(0);
     [number as u32, (number >> 32) as u32]
@@ -302,63 +310,63 @@ fn seed() -> [u32; 2] {
 
 /// Requests that wait for their turn.
 #[derive(Default)]
-struct Waiting {
+struct PendingRequests {
     /// Their numbers, and the bytes that the host holds for each, including cancelled ones.
     order: VecDeque<(u32, u64)>,
-    kinds: HashMap<u32, Kind>,
+    kinds: HashMap<u32, ScriptRequestKind>,
 }
 
-impl Waiting {
-    fn push(&mut self, id: u32, cost: u64, kind: Kind) {
+impl PendingRequests {
+    fn push(&mut self, id: u32, cost: u64, kind: ScriptRequestKind) {
         self.order.push_back((id, cost));
         self.kinds.insert(id, kind);
     }
 
-    fn pop(&mut self) -> Option<(u32, u64, Option<Kind>)> {
+    fn pop(&mut self) -> Option<(u32, u64, Option<ScriptRequestKind>)> {
         let (id, cost) = self.order.pop_front()?;
         Some((id, cost, self.kinds.remove(&id)))
     }
 }
 
 /// Runs the script turn by turn.
-async fn talk(
-    store: &mut Store<Guest>,
-    ready: &Ready,
+async fn run_turns(
+    store: &mut Store<StoreState>,
+    ready: &WarmEngine,
     call: &Approved,
     script: &str,
     input: &str,
-    outside: &Outside,
-) -> wasmtime::Result<Ended> {
+    outside: &ScriptEffects,
+) -> wasmtime::Result<GuestCallResult> {
     let limits = call.limits();
     let mut engine = ready.instantiate(store).await?;
     let mut text = engine.start(store, script, input).await?;
-    let mut waiting = Waiting::default();
+    let mut waiting = PendingRequests::default();
     let mut under_way = FuturesUnordered::new();
     let mut stops: HashMap<u32, AbortHandle> = HashMap::new();
-    let mut timers = Timers::default();
+    let mut timers = TimerQueue::default();
     let mut failures: HashMap<u32, ToolError> = HashMap::new();
     // Bytes held by the host for pending requests.
     let mut held = 0_u64;
     loop {
-        let turn: Turn = match serde_json::from_str(&text) {
+        let turn: ScriptTurn = match serde_json::from_str(&text) {
             Ok(turn) => turn,
-            Err(error) => return Ok((Err(garbled(&error)), false)),
+            Err(error) => return Ok((Err(invalid_turn(&error)), false)),
         };
         match turn {
-            Turn::Done(told) => return Ok((result(told, &failures, limits), false)),
-            Turn::Wishes(wishes) => {
+            ScriptTurn::Done(told) => return Ok((result(told, &failures, limits), false)),
+            ScriptTurn::Wishes(wishes) => {
                 // Approximate share of a request in the text that contained it.
                 let share = text.len().checked_div(wishes.len()).unwrap_or_default();
-                let cost = (size_of::<(u32, u64, u32, Kind)>() + share) as u64;
-                for Wish { id, kind } in wishes {
+                let cost = (size_of::<(u32, u64, u32, ScriptRequestKind)>() + share) as u64;
+                for ScriptRequest { id, kind } in wishes {
                     match kind {
                         // Timers cost little, and must not delay other requests.
-                        Kind::Sleep { millis } => {
-                            if let Err(error) = timers.add(id, outside::millis(millis)) {
+                        ScriptRequestKind::Sleep { millis } => {
+                            if let Err(error) = timers.add(id, script_effects::millis(millis)) {
                                 return Ok((Err(error), false));
                             }
                         }
-                        Kind::Wake => {
+                        ScriptRequestKind::Wake => {
                             timers.remove(id);
                             waiting.kinds.remove(&id);
                             if let Some(stop) = stops.remove(&id) {
@@ -375,7 +383,7 @@ async fn talk(
         }
         if held > limits.memory {
             let message = "the pending requests of the script exceed limits.memoryMb";
-            let error = ToolError::new(Code::LimitExceeded, message);
+            let error = ToolError::new(ToolErrorCode::LimitExceeded, message);
             return Ok((Err(error), false));
         }
         let answer = loop {
@@ -386,13 +394,14 @@ async fn talk(
                 && let Some((id, cost, kind)) = waiting.pop()
             {
                 match kind {
-                    Some(Kind::Files(wish)) => {
-                        let done = files::fulfil(store.data_mut(), wish, limits).await;
+                    Some(ScriptRequestKind::Files(wish)) => {
+                        let done =
+                            script_files::perform_request(store.data_mut(), wish, limits).await;
                         held = held.saturating_sub(cost);
                         answer = Some((id, done));
                     }
-                    Some(Kind::Other(wish)) => {
-                        let (work, handle) = abortable(outside.answer(wish));
+                    Some(ScriptRequestKind::Other(wish)) => {
+                        let (work, handle) = abortable(outside.perform(wish));
                         stops.insert(id, handle);
                         under_way.push(Box::pin(async move { (id, cost, work.await) }));
                     }
@@ -420,7 +429,7 @@ async fn talk(
         };
         let Some((id, answer)) = answer else {
             let message = "`execute` never ends: it waits for a promise that will never be settled";
-            let error = ToolError::new(Code::ExecutionError, message);
+            let error = ToolError::new(ToolErrorCode::ExecutionError, message);
             return Ok((Err(error), false));
         };
         if let Err(error) = &answer
@@ -432,27 +441,27 @@ async fn talk(
     }
 }
 
-fn garbled(error: &serde_json::Error) -> ToolError {
+fn invalid_turn(error: &serde_json::Error) -> ToolError {
     let message = format!("the script has broken the engine that runs it: {error}");
-    ToolError::new(Code::ExecutionError, message)
+    ToolError::new(ToolErrorCode::ExecutionError, message)
 }
 
 /// Returns the outcome of a call as reported by the script.
 fn result(
-    told: Told,
+    told: ScriptResult,
     failures: &HashMap<u32, ToolError>,
     limits: &Limits,
-) -> Result<Output, ToolError> {
+) -> Result<ToolOutput, ToolError> {
     let fault = match told {
-        Told::Text(text) => {
-            return Ok(Output {
+        ScriptResult::Text(text) => {
+            return Ok(ToolOutput {
                 content: vec![Content::text(text)],
                 structured: None,
                 exit_code: None,
             });
         }
-        Told::TooLarge {} => return Err(call::too_large(limits.output_bytes)),
-        Told::Error(fault) => fault,
+        ScriptResult::TooLarge {} => return Err(call::result_too_large(limits.output_bytes)),
+        ScriptResult::Error(fault) => fault,
     };
     // A host failure that the script did not catch keeps its code and remedies.
     if let Some(error) = fault.wish.and_then(|wish| failures.get(&wish)) {
@@ -468,11 +477,11 @@ fn result(
         }
         return Err(error);
     }
-    Err(failed(fault))
+    Err(script_failure(fault))
 }
 
-fn failed(fault: Fault) -> ToolError {
-    let Fault {
+fn script_failure(fault: ScriptError) -> ToolError {
+    let ScriptError {
         name,
         message,
         stack,
@@ -488,7 +497,7 @@ fn failed(fault: Fault) -> ToolError {
         _ if message.is_empty() => "the script threw an error without a message".to_owned(),
         _ => message,
     };
-    let error = ToolError::new(Code::ExecutionError, message);
+    let error = ToolError::new(ToolErrorCode::ExecutionError, message);
     match stack {
         Some(stack) if !stack.is_empty() => error.with_details(json!({ STACK: stack })),
         _ => error,

@@ -10,21 +10,23 @@ use futures::StreamExt as _;
 use mimir_core::backend::BoxFuture;
 use mimir_core::needs::Needs;
 use mimir_core::registry::Quarantined;
-use mimir_core::tool::{Origin, Source, Tool, ToolName, Trust};
+use mimir_core::tool::{Tool, ToolName, ToolOrigin, ToolSource, ToolTrust};
 
-use crate::backend::{OwnFolders, WasmBackend};
-use crate::describe::{self, Described, Description, Kind, Look};
-use crate::digest::Hash;
-use crate::error::HostError;
+use crate::backend::{MimirFolders, WasmBackend};
+use crate::describe::{
+    self, ComponentDescription, ComponentKind, DescriptionResult, InspectedComponent,
+};
+use crate::digest::Sha256Digest;
+use crate::error::WasmHostError;
 use crate::family::{is_pure, proofs};
-use crate::folder::{self, Scan};
 use crate::host::WasmHost;
 use crate::lift::tool_name;
-use crate::plugin::{Bytes, Plugin};
+use crate::plugin::{ComponentBytes, WasmPlugin};
+use crate::tool_folder::{self, FolderScan};
 
 /// A component in the executable.
 #[derive(Debug, Clone, Copy)]
-pub struct Bundled {
+pub struct BundledComponent {
     /// Its display name.
     pub name: &'static str,
     /// The component.
@@ -45,23 +47,23 @@ pub struct Bundled {
 /// Finds and describes components, and caches the loaded ones.
 pub struct Toolbox {
     host: Arc<WasmHost>,
-    bundled: Vec<Bundled>,
+    bundled: Vec<BundledComponent>,
     folder: Option<PathBuf>,
-    again: bool,
+    ask_again: bool,
     known_only: bool,
     described_only: bool,
-    plugins: Mutex<HashMap<(Hash, String), Arc<Plugin>>>,
+    plugins: Mutex<HashMap<(Sha256Digest, String), Arc<WasmPlugin>>>,
 }
 
 /// The result of loading.
 #[derive(Debug, Default)]
-pub struct Loaded {
+pub struct LoadedTools {
     /// The tools, built-in ones first.
     pub tools: Vec<Tool>,
     /// Skipped components, with the reasons.
     pub quarantined: Vec<Quarantined>,
     /// Number of components that were not inspected.
-    pub unseen: usize,
+    pub undescribed: usize,
     /// The names of the scripts in the folder, which are loaded elsewhere.
     pub scripts: Vec<String>,
 }
@@ -74,12 +76,16 @@ const BUILT_IN: &str = "built-in";
 
 impl Toolbox {
     /// Creates a toolbox of these built-ins and of the files in `folder`.
-    pub fn new(host: Arc<WasmHost>, bundled: Vec<Bundled>, folder: Option<PathBuf>) -> Self {
+    pub fn new(
+        host: Arc<WasmHost>,
+        bundled: Vec<BundledComponent>,
+        folder: Option<PathBuf>,
+    ) -> Self {
         Self {
             host,
             bundled,
             folder,
-            again: false,
+            ask_again: false,
             known_only: false,
             described_only: false,
             plugins: Mutex::default(),
@@ -89,8 +95,8 @@ impl Toolbox {
     /// Also queries plugins that were recently too slow to describe themselves. By default they are skipped for some
     /// minutes.
     #[must_use]
-    pub fn asking_again(mut self) -> Self {
-        self.again = true;
+    pub fn with_retries(mut self) -> Self {
+        self.ask_again = true;
         self
     }
 
@@ -109,46 +115,46 @@ impl Toolbox {
         self
     }
 
-    /// Queries the built-in components and returns their current descriptions by name, for [`Bundled::description`].
-    pub async fn descriptions(&self) -> Result<Vec<(&'static str, String)>, HostError> {
+    /// Queries the built-in components and returns their current descriptions by name, for [`BundledComponent::description`].
+    pub async fn descriptions(&self) -> Result<Vec<(&'static str, String)>, WasmHostError> {
         let mut all = Vec::new();
         for bundled in &self.bundled {
             let place = format!("{BUILT_IN}/{}", bundled.name);
-            let text = describe::ask_for_shipping(&self.host, bundled.bytes, &place).await?;
+            let text = describe::describe_for_shipping(&self.host, bundled.bytes, &place).await?;
             all.push((bundled.name, text));
         }
         Ok(all)
     }
 
     /// Describes a built-in component, without inspecting it if a description was shipped with it.
-    async fn described(&self, bundled: &Bundled, place: &str) -> Described {
+    async fn described(&self, bundled: &BundledComponent, place: &str) -> DescriptionResult {
         if let Some(text) = bundled.description {
-            match describe::shipped(text) {
+            match describe::parse_shipped(text) {
                 Ok(description) => return Ok(description),
                 Err(error) => {
                     tracing::warn!(%error, place, "ignoring the shipped description");
                 }
             }
         }
-        let bytes = Bytes::Bundled(bundled.bytes);
-        let digest = Some(Hash(bundled.sha256));
-        let look = describe::look(&self.host, &bytes, place, digest, self.again);
+        let bytes = ComponentBytes::Bundled(bundled.bytes);
+        let digest = Some(Sha256Digest(bundled.sha256));
+        let look = describe::inspect(&self.host, &bytes, place, digest, self.ask_again);
         look.await.described
     }
 
     /// Loads everything. A component described before only costs a check of its size and date; loaded code stays
     /// loaded.
-    pub async fn load(&self) -> Loaded {
-        let mut loaded = Loaded::default();
+    pub async fn load(&self) -> LoadedTools {
+        let mut loaded = LoadedTools::default();
         let mut kept = HashMap::new();
         for bundled in &self.bundled {
             let place = format!("{BUILT_IN}/{}", bundled.name);
-            let bytes = Bytes::Bundled(bundled.bytes);
-            let digest = Hash(bundled.sha256);
+            let bytes = ComponentBytes::Bundled(bundled.bytes);
+            let digest = Sha256Digest(bundled.sha256);
             let described = self.described(bundled, &place).await;
-            let found = Found {
+            let found = FoundComponent {
                 stem: bundled.name,
-                source: Source::BuiltIn,
+                source: ToolSource::BuiltIn,
                 bundled: Some(bundled),
                 place,
                 bytes,
@@ -163,11 +169,16 @@ impl Toolbox {
         loaded
     }
 
-    async fn load_folder(&self, path: &std::path::Path, loaded: &mut Loaded, kept: &mut Plugins) {
-        let (scan, mut index) = match folder::scan_known(self.host.cache(), path) {
+    async fn load_folder(
+        &self,
+        path: &std::path::Path,
+        loaded: &mut LoadedTools,
+        kept: &mut PluginMap,
+    ) {
+        let (scan, mut index) = match tool_folder::scan_known(self.host.cache(), path) {
             Ok(found) => found,
             Err(error) => {
-                let error = HostError::read(path.display().to_string(), &error);
+                let error = WasmHostError::read_error(path.display().to_string(), &error);
                 loaded.quarantined.push(Quarantined {
                     location: path.display().to_string(),
                     code: error.code(),
@@ -176,7 +187,7 @@ impl Toolbox {
                 return;
             }
         };
-        let Scan {
+        let FolderScan {
             files,
             scripts,
             unnamed,
@@ -186,8 +197,8 @@ impl Toolbox {
         loaded.scripts = scripts.into_keys().collect();
         for name in dangling {
             loaded.quarantined.push(Quarantined {
-                location: self.shown(path, &name),
-                code: mimir_core::Code::FileNotFound,
+                location: self.display_name(path, &name),
+                code: mimir_core::ToolErrorCode::FileNotFound,
                 reason: "it is a link that leads to no file; point it to one, or remove it"
                     .to_owned(),
             });
@@ -199,21 +210,21 @@ impl Toolbox {
                     "it is WebAssembly text; `wasm-tools parse {name} -o {}` converts it to binary",
                     binary.display()
                 ),
-                location: self.shown(path, &name),
-                code: mimir_core::Code::InvalidInput,
+                location: self.display_name(path, &name),
+                code: mimir_core::ToolErrorCode::InvalidInput,
             });
         }
         for name in unnamed {
             loaded.quarantined.push(Quarantined {
-                location: self.shown(path, &name),
-                code: mimir_core::Code::InvalidInput,
+                location: self.display_name(path, &name),
+                code: mimir_core::ToolErrorCode::InvalidInput,
                 reason: "its name is not UTF-8; rename the file, with letters, digits and _ only"
                     .to_owned(),
             });
         }
         index.retain(&files);
         let files: Vec<_> = files.into_iter().collect();
-        let known = folder::in_parts(&files, |(name, _)| index.get(name));
+        let known = tool_folder::map_in_parallel(&files, |(name, _)| index.get(name));
         loaded.tools.reserve(files.len());
         // A slow component does not delay the others.
         let unknown = files
@@ -221,19 +232,19 @@ impl Toolbox {
             .zip(&known)
             .filter(|(_, known)| known.is_none());
         let unknown = unknown.filter(|_| !self.known_only);
-        let looks: Vec<BoxFuture<'_, Option<Look>>> = unknown
-            .map(|((name, _), _)| self.look(path, name))
+        let looks: Vec<BoxFuture<'_, Option<InspectedComponent>>> = unknown
+            .map(|((name, _), _)| self.inspect_component(path, name))
             .collect();
         let looks = futures::stream::iter(looks).buffered(AT_ONCE);
         let mut looks = looks.collect::<Vec<_>>().await.into_iter();
         for ((name, stamp), known) in files.into_iter().zip(known) {
-            let place = self.shown(path, &name);
-            let bytes = Bytes::File(path.join(&name));
+            let place = self.display_name(path, &name);
+            let bytes = ComponentBytes::File(path.join(&name));
             let (digest, described) = match known {
                 Some(known) => known,
                 None => {
                     let Some(look) = looks.next().flatten() else {
-                        loaded.unseen += 1;
+                        loaded.undescribed += 1;
                         continue;
                     };
                     if look.lasts {
@@ -242,9 +253,9 @@ impl Toolbox {
                     (look.digest, look.described)
                 }
             };
-            let found = Found {
-                stem: folder::stem(&name).unwrap_or(&name),
-                source: Source::Custom,
+            let found = FoundComponent {
+                stem: tool_folder::stem(&name).unwrap_or(&name),
+                source: ToolSource::Custom,
                 bundled: None,
                 place,
                 bytes,
@@ -256,28 +267,37 @@ impl Toolbox {
     }
 
     /// Describes a component, or looks it up in the cache only.
-    fn look<'a>(
+    fn inspect_component<'a>(
         &'a self,
         folder: &'a std::path::Path,
         name: &'a str,
-    ) -> BoxFuture<'a, Option<Look>> {
+    ) -> BoxFuture<'a, Option<InspectedComponent>> {
         Box::pin(async move {
-            let (place, bytes) = (self.shown(folder, name), Bytes::File(folder.join(name)));
+            let (place, bytes) = (
+                self.display_name(folder, name),
+                ComponentBytes::File(folder.join(name)),
+            );
             if self.described_only {
-                return describe::look_cached(&self.host, &bytes, &place);
+                return describe::inspect_cached(&self.host, &bytes, &place);
             }
-            Some(describe::look(&self.host, &bytes, &place, None, self.again).await)
+            Some(describe::inspect(&self.host, &bytes, &place, None, self.ask_again).await)
         })
     }
 
     /// Returns the display name of the file: relative to the workspace if it is inside.
-    fn shown(&self, folder: &std::path::Path, name: &str) -> String {
+    fn display_name(&self, folder: &std::path::Path, name: &str) -> String {
         let path = folder.join(name);
         let below = path.strip_prefix(self.host.workspace()).unwrap_or(&path);
         below.to_string_lossy().replace('\\', "/")
     }
 
-    fn add(&self, found: Found<'_>, described: Described, loaded: &mut Loaded, kept: &mut Plugins) {
+    fn add(
+        &self,
+        found: FoundComponent<'_>,
+        described: DescriptionResult,
+        loaded: &mut LoadedTools,
+        kept: &mut PluginMap,
+    ) {
         let mut description = match described {
             Ok(description) => description,
             Err((code, reason)) => {
@@ -296,24 +316,24 @@ impl Toolbox {
                     found.stem
                 ),
                 location: found.place,
-                code: mimir_core::Code::InvalidInput,
+                code: mimir_core::ToolErrorCode::InvalidInput,
             });
             return;
         };
         for (name, reason) in &description.refused {
             loaded.quarantined.push(Quarantined {
                 location: format!("{} ({name})", found.place),
-                code: mimir_core::Code::InvalidInput,
+                code: mimir_core::ToolErrorCode::InvalidInput,
                 reason: reason.clone(),
             });
         }
-        let assessed = matches!(description.kind, Kind::Toolset { assessor: true });
-        let speaks = matches!(description.kind, Kind::Toolset { .. });
+        let assessed = matches!(description.kind, ComponentKind::Toolset { assessor: true });
+        let speaks = matches!(description.kind, ComponentKind::Toolset { .. });
         let plugin = self.plugin(&found, description.kind);
         kept.insert((found.digest, found.place.clone()), Arc::clone(&plugin));
         let backend = Arc::new(WasmBackend(plugin));
         let pure = is_pure(&description.imports);
-        let origin = Arc::new(Origin {
+        let origin = Arc::new(ToolOrigin {
             plugin: description.name.unwrap_or_else(|| found.stem.to_owned()),
             speaks,
             prefix: String::new(),
@@ -329,14 +349,14 @@ impl Toolbox {
         });
         for definition in tools {
             let trust = match found.source {
-                Source::BuiltIn => Trust::Trusted,
-                _ if pure && definition.needs.is_empty() => Trust::Harmless,
-                _ => Trust::Untrusted,
+                ToolSource::BuiltIn => ToolTrust::Trusted,
+                _ if pure && definition.needs.is_empty() => ToolTrust::Harmless,
+                _ => ToolTrust::Untrusted,
             };
             // Grants for a foreign component come from the user, who is asked elsewhere.
             let granted = match trust {
-                Trust::Trusted | Trust::Harmless => definition.needs.clone(),
-                Trust::Untrusted => Needs::default(),
+                ToolTrust::Trusted | ToolTrust::Harmless => definition.needs.clone(),
+                ToolTrust::Untrusted => Needs::default(),
             };
             loaded.tools.push(Tool {
                 aliases: found.aliases(definition.name.as_str()),
@@ -356,12 +376,12 @@ impl Toolbox {
     }
 
     /// Returns the plugin that is already loaded, or a new one.
-    fn plugin(&self, found: &Found<'_>, kind: Kind) -> Arc<Plugin> {
+    fn plugin(&self, found: &FoundComponent<'_>, kind: ComponentKind) -> Arc<WasmPlugin> {
         let plugins = self.plugins.lock();
         if let Some(plugin) = plugins.get(&(found.digest, found.place.clone())) {
             return Arc::clone(plugin);
         }
-        let mut plugin = Plugin::new(
+        let mut plugin = WasmPlugin::new(
             Arc::clone(&self.host),
             found.bytes.clone(),
             found.place.clone(),
@@ -369,7 +389,7 @@ impl Toolbox {
             kind,
         );
         if let Some(bundled) = found.bundled {
-            plugin.own = OwnFolders {
+            plugin.own = MimirFolders {
                 backups: bundled.keeps_backups,
                 memory: bundled.keeps_memory,
             };
@@ -379,12 +399,12 @@ impl Toolbox {
 
     /// Polls the folder and passes on its contents whenever something changed. Polling works on every file system,
     /// unlike notifications, and a scan of a thousand files takes about a millisecond.
-    pub async fn watch(&self, every: Duration, mut on_change: impl FnMut(Loaded) + Send) {
+    pub async fn watch(&self, every: Duration, mut on_change: impl FnMut(LoadedTools) + Send) {
         let Some(path) = &self.folder else {
             return;
         };
-        let look = || folder::scan(path).ok();
-        let mut seen: Option<Scan> = look();
+        let look = || tool_folder::scan_folder(path).ok();
+        let mut seen: Option<FolderScan> = look();
         loop {
             tokio::time::sleep(every).await;
             let now = look();
@@ -396,25 +416,30 @@ impl Toolbox {
     }
 }
 
-type Plugins = HashMap<(Hash, String), Arc<Plugin>>;
+type PluginMap = HashMap<(Sha256Digest, String), Arc<WasmPlugin>>;
 
 /// A component that was found, before its kind is known.
-struct Found<'a> {
+struct FoundComponent<'a> {
     stem: &'a str,
-    source: Source,
-    bundled: Option<&'a Bundled>,
+    source: ToolSource,
+    bundled: Option<&'a BundledComponent>,
     place: String,
-    bytes: Bytes,
-    digest: Hash,
+    bytes: ComponentBytes,
+    digest: Sha256Digest,
 }
 
-impl Found<'_> {
+impl FoundComponent<'_> {
     /// Returns its tools, by their own names. A program is one tool, named after its file.
-    fn tools(&self, description: &mut Description) -> Option<Vec<mimir_core::Definition>> {
+    fn tools(
+        &self,
+        description: &mut ComponentDescription,
+    ) -> Option<Vec<mimir_core::ToolDefinition>> {
         match &description.kind {
-            Kind::Toolset { .. } => Some(std::mem::take(&mut description.tools)),
-            Kind::Lifted(lifted) => Some(describe::lifted(lifted)),
-            Kind::Command => Some(vec![describe::program(tool_name(self.stem)?)]),
+            ComponentKind::Toolset { .. } => Some(std::mem::take(&mut description.tools)),
+            ComponentKind::Lifted(lifted) => Some(describe::lifted_definitions(lifted)),
+            ComponentKind::Command => {
+                Some(vec![describe::program_definition(tool_name(self.stem)?)])
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use mimir_core::model::{Completer, NoModel};
+use mimir_core::language_model::{LanguageModel, NoLanguageModel};
 use mimir_core::{BoxFuture, ToolError};
 
 use crate::script::lock;
@@ -22,11 +22,11 @@ impl Answers {
     }
 }
 
-impl Completer for Answers {
+impl LanguageModel for Answers {
     fn name(&self) -> Result<String, ToolError> {
         match &*lock(&self.0) {
             Some(_) => Ok("test/model".to_owned()),
-            None => NoModel.name(),
+            None => NoLanguageModel.name(),
         }
     }
 
@@ -43,7 +43,7 @@ impl Completer for Answers {
         let answer = lock(&self.0).as_ref().map(|says| says(prompt));
         match answer {
             Some(answer) => Box::pin(std::future::ready(Ok(answer))),
-            None => NoModel.complete(prompt, most, session),
+            None => NoLanguageModel.complete(prompt, most, session),
         }
     }
 }

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::SystemTime;
 
-use mimir_core::approval::NoLedger;
-use mimir_core::call::{CallContext, LogLine, Progress, RequestId};
+use mimir_core::approval::NoApprovalStore;
+use mimir_core::call::{CallContext, CallProgress, LogLine, RequestId};
 use mimir_core::config::{Config, SandboxSettings};
-use mimir_core::pipeline::{Ports, World};
-use mimir_core::{Call, Card, Event, Outcome, Pipeline, Policy, Quarantined, Registry, Tool};
-use mimir_process::Commands;
-use mimir_wasm::{Bundled, HostOptions, Loaded, SystemClock, Toolbox, WasmHost};
+use mimir_core::pipeline::{PipelinePorts, PipelineSnapshot};
+use mimir_core::{AuditEvent, Call, Card, Outcome, Pipeline, Policy, Quarantined, Registry, Tool};
+use mimir_process::SandboxRunner;
+use mimir_wasm::{BundledComponent, HostOptions, LoadedTools, SystemClock, Toolbox, WasmHost};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -32,7 +32,7 @@ pub struct Testkit {
     workspace: TempDir,
     toolbox: Toolbox,
     pipeline: Pipeline,
-    loaded: Mutex<Loaded>,
+    loaded: Mutex<LoadedTools>,
     policy: Mutex<Policy>,
     person: Arc<Person>,
     secrets: Arc<Secrets>,
@@ -69,7 +69,7 @@ impl Testkit {
     }
 
     /// Creates a kit without plugins of its own, and with components as if they were shipped with mimir.
-    pub fn with_bundled(bundled: Vec<Bundled>) -> Result<Self, TestkitError> {
+    pub fn with_bundled(bundled: Vec<BundledComponent>) -> Result<Self, TestkitError> {
         let workspace = tempfile::Builder::new().prefix("mimir-testkit-").tempdir();
         Self::at(
             workspace.map_err(TestkitError::file("a temporary folder"))?,
@@ -81,7 +81,7 @@ impl Testkit {
     /// Creates a kit in the given folder, with a host that the caller has set up.
     pub fn at(
         workspace: TempDir,
-        bundled: Vec<Bundled>,
+        bundled: Vec<BundledComponent>,
         options: impl FnOnce(HostOptions) -> HostOptions,
     ) -> Result<Self, TestkitError> {
         let tools = workspace.path().join(TOOLS);
@@ -93,13 +93,16 @@ impl Testkit {
         let secrets = Arc::<Secrets>::default();
         let events = Arc::<Events>::default();
         let answers = Arc::<Answers>::default();
-        let ports = Ports {
+        let ports = PipelinePorts {
             approver: person.clone(),
-            ledger: Arc::new(NoLedger),
+            approval_store: Arc::new(NoApprovalStore),
             vault: secrets.clone(),
             audit: events.clone(),
             clock: Arc::new(SystemClock),
-            runner: Arc::new(Commands::new(workspace.path(), SandboxSettings::default())),
+            runner: Arc::new(SandboxRunner::new(
+                workspace.path(),
+                SandboxSettings::default(),
+            )),
             model: answers.clone(),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -109,7 +112,7 @@ impl Testkit {
         let kit = Self {
             toolbox: Toolbox::new(host, bundled, Some(tools)),
             workspace,
-            pipeline: Pipeline::new(World::default(), ports),
+            pipeline: Pipeline::new(PipelineSnapshot::default(), ports),
             loaded: Mutex::default(),
             policy: Mutex::default(),
             person,
@@ -204,8 +207,10 @@ impl Testkit {
         let loaded = lock(&self.loaded);
         let policy = lock(&self.policy).clone();
         let mut tools = loaded.tools.clone();
-        tools.iter_mut().for_each(|tool| policy.equip(tool));
-        self.pipeline.replace(World {
+        tools
+            .iter_mut()
+            .for_each(|tool| policy.add_configured_needs(tool));
+        self.pipeline.replace(PipelineSnapshot {
             registry: Registry::new(tools, loaded.quarantined.clone()),
             policy,
         });
@@ -246,12 +251,12 @@ impl Testkit {
 
     /// The tools that can be called, sorted by name.
     pub fn tools(&self) -> Vec<Arc<Tool>> {
-        self.pipeline.world().registry.tools().to_vec()
+        self.pipeline.snapshot().registry.tools().to_vec()
     }
 
     /// Plugins and tools that were not loaded, with reasons.
     pub fn quarantined(&self) -> Vec<Quarantined> {
-        self.pipeline.world().registry.quarantined().to_vec()
+        self.pipeline.snapshot().registry.quarantined().to_vec()
     }
 
     /// The approval cards that were shown, in order.
@@ -260,7 +265,7 @@ impl Testkit {
     }
 
     /// The audit events of all calls, in the order in which they ended.
-    pub fn events(&self) -> Vec<Event> {
+    pub fn events(&self) -> Vec<AuditEvent> {
         self.events.all()
     }
 
@@ -270,7 +275,7 @@ impl Testkit {
     }
 
     /// All progress that the tools reported.
-    pub fn progress(&self) -> Vec<Progress> {
+    pub fn progress(&self) -> Vec<CallProgress> {
         self.said.progress()
     }
 

@@ -52,7 +52,7 @@ pub use error::TestkitError;
 pub use kit::Testkit;
 pub use script::Approve;
 
-pub use mimir_core::call::{LogLevel, LogLine, Progress};
-pub use mimir_core::{Card, Code, Content, Event, Outcome, Quarantined, Tool};
-pub use mimir_wasm::Bundled;
+pub use mimir_core::call::{CallProgress, LogLevel, LogLine};
+pub use mimir_core::{AuditEvent, Card, Content, Outcome, Quarantined, Tool, ToolErrorCode};
+pub use mimir_wasm::BundledComponent;
 pub use serde_json::{Value, json};

@@ -3,23 +3,23 @@
 use std::sync::Mutex;
 
 use mimir_core::audit::AuditError;
-use mimir_core::call::{LogLine, Observer, Progress};
-use mimir_core::{AuditSink, Event};
+use mimir_core::call::{CallObserver, CallProgress, LogLine};
+use mimir_core::{AuditEvent, AuditSink};
 
 use crate::script::lock;
 
 /// The audit log of a test, in memory.
 #[derive(Default)]
-pub(crate) struct Events(Mutex<Vec<Event>>);
+pub(crate) struct Events(Mutex<Vec<AuditEvent>>);
 
 impl Events {
-    pub(crate) fn all(&self) -> Vec<Event> {
+    pub(crate) fn all(&self) -> Vec<AuditEvent> {
         lock(&self.0).clone()
     }
 }
 
 impl AuditSink for Events {
-    fn record(&self, event: &Event) -> Result<(), AuditError> {
+    fn record(&self, event: &AuditEvent) -> Result<(), AuditError> {
         lock(&self.0).push(event.clone());
         Ok(())
     }
@@ -33,7 +33,7 @@ impl AuditSink for Events {
 #[derive(Default)]
 pub(crate) struct Said {
     lines: Mutex<Vec<LogLine>>,
-    progress: Mutex<Vec<Progress>>,
+    progress: Mutex<Vec<CallProgress>>,
 }
 
 impl Said {
@@ -41,13 +41,13 @@ impl Said {
         lock(&self.lines).clone()
     }
 
-    pub(crate) fn progress(&self) -> Vec<Progress> {
+    pub(crate) fn progress(&self) -> Vec<CallProgress> {
         lock(&self.progress).clone()
     }
 }
 
-impl Observer for Said {
-    fn progress(&self, progress: Progress) {
+impl CallObserver for Said {
+    fn progress(&self, progress: CallProgress) {
         lock(&self.progress).push(progress);
     }
 

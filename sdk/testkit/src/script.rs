@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mimir_core::{Answer, Approver, BoxFuture, Card};
+use mimir_core::{ApprovalAnswer, Approver, BoxFuture, Card};
 
 /// Answers of the person.
 #[derive(Clone, Default)]
@@ -26,16 +26,16 @@ impl Approve {
         Approve::By(Arc::new(judge))
     }
 
-    fn answer(&self, card: &Card) -> Answer {
+    fn answer(&self, card: &Card) -> ApprovalAnswer {
         match self {
-            Approve::Always => Answer::Once,
-            Approve::Session => Answer::Session,
-            Approve::Never => Answer::No,
-            Approve::Nobody => Answer::Nobody {
+            Approve::Always => ApprovalAnswer::Once,
+            Approve::Session => ApprovalAnswer::Session,
+            Approve::Never => ApprovalAnswer::No,
+            Approve::Nobody => ApprovalAnswer::Unattended {
                 way_out: "The test has no person to ask.".to_owned(),
             },
-            Approve::By(judge) if judge(card) => Answer::Once,
-            Approve::By(_) => Answer::No,
+            Approve::By(judge) if judge(card) => ApprovalAnswer::Once,
+            Approve::By(_) => ApprovalAnswer::No,
         }
     }
 }
@@ -58,7 +58,7 @@ impl Person {
 }
 
 impl Approver for Person {
-    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         lock(&self.cards).push(card.clone());
         let approve = lock(&self.approve).clone();
         Box::pin(std::future::ready(approve.answer(card)))

@@ -2,8 +2,8 @@
 
 use std::time::SystemTime;
 
-use mimir_audit::{FileAudit, Log, verify};
-use mimir_core::audit::{AuditSink, Event, Kind};
+use mimir_audit::{AuditLog, FileAuditSink, verify};
+use mimir_core::audit::{AuditEvent, AuditSink, EventKind};
 use mimir_core::config::AuditSettings;
 
 use super::{all_refused, arena, probe};
@@ -22,10 +22,11 @@ const FILES: [&str; 6] = [
 fn the_record_is_neither_read_nor_written_nor_moved() {
     let arena = arena();
     let place = arena.kit().path().join(".mimir/state/audit.jsonl");
-    let log = FileAudit::new(&place, AuditSettings::default());
+    let log = FileAuditSink::new(&place, AuditSettings::default());
     log.ready().unwrap();
     for _ in 0..3 {
-        let event = Event::of(Kind::Grant, SystemTime::now()).with_subject("crown jewels");
+        let event =
+            AuditEvent::new(EventKind::Grant, SystemTime::now()).with_subject("crown jewels");
         log.record(&event).unwrap();
     }
     let full = place.with_file_name(FILES[3]);
@@ -81,6 +82,6 @@ fn the_record_is_neither_read_nor_written_nor_moved() {
         "{by_link:?}"
     );
     std::fs::remove_file(full).unwrap();
-    let report = verify(&Log::at(place).snapshot().unwrap(), None, None).unwrap();
+    let report = verify(&AuditLog::at(place).snapshot().unwrap(), None, None).unwrap();
     assert!(report.ok && report.lines == 3, "{report:?}");
 }

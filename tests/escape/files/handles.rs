@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_kit::Arena;
 use mimir_testkit::json;
 
@@ -22,7 +22,7 @@ fn a_hundred_thousand_open_files() {
             let open: u64 = outcome.text().split(' ').next().unwrap().parse().unwrap();
             assert!((1..=64).contains(&open), "{}", outcome.text());
         }
-        Err(error) => assert_eq!(error.code, Code::LimitExceeded, "{error}"),
+        Err(error) => assert_eq!(error.code, ToolErrorCode::LimitExceeded, "{error}"),
     }
 }
 
@@ -38,7 +38,10 @@ fn a_hundred_thousand_streams_of_one_file() {
             assert!((1..=10_000).contains(&held), "{}", outcome.text());
         }
         Err(error) => assert!(
-            matches!(error.code, Code::LimitExceeded | Code::ExecutionError),
+            matches!(
+                error.code,
+                ToolErrorCode::LimitExceeded | ToolErrorCode::ExecutionError
+            ),
             "{error}"
         ),
     }
@@ -75,7 +78,7 @@ fn a_pipe_that_nobody_writes_to() {
                 let result = &output.structured.as_ref().unwrap()["results"][0];
                 assert!(refused(result), "{verb}: {result}");
             }
-            Err(error) => assert_eq!(error.code, Code::Timeout, "{error}"),
+            Err(error) => assert_eq!(error.code, ToolErrorCode::Timeout, "{error}"),
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::fs;
 
 #[cfg(unix)]
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_kit::Outside;
 #[cfg(unix)]
 use mimir_testkit::{Approve, Testkit, json};
@@ -209,7 +209,7 @@ fn a_link_is_no_way_round_a_rule_about_paths() {
     ] {
         let outcome = write(path);
         let error = outcome.result().unwrap_err();
-        assert_eq!(error.code, Code::ApprovalDenied, "{path}: {error}");
+        assert_eq!(error.code, ToolErrorCode::ApprovalDenied, "{path}: {error}");
     }
     assert_eq!(fs::read(kit.path().join("src/main.rs")).unwrap(), b"old");
     for path in [
@@ -222,6 +222,6 @@ fn a_link_is_no_way_round_a_rule_about_paths() {
     ] {
         let outcome = kit.call("read_file", json!({ "path": path }));
         let error = outcome.result().unwrap_err();
-        assert_eq!(error.code, Code::PolicyDenied, "{path}: {error}");
+        assert_eq!(error.code, ToolErrorCode::PolicyDenied, "{path}: {error}");
     }
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use mimir_testkit::{Code, Value, json};
+use mimir_testkit::{ToolErrorCode, Value, json};
 
 use super::{Site, fetched, kit, named, reply, serves};
 
@@ -129,9 +129,13 @@ fn packed_answers_are_unpacked_within_bounds() {
     let call = |path| kit.call("web_fetch", json!({"url": named(&site, "site", path)}));
     assert_eq!(fetched(&call("/gzip"))["body"], "packed");
     for (path, code, words) in [
-        ("/bomb", Code::LimitExceeded, "unpacks to more than 16 MiB"),
-        ("/odd", Code::Network, "not asked for"),
-        ("/broken", Code::Network, "cannot be unpacked"),
+        (
+            "/bomb",
+            ToolErrorCode::LimitExceeded,
+            "unpacks to more than 16 MiB",
+        ),
+        ("/odd", ToolErrorCode::Network, "not asked for"),
+        ("/broken", ToolErrorCode::Network, "cannot be unpacked"),
     ] {
         let outcome = call(path);
         let error = outcome.result().unwrap_err();
@@ -190,15 +194,23 @@ fn what_is_too_large_or_too_slow_names_the_setting() {
     let error = error.result().unwrap_err();
     assert!(error.message.contains("`timeout`"), "{error}");
     for (path, code, words) in [
-        ("/large", Code::LimitExceeded, "limits.httpBodyBytes"),
+        (
+            "/large",
+            ToolErrorCode::LimitExceeded,
+            "limits.httpBodyBytes",
+        ),
         (
             "/slow",
-            Code::Timeout,
+            ToolErrorCode::Timeout,
             "waiting for the response of the server",
         ),
-        ("/slow", Code::Timeout, "(`timeout`: 1 s)"),
-        ("/drips", Code::Timeout, "the 1 s of `timeout`"),
-        ("/cut", Code::Network, "before message length reached"),
+        ("/slow", ToolErrorCode::Timeout, "(`timeout`: 1 s)"),
+        ("/drips", ToolErrorCode::Timeout, "the 1 s of `timeout`"),
+        (
+            "/cut",
+            ToolErrorCode::Network,
+            "before message length reached",
+        ),
     ] {
         let outcome = kit.call(
             "web_fetch",
@@ -207,7 +219,7 @@ fn what_is_too_large_or_too_slow_names_the_setting() {
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, code, "{path}: {error}");
         assert!(error.message.contains(words), "{path}: {error}");
-        if code == Code::Timeout {
+        if code == ToolErrorCode::Timeout {
             assert!(!error.message.contains("httpTimeMs"), "{path}: {error}");
         }
     }
@@ -221,7 +233,7 @@ fn who_has_set_the_time_is_named() {
     let url = named(&site, "site", "/");
     let outcome = kit.call("web_fetch", json!({ "url": url }));
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::Timeout);
+    assert_eq!(error.code, ToolErrorCode::Timeout);
     assert!(error.message.contains("limits.httpTimeMs"), "{error}");
     assert!(!error.message.contains("`timeout`"), "{error}");
 }

@@ -1,6 +1,6 @@
 //! Approval and refusal of fetches.
 
-use mimir_testkit::{Approve, Code, Testkit, Value, json};
+use mimir_testkit::{Approve, Testkit, ToolErrorCode, Value, json};
 
 use super::{Site, fetched, kit, named, reply};
 
@@ -34,14 +34,14 @@ fn a_host_on_no_list_is_asked_about_once() {
 
     let nobody = super::kit(json!({}));
     let error = refused(&nobody, json!({ "url": url }));
-    assert_eq!(error.code, Code::ApprovalDenied);
+    assert_eq!(error.code, ToolErrorCode::ApprovalDenied);
     assert!(
         error
-            .way_out
+            .remedies
             .iter()
             .any(|way| way.contains("below `network.allowedHosts:`")),
         "{:?}",
-        error.way_out
+        error.remedies
     );
     assert_eq!(site.got().len(), 1);
 }
@@ -94,8 +94,8 @@ fn ten_pages_of_listed_hosts_are_read_without_a_question() {
     ] {
         let arguments = json!({"url": named(&site, "site", &path), "headers": headers});
         let error = refused(&kit, arguments);
-        assert_eq!(error.code, Code::ApprovalDenied, "{path}");
-        let ways = error.way_out.join(" ");
+        assert_eq!(error.code, ToolErrorCode::ApprovalDenied, "{path}");
+        let ways = error.remedies.join(" ");
         assert!(
             ways.contains("tools.web_fetch.labels.acceptsUntrusted: true"),
             "{ways}"
@@ -139,7 +139,7 @@ fn other_methods_are_asked_about_wherever_they_go() {
         assert_eq!(cards.len(), 1, "{name}");
         assert_eq!(cards[0].summary, format!("send DELETE to {url}"));
         let error = refused(&kit(json!({})), arguments);
-        assert_eq!(error.code, Code::ApprovalDenied);
+        assert_eq!(error.code, ToolErrorCode::ApprovalDenied);
     }
     let head = json!({"url": named(&site, "site", "/"), "method": "HEAD"});
     assert!(kit(json!({})).call("web_fetch", head).is_ok());
@@ -162,8 +162,8 @@ fn any_host_opens_no_address_of_this_machine_or_its_networks() {
         "metadata.google.internal",
     ] {
         let error = refused(&open, json!({"url": format!("http://{host}:{port}/")}));
-        assert_eq!(error.code, Code::PolicyDenied, "{host}: {error}");
-        assert!(!error.way_out.is_empty(), "{host}");
+        assert_eq!(error.code, ToolErrorCode::PolicyDenied, "{host}: {error}");
+        assert!(!error.remedies.is_empty(), "{host}");
     }
     assert!(open.cards().is_empty(), "these need no approval");
     assert!(site.got().is_empty());
@@ -178,7 +178,7 @@ fn no_network_is_none_for_any_host() {
     let site = Site::says("ok");
     let none = kit(json!({"network": {"mode": "none"}})).approve(Approve::Always);
     let error = refused(&none, json!({"url": named(&site, "site", "/")}));
-    assert_eq!(error.code, Code::PolicyDenied);
+    assert_eq!(error.code, ToolErrorCode::PolicyDenied);
     assert!(error.message.contains("network access is off"), "{error}");
     assert!(none.cards().is_empty() && site.got().is_empty());
 }
@@ -198,7 +198,7 @@ fn each_hop_of_a_redirect_is_judged_by_itself() {
     let asking = kit(json!({})).approve(Approve::Always);
     for path in ["/private", "/metadata"] {
         let error = refused(&asking, json!({"url": named(&site, "site", path)}));
-        assert_eq!(error.code, Code::PolicyDenied, "{error}");
+        assert_eq!(error.code, ToolErrorCode::PolicyDenied, "{error}");
     }
     assert!(asking.cards().is_empty() && inner.got().is_empty());
     let headers = json!({"X-Api-Key": "k", "Cookie": "c", "X-Mine": "m", "Accept": "a/b"});
@@ -215,7 +215,7 @@ fn each_hop_of_a_redirect_is_judged_by_itself() {
         assert_eq!(got.header(name), None, "{name} went to another origin");
     }
     let error = refused(&kit(json!({})), arguments);
-    assert_eq!(error.code, Code::ApprovalDenied, "{error}");
+    assert_eq!(error.code, ToolErrorCode::ApprovalDenied, "{error}");
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn what_is_no_address_is_refused_with_its_kind() {
         ("http://site.example@evil.example/", "url-credentials"),
     ] {
         let error = refused(&kit, json!({ "url": url }));
-        assert_eq!(error.code, Code::InvalidInput, "{url}: {error}");
+        assert_eq!(error.code, ToolErrorCode::InvalidInput, "{url}: {error}");
         assert_eq!(error.details.unwrap()["kind"], kind, "{url}");
     }
     let site = Site::says("ok");
@@ -275,7 +275,7 @@ fn a_rule_about_the_host_holds_and_an_unknown_one_is_no_unknown_list() {
     let rule = json!([{"when": {"url": {"regex": "/admin"}}, "decision": "deny"}]);
     let denied = kit(json!({"tools": {"web_fetch": {"rules": rule}}}));
     let error = refused(&denied, json!({"url": named(&site, "site", "/admin")}));
-    assert_eq!(error.code, Code::PolicyDenied);
+    assert_eq!(error.code, ToolErrorCode::PolicyDenied);
 }
 
 #[test]
@@ -328,11 +328,15 @@ fn a_known_secret_leaves_in_no_part_of_a_request() {
             .secret("SITE_KEY", VALUE)
             .approve(Approve::Always);
         let error = refused(&kit, arguments.clone());
-        assert_eq!(error.code, Code::PolicyDenied, "{arguments}: {error}");
+        assert_eq!(
+            error.code,
+            ToolErrorCode::PolicyDenied,
+            "{arguments}: {error}"
+        );
         let details = error.details.unwrap();
         assert_eq!(details["kind"], "secret-in-request", "{arguments}");
         assert_eq!(details["secret"], "SITE_KEY");
-        assert!(!error.way_out.is_empty());
+        assert!(!error.remedies.is_empty());
         let got = site.got();
         let all = format!("{got:?}");
         assert!(

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Fault, On, another, fault, number, text};
+use super::{ReplyError, TextCallback, check_call_limit, error_text, number, text};
 use crate::message::{Message, ToolCall};
-use crate::model::{Ask, Reply, Stop, Usage};
+use crate::model::{ModelReply, ModelRequest, StopReason, TokenUsage};
 
 /// Builds the body of a request. The parts that stay the same in the next request are marked, so that the provider
 /// caches them.
-pub(super) fn request(model: &str, ask: &Ask<'_>) -> Value {
+pub(super) fn request(model: &str, ask: &ModelRequest<'_>) -> Value {
     let kept = json!({ "type": "ephemeral" });
     let mut messages: Vec<Value> = Vec::new();
     for message in ask.messages {
@@ -57,7 +57,7 @@ fn blocks(message: &Message) -> (&'static str, Vec<Value>) {
                 blocks.push(words(text));
             }
             blocks.extend(calls.iter().map(|call| {
-                json!({ "type": "tool_use", "id": id(&call.id), "name": call.name, "input": call.object() })
+                json!({ "type": "tool_use", "id": id(&call.id), "name": call.name, "input": call.arguments_object() })
             }));
             if blocks.is_empty() {
                 blocks.push(words("(nothing)"));
@@ -96,21 +96,21 @@ fn id(id: &str) -> String {
 
 /// Parses the events of an answer.
 #[derive(Default)]
-pub(super) struct Reader {
-    reply: Reply,
+pub(super) struct AnthropicReader {
+    reply: ModelReply,
     /// The calls by the index of their content block.
     calls: BTreeMap<u64, usize>,
-    usage: Usage,
+    usage: TokenUsage,
     ended: bool,
 }
 
-impl Reader {
-    pub(super) fn event(&mut self, event: &Value, on: On<'_>) -> Result<(), Fault> {
+impl AnthropicReader {
+    pub(super) fn event(&mut self, event: &Value, on: TextCallback<'_>) -> Result<(), ReplyError> {
         let at = number(event, "/index").unwrap_or_default();
         match text(event, "/type") {
             "message_start" => self.count(event.pointer("/message/usage")),
             "content_block_start" if text(event, "/content_block/type") == "tool_use" => {
-                another(&self.reply)?;
+                check_call_limit(&self.reply)?;
                 self.calls.insert(at, self.reply.calls.len());
                 let input = event.pointer("/content_block/input");
                 let whole = input.filter(|input| input.as_object().is_some_and(|o| !o.is_empty()));
@@ -138,16 +138,16 @@ impl Reader {
             "message_delta" => {
                 self.count(event.get("usage"));
                 self.reply.stop = match text(event, "/delta/stop_reason") {
-                    "max_tokens" | "model_context_window_exceeded" => Stop::Length,
-                    "refusal" => Stop::Withheld,
-                    _ => Stop::Finished,
+                    "max_tokens" | "model_context_window_exceeded" => StopReason::Length,
+                    "refusal" => StopReason::Withheld,
+                    _ => StopReason::Finished,
                 };
             }
             "message_stop" => self.ended = true,
             "error" => {
                 let kind = text(event, "/error/type");
-                return Err(Fault::Said {
-                    message: fault(event).unwrap_or_default(),
+                return Err(ReplyError::Reported {
+                    message: error_text(event).unwrap_or_default(),
                     passing: matches!(kind, "overloaded_error" | "api_error" | "rate_limit_error"),
                 });
             }
@@ -175,10 +175,10 @@ impl Reader {
         self.ended
     }
 
-    pub(super) fn finish(self) -> Result<Reply, Fault> {
+    pub(super) fn finish(self) -> Result<ModelReply, ReplyError> {
         match self.ended {
             true => Ok(self.reply),
-            false => Err(Fault::Cut),
+            false => Err(ReplyError::Cut),
         }
     }
 }

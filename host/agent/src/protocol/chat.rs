@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{Fault, On, another, fault, number, text};
+use super::{ReplyError, TextCallback, check_call_limit, error_text, number, text};
 use crate::message::{Message, ToolCall};
-use crate::model::{Ask, Reply, Stop, Usage};
+use crate::model::{ModelReply, ModelRequest, StopReason, TokenUsage};
 
 /// Builds the body of a request. `own` is true for OpenAI itself, which has another name for the token limit.
-pub(super) fn request(model: &str, ask: &Ask<'_>, own: bool) -> Value {
+pub(super) fn request(model: &str, ask: &ModelRequest<'_>, own: bool) -> Value {
     let mut messages = vec![json!({ "role": "system", "content": ask.system })];
     messages.extend(ask.messages.iter().map(message));
     let mut body = json!({
@@ -54,7 +54,7 @@ fn call(call: &ToolCall) -> Value {
     let mut value = json!({
         "id": call.id,
         "type": "function",
-        "function": { "name": call.name, "arguments": call.object().to_string() },
+        "function": { "name": call.name, "arguments": call.arguments_object().to_string() },
     });
     // Gemini needs its thought signature back and rejects a call without it.
     if let Some(extra) = &call.extra {
@@ -65,8 +65,8 @@ fn call(call: &ToolCall) -> Value {
 
 /// Parses the chunks of an answer.
 #[derive(Default)]
-pub(super) struct Reader {
-    reply: Reply,
+pub(super) struct ChatReader {
+    reply: ModelReply,
     /// The provider's index of each call.
     places: Vec<u64>,
     /// True after a finish reason; the token usage follows it.
@@ -75,11 +75,11 @@ pub(super) struct Reader {
     done: bool,
 }
 
-impl Reader {
-    pub(super) fn event(&mut self, chunk: &Value, on: On<'_>) -> Result<(), Fault> {
+impl ChatReader {
+    pub(super) fn event(&mut self, chunk: &Value, on: TextCallback<'_>) -> Result<(), ReplyError> {
         if chunk.get("error").is_some_and(|error| !error.is_null()) {
-            let message = fault(chunk).unwrap_or_default();
-            return Err(Fault::Said {
+            let message = error_text(chunk).unwrap_or_default();
+            return Err(ReplyError::Reported {
                 message,
                 passing: true,
             });
@@ -88,7 +88,7 @@ impl Reader {
             number(chunk, "/usage/prompt_tokens"),
             number(chunk, "/usage/completion_tokens"),
         ) {
-            self.reply.usage = Some(Usage { input, output });
+            self.reply.usage = Some(TokenUsage { input, output });
         }
         let Some(choice) = chunk.pointer("/choices/0") else {
             return Ok(());
@@ -108,15 +108,15 @@ impl Reader {
         }
         match choice.get("finish_reason").and_then(Value::as_str) {
             None => {}
-            Some("length") => (self.ended, self.reply.stop) = (true, Stop::Length),
-            Some("content_filter") => (self.ended, self.reply.stop) = (true, Stop::Withheld),
+            Some("length") => (self.ended, self.reply.stop) = (true, StopReason::Length),
+            Some("content_filter") => (self.ended, self.reply.stop) = (true, StopReason::Withheld),
             Some(_) => self.ended = true,
         }
         Ok(())
     }
 
     /// Adds a fragment of a call: the first one has its id and name, the others more of its arguments.
-    fn call(&mut self, part: &Value, at: u64) -> Result<(), Fault> {
+    fn call(&mut self, part: &Value, at: u64) -> Result<(), ReplyError> {
         let place = number(part, "/index").unwrap_or(at);
         let id = text(part, "/id");
         let known = self.places.iter().rposition(|known| *known == place);
@@ -125,7 +125,7 @@ impl Reader {
         let at = match known {
             Some(at) => at,
             None => {
-                another(&self.reply)?;
+                check_call_limit(&self.reply)?;
                 self.places.push(place);
                 self.reply.calls.push(ToolCall {
                     id: id.to_owned(),
@@ -159,10 +159,10 @@ impl Reader {
         self.done
     }
 
-    pub(super) fn finish(self) -> Result<Reply, Fault> {
+    pub(super) fn finish(self) -> Result<ModelReply, ReplyError> {
         match self.ended || self.done {
             true => Ok(self.reply),
-            false => Err(Fault::Cut),
+            false => Err(ReplyError::Cut),
         }
     }
 }

@@ -3,12 +3,12 @@
 
 use serde_json::{Value, json};
 
-use super::{Fault, On, another, fault, number, text};
+use super::{ReplyError, TextCallback, check_call_limit, error_text, number, text};
 use crate::message::{Message, ToolCall};
-use crate::model::{Ask, Reply, Stop, Usage};
+use crate::model::{ModelReply, ModelRequest, StopReason, TokenUsage};
 
 /// Builds the body of a request.
-pub(super) fn request(model: &str, ask: &Ask<'_>) -> Value {
+pub(super) fn request(model: &str, ask: &ModelRequest<'_>) -> Value {
     let mut input = Vec::new();
     for message in ask.messages {
         items(message, &mut input);
@@ -45,7 +45,7 @@ fn items(message: &Message, input: &mut Vec<Value>) {
             input.extend(calls.iter().map(|call| {
                 json!({
                     "type": "function_call", "call_id": call.id, "name": call.name,
-                    "arguments": call.object().to_string(),
+                    "arguments": call.arguments_object().to_string(),
                 })
             }));
         }
@@ -57,13 +57,13 @@ fn items(message: &Message, input: &mut Vec<Value>) {
 
 /// Parses the events of an answer.
 #[derive(Default)]
-pub(super) struct Reader {
-    reply: Reply,
+pub(super) struct ResponsesReader {
+    reply: ModelReply,
     ended: bool,
 }
 
-impl Reader {
-    pub(super) fn event(&mut self, event: &Value, on: On<'_>) -> Result<(), Fault> {
+impl ResponsesReader {
+    pub(super) fn event(&mut self, event: &Value, on: TextCallback<'_>) -> Result<(), ReplyError> {
         match text(event, "/type") {
             "response.output_text.delta" | "response.refusal.delta" => {
                 let words = text(event, "/delta");
@@ -72,7 +72,7 @@ impl Reader {
             }
             // The complete item follows its fragments, which are ignored.
             "response.output_item.done" if text(event, "/item/type") == "function_call" => {
-                another(&self.reply)?;
+                check_call_limit(&self.reply)?;
                 self.reply.calls.push(ToolCall {
                     id: text(event, "/item/call_id").to_owned(),
                     name: text(event, "/item/name").to_owned(),
@@ -80,29 +80,29 @@ impl Reader {
                     extra: None,
                 });
             }
-            "response.completed" => self.end(event, Stop::Finished),
+            "response.completed" => self.end(event, StopReason::Finished),
             "response.incomplete" => {
                 let filtered =
                     text(event, "/response/incomplete_details/reason") == "content_filter";
                 self.end(
                     event,
                     if filtered {
-                        Stop::Withheld
+                        StopReason::Withheld
                     } else {
-                        Stop::Length
+                        StopReason::Length
                     },
                 );
             }
             "response.failed" => {
                 let code = text(event, "/response/error/code");
-                return Err(Fault::Said {
+                return Err(ReplyError::Reported {
                     message: text(event, "/response/error/message").to_owned(),
                     passing: matches!(code, "server_error" | "rate_limit_exceeded"),
                 });
             }
             "error" => {
-                return Err(Fault::Said {
-                    message: fault(event).unwrap_or_default(),
+                return Err(ReplyError::Reported {
+                    message: error_text(event).unwrap_or_default(),
                     passing: true,
                 });
             }
@@ -111,14 +111,14 @@ impl Reader {
         Ok(())
     }
 
-    fn end(&mut self, event: &Value, stop: Stop) {
+    fn end(&mut self, event: &Value, stop: StopReason) {
         self.ended = true;
         self.reply.stop = stop;
         if let (Some(input), Some(output)) = (
             number(event, "/response/usage/input_tokens"),
             number(event, "/response/usage/output_tokens"),
         ) {
-            self.reply.usage = Some(Usage { input, output });
+            self.reply.usage = Some(TokenUsage { input, output });
         }
     }
 
@@ -126,10 +126,10 @@ impl Reader {
         self.ended
     }
 
-    pub(super) fn finish(self) -> Result<Reply, Fault> {
+    pub(super) fn finish(self) -> Result<ModelReply, ReplyError> {
         match self.ended {
             true => Ok(self.reply),
-            false => Err(Fault::Cut),
+            false => Err(ReplyError::Cut),
         }
     }
 }

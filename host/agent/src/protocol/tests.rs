@@ -2,13 +2,13 @@ use serde_json::json;
 
 use super::*;
 use crate::message::{Message, ToolCall, ToolSpec};
-use crate::model::{Stop, Usage};
+use crate::model::{StopReason, TokenUsage};
 
 /// Reads the events of an answer; returns the reply and the streamed text.
-fn read(api: Api, events: &[Value]) -> (Result<Reply, Fault>, String) {
+fn read(api: ProviderApi, events: &[Value]) -> (Result<ModelReply, ReplyError>, String) {
     let heard = parking_lot::Mutex::new(String::new());
     let on = |words: &str| heard.lock().push_str(words);
-    let mut reader = Protocol::new(api, "http://127.0.0.1/").reader();
+    let mut reader = ProviderProtocol::new(api, "http://127.0.0.1/").reader();
     let read = events
         .iter()
         .try_for_each(|event| reader.event(&event.to_string(), &on));
@@ -43,7 +43,7 @@ fn chunks_of_chat_come_to_an_answer() {
         json!({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}),
         json!({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 4}}),
     ];
-    let (reply, heard) = read(Api::Openai, &events);
+    let (reply, heard) = read(ProviderApi::Openai, &events);
     let reply = reply.unwrap();
     assert_eq!(heard, "Let me see.");
     assert_eq!(reply.text, heard);
@@ -56,13 +56,16 @@ fn chunks_of_chat_come_to_an_answer() {
     );
     assert_eq!(
         reply.usage,
-        Some(Usage {
+        Some(TokenUsage {
             input: 9,
             output: 4
         })
     );
     // An answer without an end marker was cut.
-    assert_eq!(read(Api::Openai, &events[..6]).0, Err(Fault::Cut));
+    assert_eq!(
+        read(ProviderApi::Openai, &events[..6]).0,
+        Err(ReplyError::Cut)
+    );
 }
 
 #[test]
@@ -73,7 +76,10 @@ fn calls_that_are_all_counted_as_the_first_are_told_apart() {
              "function": {"name": name, "arguments": {"a": 1}}}]}}]})
     };
     let end = json!({"choices": [{"delta": {}, "finish_reason": "stop"}]});
-    let (reply, _) = read(Api::Gemini, &[part("x", "one"), part("y", "two"), end]);
+    let (reply, _) = read(
+        ProviderApi::Gemini,
+        &[part("x", "one"), part("y", "two"), end],
+    );
     let calls = reply.unwrap().calls;
     let names: Vec<_> = calls.iter().map(|call| call.name.as_str()).collect();
     assert_eq!(names, ["one", "two"]);
@@ -83,7 +89,7 @@ fn calls_that_are_all_counted_as_the_first_are_told_apart() {
         text: String::new(),
         calls,
     }];
-    let body = Protocol::new(Api::Gemini, "").request("m", &ask(&messages, &[]));
+    let body = ProviderProtocol::new(ProviderApi::Gemini, "").request("m", &ask(&messages, &[]));
     let sent = &body["messages"][1]["tool_calls"][1];
     assert_eq!(sent["extra_content"]["google"]["thought_signature"], "y");
 }
@@ -98,7 +104,7 @@ fn events_of_responses_come_to_an_answer() {
         json!({"type": "response.output_item.done", "item": item}),
         json!({"type": "response.completed", "response": {"usage": {"input_tokens": 7, "output_tokens": 2}}}),
     ];
-    let (reply, heard) = read(Api::Responses, &events);
+    let (reply, heard) = read(ProviderApi::Responses, &events);
     let reply = reply.unwrap();
     assert_eq!(
         (heard.as_str(), &reply.calls),
@@ -106,20 +112,26 @@ fn events_of_responses_come_to_an_answer() {
     );
     assert_eq!(
         reply.usage,
-        Some(Usage {
+        Some(TokenUsage {
             input: 7,
             output: 2
         })
     );
-    assert_eq!(read(Api::Responses, &events[..4]).0, Err(Fault::Cut));
+    assert_eq!(
+        read(ProviderApi::Responses, &events[..4]).0,
+        Err(ReplyError::Cut)
+    );
     let failed = json!({"type": "response.failed", "response": {"error": {"code": "server_error", "message": "later"}}});
-    let said = Fault::Said {
+    let said = ReplyError::Reported {
         message: "later".into(),
         passing: true,
     };
-    assert_eq!(read(Api::Responses, &[failed]).0, Err(said));
+    assert_eq!(read(ProviderApi::Responses, &[failed]).0, Err(said));
     let long = json!({"type": "response.incomplete", "response": {"incomplete_details": {"reason": "max_output_tokens"}}});
-    assert_eq!(read(Api::Responses, &[long]).0.unwrap().stop, Stop::Length);
+    assert_eq!(
+        read(ProviderApi::Responses, &[long]).0.unwrap().stop,
+        StopReason::Length
+    );
 }
 
 #[test]
@@ -139,58 +151,64 @@ fn events_of_anthropic_come_to_an_answer() {
         json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 30}}),
         json!({"type": "message_stop"}),
     ];
-    let (reply, heard) = read(Api::Anthropic, &events);
+    let (reply, heard) = read(ProviderApi::Anthropic, &events);
     let reply = reply.unwrap();
     assert_eq!(heard, "So.");
     assert_eq!(
         reply.calls,
         [call("t1", "git", "{\"a\":1}"), call("t2", "none", "")]
     );
-    assert_eq!(reply.calls[1].parsed().unwrap(), json!({}));
+    assert_eq!(reply.calls[1].parse_arguments().unwrap(), json!({}));
     assert_eq!(
         reply.usage,
-        Some(Usage {
+        Some(TokenUsage {
             input: 95,
             output: 30
         })
     );
-    assert_eq!(read(Api::Anthropic, &events[..8]).0, Err(Fault::Cut));
+    assert_eq!(
+        read(ProviderApi::Anthropic, &events[..8]).0,
+        Err(ReplyError::Cut)
+    );
     let busy =
         json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
-    let said = Fault::Said {
+    let said = ReplyError::Reported {
         message: "Overloaded".into(),
         passing: true,
     };
-    assert_eq!(read(Api::Anthropic, &[busy]).0, Err(said));
+    assert_eq!(read(ProviderApi::Anthropic, &[busy]).0, Err(said));
 }
 
 #[test]
 fn what_is_no_answer_is_told_apart() {
-    for api in Api::ALL {
-        let mut reader = Protocol::new(api, "").reader();
+    for api in ProviderApi::ALL {
+        let mut reader = ProviderProtocol::new(api, "").reader();
         assert!(reader.event("", &|_| {}).is_ok());
         assert!(matches!(
             reader.event("<html>", &|_| {}),
-            Err(Fault::Odd(_))
+            Err(ReplyError::Unexpected(_))
         ));
-        assert_eq!(Protocol::new(api, "").reader().finish(), Err(Fault::Cut));
+        assert_eq!(
+            ProviderProtocol::new(api, "").reader().finish(),
+            Err(ReplyError::Cut)
+        );
     }
     assert_eq!(
-        fault(&json!({"error": {"message": "m"}})).as_deref(),
+        error_text(&json!({"error": {"message": "m"}})).as_deref(),
         Some("m")
     );
-    assert_eq!(fault(&json!({"error": "m"})).as_deref(), Some("m"));
+    assert_eq!(error_text(&json!({"error": "m"})).as_deref(), Some("m"));
     assert_eq!(
-        fault(&json!([{"error": {"message": "m"}}])).as_deref(),
+        error_text(&json!([{"error": {"message": "m"}}])).as_deref(),
         Some("m")
     );
-    assert_eq!(fault(&json!({"message": "m"})).as_deref(), Some("m"));
-    assert_eq!(fault(&json!({"ok": true})), None);
+    assert_eq!(error_text(&json!({"message": "m"})).as_deref(), Some("m"));
+    assert_eq!(error_text(&json!({"ok": true})), None);
 }
 
 #[test]
 fn the_last_line_of_chat_ends_it_whatever_was_said_before() {
-    let mut reader = Protocol::new(Api::Ollama, "").reader();
+    let mut reader = ProviderProtocol::new(ProviderApi::Ollama, "").reader();
     let words = json!({"choices": [{"delta": {"content": "so"}, "finish_reason": null}]});
     reader.event(&words.to_string(), &|_| {}).unwrap();
     assert!(!reader.is_done());
@@ -203,11 +221,14 @@ fn the_last_line_of_chat_ends_it_whatever_was_said_before() {
 fn calls_without_end_are_not_gathered() {
     let part = |at: usize| json!({"choices": [{"delta": {"tool_calls": [{"index": at, "id": format!("c{at}"), "function": {"name": "git"}}]}}]});
     let events: Vec<Value> = (0..=CALLS_MOST).map(part).collect();
-    assert!(matches!(read(Api::Openai, &events).0, Err(Fault::Odd(_))));
+    assert!(matches!(
+        read(ProviderApi::Openai, &events).0,
+        Err(ReplyError::Unexpected(_))
+    ));
 }
 
-fn ask<'a>(messages: &'a [Message], tools: &'a [ToolSpec]) -> Ask<'a> {
-    Ask {
+fn ask<'a>(messages: &'a [Message], tools: &'a [ToolSpec]) -> ModelRequest<'a> {
+    ModelRequest {
         system: "be brief",
         messages,
         tools,
@@ -245,7 +266,7 @@ fn each_provider_is_asked_as_it_wants_to_be() {
     ];
     let ask = ask(&messages, &tools);
 
-    let chat = Protocol::new(Api::Openai, "http://h/").request("m", &ask);
+    let chat = ProviderProtocol::new(ProviderApi::Openai, "http://h/").request("m", &ask);
     assert_eq!(chat["max_tokens"], 77);
     assert_eq!(chat["messages"][0]["content"], "be brief");
     assert_eq!(chat["messages"][2]["content"], Value::Null);
@@ -257,19 +278,20 @@ fn each_provider_is_asked_as_it_wants_to_be() {
     );
     assert_eq!(chat["messages"][3]["tool_call_id"], "a.1");
     assert_eq!(chat["tools"][0]["function"]["name"], "git");
-    let own = Protocol::new(Api::Openai, "https://api.openai.com/v1/").request("m", &ask);
+    let own =
+        ProviderProtocol::new(ProviderApi::Openai, "https://api.openai.com/v1/").request("m", &ask);
     assert_eq!(
         (&own["max_completion_tokens"], own.get("max_tokens")),
         (&json!(77), None)
     );
 
-    let responses = Protocol::new(Api::Responses, "").request("m", &ask);
+    let responses = ProviderProtocol::new(ProviderApi::Responses, "").request("m", &ask);
     assert_eq!(responses["instructions"], "be brief");
     assert_eq!(responses["store"], false);
     assert_eq!(responses["input"][1]["call_id"], "a.1");
     assert_eq!(responses["input"][3]["type"], "function_call_output");
 
-    let anthropic = Protocol::new(Api::Anthropic, "").request("m", &ask);
+    let anthropic = ProviderProtocol::new(ProviderApi::Anthropic, "").request("m", &ask);
     let list = anthropic["messages"].as_array().unwrap();
     assert_eq!(
         list.len(),
@@ -285,8 +307,14 @@ fn each_provider_is_asked_as_it_wants_to_be() {
 
 #[test]
 fn the_key_goes_where_it_belongs() {
-    let of = |api: Api| Protocol::new(api, "").headers(Some("k"));
-    assert_eq!(of(Api::Openai), [("authorization", "Bearer k".to_owned())]);
-    assert_eq!(of(Api::Anthropic)[0], ("x-api-key", "k".to_owned()));
-    assert_eq!(Protocol::new(Api::Ollama, "").headers(None), []);
+    let of = |api: ProviderApi| ProviderProtocol::new(api, "").headers(Some("k"));
+    assert_eq!(
+        of(ProviderApi::Openai),
+        [("authorization", "Bearer k".to_owned())]
+    );
+    assert_eq!(of(ProviderApi::Anthropic)[0], ("x-api-key", "k".to_owned()));
+    assert_eq!(
+        ProviderProtocol::new(ProviderApi::Ollama, "").headers(None),
+        []
+    );
 }

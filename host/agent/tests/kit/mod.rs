@@ -5,25 +5,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use mimir_agent::{Agent, Conversation, Ended, Event, Face, Message, Provider};
-use mimir_core::approval::NoLedger;
-use mimir_core::audit::{AuditError, AuditSink};
-use mimir_core::config::{Api, Budget, ChosenModel};
-use mimir_core::network::{Entry, HostPattern, NetworkPolicy, Rules};
-use mimir_core::outcome::Output;
-use mimir_core::pipeline::{Approved, Ports, World};
-use mimir_core::tool::{Definition, Hints, Origin, Trust};
-use mimir_core::{
-    Answer, Approver, Backend, BoxFuture, Card, Clock, Content, Decision, Group, Needs, Pipeline,
-    Policy, Raw, Redactor, Registry, Risk, Schema, Source, Tool, ToolError, ToolName,
+use mimir_agent::{
+    Agent, AgentEvent, AgentEventSink, Conversation, Message, ModelProvider, TaskEnd,
 };
-use mimir_net::{Client, Guard, Limits, PolicyAlone, Roots};
+use mimir_core::approval::NoApprovalStore;
+use mimir_core::audit::{AuditError, AuditSink};
+use mimir_core::config::{AgentBudget, ChosenModel, ProviderApi};
+use mimir_core::network::{AllowedHost, HostPattern, NetworkPolicy, NetworkRules};
+use mimir_core::outcome::ToolOutput;
+use mimir_core::pipeline::{Approved, PipelinePorts, PipelineSnapshot};
+use mimir_core::tool::{ToolDefinition, ToolHints, ToolOrigin, ToolTrust};
+use mimir_core::{
+    ApprovalAnswer, Approver, Backend, BoxFuture, Card, Clock, Content, Decision, Needs, Pipeline,
+    Policy, RawResult, Redactor, Registry, RiskLevel, Schema, Tool, ToolError, ToolGroup, ToolName,
+    ToolSource,
+};
+use mimir_net::{HttpClient, PolicyGuard, PolicyOnly, RequestLimits, TlsRoots};
 use serde_json::{Value, json};
 
 pub use mimir_kit::scripted_model::{Script, Step, calls, says};
 
 /// The supported protocols.
-pub const APIS: [Api; 3] = [Api::Openai, Api::Responses, Api::Anthropic];
+pub const APIS: [ProviderApi; 3] = [
+    ProviderApi::Openai,
+    ProviderApi::Responses,
+    ProviderApi::Anthropic,
+];
 
 struct Now;
 
@@ -55,7 +62,7 @@ impl Memory {
 }
 
 impl AuditSink for Memory {
-    fn record(&self, event: &mimir_core::Event) -> Result<(), AuditError> {
+    fn record(&self, event: &mimir_core::AuditEvent) -> Result<(), AuditError> {
         let event = serde_json::to_value(event).unwrap();
         self.0.lock().push(event);
         Ok(())
@@ -63,15 +70,15 @@ impl AuditSink for Memory {
 }
 
 /// A person who always gives the same answer.
-struct Person(Answer);
+struct Person(ApprovalAnswer);
 
 impl Approver for Person {
-    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         // A call with edited arguments asks again: allow it.
         let answer = match &self.0 {
-            Answer::Edit(value) if card.arguments.contains("edited") => {
+            ApprovalAnswer::Edit(value) if card.arguments.contains("edited") => {
                 let _ = value;
-                Answer::Once
+                ApprovalAnswer::Once
             }
             answer => answer.clone(),
         };
@@ -108,8 +115,8 @@ impl Seen {
     }
 }
 
-impl Face for Seen {
-    fn on(&self, event: Event<'_>) {
+impl AgentEventSink for Seen {
+    fn handle_event(&self, event: AgentEvent<'_>) {
         let event = serde_json::to_value(event).unwrap();
         self.events.lock().push(event);
     }
@@ -130,7 +137,7 @@ struct Echo {
 }
 
 impl Backend for Echo {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
             let now = self.under_way.fetch_add(1, Ordering::SeqCst) + 1;
             self.most.fetch_max(now, Ordering::SeqCst);
@@ -144,9 +151,9 @@ impl Backend for Echo {
                 .as_str()
                 .unwrap_or("nothing")
                 .repeat(usize::try_from(times).unwrap());
-            Raw::from(Ok(Output {
+            RawResult::from(Ok(ToolOutput {
                 content: vec![Content::text(text)],
-                ..Output::default()
+                ..ToolOutput::default()
             }))
         })
     }
@@ -155,22 +162,22 @@ impl Backend for Echo {
 fn tool(name: &str, approval: Decision, backend: Arc<Echo>) -> Tool {
     let schema = r#"{"type":"object","properties":{"text":{"type":"string"},"ms":{"type":"integer"},"times":{"type":"integer"}},"additionalProperties":false}"#;
     Tool {
-        definition: Definition {
+        definition: ToolDefinition {
             name: ToolName::new(name).unwrap(),
             title: None,
             description: "gives a text back".into(),
-            group: Group::System,
+            group: ToolGroup::System,
             input_schema: Schema::parse(schema).unwrap(),
             output_schema: None,
             approval,
             silent: false,
-            risk: Risk::Low,
-            hints: Hints::default(),
+            risk: RiskLevel::Low,
+            hints: ToolHints::default(),
             needs: Needs::default(),
         },
         aliases: vec![],
-        source: Source::BuiltIn,
-        origin: Arc::new(Origin {
+        source: ToolSource::BuiltIn,
+        origin: Arc::new(ToolOrigin {
             prefix: String::new(),
             plugin: name.into(),
             version: "1.0.0".into(),
@@ -181,7 +188,7 @@ fn tool(name: &str, approval: Decision, backend: Arc<Echo>) -> Tool {
             proofs: vec![],
             listed: Vec::new(),
         }),
-        trust: Trust::Trusted,
+        trust: ToolTrust::Trusted,
         granted: Needs::default(),
         changes: None,
         flags: Vec::new(),
@@ -203,12 +210,17 @@ pub struct Room {
 }
 
 impl Room {
-    pub fn new(api: Api, steps: Vec<Step>) -> Self {
-        Self::with(api, steps, Answer::No, json!({}))
+    pub fn new(api: ProviderApi, steps: Vec<Step>) -> Self {
+        Self::with(api, steps, ApprovalAnswer::No, json!({}))
     }
 
     /// A test agent with this answer of the person and these settings.
-    pub fn with(api: Api, steps: Vec<Step>, answer: Answer, mut settings: Value) -> Self {
+    pub fn with(
+        api: ProviderApi,
+        steps: Vec<Step>,
+        answer: ApprovalAnswer,
+        mut settings: Value,
+    ) -> Self {
         let script = Script::start(steps);
         let audit = Arc::new(Memory::default());
         let echo = Arc::new(Echo {
@@ -222,18 +234,18 @@ impl Room {
             tool("guarded", Decision::Ask, Arc::clone(&echo)),
             tool("stranger", Decision::Allow, Arc::clone(&echo)),
         ];
-        let world = World {
+        let world = PipelineSnapshot {
             registry: Registry::new(tools, vec![]),
             policy: Policy::new(&config, "config.yml").unwrap(),
         };
-        let ports = Ports {
+        let ports = PipelinePorts {
             approver: Arc::new(Person(answer)),
-            ledger: Arc::new(NoLedger),
+            approval_store: Arc::new(NoApprovalStore),
             vault: Arc::new(Redactor::new()),
             audit: Arc::clone(&audit) as Arc<_>,
             clock: Arc::new(Now),
-            runner: Arc::new(mimir_core::command::NoRunner),
-            model: Arc::new(mimir_core::model::NoModel),
+            runner: Arc::new(mimir_core::command::NoCommandRunner),
+            model: Arc::new(mimir_core::language_model::NoLanguageModel),
         };
         let chosen = ChosenModel {
             provider: "local".into(),
@@ -243,7 +255,7 @@ impl Room {
             key: Some("KEY".into()),
             price: None,
         };
-        let provider = Provider::new(
+        let provider = ModelProvider::new(
             chosen,
             client(&script.url),
             Arc::new(Keys),
@@ -253,11 +265,11 @@ impl Room {
             model: Arc::new(provider),
             pipeline: Pipeline::new(world, ports),
             system: "Be brief.".into(),
-            budget: Budget::default(),
+            budget: AgentBudget::default(),
             price: None,
             tools: None,
             parent: None,
-            purse: None,
+            session_budget: None,
         };
         Self {
             agent,
@@ -270,9 +282,9 @@ impl Room {
     }
 
     /// Works on a task.
-    pub async fn task(&mut self, words: &str) -> Result<Ended, ToolError> {
+    pub async fn task(&mut self, words: &str) -> Result<TaskEnd, ToolError> {
         self.talk.messages.push(Message::user(words));
-        self.agent.task(&mut self.talk, &self.seen).await
+        self.agent.run_task(&mut self.talk, &self.seen).await
     }
 
     /// The maximum number of calls that ran in parallel.
@@ -305,21 +317,21 @@ impl mimir_core::redact::Vault for Keys {
 }
 
 /// A client that can only reach this address.
-pub fn client(url: &str) -> Client {
-    let origin = mimir_core::network::Target::parse(url)
+pub fn client(url: &str) -> HttpClient {
+    let origin = mimir_core::network::RequestTarget::parse(url)
         .unwrap()
         .origin()
         .to_string();
-    let rules = Rules {
-        allowed: vec![Entry::from(origin.parse::<HostPattern>().unwrap())],
-        ..Rules::default()
+    let rules = NetworkRules {
+        allowed: vec![AllowedHost::from(origin.parse::<HostPattern>().unwrap())],
+        ..NetworkRules::default()
     };
-    let guard = Arc::new(Guard::new(NetworkPolicy::new(rules)));
-    Client::new(
+    let guard = Arc::new(PolicyGuard::new(NetworkPolicy::new(rules)));
+    HttpClient::new(
         guard,
-        Arc::new(PolicyAlone),
-        Roots::default(),
-        Limits::default(),
+        Arc::new(PolicyOnly),
+        TlsRoots::default(),
+        RequestLimits::default(),
         None,
     )
 }

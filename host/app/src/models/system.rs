@@ -19,7 +19,7 @@ it is from.
 - When you are done, say in few words what you did and found.";
 
 /// The system prompt for this workspace.
-pub fn system(root: &Path, instructions: Option<&str>) -> String {
+pub fn system_prompt(root: &Path, instructions: Option<&str>) -> String {
     let root = visible(&root.display().to_string());
     let mut text = format!("{RULES}\nThe folder is {root}; paths in calls count from it.");
     if let Some(instructions) = instructions.map(str::trim).filter(|own| !own.is_empty()) {
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_mark_has_the_word_of_its_beginning() {
-        let marked = mimir_core::mark::Mark::new("somewhere").around("x");
+        let marked = mimir_core::untrusted_mark::UntrustedMark::new("somewhere").around("x");
         let lines: Vec<&str> = marked.lines().collect();
         let word = lines[2].strip_prefix("[end of untrusted ").unwrap();
         let word = word.strip_suffix(']').unwrap();
@@ -47,8 +47,8 @@ mod tests {
 
     #[test]
     fn own_instructions_come_last() {
-        let text = system(Path::new("/w"), Some(" Answer in verse. \n"));
+        let text = system_prompt(Path::new("/w"), Some(" Answer in verse. \n"));
         assert!(text.contains("The folder is /w;") && text.ends_with("\n\nAnswer in verse."));
-        assert!(!system(Path::new("/w"), Some("  ")).ends_with('\n'));
+        assert!(!system_prompt(Path::new("/w"), Some("  ")).ends_with('\n'));
     }
 }

@@ -6,25 +6,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mimir_core::config::{McpPackage, PackageRegistry, SandboxMode, SandboxSettings};
-use mimir_core::launch::{Launch, Launched, Launcher as _};
+use mimir_core::launch::{LaunchSpec, LaunchedProgram, ProcessLauncher as _};
 use mimir_core::network::HostPattern;
 use mimir_core::text::{prefix, visible};
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use mimir_mcp::client::PackageRequest;
-use mimir_process::Programs;
+use mimir_process::ProgramLauncher;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 
-use super::registry::{Configured, split_userinfo};
-use super::tree::PackageTree;
+use super::package_tree::PackageTree;
+use super::registry::{InstallerConfig, split_userinfo};
 use super::{PackageStore, npm, pypi};
 use crate::interface::{self, Progress};
 use crate::servers::empty_folders;
-use crate::servers::gate::{self, CurrentSettings, Declared};
-use crate::setup::Setup;
+use crate::servers::network_gate::{self, CurrentSettings, DeclaredNetwork};
+use crate::setup::HostSetup;
 
 /// A package to download, with the options of the download.
 #[derive(Debug, Clone)]
-pub struct Download {
+pub struct PackageDownload {
     /// The package and its version range.
     pub request: PackageRequest,
     /// The pinned build that the download must match, if there is one.
@@ -37,9 +37,9 @@ pub struct Download {
     pub sandbox: Option<SandboxMode>,
 }
 
-impl Download {
+impl PackageDownload {
     /// A download that repeats a pinned installation.
-    pub fn again(package: &McpPackage, sandbox: Option<SandboxMode>) -> Self {
+    pub fn reinstall(package: &McpPackage, sandbox: Option<SandboxMode>) -> Self {
         let separator = match package.registry {
             PackageRegistry::Npm => "@",
             PackageRegistry::Pypi => "==",
@@ -61,8 +61,8 @@ impl Download {
 }
 
 /// Downloads packages for a workspace.
-pub struct Installer<'a> {
-    setup: &'a Setup,
+pub struct PackageInstaller<'a> {
+    setup: &'a HostSetup,
     store: PackageStore,
     current: Arc<CurrentSettings>,
     quiet: bool,
@@ -83,29 +83,29 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 /// Prefix of the staging folders of running downloads.
 const STAGING: &str = ".staging-";
 
-impl<'a> Installer<'a> {
+impl<'a> PackageInstaller<'a> {
     /// Creates an installer; `quiet` shows no progress.
-    pub fn new(setup: &'a Setup, quiet: bool) -> Self {
+    pub fn new(setup: &'a HostSetup, quiet: bool) -> Self {
         Self {
             setup,
-            store: PackageStore::new(&setup.places),
+            store: PackageStore::new(&setup.user_dirs),
             current: Arc::new(CurrentSettings::new(&setup.settings)),
             quiet,
         }
     }
 
     /// Downloads a package, unless the pinned build is already installed. Returns the pin.
-    pub async fn install(&self, download: &Download) -> Result<McpPackage, ToolError> {
+    pub async fn install(&self, download: &PackageDownload) -> Result<McpPackage, ToolError> {
         if let Some(package) = &download.pinned
             && self.store.find(package).is_some()
         {
             return Ok(package.clone());
         }
-        let staging = Staging::new(self.store.root()?)?;
-        let run = Run {
+        let staging = StagingFolder::new(self.store.root()?)?;
+        let run = InstallRun {
             installer: self,
             download,
-            staging: staging.path(),
+            staging_folder: staging.path(),
         };
         let (package, start, tree) = match download.request.registry {
             PackageRegistry::Npm => npm::install(&run).await?,
@@ -120,17 +120,16 @@ impl<'a> Installer<'a> {
             );
             let way =
                 "if you trust the new build, `mimir mcp remove NAME` and `mimir mcp add` it again";
-            return Err(
-                ToolError::new(Code::PermissionDenied, message).with_way_out([way.to_owned()])
-            );
+            return Err(ToolError::new(ToolErrorCode::PermissionDenied, message)
+                .with_remedies([way.to_owned()]));
         }
         if let Some(pinned) = &download.pinned
             && !download.other_dependencies
         {
             self.same_dependencies(pinned, &tree)?;
         }
-        tree.keep(&self.setup.places)?;
-        self.store.keep(staging.path(), &package, start)?;
+        tree.save(&self.setup.user_dirs)?;
+        self.store.install_staged(staging.path(), &package, start)?;
         Ok(package)
     }
 
@@ -140,17 +139,18 @@ impl<'a> Installer<'a> {
         let Some(before) = pinned.dependencies.as_ref().filter(|it| **it != digest) else {
             return Ok(());
         };
-        let known = PackageTree::read(&self.setup.places, before);
+        let known = PackageTree::load(&self.setup.user_dirs, before);
         let message = format!(
             "the dependencies of {pinned} have changed since it was trusted: {}; expected {before}, got {digest}; nothing was installed",
             tree.difference(known.as_ref())
         );
         let way = "`mimir mcp trust NAME` starts the server with them in its sandbox, shows its descriptions, and accepts them if you confirm";
-        Err(ToolError::new(Code::PermissionDenied, message).with_way_out([way.to_owned()]))
+        Err(ToolError::new(ToolErrorCode::PermissionDenied, message)
+            .with_remedies([way.to_owned()]))
     }
 
     /// Returns true if a package is installed.
-    pub fn has(&self, package: &McpPackage) -> bool {
+    pub fn is_installed(&self, package: &McpPackage) -> bool {
         self.store.find(package).is_some()
     }
 
@@ -158,14 +158,14 @@ impl<'a> Installer<'a> {
     pub fn difference(&self, before: &McpPackage, now: &McpPackage) -> String {
         let read = |package: &McpPackage| {
             let digest = package.dependencies.as_deref()?;
-            PackageTree::read(&self.setup.places, digest)
+            PackageTree::load(&self.setup.user_dirs, digest)
         };
         let now = read(now).unwrap_or_default();
         now.difference(read(before).as_ref())
     }
 
-    fn declared(&self, hosts: Vec<HostPattern>, what: &str) -> Declared {
-        Declared {
+    fn declared(&self, hosts: Vec<HostPattern>, what: &str) -> DeclaredNetwork {
+        DeclaredNetwork {
             who: format!("the download of {what}"),
             hosts,
             registry: true,
@@ -175,12 +175,12 @@ impl<'a> Installer<'a> {
     }
 
     /// Fetches the text at a URL of the registry, without the installer.
-    pub(super) async fn page(&self, url: &str, what: &str) -> Result<String, ToolError> {
+    pub(super) async fn fetch_text(&self, url: &str, what: &str) -> Result<String, ToolError> {
         let declared = self.declared(vec![super::registry::host(url)?], what);
         let (plain, _) = split_userinfo(url);
         let setup = self.setup;
         let audit = setup.audit();
-        let client = gate::client(
+        let client = network_gate::client(
             declared,
             Arc::clone(&self.current),
             setup.workspace.root(),
@@ -190,7 +190,7 @@ impl<'a> Installer<'a> {
         match fetched.status.is_success() {
             true => Ok(String::from_utf8_lossy(&fetched.body).into_owned()),
             false => Err(ToolError::new(
-                Code::Network,
+                ToolErrorCode::Network,
                 format!("HTTP {}", fetched.status),
             )),
         }
@@ -198,32 +198,31 @@ impl<'a> Installer<'a> {
 }
 
 /// A running download.
-pub(super) struct Run<'a> {
-    pub(super) installer: &'a Installer<'a>,
-    pub(super) download: &'a Download,
-    pub(super) staging: &'a Path,
+pub(super) struct InstallRun<'a> {
+    pub(super) installer: &'a PackageInstaller<'a>,
+    pub(super) download: &'a PackageDownload,
+    pub(super) staging_folder: &'a Path,
 }
 
-impl Run<'_> {
+impl InstallRun<'_> {
     /// The package and its version range, for messages.
-    pub(super) fn what(&self) -> &str {
+    pub(super) fn describe_package(&self) -> &str {
         &self.download.request.requirement
     }
 
     /// Checks that install scripts cannot read credentials of the configuration.
-    pub(super) fn check(&self, configured: &Configured) -> Result<(), ToolError> {
+    pub(super) fn check_credentials(&self, configured: &InstallerConfig) -> Result<(), ToolError> {
         if configured.has_credentials() && self.download.install_scripts {
             let message = "the URL of the configured registry contains a password, which install scripts could read";
             let way = "leave out --install-scripts, or take the password out of the URL";
-            return Err(
-                ToolError::new(Code::PermissionDenied, message).with_way_out([way.to_owned()])
-            );
+            return Err(ToolError::new(ToolErrorCode::PermissionDenied, message)
+                .with_remedies([way.to_owned()]));
         }
         Ok(())
     }
 
     /// Runs a program of the installation until it exits. Without hosts it has no network access.
-    pub(super) async fn program(
+    pub(super) async fn run_program(
         &self,
         words: Vec<String>,
         environment: Vec<(String, String)>,
@@ -248,9 +247,9 @@ impl Run<'_> {
             .first()
             .map_or("", |word| word.rsplit('/').next().unwrap_or_default())
             .to_owned();
-        let launch = Launch {
-            name: self.what().to_owned(),
-            words,
+        let launch = LaunchSpec {
+            name: self.describe_package().to_owned(),
+            args: words,
             environment,
             sandbox: SandboxSettings {
                 mode: Some(mode),
@@ -259,29 +258,30 @@ impl Run<'_> {
             },
             hosts: hosts.clone(),
             folders: Some(Vec::new()),
-            private: vec![self.staging.to_owned()],
-            ..Launch::default()
+            private: vec![self.staging_folder.to_owned()],
+            ..LaunchSpec::default()
         };
-        let programs = Programs::new(setup.workspace.root(), empty_folders(&setup.places));
+        let programs =
+            ProgramLauncher::new(setup.workspace.root(), empty_folders(&setup.user_dirs));
         let (current, root) = (
             Arc::clone(&self.installer.current),
             setup.workspace.root().to_owned(),
         );
-        let declared = self.installer.declared(hosts, self.what());
+        let declared = self.installer.declared(hosts, self.describe_package());
         let audit = setup.audit();
-        let programs = programs.with_proxies(Arc::new(move |_: &Launch| {
-            gate::proxy(declared.clone(), Arc::clone(&current), &root, audit.clone())
+        let programs = programs.with_proxies(Arc::new(move |_: &LaunchSpec| {
+            network_gate::proxy(declared.clone(), Arc::clone(&current), &root, audit.clone())
         }));
         let progress = if self.installer.quiet {
             None
         } else {
-            interface::progress(&format!("{doing} {}", self.what()))
+            interface::progress(&format!("{doing} {}", self.describe_package()))
         };
-        let Launched {
+        let LaunchedProgram {
             stdin,
             stdout,
             stderr,
-            mut hold,
+            handle: mut hold,
         } = programs.launch(launch).await?;
         drop(stdin);
         let (out, err, ended) = tokio::join!(
@@ -298,7 +298,7 @@ impl Run<'_> {
 
     fn failed(&self, program: &str, code: i32, lines: Vec<String>) -> ToolError {
         let words = visible(prefix(&lines.join(" / "), LINES_MOST));
-        let what = self.what();
+        let what = self.describe_package();
         let message = format!(
             "{what} could not be installed: `{program}` ended with the exit code {code}: {words}"
         );
@@ -334,7 +334,7 @@ impl Run<'_> {
                     .to_owned(),
             );
         }
-        ToolError::new(Code::ExecutionError, message).with_way_out(ways)
+        ToolError::new(ToolErrorCode::ExecutionError, message).with_remedies(ways)
     }
 }
 
@@ -379,20 +379,20 @@ fn masked(line: &str) -> String {
     let words = line.split(' ').map(|word| split_userinfo(word).0);
     let line = words.collect::<Vec<String>>().join(" ");
     let mut line = line;
-    mimir_core::redact::Redactor::new().text(&mut line);
+    mimir_core::redact::Redactor::new().mask_text(&mut line);
     line
 }
 
 /// The staging folder of an installation. It is removed on drop, unless it was renamed.
-struct Staging(PathBuf);
+struct StagingFolder(PathBuf);
 
-impl Staging {
+impl StagingFolder {
     fn new(root: &Path) -> Result<Self, ToolError> {
         remove_left(root);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = root.join(format!("{STAGING}{}-{number}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
-        crate::private::private_folder(&path)
+        crate::private_files::private_folder(&path)
             .map_err(|error| crate::file_error::file_error("make", &path, &error))?;
         Ok(Self(path))
     }
@@ -402,7 +402,7 @@ impl Staging {
     }
 }
 
-impl Drop for Staging {
+impl Drop for StagingFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use mimir_core::config::{McpPackage, PackageRegistry};
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::Value;
 
-use super::install::Run;
+use super::install::InstallRun;
+use super::package_tree::PackageTree;
 use super::registry;
-use super::tree::PackageTree;
 
 /// Preloaded into servers with network access, so that code which ignores the proxy variables uses the proxy, too.
 const PRELOAD: &str = include_str!("proxy.cjs");
@@ -19,11 +19,11 @@ pub(super) const PRELOAD_NAME: &str = "mimir-proxy.cjs";
 /// Installs a package into the staging folder. Returns its pin, its command line relative to that folder, and the
 /// installed packages.
 pub(super) async fn install(
-    run: &Run<'_>,
+    run: &InstallRun<'_>,
 ) -> Result<(McpPackage, Vec<String>, PackageTree), ToolError> {
     let configured = registry::npm().await?;
-    run.check(&configured)?;
-    let staging = run.staging;
+    run.check_credentials(&configured)?;
+    let staging = run.staging_folder;
     write(&staging.join("package.json"), "{\"private\": true}\n")?;
     let request = &run.download.request;
     let mut words: Vec<String> = ["npm", "install", "--save-exact", "--omit=dev", "--prefix"]
@@ -50,7 +50,7 @@ pub(super) async fn install(
     ] {
         environment.push((format!("npm_config_{key}"), value));
     }
-    run.program(words, environment, configured.hosts()?, "downloading")
+    run.run_program(words, environment, configured.hosts()?, "downloading")
         .await?;
     let _ = std::fs::remove_dir_all(&cache);
     write(&staging.join(PRELOAD_NAME), PRELOAD)?;
@@ -62,7 +62,7 @@ pub(super) async fn install(
             let message = format!(
                 "npm installed {name} without `{key}` in its lock file; it cannot be pinned"
             );
-            ToolError::new(Code::ExecutionError, message)
+            ToolError::new(ToolErrorCode::ExecutionError, message)
         })
     };
     let below = format!("node_modules/{name}");
@@ -157,7 +157,7 @@ fn program(
             .first()
             .map(|first| format!("name one of them: `npx -p {name} {first}`"));
         let message = mimir_core::text::visible(&message);
-        ToolError::new(Code::InvalidInput, message).with_way_out(ways)
+        ToolError::new(ToolErrorCode::InvalidInput, message).with_remedies(ways)
     })
 }
 
@@ -181,7 +181,7 @@ fn read(file: &Path) -> Result<Value, ToolError> {
             .to_string_lossy()
             .into_owned();
         ToolError::new(
-            Code::ExecutionError,
+            ToolErrorCode::ExecutionError,
             format!("npm has written no readable {file}: {why}"),
         )
     };
@@ -227,7 +227,7 @@ mod tests {
             "b"
         );
         let error = of(json!({"a": "a.js", "b": "b.js"}), None).unwrap_err();
-        assert!(error.way_out[0].contains("npx -p @s/srv a"), "{error:?}");
+        assert!(error.remedies[0].contains("npx -p @s/srv a"), "{error:?}");
         assert!(of(json!({"a": "../../x.js"}), None).is_err());
         assert!(of(Value::Null, None).is_err());
     }

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use mimir_core::config::{McpPackage, PackageRegistry};
 use mimir_core::network::HostPattern;
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::Value;
 
-use super::install::Run;
-use super::registry::{self, Configured};
-use super::tree::PackageTree;
+use super::install::InstallRun;
+use super::package_tree::PackageTree;
+use super::registry::{self, InstallerConfig};
 
 /// The interpreter of the virtual environment, below the folder of the package.
 const INTERPRETER: &str = "venv/bin/python";
@@ -18,7 +18,7 @@ const INTERPRETER: &str = "venv/bin/python";
 /// Installs a package into the staging folder. Returns its pin, its command line relative to that folder, and the
 /// installed packages.
 pub(super) async fn install(
-    run: &Run<'_>,
+    run: &InstallRun<'_>,
 ) -> Result<(McpPackage, Vec<String>, PackageTree), ToolError> {
     let asked = registry::output(
         "python3",
@@ -28,15 +28,15 @@ pub(super) async fn install(
     let python = asked.map(|path| path.trim().to_owned()).map_err(|why| {
         let message =
             format!("packages of PyPI need Python 3, and `python3` cannot be started: {why}");
-        ToolError::new(Code::Unavailable, message).with_way_out([
+        ToolError::new(ToolErrorCode::Unavailable, message).with_remedies([
             "install Python 3.10 or newer, so that `python3` is on the PATH".to_owned(),
         ])
     })?;
     let configured = registry::python(&python).await;
-    run.check(&configured)?;
+    run.check_credentials(&configured)?;
     let request = &run.download.request;
     let hosts = hosts(run, &configured, name_of(&request.requirement)).await?;
-    let staging = run.staging;
+    let staging = run.staging_folder;
     let report = staging.join("report.json");
     let mut words = pip(run, &python, &configured, &hosts).await?;
     let install = [
@@ -56,7 +56,7 @@ pub(super) async fn install(
     words.push("--".to_owned());
     words.push(request.requirement.clone());
     words.extend(request.with.iter().cloned());
-    run.program(words, variables(&configured), hosts, "downloading")
+    run.run_program(words, variables(&configured), hosts, "downloading")
         .await?;
     let text = std::fs::read_to_string(&report)
         .map_err(|error| crate::file_error::file_error("read", &report, &error))?;
@@ -97,13 +97,13 @@ fn tree(report: &Value) -> PackageTree {
 /// Creates the virtual environment and returns the command line of a pip that installs into it: this machine's pip, or
 /// one in the environment if this machine's is missing or too old.
 async fn pip(
-    run: &Run<'_>,
+    run: &InstallRun<'_>,
     python: &str,
-    configured: &Configured,
+    configured: &InstallerConfig,
     hosts: &[HostPattern],
 ) -> Result<Vec<String>, ToolError> {
-    let folder = run.staging.join("venv").display().to_string();
-    let interpreter = run.staging.join(INTERPRETER).display().to_string();
+    let folder = run.staging_folder.join("venv").display().to_string();
+    let interpreter = run.staging_folder.join(INTERPRETER).display().to_string();
     let owned = |words: &[&str]| {
         words
             .iter()
@@ -113,7 +113,7 @@ async fn pip(
     let version = registry::output(python, &["-I", "-m", "pip", "--version"]).await;
     if version.is_ok_and(|said| installs_elsewhere(&said)) {
         let words = owned(&[python, "-I", "-m", "venv", "--without-pip", &folder]);
-        run.program(words, Vec::new(), Vec::new(), "preparing")
+        run.run_program(words, Vec::new(), Vec::new(), "preparing")
             .await?;
         return Ok(owned(&[
             python,
@@ -127,12 +127,12 @@ async fn pip(
     let own = owned(&[&interpreter, "-I", "-m", "pip"]);
     let words = owned(&[python, "-I", "-m", "venv", &folder]);
     let made = run
-        .program(words, Vec::new(), Vec::new(), "preparing")
+        .run_program(words, Vec::new(), Vec::new(), "preparing")
         .await;
     let Err(error) = made else { return Ok(own) };
     if registry::output("uv", &["--version"]).await.is_err() {
         let way = "install pip for Python (`apt install python3-pip`, or python3-venv), or uv";
-        return Err(error.with_way_out([way.to_owned()]));
+        return Err(error.with_remedies([way.to_owned()]));
     }
     let _ = std::fs::remove_dir_all(&folder);
     let words = owned(&[
@@ -147,7 +147,7 @@ async fn pip(
     let mut variables = variables(configured);
     let index = configured.urls.first().cloned().unwrap_or_default();
     variables.push(("UV_DEFAULT_INDEX".to_owned(), index));
-    run.program(words, variables, hosts.to_vec(), "preparing")
+    run.run_program(words, variables, hosts.to_vec(), "preparing")
         .await?;
     Ok(own)
 }
@@ -164,7 +164,7 @@ fn installs_elsewhere(version: &str) -> bool {
         .is_some_and(|number| number >= 23)
 }
 
-fn variables(configured: &Configured) -> Vec<(String, String)> {
+fn variables(configured: &InstallerConfig) -> Vec<(String, String)> {
     let mut variables = configured.variables.clone();
     variables.push(("PIP_DISABLE_PIP_VERSION_CHECK".to_owned(), "1".to_owned()));
     variables
@@ -172,8 +172,8 @@ fn variables(configured: &Configured) -> Vec<(String, String)> {
 
 /// The hosts of the index, and those that its page links files on.
 async fn hosts(
-    run: &Run<'_>,
-    configured: &Configured,
+    run: &InstallRun<'_>,
+    configured: &InstallerConfig,
     name: &str,
 ) -> Result<Vec<HostPattern>, ToolError> {
     let mut hosts = configured.hosts()?;
@@ -183,7 +183,7 @@ async fn hosts(
             continue;
         }
         let url = format!("{}/{name}/", index.trim_end_matches('/'));
-        match run.installer.page(&url, run.what()).await {
+        match run.installer.fetch_text(&url, run.describe_package()).await {
             Ok(page) => {
                 for origin in origins(&page) {
                     let host = registry::host(&origin)?;
@@ -229,7 +229,7 @@ fn normal(name: &str) -> String {
 fn pinned(report: &Value, name: &str) -> Result<(String, String, String), ToolError> {
     let fault = || {
         let message = format!("pip does not say what it installed for {name}; it cannot be pinned");
-        ToolError::new(Code::ExecutionError, message)
+        ToolError::new(ToolErrorCode::ExecutionError, message)
     };
     let installed = report["install"].as_array().ok_or_else(fault)?;
     let is_it = |one: &&Value| {
@@ -277,7 +277,11 @@ fn no_program(staging: &Path, name: &str, wanted: &str) -> ToolError {
         names.join(", ")
     );
     let way = format!("name the program: `uvx --from {name} PROGRAM`");
-    ToolError::new(Code::InvalidInput, mimir_core::text::visible(&message)).with_way_out([way])
+    ToolError::new(
+        ToolErrorCode::InvalidInput,
+        mimir_core::text::visible(&message),
+    )
+    .with_remedies([way])
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use mimir_core::network::{HostPattern, Target};
-use mimir_core::{Code, ToolError};
+use mimir_core::network::{HostPattern, RequestTarget};
+use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::Value;
 use tokio::process::Command;
 
@@ -22,7 +22,7 @@ const PYTHON_INDEX: &str = "https://pypi.org/simple";
 
 /// The configuration of an installer.
 #[derive(Debug, Default)]
-pub(super) struct Configured {
+pub(super) struct InstallerConfig {
     /// URLs of the registries; most packages come from the first.
     pub(super) urls: Vec<String>,
     /// Environment variables that configure the installer in the sandbox the same way.
@@ -31,7 +31,7 @@ pub(super) struct Configured {
     pub(super) certificates: Option<String>,
 }
 
-impl Configured {
+impl InstallerConfig {
     /// The hosts of the registry, as patterns.
     pub(super) fn hosts(&self) -> Result<Vec<HostPattern>, ToolError> {
         self.urls.iter().map(|url| host(url)).collect()
@@ -46,13 +46,13 @@ impl Configured {
 /// The origin of a URL as a pattern. The error does not contain credentials.
 pub(super) fn host(url: &str) -> Result<HostPattern, ToolError> {
     let (plain, _) = split_userinfo(url);
-    let parsed = Target::parse(&plain).ok();
+    let parsed = RequestTarget::parse(&plain).ok();
     let pattern = parsed.and_then(|target| target.origin().to_string().parse().ok());
     pattern.ok_or_else(|| {
         let shown = mimir_core::text::visible(mimir_core::text::prefix(&plain, 200));
         let message =
             format!("the configured package registry `{shown}` is not an http or https URL");
-        ToolError::new(Code::InvalidInput, message)
+        ToolError::new(ToolErrorCode::InvalidInput, message)
     })
 }
 
@@ -70,26 +70,26 @@ pub(super) fn split_userinfo(url: &str) -> (String, bool) {
 }
 
 /// Reads the configuration of npm.
-pub(super) async fn npm() -> Result<Configured, ToolError> {
+pub(super) async fn npm() -> Result<InstallerConfig, ToolError> {
     let text = output("npm", &["config", "list", "--json"])
         .await
         .map_err(|why| {
             let message = format!(
                 "packages of npm need Node.js with npm, and `npm config list` fails: {why}"
             );
-            ToolError::new(Code::Unavailable, message).with_way_out([
+            ToolError::new(ToolErrorCode::Unavailable, message).with_remedies([
                 "install Node.js, so that `npm` and `node` are on the PATH".to_owned(),
             ])
         })?;
     let config: BTreeMap<String, Value> = serde_json::from_str(&text).map_err(|error| {
         let message = format!("`npm config list --json` does not print JSON: {error}");
-        ToolError::new(Code::Unavailable, message)
+        ToolError::new(ToolErrorCode::Unavailable, message)
     })?;
     Ok(of_npm(&config))
 }
 
-fn of_npm(config: &BTreeMap<String, Value>) -> Configured {
-    let mut all = Configured::default();
+fn of_npm(config: &BTreeMap<String, Value>) -> InstallerConfig {
+    let mut all = InstallerConfig::default();
     let text = |key: &str| {
         config
             .get(key)
@@ -120,14 +120,14 @@ fn of_npm(config: &BTreeMap<String, Value>) -> Configured {
 }
 
 /// Reads the configuration of pip and uv; `python` is the interpreter that pip runs with.
-pub(super) async fn python(python: &str) -> Configured {
+pub(super) async fn python(python: &str) -> InstallerConfig {
     let listed = output(python, &["-I", "-m", "pip", "config", "list"])
         .await
         .unwrap_or_default();
     of_python(&listed, |name| std::env::var(name).ok())
 }
 
-fn of_python(listed: &str, variable: impl Fn(&str) -> Option<String>) -> Configured {
+fn of_python(listed: &str, variable: impl Fn(&str) -> Option<String>) -> InstallerConfig {
     let set = |names: &[&str]| {
         let mut values = names.iter().filter_map(|name| variable(name));
         values.find(|value| !value.trim().is_empty())
@@ -151,7 +151,7 @@ fn of_python(listed: &str, variable: impl Fn(&str) -> Option<String>) -> Configu
     let extra =
         set(&["UV_EXTRA_INDEX_URL", "PIP_EXTRA_INDEX_URL"]).or_else(|| of_pip("extra-index-url"));
     let extra = extra.unwrap_or_default().replace("\\n", " ");
-    let mut all = Configured::default();
+    let mut all = InstallerConfig::default();
     all.variables
         .push(("PIP_INDEX_URL".to_owned(), index.clone()));
     all.urls.push(index);

@@ -3,7 +3,7 @@
 //!
 //! The file of secrets lists the names; the fallback without a keyring is in the parent module.
 
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 
 #[cfg(not(any(windows, target_os = "macos")))]
 #[path = "keyring/desktop.rs"]
@@ -13,7 +13,7 @@ mod system;
 #[path = "keyring/native.rs"]
 mod system;
 
-pub use system::Keyring;
+pub use system::SystemKeyring;
 
 /// Service name of all entries of mimir in a keyring.
 const SERVICE: &str = "mimir";
@@ -27,5 +27,5 @@ fn refused(what: &str, said: &str) -> ToolError {
 }
 
 fn fault(what: &str) -> ToolError {
-    ToolError::new(Code::Unavailable, format!("the keyring {what}"))
+    ToolError::new(ToolErrorCode::Unavailable, format!("the keyring {what}"))
 }

@@ -6,17 +6,17 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 
-use mimir_core::{Code, ToolError};
-use mimir_mcp::client::Logins;
+use mimir_core::{ToolError, ToolErrorCode};
+use mimir_mcp::client::LoginStore;
 use sha2::{Digest as _, Sha256};
 
-use super::{Kept, Secrets};
-use crate::places::Places;
-use crate::private;
+use super::{StoredSecret, UserSecrets};
+use crate::private_files;
+use crate::user_dirs::UserDirs;
 
 /// The logins of this user.
 pub struct UserLogins {
-    secrets: Option<Secrets>,
+    secrets: Option<UserSecrets>,
     /// Folder of the lock files that serialize the renewal of each login.
     turns: Option<PathBuf>,
 }
@@ -26,9 +26,9 @@ const PREFIX: &str = "login:";
 
 impl UserLogins {
     /// The logins of this user. Nothing is read until it is needed.
-    pub fn new(places: &Places) -> Self {
+    pub fn new(places: &UserDirs) -> Self {
         Self {
-            secrets: Secrets::new(places),
+            secrets: UserSecrets::new(places),
             turns: places.config.as_ref().map(|folder| folder.join("logins")),
         }
     }
@@ -51,21 +51,21 @@ impl UserLogins {
     }
 }
 
-impl Secrets {
+impl UserSecrets {
     /// The confidential values of a login. Fails if the login is damaged, because it could not be masked.
     pub(super) fn login_values(
         &self,
         key: &str,
-        kept: Kept,
+        kept: StoredSecret,
     ) -> Result<Vec<(String, String)>, ToolError> {
         let text = self.login(key, kept)?;
-        let values = mimir_mcp::client::secrets(&text).ok_or_else(|| {
+        let values = mimir_mcp::client::login_secrets(&text).ok_or_else(|| {
             let name = mimir_core::text::visible(key);
             let server = name.rsplit_once('@').map_or(&*name, |(server, _)| server);
             let message = format!(
                 "the login `{name}` is damaged, so it cannot be masked; `mimir mcp logout {server}` removes it"
             );
-            ToolError::new(Code::Unavailable, message)
+            ToolError::new(ToolErrorCode::Unavailable, message)
         })?;
         let named = values
             .into_iter()
@@ -73,25 +73,25 @@ impl Secrets {
         Ok(named.collect())
     }
 
-    fn login(&self, key: &str, kept: Kept) -> Result<String, ToolError> {
+    fn login(&self, key: &str, kept: StoredSecret) -> Result<String, ToolError> {
         let why = match (kept, &self.keyring) {
-            (Kept::Value(text), _) => return Ok(text),
-            (Kept::Keyring, Some(ring)) => match ring.get(&format!("{PREFIX}{key}")) {
+            (StoredSecret::Value(text), _) => return Ok(text),
+            (StoredSecret::Keyring, Some(ring)) => match ring.get(&format!("{PREFIX}{key}")) {
                 Ok(text) => return Ok(text),
                 Err(error) => error.message,
             },
-            (Kept::Keyring, None) => "this system has no keyring".to_owned(),
+            (StoredSecret::Keyring, None) => "this system has no keyring".to_owned(),
         };
         let name = mimir_core::text::visible(key);
         let server = name.rsplit_once('@').map_or(&*name, |(server, _)| server);
         let message = format!(
             "the login `{name}` cannot be read from the keyring: {why}; unlock it, or `mimir mcp logout {server}`"
         );
-        Err(ToolError::new(Code::Unavailable, message))
+        Err(ToolError::new(ToolErrorCode::Unavailable, message))
     }
 }
 
-impl Logins for UserLogins {
+impl LoginStore for UserLogins {
     fn read(&self, key: &str) -> Result<Option<String>, ToolError> {
         let Some(secrets) = &self.secrets else {
             return Ok(None);
@@ -103,7 +103,7 @@ impl Logins for UserLogins {
     fn write(&self, key: &str, text: &str) -> Result<(), ToolError> {
         let Some(secrets) = &self.secrets else {
             return Err(ToolError::new(
-                Code::Unavailable,
+                ToolErrorCode::Unavailable,
                 "this platform has no folder for your own settings, where logins are stored; set MIMIR_CONFIG_DIR",
             ));
         };
@@ -111,13 +111,13 @@ impl Logins for UserLogins {
             // Falls back to the file, so that a granted login is not lost if the keyring is locked or does not accept
             // a value as long as a token.
             Some(keyring) => match keyring.set(&format!("{PREFIX}{key}"), text) {
-                Ok(()) => Kept::Keyring,
+                Ok(()) => StoredSecret::Keyring,
                 Err(error) => {
                     tracing::warn!(%error, "the keyring does not accept the login; it is stored in a private file");
-                    Kept::Value(text.to_owned())
+                    StoredSecret::Value(text.to_owned())
                 }
             },
-            None => Kept::Value(text.to_owned()),
+            None => StoredSecret::Value(text.to_owned()),
         };
         secrets.change(|shelf| shelf.logins.insert(key.to_owned(), kept))?;
         Ok(())
@@ -131,14 +131,14 @@ impl Logins for UserLogins {
             return Ok(());
         }
         let old = secrets.change(|shelf| shelf.logins.remove(key))?;
-        if let (Some(Kept::Keyring), Some(keyring)) = (&old, &secrets.keyring) {
+        if let (Some(StoredSecret::Keyring), Some(keyring)) = (&old, &secrets.keyring) {
             keyring.remove(&format!("{PREFIX}{key}"))?;
         }
         Ok(())
     }
 
     fn version(&self) -> u64 {
-        let file = self.secrets.as_ref().map(Secrets::path);
+        let file = self.secrets.as_ref().map(UserSecrets::path);
         let meta = file.and_then(|file| std::fs::metadata(file).ok());
         let stamp = meta.map(|meta| (meta.modified().ok(), meta.len()));
         let mut hasher = DefaultHasher::new();
@@ -153,10 +153,10 @@ impl Logins for UserLogins {
         // Hashed, because a server's name may contain characters that are not valid in a file name.
         let hash = format!("{:x}", Sha256::digest(key));
         let file = folder.join(&hash[..16]);
-        let turn = private::turn(&file).map_err(|error| {
+        let turn = private_files::lock_for_change(&file).map_err(|error| {
             let place = mimir_core::text::visible(&file.display().to_string());
             ToolError::new(
-                Code::Unavailable,
+                ToolErrorCode::Unavailable,
                 format!("{place}: cannot be locked: {error}"),
             )
         })?;
@@ -201,7 +201,7 @@ mod tests {
         let vault = UserVault::new(Some(secrets(folder.path())), &Config::default());
         let masked = |text: &str| {
             let mut text = text.to_owned();
-            vault.redactor().unwrap().text(&mut text);
+            vault.redactor().unwrap().mask_text(&mut text);
             text
         };
         assert!(!masked("it is one-access-token").contains("one-access"));

@@ -9,23 +9,23 @@ use std::time::SystemTime;
 use mimir_core::config::{Config, SecretSettings};
 use mimir_core::redact::{Redactor, Vault, VaultError};
 
-use super::{Secrets, variables};
+use super::{UserSecrets, variables};
 
 /// A vault that checks for new secrets of this user at each call.
 pub struct UserVault {
-    secrets: Option<Secrets>,
+    secrets: Option<UserSecrets>,
     settings: BTreeMap<String, SecretSettings>,
     /// Secrets that are masked but not given to any tool.
     masked: BTreeMap<String, SecretSettings>,
-    known: Mutex<Option<(Stamp, Redactor)>>,
+    known: Mutex<Option<(SecretsFileStamp, Redactor)>>,
 }
 
 /// Modification time and length of the file; `None` if there is no file.
-type Stamp = Option<(SystemTime, u64)>;
+type SecretsFileStamp = Option<(SystemTime, u64)>;
 
 impl UserVault {
     /// A vault over these secrets and those that the settings take from variables.
-    pub fn new(secrets: Option<Secrets>, config: &Config) -> Self {
+    pub fn new(secrets: Option<UserSecrets>, config: &Config) -> Self {
         let settings = config.secrets.clone();
         let mut masked = config.masked_only.clone();
         // If both maps have the name, both values are masked.
@@ -43,7 +43,7 @@ impl UserVault {
     }
 }
 
-fn stamp(path: &Path) -> io::Result<Stamp> {
+fn stamp(path: &Path) -> io::Result<SecretsFileStamp> {
     match std::fs::metadata(path) {
         Ok(meta) => Ok(Some((meta.modified()?, meta.len()))),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {

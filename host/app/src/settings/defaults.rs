@@ -5,42 +5,43 @@
 
 use mimir_core::Limits;
 use mimir_core::config::{
-    Budget, Config, Discovery, Durability, LimitSettings, Marks, OnFailure, Profile,
+    AgentBudget, AuditDurability, AuditFailureMode, Config, LimitSettings, ToolDiscovery,
+    ToolProfile, UntrustedMarking,
 };
 use serde_json::{Value, json};
 
-use super::keys::Keys;
+use super::config_schema::ConfigSchema;
 
-impl Keys {
+impl ConfigSchema {
     /// The default of the key at this path, if it has one.
     pub fn default_of(&self, path: &[String]) -> Option<Value> {
         let config = Config::default();
         let parts: Vec<&str> = path.iter().map(String::as_str).collect();
         let value = match parts.as_slice() {
             ["profile"] => json!(match config.profile {
-                Profile::Fine => "fine",
-                Profile::Compact => "compact",
+                ToolProfile::Fine => "fine",
+                ToolProfile::Compact => "compact",
             }),
             ["toolDiscovery"] => json!(match config.tool_discovery {
-                Discovery::Auto => "auto",
-                Discovery::Off => "off",
-                Discovery::On => "on",
+                ToolDiscovery::Auto => "auto",
+                ToolDiscovery::Off => "off",
+                ToolDiscovery::On => "on",
             }),
             ["mcp", "marks"] => json!(match config.mcp.marks {
-                Marks::All => "all",
-                Marks::Text => "text",
-                Marks::Minimal => "minimal",
+                UntrustedMarking::All => "all",
+                UntrustedMarking::Text => "text",
+                UntrustedMarking::Minimal => "minimal",
             }),
             ["tools", "autoLoadCustomTools"] => json!(config.tools.auto_load_custom_tools),
             ["tools", "showTokenCosts"] => json!(config.tools.show_token_costs),
             ["tools", "tokenPrice"] => json!(config.tools.token_price),
             ["audit", "durability"] => json!(match config.audit.durability {
-                Durability::Write => "write",
-                Durability::Fsync => "fsync",
+                AuditDurability::Write => "write",
+                AuditDurability::Fsync => "fsync",
             }),
             ["audit", "onFailure"] => json!(match config.audit.on_failure {
-                OnFailure::Refuse => "refuse",
-                OnFailure::Run => "run",
+                AuditFailureMode::Refuse => "refuse",
+                AuditFailureMode::Run => "run",
             }),
             ["limits", key] => limits()[*key].take(),
             ["agent", key] => agent()[*key].take(),
@@ -64,7 +65,7 @@ fn limits() -> Value {
 }
 
 fn agent() -> Value {
-    let budget = Budget::default();
+    let budget = AgentBudget::default();
     json!({
         "maxTurns": budget.turns,
         "maxToolCalls": budget.tool_calls,
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     fn of(key: &str) -> Option<Value> {
-        let keys = Keys::new();
+        let keys = ConfigSchema::new();
         keys.default_of(&keys.path(key).unwrap())
     }
 
@@ -91,7 +92,7 @@ mod tests {
         let set = json!({ "limits": limits(), "agent": agent() });
         let set: Config = serde_json::from_value(set).unwrap();
         assert_eq!(set.limits(), Config::default().limits());
-        assert_eq!(set.agent.over(Budget::NOTHING), Budget::default());
+        assert_eq!(set.agent.over(AgentBudget::NOTHING), AgentBudget::default());
         for (key, wanted) in [
             ("limits.timeMs", json!(60_000)),
             ("agent.maxTurns", json!(50)),

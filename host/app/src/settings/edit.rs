@@ -6,22 +6,22 @@
 use std::str::FromStr as _;
 
 use mimir_core::text::visible;
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use serde_yaml::{Mapping, Value};
 use yaml_edit::YamlFile;
 
 /// A change of a config file. A path lists the keys from the outermost inwards.
 #[derive(Debug, Clone)]
-pub enum Edit {
+pub enum ConfigEdit {
     /// Sets the key, replacing any value.
     Set(Vec<String>, serde_json::Value),
     /// Removes the key. The caller must check that it exists.
     Remove(Vec<String>),
 }
 
-impl Edit {
+impl ConfigEdit {
     /// Sets a key given as its path.
-    pub fn set(path: &[&str], value: impl Into<serde_json::Value>) -> Self {
+    pub fn set_key(path: &[&str], value: impl Into<serde_json::Value>) -> Self {
         Self::Set(owned(path), value.into())
     }
 
@@ -117,12 +117,12 @@ const MARK: &str = "\u{feff}";
 
 /// The text without a byte order mark. The YAML parser counts the mark as a column, so that the first key would be
 /// indented differently from the others.
-pub fn unmarked(text: &str) -> &str {
+pub fn strip_bom(text: &str) -> &str {
     text.strip_prefix(MARK).unwrap_or(text)
 }
 
 /// Applies edits to a text. A block that a removal leaves empty is removed too, unless it contains comments.
-pub fn edited(text: &str, edits: &[Edit]) -> Result<String, ToolError> {
+pub fn apply_edits(text: &str, edits: &[ConfigEdit]) -> Result<String, ToolError> {
     let comments = |text: &str| text.matches('#').count();
     match edited_with(text, edits, true) {
         Ok(after) if comments(&after) >= comments(text) => Ok(after),
@@ -130,18 +130,18 @@ pub fn edited(text: &str, edits: &[Edit]) -> Result<String, ToolError> {
     }
 }
 
-fn edited_with(text: &str, edits: &[Edit], prune: bool) -> Result<String, ToolError> {
+fn edited_with(text: &str, edits: &[ConfigEdit], prune: bool) -> Result<String, ToolError> {
     let mut wanted = read(text)?;
     let unsure = || {
-        let by_hand: Vec<String> = edits.iter().map(Edit::by_hand).collect();
+        let by_hand: Vec<String> = edits.iter().map(ConfigEdit::by_hand).collect();
         let message = "the config file has a form that mimir cannot edit";
         ToolError::new(
-            Code::InvalidInput,
+            ToolErrorCode::InvalidInput,
             format!("{message}; {}", by_hand.join("; ")),
         )
     };
-    let mark = if unmarked(text) == text { "" } else { MARK };
-    let text = unmarked(text);
+    let mark = if strip_bom(text) == text { "" } else { MARK };
+    let text = strip_bom(text);
     let file = YamlFile::from_str(text).map_err(|_| unsure())?;
     for edit in edits {
         let edit = if prune {
@@ -166,14 +166,14 @@ fn edited_with(text: &str, edits: &[Edit], prune: bool) -> Result<String, ToolEr
 }
 
 fn read(text: &str) -> Result<Value, ToolError> {
-    let plain = unmarked(text);
-    mimir_script::yaml::fit(plain).map_err(|unfit| {
+    let plain = strip_bom(text);
+    mimir_script::yaml::check_yaml(plain).map_err(|unfit| {
         let message = format!("the config file cannot be read: {unfit}");
-        ToolError::new(Code::InvalidInput, message)
+        ToolError::new(ToolErrorCode::InvalidInput, message)
     })?;
     let value = serde_yaml::from_str(plain).map_err(|error| {
         let message = format!("the config file cannot be read: {error}");
-        ToolError::new(Code::InvalidInput, message)
+        ToolError::new(ToolErrorCode::InvalidInput, message)
     })?;
     Ok(match value {
         Value::Null => Value::Mapping(Mapping::new()),

@@ -10,13 +10,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use mimir_core::config::Config;
-use mimir_core::names::did_you_mean;
+use mimir_core::name_suggestions::did_you_mean;
 use mimir_core::text::{prefix, visible};
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use serde_yaml::{Mapping, Value};
 
-use super::keys::{Keys, Node};
-use super::{ConfigFile, Whose, merge};
+use super::config_schema::{ConfigSchema, SchemaNode};
+use super::{ConfigFile, ConfigOwner, merge};
 
 /// Prefix of mimir's variables.
 pub const PREFIX: &str = "MIMIR_";
@@ -37,22 +37,22 @@ pub fn read(variables: &[(String, OsString)]) -> Result<Option<ConfigFile>, Tool
     if variables.is_empty() {
         return Ok(None);
     }
-    let keys = Keys::new();
+    let keys = ConfigSchema::new();
     let mut together = Value::Null;
     let mut named = Vec::new();
     for (variable, value) in variables {
-        let meant = meant(&keys, variable)?;
-        if matches!(meant, Meant::Nothing) {
+        let meant = resolve_variable(&keys, variable)?;
+        if matches!(meant, VariableMeaning::Nothing) {
             continue;
         }
         let text = value
             .to_str()
             .ok_or_else(|| fault(variable, "it is not UTF-8"))?;
         let path = match meant {
-            Meant::Nothing => continue,
-            Meant::Key(path) => path,
-            Meant::Block { .. } if is_empty(text) => continue,
-            Meant::Block { key, example } => {
+            VariableMeaning::Nothing => continue,
+            VariableMeaning::Key(path) => path,
+            VariableMeaning::Block { .. } if is_empty(text) => continue,
+            VariableMeaning::Block { key, example } => {
                 let message = format!(
                     "`{key}` has keys below it; set each in its own variable, such as {variable}__{example}"
                 );
@@ -60,7 +60,7 @@ pub fn read(variables: &[(String, OsString)]) -> Result<Option<ConfigFile>, Tool
             }
         };
         let value = setting(&path, text).map_err(|message| fault(variable, &message))?;
-        together = merge::over(together, value);
+        together = merge::merge_values(together, value);
         named.push(variable.as_str());
     }
     if named.is_empty() {
@@ -78,20 +78,23 @@ pub fn read(variables: &[(String, OsString)]) -> Result<Option<ConfigFile>, Tool
         // Variables have no line numbers.
         text: "".into(),
         unaccepted: false,
-        strange: false,
-        whose: Whose::Environment,
+        unaccepted_text: false,
+        owner: ConfigOwner::Environment,
     }))
 }
 
 fn fault(variable: &str, message: &str) -> ToolError {
-    let message = mimir_core::names::nearer(message);
+    let message = mimir_core::name_suggestions::with_nearest_name(message);
     let message = visible(prefix(&message, 500));
     let variable = visible(prefix(variable, 200));
-    ToolError::new(Code::InvalidInput, format!("{variable}: {message}"))
+    ToolError::new(
+        ToolErrorCode::InvalidInput,
+        format!("{variable}: {message}"),
+    )
 }
 
 /// The meaning of a variable.
-pub enum Meant {
+pub enum VariableMeaning {
     /// Not a setting.
     Nothing,
     /// The value of the key at this path.
@@ -106,7 +109,7 @@ pub enum Meant {
 }
 
 /// Finds the meaning of a variable.
-pub fn meant(keys: &Keys, variable: &str) -> Result<Meant, ToolError> {
+pub fn resolve_variable(keys: &ConfigSchema, variable: &str) -> Result<VariableMeaning, ToolError> {
     let rest = variable.strip_prefix(PREFIX).unwrap_or(variable);
     let deep = rest.contains("__");
     let mut path: Vec<String> = Vec::new();
@@ -116,7 +119,7 @@ pub fn meant(keys: &Keys, variable: &str) -> Result<Meant, ToolError> {
         let below = key.as_ref().and_then(|key| keys.below(&node, key));
         let (Some(key), Some(below)) = (key, below) else {
             if !deep {
-                return Ok(Meant::Nothing);
+                return Ok(VariableMeaning::Nothing);
             }
             let wanted = part.to_lowercase();
             let names: Vec<String> = node.names().map(as_variable).collect();
@@ -131,11 +134,11 @@ pub fn meant(keys: &Keys, variable: &str) -> Result<Meant, ToolError> {
         node = below;
     }
     if deep || node.is_leaf() {
-        return Ok(Meant::Key(path));
+        return Ok(VariableMeaning::Key(path));
     }
     // A block is not set by one variable, because a name without `__` may belong to another program.
     let example = node.names().next().map_or("NAME".to_owned(), as_variable);
-    Ok(Meant::Block {
+    Ok(VariableMeaning::Block {
         key: path.join("."),
         example,
     })
@@ -150,7 +153,7 @@ fn is_empty(text: &str) -> bool {
     }
 }
 
-fn key(node: &Node<'_>, path: &[String], part: &str) -> Option<String> {
+fn key(node: &SchemaNode<'_>, path: &[String], part: &str) -> Option<String> {
     let own = node.names().find(|name| as_variable(name) == part);
     if let Some(own) = own {
         return Some(own.to_owned());
@@ -229,7 +232,7 @@ mod tests {
             config.secrets["API_KEY"].env, "12",
             "a text that looks like a number"
         );
-        assert_eq!(config.profile, mimir_core::config::Profile::Compact);
+        assert_eq!(config.profile, mimir_core::config::ToolProfile::Compact);
         assert!(file.shown.contains("MIMIR_PROFILE") && !file.shown.contains("MIMIR_LOG"));
         assert!(
             of(&[("MIMIR_LOG", "x"), ("MIMIR_TOOLS", "{}")])
@@ -260,7 +263,7 @@ mod tests {
             let error = of(&[(name, value)]).unwrap_err();
             assert!(error.message.contains(wanted), "{name}: {error}");
             assert!(error.message.starts_with(name), "{error}");
-            assert_eq!(error.code, Code::InvalidInput);
+            assert_eq!(error.code, ToolErrorCode::InvalidInput);
         }
     }
 

@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use mimir_core::config::{Config, OnFailure, ProviderSettings};
-use mimir_core::policy::{PolicyError, Source};
-use mimir_core::{Code, Policy, ToolError};
+use mimir_core::config::{AuditFailureMode, Config, ProviderSettings};
+use mimir_core::policy::{PolicyError, RuleSource};
+use mimir_core::{Policy, ToolError, ToolErrorCode};
 use serde_yaml::Value;
 
-use super::{ConfigFile, Settings, Whose, lines};
+use super::{ConfigFile, ConfigOwner, MergedSettings, key_lines};
 
 /// Merges the files. Team files come first in the list and override the others.
-pub fn layers(files: &[ConfigFile]) -> Result<Config, ToolError> {
-    let teams = files.iter().take_while(|file| file.whose.is_team()).count();
+pub fn merge_layers(files: &[ConfigFile]) -> Result<Config, ToolError> {
+    let teams = files.iter().take_while(|file| file.owner.is_team()).count();
     let (teams, others) = files.split_at(teams);
     let mut config = below_teams(others)?;
     // The machine's own file is applied last.
@@ -21,7 +21,7 @@ pub fn layers(files: &[ConfigFile]) -> Result<Config, ToolError> {
     }
     // No other file can override a file that refuses to run without an audit log.
     if files.iter().any(says_refuse) {
-        config.audit.on_failure = OnFailure::Refuse;
+        config.audit.on_failure = AuditFailureMode::Refuse;
     }
     Ok(config)
 }
@@ -31,14 +31,14 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
         [] => return Ok(Config::default()),
         [one] => one.config.clone(),
         many => {
-            let merged = stacked(many)
-                .into_iter()
-                .fold(Value::Null, |below, file| over(below, file.value.clone()));
+            let merged = stacked(many).into_iter().fold(Value::Null, |below, file| {
+                merge_values(below, file.value.clone())
+            });
             match merged {
                 Value::Null => Config::default(),
                 merged => serde_yaml::from_value(merged).map_err(|e| {
                     ToolError::new(
-                        Code::InvalidInput,
+                        ToolErrorCode::InvalidInput,
                         format!("the config files contradict each other: {e}"),
                     )
                 })?,
@@ -78,14 +78,14 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
     if let Some((last, below)) = files.split_last()
         && last.unaccepted
     {
-        config.within(&below_teams(below)?);
+        config.clamp_to(&below_teams(below)?);
     }
     Ok(config)
 }
 
 /// The files in ascending precedence: environment variables override all others.
 fn stacked(files: &[ConfigFile]) -> Vec<&ConfigFile> {
-    let of_run = |file: &&ConfigFile| file.whose == Whose::Environment;
+    let of_run = |file: &&ConfigFile| file.owner == ConfigOwner::Environment;
     let (run, others): (Vec<_>, Vec<_>) = files.iter().partition(of_run);
     others.into_iter().chain(run).collect()
 }
@@ -109,12 +109,12 @@ fn gathered<'a>(
     all
 }
 
-pub fn over(below: Value, above: Value) -> Value {
+pub fn merge_values(below: Value, above: Value) -> Value {
     match (below, above) {
         (Value::Mapping(mut below), Value::Mapping(above)) => {
             for (key, value) in above {
                 let merged = match below.remove(&key) {
-                    Some(old) => over(old, value),
+                    Some(old) => merge_values(old, value),
                     None => value,
                 };
                 below.insert(key, merged);
@@ -127,37 +127,37 @@ pub fn over(below: Value, above: Value) -> Value {
 }
 
 /// The rules of all files, each with the name of its file.
-pub fn policy(settings: &Settings) -> Result<Policy, ToolError> {
-    let files = settings.files.iter().map(of_file);
-    Policy::of_files(&settings.config, files.collect::<Result<_, _>>()?).map_err(|e| bad(&e))
+pub fn policy(settings: &MergedSettings) -> Result<Policy, ToolError> {
+    let files = settings.files.iter().map(policy_of_file);
+    Policy::from_files(&settings.config, files.collect::<Result<_, _>>()?).map_err(|e| bad(&e))
 }
 
 /// The rules of one file.
-pub fn of_file(file: &ConfigFile) -> Result<Policy, ToolError> {
+pub fn policy_of_file(file: &ConfigFile) -> Result<Policy, ToolError> {
     let ConfigFile {
         config,
         shown,
         text,
         unaccepted,
-        strange,
-        whose,
+        unaccepted_text: strange,
+        owner: whose,
         ..
     } = file;
     let text = Arc::clone(text);
-    let source = Source::new(shown.as_str(), move || lines::of(&text));
+    let source = RuleSource::new(shown.as_str(), move || key_lines::key_lines(&text));
     let mut policy = Policy::new(config, source).map_err(|e| bad(&e))?;
     if *strange {
-        policy = policy.of_strangers();
+        policy = policy.with_untrusted_text();
     }
     if *unaccepted {
         policy = policy.unaccepted();
     }
     if whose.is_team() {
-        policy = policy.of_team();
+        policy = policy.as_team();
     }
     Ok(policy)
 }
 
 fn bad(error: &PolicyError) -> ToolError {
-    ToolError::new(Code::InvalidInput, error.to_string())
+    ToolError::new(ToolErrorCode::InvalidInput, error.to_string())
 }

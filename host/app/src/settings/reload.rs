@@ -9,29 +9,29 @@ use std::time::{Duration, SystemTime};
 use mimir_core::{Policy, ToolError};
 use sha2::{Digest, Sha256};
 
-use crate::ledger::UserLedger;
-use crate::places::Places;
-use crate::workspace::Workspace;
+use crate::approval_store::UserApprovalStore;
+use crate::user_dirs::UserDirs;
+use crate::workspace::WorkspaceFolder;
 
-use super::{Place, Settings};
+use super::{ConfigLocation, MergedSettings};
 
 /// The config files, and the records of accepted settings and grants that affect them.
-pub struct Watched {
-    places: Places,
-    workspace: Workspace,
+pub struct SettingsWatcher {
+    places: UserDirs,
+    workspace: WorkspaceFolder,
     files: Arc<WatchedFiles>,
     /// Metadata of the files at the last check, if it differed from that of the last read.
-    unsettled: Option<Vec<Option<Stamp>>>,
+    unsettled: Option<Vec<Option<ConfigFileStamp>>>,
     /// True if a file was so recent when it was read that a later change may not show in its metadata.
     young: bool,
-    said: Said,
+    said: SettingsContent,
     grants: String,
 }
 
 /// Metadata of the watched files at the last read. Shared with the check for changes before a call.
 pub struct WatchedFiles {
     paths: Vec<PathBuf>,
-    seen: Mutex<Vec<Option<Stamp>>>,
+    seen: Mutex<Vec<Option<ConfigFileStamp>>>,
 }
 
 impl WatchedFiles {
@@ -40,19 +40,22 @@ impl WatchedFiles {
         self.stamps() != *self.seen()
     }
 
-    fn stamps(&self) -> Vec<Option<Stamp>> {
-        self.paths.iter().map(|path| Stamp::of(path)).collect()
+    fn stamps(&self) -> Vec<Option<ConfigFileStamp>> {
+        self.paths
+            .iter()
+            .map(|path| ConfigFileStamp::of_file(path))
+            .collect()
     }
 
-    fn seen(&self) -> MutexGuard<'_, Vec<Option<Stamp>>> {
+    fn seen(&self) -> MutexGuard<'_, Vec<Option<ConfigFileStamp>>> {
         self.seen.lock()
     }
 }
 
 /// A change of the settings or grants.
-pub struct Change {
+pub struct SettingsChange {
     /// The new settings, or the error of reading them; `None` if they are unchanged.
-    pub read: Option<Result<(Settings, Policy), ToolError>>,
+    pub read: Option<Result<(MergedSettings, Policy), ToolError>>,
     /// True if they could not be read before.
     pub mended: bool,
     /// True if the grants have changed.
@@ -60,11 +63,11 @@ pub struct Change {
 }
 
 /// The last read state, for comparison: path, digest and acceptance of each file, or the error.
-type Said = Result<Vec<(PathBuf, String, bool)>, String>;
+type SettingsContent = Result<Vec<(PathBuf, String, bool)>, String>;
 
 /// The metadata of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
+struct ConfigFileStamp {
     length: u64,
     modified: Option<SystemTime>,
     /// Change time and inode, on platforms that have them.
@@ -74,11 +77,11 @@ struct Stamp {
 /// Coarsest timestamp resolution of file systems: two changes within it may have the same timestamp.
 const COARSE: Duration = Duration::from_secs(2);
 
-impl Watched {
+impl SettingsWatcher {
     /// Watches the files that `settings` were read from.
-    pub fn new(places: &Places, workspace: &Workspace, settings: &Settings) -> Self {
-        let book = UserLedger::new(places, workspace).map(|ledger| ledger.path().to_owned());
-        let configs = Place::all(places, workspace).into_iter();
+    pub fn new(places: &UserDirs, workspace: &WorkspaceFolder, settings: &MergedSettings) -> Self {
+        let book = UserApprovalStore::new(places, workspace).map(|ledger| ledger.path().to_owned());
+        let configs = ConfigLocation::all_locations(places, workspace).into_iter();
         let paths = configs.map(|place| place.path).chain(book);
         let mut watched = Self {
             places: places.clone(),
@@ -90,7 +93,7 @@ impl Watched {
             }),
             unsettled: None,
             young: false,
-            said: Ok(said(settings)),
+            said: Ok(settings_content(settings)),
             grants: String::new(),
         };
         watched.grants = watched.grants();
@@ -99,7 +102,7 @@ impl Watched {
 
     /// Checks the files, and reads them once a change looks the same in two checks in a row: a file that is still
     /// being written is incomplete, and an incomplete policy forbids less.
-    pub fn look(&mut self) -> Option<Change> {
+    pub fn check_for_change(&mut self) -> Option<SettingsChange> {
         let now = self.files.stamps();
         if now == *self.files.seen() {
             self.unsettled = None;
@@ -110,7 +113,7 @@ impl Watched {
             self.unsettled = Some(now);
             return None;
         }
-        self.young = now.iter().flatten().any(Stamp::is_young);
+        self.young = now.iter().flatten().any(ConfigFileStamp::is_young);
         *self.files.seen() = now;
         self.unsettled = None;
         self.read()
@@ -121,27 +124,27 @@ impl Watched {
         Arc::clone(&self.files)
     }
 
-    fn read(&mut self) -> Option<Change> {
+    fn read(&mut self) -> Option<SettingsChange> {
         let grants = self.grants();
         let granted = grants != self.grants;
         self.grants = grants;
-        let read = Settings::read(&self.places, &self.workspace)
+        let read = MergedSettings::read(&self.places, &self.workspace)
             .and_then(|settings| settings.policy().map(|policy| (settings, policy)));
         let now = match &read {
-            Ok((settings, _)) => Ok(said(settings)),
+            Ok((settings, _)) => Ok(settings_content(settings)),
             Err(error) => Err(error.message.clone()),
         };
         let before = std::mem::replace(&mut self.said, now);
         let read = (before != self.said).then_some(read);
-        (read.is_some() || granted).then(|| Change {
+        (read.is_some() || granted).then(|| SettingsChange {
             mended: before.is_err() && self.said.is_ok(),
             read,
             granted,
         })
     }
 
-    fn ledger(&self) -> Option<UserLedger> {
-        UserLedger::new(&self.places, &self.workspace)
+    fn ledger(&self) -> Option<UserApprovalStore> {
+        UserApprovalStore::new(&self.places, &self.workspace)
     }
 
     /// A digest of the current grants. The recorded use of an approval changes the file, too, but not the digest.
@@ -149,7 +152,7 @@ impl Watched {
         let Some(ledger) = self.ledger() else {
             return String::new();
         };
-        let all = match (ledger.lock().read(), ledger.book()) {
+        let all = match (ledger.lock().read(), ledger.read()) {
             (Ok(lock), Ok(book)) => format!("{lock:?} {:?}", book.grants),
             (Err(error), _) | (_, Err(error)) => error.to_string(),
         };
@@ -157,15 +160,15 @@ impl Watched {
     }
 }
 
-fn said(settings: &Settings) -> Vec<(PathBuf, String, bool)> {
+fn settings_content(settings: &MergedSettings) -> Vec<(PathBuf, String, bool)> {
     let files = settings.files.iter();
     files
-        .map(|file| (file.path.clone(), file.digest(), file.strange))
+        .map(|file| (file.path.clone(), file.digest(), file.unaccepted_text))
         .collect()
 }
 
-impl Stamp {
-    fn of(path: &Path) -> Option<Self> {
+impl ConfigFileStamp {
+    fn of_file(path: &Path) -> Option<Self> {
         let meta = std::fs::metadata(path).ok()?;
         #[cfg(unix)]
         let other = {
@@ -193,25 +196,28 @@ mod tests {
     use super::*;
 
     /// A workspace with a config, and its watcher.
-    fn watched(config: &str) -> (tempfile::TempDir, PathBuf, Watched) {
+    fn watched(config: &str) -> (tempfile::TempDir, PathBuf, SettingsWatcher) {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("work/.mimir")).unwrap();
-        let workspace = Workspace::find(Some(&folder.path().join("work"))).unwrap();
-        let places = Places {
+        let workspace = WorkspaceFolder::find(Some(&folder.path().join("work"))).unwrap();
+        let places = UserDirs {
             config: Some(folder.path().join("user")),
-            ..Places::default()
+            ..UserDirs::default()
         };
         let path = workspace.config();
         std::fs::write(&path, config).unwrap();
-        let settings = Settings::read(&places, &workspace).unwrap();
-        let watched = Watched::new(&places, &workspace, &settings);
+        let settings = MergedSettings::read(&places, &workspace).unwrap();
+        let watched = SettingsWatcher::new(&places, &workspace, &settings);
         (folder, path, watched)
     }
 
     /// The change that is found after enough checks.
-    fn settled(watched: &mut Watched) -> Option<Change> {
-        assert!(watched.look().is_none(), "what has just changed waits");
-        watched.look()
+    fn settled(watched: &mut SettingsWatcher) -> Option<SettingsChange> {
+        assert!(
+            watched.check_for_change().is_none(),
+            "what has just changed waits"
+        );
+        watched.check_for_change()
     }
 
     #[test]
@@ -223,12 +229,12 @@ mod tests {
         let (settings, _) = change.read.unwrap().unwrap();
         assert_eq!(settings.config.policy.deny, ["git", "exec"]);
         assert!(!change.mended && !change.granted);
-        assert!(watched.look().is_none());
+        assert!(watched.check_for_change().is_none());
         std::fs::write(&path, "polcy: {}\n").unwrap();
         let broken = settled(&mut watched).unwrap().read.unwrap();
         assert!(broken.unwrap_err().message.contains("unknown key"));
         for _ in 0..3 {
-            assert!(watched.look().is_none(), "it was told");
+            assert!(watched.check_for_change().is_none(), "it was told");
         }
         std::fs::write(
             &path,
@@ -251,9 +257,9 @@ mod tests {
         assert!(settled(&mut watched).is_none());
         for length in 1..5 {
             std::fs::write(&path, "#".repeat(length)).unwrap();
-            assert!(watched.look().is_none(), "{length}");
+            assert!(watched.check_for_change().is_none(), "{length}");
         }
-        assert!(watched.look().is_some());
+        assert!(watched.check_for_change().is_some());
     }
 
     #[test]
@@ -263,7 +269,7 @@ mod tests {
         std::fs::write(&path, "policy: {deny: [abc]}\n").unwrap();
         // Simulates a file system whose metadata does not change.
         *watched.files.seen() = watched.files.stamps();
-        assert!(watched.look().is_some());
+        assert!(watched.check_for_change().is_some());
     }
 
     #[test]

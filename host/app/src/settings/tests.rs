@@ -1,20 +1,20 @@
-use mimir_core::config::OnFailure;
-use mimir_core::{Code, Decision};
+use mimir_core::config::AuditFailureMode;
+use mimir_core::{Decision, ToolErrorCode};
 
 use super::*;
 
 fn file(text: &str) -> Result<ConfigFile, ToolError> {
-    let place = Place {
+    let place = ConfigLocation {
         path: "config.yml".into(),
         shown: ".mimir/config.yml".into(),
-        whose: Whose::User,
+        owner: ConfigOwner::User,
     };
     ConfigFile::parse(place, text)
 }
 
 fn fault(text: &str) -> String {
     let error = file(text).unwrap_err();
-    assert_eq!(error.code, Code::InvalidInput);
+    assert_eq!(error.code, ToolErrorCode::InvalidInput);
     error.message
 }
 
@@ -57,7 +57,7 @@ fn a_tool_with_nothing_said_of_it_is_an_empty_block_however_it_is_written() {
     for nothing in ["", "~", "null", "{}"] {
         let one = || file(&format!("tools:\n  git: {nothing}\n")).unwrap();
         assert_eq!(one().config.tools.each["git"], Default::default());
-        let both = merge::layers(&[one(), one()]).unwrap();
+        let both = merge::merge_layers(&[one(), one()]).unwrap();
         assert!(both.tools.each.contains_key("git"), "{nothing}");
     }
     let message = fault("tools:\n  git: ~\n  A-B: ~\n");
@@ -70,10 +70,10 @@ fn a_tool_with_nothing_said_of_it_is_an_empty_block_however_it_is_written() {
 fn the_workspace_wins_and_nothing_forbidden_is_allowed_again() {
     let user = file("profile: compact\nlimits: {timeMs: 1000, fuel: 5}\ntools: {git: {approval: deny, deny: [a]}}\n").unwrap();
     let own = file("limits: {timeMs: 2000}\ntools: {git: {approval: allow, deny: [b]}}\n").unwrap();
-    let config = merge::layers(&[user, own]).unwrap();
+    let config = merge::merge_layers(&[user, own]).unwrap();
     assert_eq!(config.limits.time_ms, Some(2000));
     assert_eq!(config.limits.fuel, Some(5));
-    assert_eq!(config.profile, mimir_core::config::Profile::Compact);
+    assert_eq!(config.profile, mimir_core::config::ToolProfile::Compact);
     assert_eq!(config.tools.each["git"].deny, ["a", "b"]);
     assert_eq!(
         config.tools.each["git"].approval.level(),
@@ -87,13 +87,13 @@ fn a_record_that_one_file_insists_on_is_kept() {
     let says = |word: &str| file(&format!("audit: {{onFailure: {word}}}\n")).unwrap();
     let silent = || file("profile: fine\n").unwrap();
     for (user, own, wanted) in [
-        (says("refuse"), says("run"), OnFailure::Refuse),
-        (says("run"), says("refuse"), OnFailure::Refuse),
-        (says("run"), silent(), OnFailure::Run),
-        (silent(), says("run"), OnFailure::Run),
-        (silent(), silent(), OnFailure::Refuse),
+        (says("refuse"), says("run"), AuditFailureMode::Refuse),
+        (says("run"), says("refuse"), AuditFailureMode::Refuse),
+        (says("run"), silent(), AuditFailureMode::Run),
+        (silent(), says("run"), AuditFailureMode::Run),
+        (silent(), silent(), AuditFailureMode::Refuse),
     ] {
-        let config = merge::layers(&[user, own]).unwrap();
+        let config = merge::merge_layers(&[user, own]).unwrap();
         assert_eq!(config.audit.on_failure, wanted);
     }
 }
@@ -101,31 +101,31 @@ fn a_record_that_one_file_insists_on_is_kept() {
 #[test]
 fn both_files_are_found() {
     let dir = tempfile::tempdir().unwrap();
-    let places = Places {
+    let places = UserDirs {
         config: Some(dir.path().join("user")),
-        ..Places::default()
+        ..UserDirs::default()
     };
-    let workspace = Workspace::find(Some(dir.path())).unwrap();
+    let workspace = WorkspaceFolder::find(Some(dir.path())).unwrap();
     assert!(
-        Settings::read(&places, &workspace)
+        MergedSettings::read(&places, &workspace)
             .unwrap()
             .files
             .is_empty()
     );
     std::fs::create_dir_all(dir.path().join("user")).unwrap();
-    std::fs::create_dir_all(workspace.dot()).unwrap();
+    std::fs::create_dir_all(workspace.mimir_dir()).unwrap();
     std::fs::write(dir.path().join("user/config.yml"), "profile: compact\n").unwrap();
     std::fs::write(workspace.config(), "policy: {deny: [git]}\n").unwrap();
-    let settings = Settings::read(&places, &workspace).unwrap();
+    let settings = MergedSettings::read(&places, &workspace).unwrap();
     assert_eq!(settings.files.len(), 2);
     assert_eq!(settings.config.policy.deny, ["git"]);
     std::fs::write(workspace.config(), [0xff, 0xfe]).unwrap();
-    assert!(Settings::read(&places, &workspace).is_err());
+    assert!(MergedSettings::read(&places, &workspace).is_err());
 }
 
 fn team(text: &str) -> ConfigFile {
     ConfigFile {
-        whose: Whose::Machine,
+        owner: ConfigOwner::Machine,
         ..file(text).unwrap()
     }
 }
@@ -136,39 +136,39 @@ fn a_team_stands_above_the_others_where_it_sets_something() {
         file("profile: compact\naudit: {onFailure: run, keep: 3}\napprovals: {leaseDays: 30}\n")
             .unwrap()
     };
-    let silent = merge::layers(&[team("limits: {fuel: 2000}\n"), user()]).unwrap();
+    let silent = merge::merge_layers(&[team("limits: {fuel: 2000}\n"), user()]).unwrap();
     assert_eq!((silent.audit.keep, silent.approvals.lease_days), (3, 30));
-    assert_eq!(silent.audit.on_failure, OnFailure::Run);
-    assert_eq!(silent.profile, mimir_core::config::Profile::Compact);
+    assert_eq!(silent.audit.on_failure, AuditFailureMode::Run);
+    assert_eq!(silent.profile, mimir_core::config::ToolProfile::Compact);
     let says = "profile: fine\naudit: {keep: 9, logArgs: true}\napprovals: {leaseDays: 1}\nsecrets: {A: {env: B}}\n";
-    let above = merge::layers(&[team(says), user()]).unwrap();
+    let above = merge::merge_layers(&[team(says), user()]).unwrap();
     assert_eq!((above.audit.keep, above.approvals.lease_days), (9, 1));
     assert!(above.audit.log_args && above.secrets.contains_key("A"));
-    assert_eq!(above.profile, mimir_core::config::Profile::Fine);
-    let refuses = merge::layers(&[team("audit: {onFailure: refuse}\n"), user()]).unwrap();
-    assert_eq!(refuses.audit.on_failure, OnFailure::Refuse);
-    let alone = merge::layers(&[team("audit: {onFailure: run}\n")]).unwrap();
-    assert_eq!(alone.audit.on_failure, OnFailure::Run);
+    assert_eq!(above.profile, mimir_core::config::ToolProfile::Fine);
+    let refuses = merge::merge_layers(&[team("audit: {onFailure: refuse}\n"), user()]).unwrap();
+    assert_eq!(refuses.audit.on_failure, AuditFailureMode::Refuse);
+    let alone = merge::merge_layers(&[team("audit: {onFailure: run}\n")]).unwrap();
+    assert_eq!(alone.audit.on_failure, AuditFailureMode::Run);
     // An unaccepted file falls back to the files below it, and team settings still override the result.
     let unaccepted = ConfigFile {
         unaccepted: true,
         ..file("audit: {keep: 77, logArgs: false}\n").unwrap()
     };
-    let held = merge::layers(&[team(says), unaccepted]).unwrap();
+    let held = merge::merge_layers(&[team(says), unaccepted]).unwrap();
     assert!(held.audit.keep == 9 && held.audit.log_args);
 }
 
 /// A machine with its team file in `folder`.
 #[cfg(unix)]
-fn machine(folder: &std::path::Path) -> (Places, Workspace, PathBuf) {
+fn machine(folder: &std::path::Path) -> (UserDirs, WorkspaceFolder, PathBuf) {
     let path = folder.join("etc/team.yml");
     std::fs::create_dir_all(folder.join("etc")).unwrap();
     std::fs::create_dir_all(folder.join("work")).unwrap();
-    let places = Places {
+    let places = UserDirs {
         team: vec![path.clone()],
-        ..Places::default()
+        ..UserDirs::default()
     };
-    let workspace = Workspace::find(Some(&folder.join("work"))).unwrap();
+    let workspace = WorkspaceFolder::find(Some(&folder.join("work"))).unwrap();
     (places, workspace, path)
 }
 
@@ -181,7 +181,7 @@ fn a_teams_file_that_others_can_write_is_refused_with_the_command() {
     let mode = |path: &std::path::Path, mode| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     };
-    let read = || Settings::read(&places, &workspace);
+    let read = || MergedSettings::read(&places, &workspace);
     assert!(read().unwrap().files.is_empty());
     std::fs::write(&path, "policy: {deny: [git]}\n").unwrap();
     for (file, dir, refused) in [
@@ -194,9 +194,9 @@ fn a_teams_file_that_others_can_write_is_refused_with_the_command() {
         mode(&path, file);
         mode(&folder.path().join("etc"), dir);
         match (read(), refused) {
-            (Ok(settings), None) => assert_eq!(settings.files[0].whose, Whose::Machine),
+            (Ok(settings), None) => assert_eq!(settings.files[0].owner, ConfigOwner::Machine),
             (Err(error), Some(place)) => {
-                assert_eq!(error.code, Code::PermissionDenied);
+                assert_eq!(error.code, ToolErrorCode::PermissionDenied);
                 let wanted = format!("/{place}'");
                 let said = &error.message;
                 assert!(
@@ -214,7 +214,7 @@ fn a_teams_file_that_others_can_write_is_refused_with_the_command() {
 fn a_teams_file_that_cannot_be_read_stops_everything() {
     let folder = tempfile::tempdir().unwrap();
     let (places, workspace, path) = machine(folder.path());
-    let fails = |places: &Places| Settings::read(places, &workspace).unwrap_err();
+    let fails = |places: &UserDirs| MergedSettings::read(places, &workspace).unwrap_err();
     std::fs::write(&path, "profile: fine\npolcy: {}\n").unwrap();
     let broken = fails(&places);
     assert!(
@@ -222,7 +222,7 @@ fn a_teams_file_that_cannot_be_read_stops_everything() {
         "{broken}"
     );
     std::fs::write(&path, [0xff]).unwrap();
-    assert_eq!(fails(&places).code, Code::InvalidInput);
+    assert_eq!(fails(&places).code, ToolErrorCode::InvalidInput);
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
     assert!(fails(&places).message.contains("no regular file"));
@@ -230,9 +230,9 @@ fn a_teams_file_that_cannot_be_read_stops_everything() {
         ("relative.yml", "absolute path"),
         ("/no/such/file", "not there"),
     ] {
-        let named = Places {
+        let named = UserDirs {
             named_team: Some(named.into()),
-            ..Places::default()
+            ..UserDirs::default()
         };
         assert!(fails(&named).message.contains(why), "{named:?}");
     }
@@ -247,7 +247,7 @@ fn both_of_a_teams_files_count_and_one_that_is_both_counts_once() {
     let named = folder.path().join("named.yml");
     std::fs::write(&named, "audit: {keep: 6, maxBytes: 9000}\n").unwrap();
     places.named_team = Some(named);
-    let both = Settings::read(&places, &workspace).unwrap();
+    let both = MergedSettings::read(&places, &workspace).unwrap();
     let audit = both.config.audit;
     assert_eq!(
         (audit.keep, audit.max_bytes),
@@ -256,21 +256,31 @@ fn both_of_a_teams_files_count_and_one_that_is_both_counts_once() {
     );
     assert_eq!(both.team().count(), 2);
     places.named_team = Some(path);
-    assert_eq!(Settings::read(&places, &workspace).unwrap().files.len(), 1);
+    assert_eq!(
+        MergedSettings::read(&places, &workspace)
+            .unwrap()
+            .files
+            .len(),
+        1
+    );
 }
 
 #[test]
 fn the_files_of_a_persons_own_settings_are_not_those_of_a_checkout() {
     let text = "network: {extraRoots: [ca.pem, /etc/own.pem]}\ntools: {git: {network: {extraRoots: [git.pem]}}}\n";
     let read = |whose| {
-        let place = Place {
+        let place = ConfigLocation {
             path: "/home/me/mimir/config.yml".into(),
             shown: "config.yml".into(),
-            whose,
+            owner: whose,
         };
         ConfigFile::parse(place, text).unwrap()
     };
-    for whose in [Whose::User, Whose::Machine, Whose::NamedTeam] {
+    for whose in [
+        ConfigOwner::User,
+        ConfigOwner::Machine,
+        ConfigOwner::NamedTeam,
+    ] {
         let own_file = read(whose);
         let own = ["/home/me/mimir/ca.pem", "/etc/own.pem"];
         assert_eq!(own_file.config.network.extra_roots, own, "{whose:?}");
@@ -281,10 +291,10 @@ fn the_files_of_a_persons_own_settings_are_not_those_of_a_checkout() {
         }
         // Also when merged with another file.
         let other = file("profile: fine\n").unwrap();
-        let both = merge::layers(&[own_file, other]).unwrap();
+        let both = merge::merge_layers(&[own_file, other]).unwrap();
         assert_eq!(both.network.extra_roots, own);
     }
-    let project = read(Whose::Project);
+    let project = read(ConfigOwner::Project);
     assert_eq!(
         project.config.network.extra_roots,
         ["ca.pem", "/etc/own.pem"]
@@ -295,13 +305,16 @@ fn the_files_of_a_persons_own_settings_are_not_those_of_a_checkout() {
 fn a_search_provider_of_one_file_is_not_asked_with_the_key_of_another() {
     let user = file("webSearch: {provider: brave, key: OWN}\n").unwrap();
     let own = file("webSearch: {provider: searxng, url: 'https://s.example'}\n").unwrap();
-    let both = merge::layers(&[user.clone(), own]).unwrap();
+    let both = merge::merge_layers(&[user.clone(), own]).unwrap();
     let search = both.web_search.unwrap();
     assert_eq!(
         (search.key, search.url.as_deref()),
         (None, Some("https://s.example"))
     );
     let neither = file("profile: fine\n").unwrap();
-    let kept = merge::layers(&[user, neither]).unwrap().web_search.unwrap();
+    let kept = merge::merge_layers(&[user, neither])
+        .unwrap()
+        .web_search
+        .unwrap();
     assert_eq!(kept.key.as_deref(), Some("OWN"));
 }

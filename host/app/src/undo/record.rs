@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// One call's changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Record {
+pub struct UndoRecord {
     /// Request id of the call; also the name of the file.
     pub id: String,
     /// Name of the tool.
@@ -16,16 +16,16 @@ pub struct Record {
     /// Time of the call, RFC 3339 in UTC.
     pub time: String,
     /// The changes, in the order in which they were made.
-    pub changes: Vec<Change>,
+    pub changes: Vec<UndoChange>,
     /// The changes that cannot be undone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unkept: Option<Unkept>,
+    pub unkept: Option<UnrecordedChanges>,
     /// Time of the undo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone: Option<String>,
 }
 
-impl Record {
+impl UndoRecord {
     /// Time since the change; `None` if its time is invalid or in the future.
     pub fn age(&self, now: Timestamp) -> Option<Duration> {
         let made: Timestamp = self.time.parse().ok()?;
@@ -42,7 +42,7 @@ impl Record {
 
 /// Changes without a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unkept {
+pub struct UnrecordedChanges {
     /// The reason, as the end of a sentence that begins with "it can't be taken back, because".
     pub why: String,
     /// The changed paths.
@@ -51,19 +51,19 @@ pub struct Unkept {
 
 /// The states of one path before and after the call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct UndoChange {
     /// Relative to the workspace root, with `/`.
     pub path: String,
     /// State before the call.
-    pub before: State,
+    pub before: PathState,
     /// State after the call.
-    pub after: State,
+    pub after: PathState,
 }
 
 /// The state of a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-pub enum State {
+pub enum PathState {
     /// No item.
     Absent,
     /// A directory.

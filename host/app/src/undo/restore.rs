@@ -4,46 +4,46 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::time::SystemTime;
 
-use mimir_core::{Code, ToolError, text};
+use mimir_core::{ToolError, ToolErrorCode, text};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::file_error::write_atomically;
 
-use super::judge::refuse_protected;
-use super::place::{Item, Place};
-use super::{Backups, Change, Record, State};
+use super::record_check::refuse_protected;
+use super::undo_path::{PathKind, UndoPath};
+use super::{PathState, UndoChange, UndoRecord, UndoStore};
 
 /// The outcome for a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Became {
+pub enum RestoreResult {
     /// The old state was restored.
     Restored,
     /// The item that the tool created was removed.
     Removed,
     /// A folder that the tool created was kept, because it contains other files.
-    Kept,
+    LeftInPlace,
     /// The path was already in its old state.
-    AsBefore,
+    Unchanged,
 }
 
 /// An undone change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoredPath {
     /// Path relative to the workspace root.
     pub path: String,
     /// State before the call.
-    pub before: State,
+    pub before: PathState,
     /// The outcome.
-    pub became: Became,
+    pub became: RestoreResult,
     /// Path of the copy of the replaced item, relative to the folder of the backups.
     pub copy: Option<String>,
 }
 
 /// The current state of a path.
-enum Now {
+enum CurrentPathState {
     /// A known state.
-    State(State),
+    State(PathState),
     /// No item can be here, because a parent is not a folder.
     Blocked,
 }
@@ -51,31 +51,33 @@ enum Now {
 /// Maximum number of paths in a message.
 const NAMED_MAX: usize = 10;
 
-impl Backups {
+impl UndoStore {
     /// Undoes the changes of a record in reverse order, and marks the record as undone. Returns the outcome for each
     /// path. With `force`, paths that were changed since the call are restored, too. `logged` must be true if the call
     /// of the record is in the audit log.
     pub fn restore(
         &self,
-        mut record: Record,
+        mut record: UndoRecord,
         force: bool,
         logged: bool,
-    ) -> Result<Vec<Restored>, ToolError> {
+    ) -> Result<Vec<RestoredPath>, ToolError> {
         let mut done = Vec::new();
         let mut todo = Vec::new();
         let (mut changed, mut blocked) = (Vec::new(), Vec::new());
         for (number, change) in record.changes.iter().enumerate().rev() {
             refuse_protected(change, logged)?;
-            let now = match self.look(change)? {
-                Now::State(now) => now,
-                Now::Blocked if change.before == State::Absent => State::Absent,
-                Now::Blocked => {
+            let now = match self.current_state(change)? {
+                CurrentPathState::State(now) => now,
+                CurrentPathState::Blocked if change.before == PathState::Absent => {
+                    PathState::Absent
+                }
+                CurrentPathState::Blocked => {
                     blocked.push(change.path.as_str());
                     continue;
                 }
             };
             if is_same(&now, &change.before) {
-                done.push(became(change, Became::AsBefore, None));
+                done.push(became(change, RestoreResult::Unchanged, None));
                 continue;
             }
             if !is_same(&now, &change.after) {
@@ -93,7 +95,7 @@ impl Backups {
                 named(&changed),
                 record.id
             );
-            return Err(ToolError::new(Code::AlreadyExists, message)
+            return Err(ToolError::new(ToolErrorCode::AlreadyExists, message)
                 .with_details(json!({ "changed": changed })));
         }
         if !blocked.is_empty() {
@@ -101,12 +103,12 @@ impl Backups {
                 "another item has replaced {}, so nothing is restored; move it away and undo again",
                 named(&blocked)
             );
-            return Err(ToolError::new(Code::AlreadyExists, message)
+            return Err(ToolError::new(ToolErrorCode::AlreadyExists, message)
                 .with_details(json!({ "blocked": blocked })));
         }
-        let modes = self.modes(&record);
+        let modes = self.recorded_modes(&record);
         for (number, change) in &todo {
-            let kept = self.keep(&record, *number);
+            let kept = self.back_up_current(&record, *number);
             match kept.and_then(|copy| Ok((self.put_back(change, modes[*number])?, copy))) {
                 Ok((as_told, copy)) => done.push(became(change, as_told, copy)),
                 Err(error) => return Err(cannot(change, &error, &done)),
@@ -114,8 +116,8 @@ impl Backups {
         }
         // Permissions of folders are restored last, because they may forbid writing into the folder.
         for (number, change) in todo.iter().rev() {
-            if let (State::Directory, Some(mode)) = (&change.before, modes[*number]) {
-                Place::find(&self.root, &change.path, false)
+            if let (PathState::Directory, Some(mode)) = (&change.before, modes[*number]) {
+                UndoPath::resolve(&self.root, &change.path, false)
                     .and_then(|place| place.set_mode(mode))
                     .map_err(|error| cannot(change, &error, &done))?;
             }
@@ -125,7 +127,7 @@ impl Backups {
         Ok(done)
     }
 
-    fn mark(&self, record: &Record) -> Result<(), ToolError> {
+    fn mark(&self, record: &UndoRecord) -> Result<(), ToolError> {
         let path = self.folder.join(format!("{}.json", record.id));
         // Records are pruned by modification time, which an undo must not renew.
         let age = path.metadata().and_then(|meta| meta.modified());
@@ -140,13 +142,13 @@ impl Backups {
                 "everything is restored, but the record {} cannot be marked: {e}",
                 record.id
             );
-            ToolError::new(Code::ExecutionError, message)
+            ToolError::new(ToolErrorCode::ExecutionError, message)
         })
     }
 
     /// Stores the file or link that is about to be replaced or removed. Returns the path of the copy.
-    fn keep(&self, record: &Record, number: usize) -> io::Result<Option<String>> {
-        let place = match Place::find(&self.root, &record.changes[number].path, false) {
+    fn back_up_current(&self, record: &UndoRecord, number: usize) -> io::Result<Option<String>> {
+        let place = match UndoPath::resolve(&self.root, &record.changes[number].path, false) {
             Err(e)
                 if matches!(
                     e.kind(),
@@ -157,15 +159,15 @@ impl Backups {
             }
             place => place?,
         };
-        if matches!(place.item()?, Item::Absent | Item::Directory) {
+        if matches!(place.kind()?, PathKind::Absent | PathKind::Directory) {
             return Ok(None);
         }
         // An interrupted undo may have stored copies already.
         for again in 0.. {
             let name = format!("{}/undone-{number}-{again}", record.id);
-            let copy = Place::find(&self.folder, &name, true)?;
-            if copy.item()? == Item::Absent {
-                place.keep_at(&copy)?;
+            let copy = UndoPath::resolve(&self.folder, &name, true)?;
+            if copy.kind()? == PathKind::Absent {
+                place.hard_link_to(&copy)?;
                 return Ok(Some(name));
             }
         }
@@ -173,12 +175,12 @@ impl Backups {
     }
 
     /// Reads the current state at the path of a change. The content is only read if the record has a digest.
-    fn look(&self, change: &Change) -> Result<Now, ToolError> {
+    fn current_state(&self, change: &UndoChange) -> Result<CurrentPathState, ToolError> {
         let path = &change.path;
         let digests = [&change.before, &change.after].map(|state| {
             matches!(
                 state,
-                State::File {
+                PathState::File {
                     sha256: Some(_),
                     ..
                 }
@@ -186,40 +188,44 @@ impl Backups {
         });
         let fault = |e: io::Error| {
             let message = format!("cannot look at {}: {e}", text::visible(path));
-            ToolError::new(Code::InvalidPath, message)
+            ToolError::new(ToolErrorCode::InvalidPath, message)
         };
-        let place = match Place::find(&self.root, path, false) {
+        let place = match UndoPath::resolve(&self.root, path, false) {
             Ok(place) => place,
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                return Ok(Now::State(State::Absent));
+                return Ok(CurrentPathState::State(PathState::Absent));
             }
-            Err(e) if e.kind() == io::ErrorKind::NotADirectory => return Ok(Now::Blocked),
+            Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
+                return Ok(CurrentPathState::Blocked);
+            }
             Err(e) => return Err(fault(e)),
         };
-        Ok(Now::State(match place.item().map_err(fault)? {
-            Item::Absent => State::Absent,
-            Item::Directory => State::Directory,
-            Item::Link(target) => State::Link { target },
-            Item::File => {
-                let file = place.open().map_err(fault)?;
-                let meta = file.metadata().map_err(fault)?;
-                State::File {
-                    size: Some(meta.len()),
-                    modified: meta.modified().ok().map(nanoseconds),
-                    sha256: if digests.contains(&true) {
-                        Some(sha256(file).map_err(fault)?)
-                    } else {
-                        None
-                    },
-                    backup: None,
+        Ok(CurrentPathState::State(
+            match place.kind().map_err(fault)? {
+                PathKind::Absent => PathState::Absent,
+                PathKind::Directory => PathState::Directory,
+                PathKind::Link(target) => PathState::Link { target },
+                PathKind::File => {
+                    let file = place.open().map_err(fault)?;
+                    let meta = file.metadata().map_err(fault)?;
+                    PathState::File {
+                        size: Some(meta.len()),
+                        modified: meta.modified().ok().map(nanoseconds),
+                        sha256: if digests.contains(&true) {
+                            Some(sha256(file).map_err(fault)?)
+                        } else {
+                            None
+                        },
+                        backup: None,
+                    }
                 }
-            }
-        }))
+            },
+        ))
     }
 
     /// Checks that the copy still matches the digest in the record.
-    fn check_copy(&self, change: &Change) -> Result<(), ToolError> {
-        let State::File {
+    fn check_copy(&self, change: &UndoChange) -> Result<(), ToolError> {
+        let PathState::File {
             sha256: expected,
             backup,
             ..
@@ -232,12 +238,12 @@ impl Backups {
                 "the copy of {} {why}; nothing is restored",
                 text::visible(&change.path)
             );
-            ToolError::new(Code::Unavailable, message)
+            ToolError::new(ToolErrorCode::Unavailable, message)
         };
         let Some(backup) = backup else {
             return Err(fault("was not kept"));
         };
-        let found = Place::find(&self.folder, backup, false)
+        let found = UndoPath::resolve(&self.folder, backup, false)
             .and_then(|place| place.open())
             .and_then(sha256);
         match found {
@@ -247,37 +253,40 @@ impl Backups {
         }
     }
 
-    fn put_back(&self, change: &Change, mode: Option<u32>) -> io::Result<Became> {
+    fn put_back(&self, change: &UndoChange, mode: Option<u32>) -> io::Result<RestoreResult> {
         let place = match &change.before {
-            State::Absent => Place::find(&self.root, &change.path, false)?,
-            _ => Place::find(&self.root, &change.path, true)?,
+            PathState::Absent => UndoPath::resolve(&self.root, &change.path, false)?,
+            _ => UndoPath::resolve(&self.root, &change.path, true)?,
         };
         match &change.before {
-            State::Absent => match place.remove() {
+            PathState::Absent => match place.remove() {
                 // The folder contains files that the tool did not create.
-                Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => return Ok(Became::Kept),
-                done => return done.map(|()| Became::Removed),
+                Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                    return Ok(RestoreResult::LeftInPlace);
+                }
+                done => return done.map(|()| RestoreResult::Removed),
             },
             // The folder may have been created as a parent of an earlier path.
-            State::Directory if place.item()? == Item::Directory => {}
-            State::Directory => place.make_directory()?,
-            State::Link { target } => {
-                if place.item()? != Item::Absent {
+            PathState::Directory if place.kind()? == PathKind::Directory => {}
+            PathState::Directory => place.make_directory()?,
+            PathState::Link { target } => {
+                if place.kind()? != PathKind::Absent {
                     place.remove()?;
                 }
-                place.link(target)?;
+                place.make_link(target)?;
             }
-            State::File { backup, .. } => {
-                let copy = Place::find(&self.folder, backup.as_deref().unwrap_or_default(), false)?;
-                place.put(&mut copy.open()?, mode)?;
+            PathState::File { backup, .. } => {
+                let copy =
+                    UndoPath::resolve(&self.folder, backup.as_deref().unwrap_or_default(), false)?;
+                place.write_file(&mut copy.open()?, mode)?;
             }
         }
-        Ok(Became::Restored)
+        Ok(RestoreResult::Restored)
     }
 }
 
-fn became(change: &Change, became: Became, copy: Option<String>) -> Restored {
-    Restored {
+fn became(change: &UndoChange, became: RestoreResult, copy: Option<String>) -> RestoredPath {
+    RestoredPath {
         path: change.path.clone(),
         before: change.before.clone(),
         became,
@@ -286,10 +295,10 @@ fn became(change: &Change, became: Became, copy: Option<String>) -> Restored {
 }
 
 /// Returns true if a folder would replace another item, or another item a folder.
-fn stands_in_the_way(now: &State, before: &State) -> bool {
+fn stands_in_the_way(now: &PathState, before: &PathState) -> bool {
     match (now, before) {
-        (State::Absent, _) | (_, State::Absent) => false,
-        (now, before) => (*now == State::Directory) != (*before == State::Directory),
+        (PathState::Absent, _) | (_, PathState::Absent) => false,
+        (now, before) => (*now == PathState::Directory) != (*before == PathState::Directory),
     }
 }
 
@@ -303,13 +312,13 @@ fn named(paths: &[&str]) -> String {
 }
 
 /// The error of an undo that stopped halfway. It can be repeated.
-fn cannot(change: &Change, error: &io::Error, done: &[Restored]) -> ToolError {
+fn cannot(change: &UndoChange, error: &io::Error, done: &[RestoredPath]) -> ToolError {
     use io::ErrorKind as K;
     let code = match error.kind() {
-        K::StorageFull | K::QuotaExceeded | K::FileTooLarge => Code::LimitExceeded,
-        K::PermissionDenied | K::ReadOnlyFilesystem => Code::PermissionDenied,
-        K::NotADirectory | K::IsADirectory | K::AlreadyExists => Code::AlreadyExists,
-        _ => Code::ExecutionError,
+        K::StorageFull | K::QuotaExceeded | K::FileTooLarge => ToolErrorCode::LimitExceeded,
+        K::PermissionDenied | K::ReadOnlyFilesystem => ToolErrorCode::PermissionDenied,
+        K::NotADirectory | K::IsADirectory | K::AlreadyExists => ToolErrorCode::AlreadyExists,
+        _ => ToolErrorCode::ExecutionError,
     };
     let restored: Vec<&str> = done.iter().map(|done| done.path.as_str()).collect();
     let message = format!(
@@ -321,30 +330,30 @@ fn cannot(change: &Change, error: &io::Error, done: &[Restored]) -> ToolError {
 }
 
 /// Returns true if the present state (`a`) is the recorded one (`b`).
-fn is_same(a: &State, b: &State) -> bool {
+fn is_same(a: &PathState, b: &PathState) -> bool {
     match (a, b) {
         (
-            State::File {
+            PathState::File {
                 sha256: Some(a), ..
             },
-            State::File {
+            PathState::File {
                 sha256: Some(b), ..
             },
         ) => a == b,
         (
-            State::File {
+            PathState::File {
                 size: Some(size),
                 modified: Some(modified),
                 ..
             },
-            State::File {
+            PathState::File {
                 sha256: None,
                 size: recorded_size,
                 modified: recorded,
                 ..
             },
         ) => Some(*size) == *recorded_size && Some(*modified) == *recorded,
-        (State::File { .. }, State::File { .. }) => false,
+        (PathState::File { .. }, PathState::File { .. }) => false,
         (a, b) => a == b,
     }
 }

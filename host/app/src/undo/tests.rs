@@ -11,8 +11,8 @@ fn hash(text: &str) -> String {
         .collect()
 }
 
-fn file(text: &str) -> State {
-    State::File {
+fn file(text: &str) -> PathState {
+    PathState::File {
         sha256: Some(hash(text)),
         backup: None,
         size: None,
@@ -23,14 +23,14 @@ fn file(text: &str) -> State {
 /// A workspace in which a call has changed files.
 struct Scene {
     dir: tempfile::TempDir,
-    backups: Backups,
+    backups: UndoStore,
 }
 
 impl Scene {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let workspace = Workspace::find(Some(dir.path())).unwrap();
-        let backups = Backups::of(&workspace);
+        let workspace = WorkspaceFolder::find(Some(dir.path())).unwrap();
+        let backups = UndoStore::for_workspace(&workspace);
         fs::create_dir_all(&backups.folder).unwrap();
         Self { dir, backups }
     }
@@ -47,9 +47,9 @@ impl Scene {
         fs::read_to_string(self.root().join(path)).unwrap()
     }
 
-    fn kept(&self, name: &str, text: &str) -> State {
+    fn kept(&self, name: &str, text: &str) -> PathState {
         fs::write(self.backups.folder.join(name), text).unwrap();
-        State::File {
+        PathState::File {
             sha256: Some(hash(text)),
             backup: Some(name.to_owned()),
             size: None,
@@ -57,18 +57,18 @@ impl Scene {
         }
     }
 
-    fn choose(&self, id: Option<&str>) -> Result<Record, ToolError> {
-        self.backups.find()?.choose(id).cloned()
+    fn choose(&self, id: Option<&str>) -> Result<UndoRecord, ToolError> {
+        self.backups.read_history()?.choose(id).cloned()
     }
 
-    fn record(&self, id: &str, changes: Vec<(&str, State, State)>) -> Record {
-        let record = Record {
+    fn record(&self, id: &str, changes: Vec<(&str, PathState, PathState)>) -> UndoRecord {
+        let record = UndoRecord {
             id: id.to_owned(),
             tool: "write_file".to_owned(),
             time: "2026-01-01T00:00:00Z".to_owned(),
             changes: changes
                 .into_iter()
-                .map(|(path, before, after)| Change {
+                .map(|(path, before, after)| UndoChange {
                     path: path.to_owned(),
                     before,
                     after,
@@ -83,7 +83,7 @@ impl Scene {
     }
 }
 
-fn told(restored: &[Restored]) -> Vec<(&str, Became)> {
+fn told(restored: &[RestoredPath]) -> Vec<(&str, RestoreResult)> {
     restored
         .iter()
         .map(|path| (path.path.as_str(), path.became))
@@ -98,13 +98,16 @@ fn an_overwritten_file_comes_back_once() {
     let record = scene.choose(None).unwrap();
     assert_eq!(
         told(&scene.backups.restore(record, false, true).unwrap()),
-        [("a.txt", Became::Restored)]
+        [("a.txt", RestoreResult::Restored)]
     );
     assert_eq!(scene.read("a.txt"), "old");
-    assert_eq!(scene.choose(None).unwrap_err().code, Code::NotFound);
+    assert_eq!(
+        scene.choose(None).unwrap_err().code,
+        ToolErrorCode::NotFound
+    );
     assert_eq!(
         scene.choose(Some("1")).unwrap_err().code,
-        Code::AlreadyExists
+        ToolErrorCode::AlreadyExists
     );
 }
 
@@ -122,7 +125,7 @@ fn what_changed_since_stays_unless_forced() {
         .backups
         .restore(record.clone(), false, true)
         .unwrap_err();
-    assert_eq!(error.code, Code::AlreadyExists);
+    assert_eq!(error.code, ToolErrorCode::AlreadyExists);
     assert!(
         error.message.contains("a.txt") && !error.message.contains("b.txt"),
         "{error}"
@@ -140,11 +143,11 @@ fn made_files_go_and_removed_trees_come_back() {
     let scene = Scene::new();
     scene.write("made.txt", "new");
     let changes = vec![
-        ("made.txt", State::Absent, file("new")),
-        ("tree/deep/x", scene.kept("1-0", "x"), State::Absent),
-        ("tree/deep", State::Directory, State::Absent),
-        ("tree/empty", State::Directory, State::Absent),
-        ("tree", State::Directory, State::Absent),
+        ("made.txt", PathState::Absent, file("new")),
+        ("tree/deep/x", scene.kept("1-0", "x"), PathState::Absent),
+        ("tree/deep", PathState::Directory, PathState::Absent),
+        ("tree/empty", PathState::Directory, PathState::Absent),
+        ("tree", PathState::Directory, PathState::Absent),
     ];
     let record = scene.record("1", changes);
     scene.backups.restore(record, false, true).unwrap();
@@ -165,12 +168,12 @@ fn a_damaged_copy_restores_nothing() {
             .restore(record.clone(), true, true)
             .unwrap_err()
             .code,
-        Code::Unavailable
+        ToolErrorCode::Unavailable
     );
     fs::remove_file(scene.backups.folder.join("1-0")).unwrap();
     assert_eq!(
         scene.backups.restore(record, true, true).unwrap_err().code,
-        Code::Unavailable
+        ToolErrorCode::Unavailable
     );
     assert_eq!(scene.read("a.txt"), "new");
 }
@@ -185,17 +188,20 @@ fn forged_records_reach_nothing() {
         ".git/hooks/pre-commit",
         "",
     ] {
-        let record = scene.record("1", vec![(path, scene.kept("1-0", "evil"), State::Absent)]);
+        let record = scene.record(
+            "1",
+            vec![(path, scene.kept("1-0", "evil"), PathState::Absent)],
+        );
         assert!(scene.backups.restore(record, true, true).is_err(), "{path}");
     }
     assert!(!scene.root().join(".git").exists());
-    let outside = State::File {
+    let outside = PathState::File {
         sha256: Some(hash("x")),
         backup: Some("../../../secret".to_owned()),
         size: None,
         modified: None,
     };
-    let record = scene.record("2", vec![("a.txt", outside, State::Absent)]);
+    let record = scene.record("2", vec![("a.txt", outside, PathState::Absent)]);
     assert!(scene.backups.restore(record, true, true).is_err());
 }
 
@@ -207,7 +213,7 @@ fn links_lead_nowhere() {
     std::os::unix::fs::symlink(outside.path(), scene.root().join("folder")).unwrap();
     let record = scene.record(
         "1",
-        vec![("folder/x", scene.kept("1-0", "old"), State::Absent)],
+        vec![("folder/x", scene.kept("1-0", "old"), PathState::Absent)],
     );
     assert!(scene.backups.restore(record, true, true).is_err());
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
@@ -216,7 +222,7 @@ fn links_lead_nowhere() {
 #[test]
 fn records_are_listed_newest_first_and_bad_ones_named() {
     let scene = Scene::new();
-    assert!(scene.backups.find().unwrap().records.is_empty());
+    assert!(scene.backups.read_history().unwrap().records.is_empty());
     scene.record("01a", vec![]);
     scene.record("01b", vec![]);
     fs::write(scene.backups.folder.join("bad.json"), "{").unwrap();
@@ -225,7 +231,7 @@ fn records_are_listed_newest_first_and_bad_ones_named() {
         scene.backups.folder.join("copy.json"),
     )
     .unwrap();
-    let found = scene.backups.find().unwrap();
+    let found = scene.backups.read_history().unwrap();
     let ids: Vec<&str> = found
         .records
         .iter()
@@ -235,10 +241,13 @@ fn records_are_listed_newest_first_and_bad_ones_named() {
     assert_eq!(found.unreadable.len(), 2);
     assert_eq!(
         scene.choose(Some("01")).unwrap_err().code,
-        Code::InvalidInput
+        ToolErrorCode::InvalidInput
     );
     assert_eq!(scene.choose(Some("01b")).unwrap().id, "01b");
-    assert_eq!(scene.choose(Some("x")).unwrap_err().code, Code::NotFound);
+    assert_eq!(
+        scene.choose(Some("x")).unwrap_err().code,
+        ToolErrorCode::NotFound
+    );
 }
 
 #[test]
@@ -247,19 +256,19 @@ fn what_becomes_of_each_path_is_told() {
     fs::create_dir_all(scene.root().join("made/inner")).unwrap();
     scene.write("made/theirs", "somebody else's");
     let changes = vec![
-        ("made", State::Absent, State::Directory),
-        ("made/inner", State::Absent, State::Directory),
-        ("from", scene.kept("1-0", "moved"), State::Absent),
-        ("made/inner/to", State::Absent, file("moved")),
+        ("made", PathState::Absent, PathState::Directory),
+        ("made/inner", PathState::Absent, PathState::Directory),
+        ("from", scene.kept("1-0", "moved"), PathState::Absent),
+        ("made/inner/to", PathState::Absent, file("moved")),
     ];
     let record = scene.record("1", changes);
     assert_eq!(
         told(&scene.backups.restore(record, false, true).unwrap()),
         [
-            ("made/inner/to", Became::AsBefore),
-            ("from", Became::Restored),
-            ("made/inner", Became::Removed),
-            ("made", Became::Kept),
+            ("made/inner/to", RestoreResult::Unchanged),
+            ("from", RestoreResult::Restored),
+            ("made/inner", RestoreResult::Removed),
+            ("made", RestoreResult::LeftInPlace),
         ]
     );
     assert_eq!(scene.read("made/theirs"), "somebody else's");
@@ -272,13 +281,13 @@ fn what_is_in_the_way_stops_it_before_it_begins() {
         scene.record(
             id,
             vec![
-                ("other", scene.kept("o", "other"), State::Absent),
-                ("d/x", scene.kept("x", "x"), State::Absent),
-                ("d", State::Directory, State::Absent),
+                ("other", scene.kept("o", "other"), PathState::Absent),
+                ("d/x", scene.kept("x", "x"), PathState::Absent),
+                ("d", PathState::Directory, PathState::Absent),
             ],
         )
     };
-    let refused = |force: bool, code: Code| {
+    let refused = |force: bool, code: ToolErrorCode| {
         let error = scene.backups.restore(record("1"), force, true).unwrap_err();
         assert_eq!(error.code, code, "{error}");
         assert!(error.message.contains('d'), "{error}");
@@ -286,8 +295,8 @@ fn what_is_in_the_way_stops_it_before_it_begins() {
     };
     // A file in place of a folder.
     scene.write("d", "a file");
-    refused(false, Code::AlreadyExists);
-    refused(true, Code::AlreadyExists);
+    refused(false, ToolErrorCode::AlreadyExists);
+    refused(true, ToolErrorCode::AlreadyExists);
     assert_eq!(scene.read("d"), "a file");
     // A link in place of a folder.
     #[cfg(unix)]
@@ -295,13 +304,13 @@ fn what_is_in_the_way_stops_it_before_it_begins() {
         fs::remove_file(scene.root().join("d")).unwrap();
         fs::create_dir(scene.root().join("elsewhere")).unwrap();
         std::os::unix::fs::symlink("elsewhere", scene.root().join("d")).unwrap();
-        refused(true, Code::AlreadyExists);
+        refused(true, ToolErrorCode::AlreadyExists);
         assert!(!scene.root().join("elsewhere/x").exists());
     }
     // A folder in place of a file.
     fs::remove_file(scene.root().join("d")).unwrap();
     fs::create_dir_all(scene.root().join("d/x")).unwrap();
-    refused(true, Code::AlreadyExists);
+    refused(true, ToolErrorCode::AlreadyExists);
 }
 
 #[test]
@@ -309,8 +318,8 @@ fn what_is_in_the_way_stops_it_before_it_begins() {
 fn links_come_back_wherever_they_point() {
     let scene = Scene::new();
     let target = "/usr/bin/python3".to_owned();
-    let before = State::Link { target };
-    let record = scene.record("1", vec![("venv/python", before, State::Absent)]);
+    let before = PathState::Link { target };
+    let record = scene.record("1", vec![("venv/python", before, PathState::Absent)]);
     scene.backups.restore(record.clone(), false, true).unwrap();
     let link = scene.root().join("venv/python");
     assert_eq!(fs::read_link(&link).unwrap(), Path::new("/usr/bin/python3"));
@@ -327,7 +336,7 @@ fn a_record_knows_its_age() {
     let scene = Scene::new();
     let mut record = scene.record("1", vec![]);
     let now: jiff::Timestamp = "2026-01-01T00:01:30Z".parse().unwrap();
-    let age = |record: &Record| record.age(now).map(|age| age.as_secs());
+    let age = |record: &UndoRecord| record.age(now).map(|age| age.as_secs());
     assert_eq!(age(&record), Some(90));
     record.time = "2027-01-01T00:00:00Z".to_owned();
     assert_eq!(age(&record), None);
@@ -340,7 +349,7 @@ fn a_move_over_another_file_tells_less_of_the_mode() {
     let scene = Scene::new();
     scene.write("to", "moved");
     let changes = vec![
-        ("from", scene.kept("1-0", "moved"), State::Absent),
+        ("from", scene.kept("1-0", "moved"), PathState::Absent),
         ("to", scene.kept("1-1", "old"), file("moved")),
     ];
     let record = scene.record("1", changes);
@@ -371,13 +380,13 @@ fn undo_of_a_new_file_without_digest_compares_size_and_time() {
     let meta = scene.root().join("made.txt").metadata().unwrap();
     let modified = meta.modified().unwrap();
     let since = modified.duration_since(std::time::UNIX_EPOCH).unwrap();
-    let made = |size: u64| State::File {
+    let made = |size: u64| PathState::File {
         sha256: None,
         backup: None,
         size: Some(size),
         modified: Some(i64::try_from(since.as_nanos()).unwrap()),
     };
-    let record = scene.record("1", vec![("made.txt", State::Absent, made(3))]);
+    let record = scene.record("1", vec![("made.txt", PathState::Absent, made(3))]);
     // Same size, but modified later.
     let file = fs::File::options()
         .write(true)
@@ -389,9 +398,9 @@ fn undo_of_a_new_file_without_digest_compares_size_and_time() {
         .backups
         .restore(record.clone(), false, true)
         .unwrap_err();
-    assert_eq!(error.code, Code::AlreadyExists, "{error}");
+    assert_eq!(error.code, ToolErrorCode::AlreadyExists, "{error}");
     file.set_modified(modified).unwrap();
-    let other = scene.record("2", vec![("made.txt", State::Absent, made(4))]);
+    let other = scene.record("2", vec![("made.txt", PathState::Absent, made(4))]);
     assert!(scene.backups.restore(other, false, true).is_err());
     scene.backups.restore(record, false, true).unwrap();
     assert!(!scene.root().join("made.txt").exists());

@@ -23,7 +23,7 @@ fn writer() {
         keep: 10_000,
         ..AuditSettings::default()
     };
-    let log = FileAudit::new(path, settings);
+    let log = FileAuditSink::new(path, settings);
     for count in 0..number(COUNT) {
         log.ready().unwrap();
         log.record(&event(count)).unwrap();
@@ -65,14 +65,14 @@ fn processes_that_rotate_at_once_lose_nothing() {
     assert_eq!(report.findings, []);
     assert!(report.files > 30, "{} files", report.files);
     let events = bench.events();
-    let of = |kind: Kind| {
+    let of = |kind: EventKind| {
         events
             .iter()
             .filter(|e| e.text("event") == kind.as_str())
             .count()
     };
     assert_eq!(
-        (of(Kind::Call), of(Kind::Rotated)),
+        (of(EventKind::Call), of(EventKind::Rotated)),
         (1000, report.files - 1)
     );
 }

@@ -21,13 +21,13 @@ fn a_torn_line_is_named_and_the_log_goes_on() {
         if !rest.ends_with(b"\n") {
             let report = bench.report();
             assert!(report.ok, "{report:?}");
-            assert_eq!(bench.found(), [(Fault::Torn, Some(4), None)]);
+            assert_eq!(bench.found(), [(ChainFault::Torn, Some(4), None)]);
             assert_eq!((report.lines, report.head.seq), (3, 3));
         }
         bench.write(2);
         let report = bench.report();
         assert!(report.ok, "{report:?}");
-        assert_eq!(bench.found(), [(Fault::Torn, Some(4), None)]);
+        assert_eq!(bench.found(), [(ChainFault::Torn, Some(4), None)]);
         assert_eq!((report.lines, report.head.seq), (6, 6));
         let events = bench.events();
         assert_eq!(events[3].text("event"), "recovered");
@@ -46,7 +46,7 @@ fn a_line_that_lacks_only_its_end_is_one() {
         let text = fs::read_to_string(bench.path()).unwrap();
         fs::write(bench.path(), text.trim_end()).unwrap();
         fs::write(bench.file("audit.head"), head).unwrap();
-        assert_eq!(bench.found(), [(Fault::Torn, Some(count + 1), None)]);
+        assert_eq!(bench.found(), [(ChainFault::Torn, Some(count + 1), None)]);
         bench.write(1);
         assert_eq!(bench.found(), []);
         assert_eq!(bench.report().lines, count + 3);
@@ -62,7 +62,7 @@ fn torn_bytes_that_are_changed_later_are_no_longer_torn() {
     let mut lines = bench.lines();
     lines[3] = "{\"time\":\"21".to_owned();
     bench.put(&lines);
-    assert_eq!(bench.found(), [(Fault::Inserted, Some(4), None)]);
+    assert_eq!(bench.found(), [(ChainFault::Inserted, Some(4), None)]);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_head_that_is_behind_is_no_fault() {
     let head = fs::read(bench.file("audit.head")).unwrap();
     bench.write(16);
     fs::write(bench.file("audit.head"), head).unwrap();
-    assert_eq!(bench.found(), [(Fault::Behind, None, Some(3))]);
+    assert_eq!(bench.found(), [(ChainFault::Behind, None, Some(3))]);
     assert!(bench.report().ok);
     bench.write(1);
     assert_eq!(bench.found(), []);
@@ -88,9 +88,9 @@ fn a_missing_or_damaged_head_is_a_fault_and_stays_one() {
             None => fs::remove_file(bench.file("audit.head")).unwrap(),
             Some(content) => fs::write(bench.file("audit.head"), content).unwrap(),
         }
-        assert_eq!(bench.found(), [(Fault::Headless, None, None)]);
+        assert_eq!(bench.found(), [(ChainFault::Headless, None, None)]);
         bench.write(1);
-        assert_eq!(bench.found(), [(Fault::Headless, Some(4), Some(4))]);
+        assert_eq!(bench.found(), [(ChainFault::Headless, Some(4), Some(4))]);
         let events = bench.events();
         assert!(events[3].text("detail").contains("audit.head was"));
     }
@@ -101,9 +101,9 @@ fn a_log_that_is_removed_leaves_a_gap_that_stays() {
     let bench = Bench::new();
     bench.write(3);
     fs::remove_file(bench.path()).unwrap();
-    assert_eq!(bench.found(), [(Fault::Truncated, None, Some(1))]);
+    assert_eq!(bench.found(), [(ChainFault::Truncated, None, Some(1))]);
     bench.write(1);
-    assert_eq!(bench.found(), [(Fault::Removed, Some(1), Some(1))]);
+    assert_eq!(bench.found(), [(ChainFault::Removed, Some(1), Some(1))]);
     let report = bench.report();
     assert_eq!((report.lines, report.head.seq), (2, 5));
 }
@@ -130,7 +130,7 @@ fn a_file_that_is_no_log_stays_where_it_is() {
     assert_eq!((lines[0].as_str(), lines.len()), ("old line", 5));
     let report = bench.report();
     assert!(report.ok && report.lines == 3, "{report:?}");
-    assert_eq!(bench.found(), [(Fault::Torn, Some(1), None)]);
+    assert_eq!(bench.found(), [(ChainFault::Torn, Some(1), None)]);
 }
 
 #[test]
@@ -138,11 +138,11 @@ fn a_call_is_refused_before_it_takes_effect_where_nothing_can_be_written() {
     let mut bench = Bench::new();
     let other = bench.file("not a folder");
     fs::write(&other, "").unwrap();
-    let log = |settings| FileAudit::new(other.join("audit.jsonl"), settings);
+    let log = |settings| FileAuditSink::new(other.join("audit.jsonl"), settings);
     let refused = log(bench.settings).ready().unwrap_err().to_string();
     assert!(refused.contains("audit.onFailure: run"), "{refused}");
     assert!(log(bench.settings).record(&event(0)).is_err());
-    bench.settings.on_failure = mimir_core::config::OnFailure::Run;
+    bench.settings.on_failure = mimir_core::config::AuditFailureMode::Run;
     log(bench.settings).ready().unwrap();
     log(bench.settings).record(&event(0)).unwrap();
 }
@@ -153,7 +153,7 @@ fn in_a_rush_the_head_is_a_little_behind_and_never_more() {
     let log = bench.open();
     let behind = |lines: u64| {
         let head = fs::read(bench.file("audit.head")).unwrap();
-        lines - Head::decode(&head).unwrap().seq
+        lines - LogHead::decode(&head).unwrap().seq
     };
     // All events have the same time.
     for lines in 1..=40 {
@@ -187,7 +187,8 @@ fn a_writer_knows_where_the_log_ends_when_the_head_does_not() {
         }
         drop(log);
         let found = bench.found();
-        let truncated = |fault: &Fault| matches!(fault, Fault::Truncated | Fault::Removed);
+        let truncated =
+            |fault: &ChainFault| matches!(fault, ChainFault::Truncated | ChainFault::Removed);
         assert!(
             found.iter().any(|(fault, ..)| truncated(fault)),
             "{found:?}"

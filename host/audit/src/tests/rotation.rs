@@ -34,7 +34,7 @@ fn the_chain_goes_on_and_no_file_is_too_long() {
     fs::remove_file(first).unwrap();
     let found = bench.found();
     assert_eq!(found.len(), 1);
-    assert_eq!((found[0].0, found[0].1), (Fault::Removed, Some(1)));
+    assert_eq!((found[0].0, found[0].1), (ChainFault::Removed, Some(1)));
 }
 
 #[test]
@@ -45,11 +45,16 @@ fn old_files_go_and_the_log_says_so() {
     let report = bench.report();
     assert!(report.ok, "{report:?}");
     assert_eq!(report.files, 3);
-    assert_eq!(bench.found(), [(Fault::Dropped, None, None)]);
+    assert_eq!(bench.found(), [(ChainFault::Dropped, None, None)]);
     assert!(report.first > Some(50) && report.head.seq > 150);
     // One file more than the log records is missing.
     fs::remove_file(&segments(&bench)[0]).unwrap();
-    assert!(bench.found().iter().any(|found| found.0 == Fault::Removed));
+    assert!(
+        bench
+            .found()
+            .iter()
+            .any(|found| found.0 == ChainFault::Removed)
+    );
 }
 
 #[test]
@@ -60,13 +65,17 @@ fn a_crash_at_any_step_of_a_rotation_loses_nothing() {
     // A crash after the last line, before the file was renamed.
     let before = small();
     fs::copy(&full, before.path()).unwrap();
-    let last = Log::at(before.path()).snapshot().unwrap().last(1).unwrap();
-    let entry = Entry::read(&last[0]).unwrap();
+    let last = AuditLog::at(before.path())
+        .snapshot()
+        .unwrap()
+        .last(1)
+        .unwrap();
+    let entry = AuditEntry::read(&last[0]).unwrap();
     assert_eq!(entry.text("event"), "rotated");
     let head = format!(
         r#"{{"seq":{},"hash":"{}"}}"#,
         entry.seq(),
-        Hash::of(&last[0])
+        LineHash::digest_line(&last[0])
     );
     fs::write(before.file("audit.head"), format!("{head:<127}\n")).unwrap();
     assert_eq!(before.found(), []);
@@ -108,8 +117,8 @@ fn a_file_that_is_in_the_way_is_not_written_over() {
 #[test]
 fn a_reader_follows_from_file_to_file() {
     let bench = small();
-    let log = Log::at(bench.path());
-    let mut follower = Follower::behind(&log, log.snapshot().unwrap()).unwrap();
+    let log = AuditLog::at(bench.path());
+    let mut follower = LogFollower::behind(&log, log.snapshot().unwrap()).unwrap();
     assert_eq!(follower.poll().unwrap(), Vec::<Vec<u8>>::new());
     let mut seen = vec![];
     for burst in [1, 2, 60, 1, 90, 7] {
@@ -119,7 +128,11 @@ fn a_reader_follows_from_file_to_file() {
             if lines.is_empty() {
                 break;
             }
-            seen.extend(lines.iter().map(|line| Entry::read(line).unwrap().seq()));
+            seen.extend(
+                lines
+                    .iter()
+                    .map(|line| AuditEntry::read(line).unwrap().seq()),
+            );
         }
     }
     let last = bench.report().head.seq;
@@ -128,12 +141,12 @@ fn a_reader_follows_from_file_to_file() {
     let lines = snapshot.last(50).unwrap();
     let lines: Vec<_> = lines
         .iter()
-        .map(|line| Entry::read(line).unwrap().seq())
+        .map(|line| AuditEntry::read(line).unwrap().seq())
         .collect();
     assert_eq!(lines, (last - 49..=last).collect::<Vec<_>>());
     // Only later lines are followed.
-    let mut follower = Follower::behind(&log, snapshot).unwrap();
+    let mut follower = LogFollower::behind(&log, snapshot).unwrap();
     bench.write(1);
     let lines = follower.poll().unwrap();
-    assert_eq!(Entry::read(&lines[0]).unwrap().seq(), last + 1);
+    assert_eq!(AuditEntry::read(&lines[0]).unwrap().seq(), last + 1);
 }

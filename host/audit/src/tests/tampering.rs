@@ -14,42 +14,51 @@ fn with(change: impl FnOnce(&mut Vec<String>)) -> Bench {
 }
 
 /// A line with its number, linked to `prev`.
-fn forged(seq: u64, prev: Hash) -> String {
+fn forged(seq: u64, prev: LineHash) -> String {
     format!(r#"{{"event":"call","tool":"evil","ok":true,"seq":{seq},"prev":"{prev}"}}"#)
 }
 
 #[test]
 fn a_changed_line_is_named() {
     let changed = |at: usize| with(|lines| lines[at] = lines[at].replace("echo", "evil"));
-    assert_eq!(changed(4).found(), [(Fault::Changed, Some(5), Some(5))]);
-    assert_eq!(changed(0).found(), [(Fault::Changed, Some(1), Some(1))]);
+    assert_eq!(
+        changed(4).found(),
+        [(ChainFault::Changed, Some(5), Some(5))]
+    );
+    assert_eq!(
+        changed(0).found(),
+        [(ChainFault::Changed, Some(1), Some(1))]
+    );
     // Only the head follows the last line.
     let last = changed(LINES as usize - 1);
-    assert_eq!(last.found(), [(Fault::Changed, Some(LINES), Some(LINES))]);
+    assert_eq!(
+        last.found(),
+        [(ChainFault::Changed, Some(LINES), Some(LINES))]
+    );
     let renumbered = with(|lines| lines[4] = lines[4].replace("\"seq\":5,", "\"seq\":50,"));
     assert!(
         renumbered
             .found()
-            .contains(&(Fault::Changed, Some(5), Some(5)))
+            .contains(&(ChainFault::Changed, Some(5), Some(5)))
     );
     let formless = with(|lines| lines[4] = lines[4].replace("\"seq\":5,", ""));
-    assert_eq!(formless.found(), [(Fault::Changed, Some(5), Some(5))]);
+    assert_eq!(formless.found(), [(ChainFault::Changed, Some(5), Some(5))]);
     let formless = with(|lines| lines[LINES as usize - 1].truncate(50));
     assert_eq!(
         formless.found(),
-        [(Fault::Changed, Some(LINES), Some(LINES))]
+        [(ChainFault::Changed, Some(LINES), Some(LINES))]
     );
 }
 
 #[test]
 fn removed_lines_are_named() {
     let found = with(|lines| drop(lines.remove(4))).found();
-    assert_eq!(found, [(Fault::Removed, Some(5), Some(5))]);
+    assert_eq!(found, [(ChainFault::Removed, Some(5), Some(5))]);
     let bench = with(|lines| drop(lines.drain(4..8)));
-    assert_eq!(bench.found(), [(Fault::Removed, Some(5), Some(5))]);
+    assert_eq!(bench.found(), [(ChainFault::Removed, Some(5), Some(5))]);
     assert!(bench.report().findings[0].text.contains("lines 5 to 8"));
     let found = with(|lines| drop(lines.drain(..3))).found();
-    assert_eq!(found, [(Fault::Removed, Some(1), Some(1))]);
+    assert_eq!(found, [(ChainFault::Removed, Some(1), Some(1))]);
 }
 
 #[test]
@@ -60,7 +69,10 @@ fn truncation_is_named() {
             fs::write(bench.path(), "").unwrap();
         }
         let found = bench.found();
-        assert_eq!(found, [(Fault::Truncated, None, Some(left as u64 + 1))]);
+        assert_eq!(
+            found,
+            [(ChainFault::Truncated, None, Some(left as u64 + 1))]
+        );
     }
     // In the middle of the last line.
     let bench = with(|_| ());
@@ -69,7 +81,7 @@ fn truncation_is_named() {
         fs::write(bench.path(), &text[..text.len() - cut]).unwrap();
         assert_eq!(
             bench.found(),
-            [(Fault::Truncated, Some(LINES), Some(LINES))]
+            [(ChainFault::Truncated, Some(LINES), Some(LINES))]
         );
     }
 }
@@ -77,35 +89,36 @@ fn truncation_is_named() {
 #[test]
 fn reordered_lines_are_named() {
     let found = with(|lines| lines.swap(4, 5)).found();
-    assert_eq!(found, [(Fault::Reordered, Some(6), Some(5))]);
+    assert_eq!(found, [(ChainFault::Reordered, Some(6), Some(5))]);
     let found = with(|lines| {
         let line = lines.remove(2);
         lines.insert(8, line);
     })
     .found();
-    assert_eq!(found, [(Fault::Reordered, Some(9), Some(3))]);
+    assert_eq!(found, [(ChainFault::Reordered, Some(9), Some(3))]);
     let found = with(|lines| lines.reverse()).found();
     assert_eq!(found.len(), LINES as usize - 1);
-    assert!(found.iter().all(|found| found.0 == Fault::Reordered));
+    assert!(found.iter().all(|found| found.0 == ChainFault::Reordered));
 }
 
 #[test]
 fn inserted_lines_are_named() {
     let copied = with(|lines| lines.insert(7, lines[6].clone()));
-    assert_eq!(copied.found(), [(Fault::Inserted, Some(8), Some(7))]);
+    assert_eq!(copied.found(), [(ChainFault::Inserted, Some(8), Some(7))]);
     let copied = with(|lines| lines.insert(7, lines[1].clone()));
-    assert_eq!(copied.found(), [(Fault::Inserted, Some(8), Some(2))]);
+    assert_eq!(copied.found(), [(ChainFault::Inserted, Some(8), Some(2))]);
     let foreign = with(|lines| lines.insert(7, "{\"event\":\"call\"}".to_owned()));
-    assert_eq!(foreign.found(), [(Fault::Inserted, Some(8), None)]);
+    assert_eq!(foreign.found(), [(ChainFault::Inserted, Some(8), None)]);
     // With the right number and linked to the previous line.
-    let joined = with(|lines| lines.insert(7, forged(8, Hash::of(lines[6].as_bytes()))));
-    assert_eq!(joined.found(), [(Fault::Inserted, Some(8), Some(8))]);
+    let joined =
+        with(|lines| lines.insert(7, forged(8, LineHash::digest_line(lines[6].as_bytes()))));
+    assert_eq!(joined.found(), [(ChainFault::Inserted, Some(8), Some(8))]);
     let at_the_end = with(|lines| {
-        let prev = Hash::of(lines[LINES as usize - 2].as_bytes());
+        let prev = LineHash::digest_line(lines[LINES as usize - 2].as_bytes());
         lines.insert(LINES as usize - 1, forged(LINES, prev));
     });
     let found = at_the_end.found();
-    assert_eq!(found, [(Fault::Inserted, Some(LINES), Some(LINES))]);
+    assert_eq!(found, [(ChainFault::Inserted, Some(LINES), Some(LINES))]);
 }
 
 #[test]
@@ -113,33 +126,36 @@ fn a_history_that_is_written_anew_does_not_match_the_head_or_what_was_noted() {
     let bench = Bench::new();
     bench.write(LINES);
     let noted = bench.report().head.hash;
-    let mut tip = Hash::ZERO;
+    let mut tip = LineHash::ZERO;
     let lines: Vec<_> = (1..=LINES)
         .map(|seq| {
             let line = forged(seq, tip);
-            tip = Hash::of(line.as_bytes());
+            tip = LineHash::digest_line(line.as_bytes());
             line
         })
         .collect();
     bench.put(&lines);
-    assert_eq!(bench.found(), [(Fault::Changed, Some(LINES), Some(LINES))]);
+    assert_eq!(
+        bench.found(),
+        [(ChainFault::Changed, Some(LINES), Some(LINES))]
+    );
     // With another head, these files alone do not show the change.
     let head = format!(r#"{{"seq":{LINES},"hash":"{tip}"}}"#);
     fs::write(bench.file("audit.head"), format!("{head:<127}\n")).unwrap();
     assert_eq!(bench.found(), []);
-    let snapshot = Log::at(bench.path()).snapshot().unwrap();
+    let snapshot = AuditLog::at(bench.path()).snapshot().unwrap();
     let report = verify(&snapshot, Some(noted.as_str()), None).unwrap();
-    assert_eq!(report.findings[0].fault, Fault::NotNoted);
+    assert_eq!(report.findings[0].fault, ChainFault::NotNoted);
 }
 
 /// The findings against a last line that was stored earlier.
-fn against(bench: &Bench, remembered: Head) -> Vec<(Fault, Option<u64>)> {
-    let snapshot = Log::at(bench.path()).snapshot().unwrap();
+fn against(bench: &Bench, remembered: LogHead) -> Vec<(ChainFault, Option<u64>)> {
+    let snapshot = AuditLog::at(bench.path()).snapshot().unwrap();
     let report = verify(&snapshot, None, Some(remembered)).unwrap();
     let found = report.findings.iter();
     found
         .map(|finding| (finding.fault, finding.seq))
-        .filter(|(fault, _)| *fault == Fault::Forgotten)
+        .filter(|(fault, _)| *fault == ChainFault::Forgotten)
         .collect()
 }
 
@@ -157,14 +173,23 @@ fn lines_taken_from_the_end_stay_a_fault_however_the_head_is_lost() {
                 None => fs::remove_file(bench.file("audit.head")).unwrap(),
                 Some(content) => fs::write(bench.file("audit.head"), content).unwrap(),
             }
-            assert_eq!(bench.found(), [(Fault::Headless, None, None)]);
+            assert_eq!(bench.found(), [(ChainFault::Headless, None, None)]);
             bench.write(6);
             // The line that records it is named, and later lines do not hide it.
             let said = left as u64 + 1;
-            assert_eq!(bench.found(), [(Fault::Headless, Some(said), Some(said))]);
+            assert_eq!(
+                bench.found(),
+                [(ChainFault::Headless, Some(said), Some(said))]
+            );
             bench.write(6);
-            assert_eq!(bench.found(), [(Fault::Headless, Some(said), Some(said))]);
-            assert_eq!(against(&bench, remembered), [(Fault::Forgotten, Some(6))]);
+            assert_eq!(
+                bench.found(),
+                [(ChainFault::Headless, Some(said), Some(said))]
+            );
+            assert_eq!(
+                against(&bench, remembered),
+                [(ChainFault::Forgotten, Some(6))]
+            );
         }
     }
 }
@@ -178,12 +203,15 @@ fn a_log_that_is_removed_with_its_head_is_missed_by_who_remembers_it() {
         fs::remove_file(bench.file(file)).unwrap();
     }
     assert_eq!(bench.found(), []);
-    assert_eq!(against(&bench, remembered), [(Fault::Forgotten, Some(1))]);
+    assert_eq!(
+        against(&bench, remembered),
+        [(ChainFault::Forgotten, Some(1))]
+    );
     let log = bench.open();
     log.record(&event(0)).unwrap();
     let (opened, now) = log.course().unwrap();
     assert_eq!((opened.seq, now.seq), (0, 1));
-    let snapshot = Log::at(bench.path()).snapshot().unwrap();
+    let snapshot = AuditLog::at(bench.path()).snapshot().unwrap();
     assert!(!snapshot.has(remembered).unwrap() && snapshot.has(now).unwrap());
     assert!(snapshot.has(opened).unwrap());
 }

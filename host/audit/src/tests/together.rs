@@ -54,7 +54,7 @@ fn one_that_is_dropped_is_kept_and_one_writes_for_all() {
 fn everyone_hears_that_nothing_was_written() {
     let bench = Bench::new();
     fs::write(bench.file("none"), "").unwrap();
-    let log = FileAudit::new(bench.file("none/audit.jsonl"), bench.settings);
+    let log = FileAuditSink::new(bench.file("none/audit.jsonl"), bench.settings);
     let mut cx = Context::from_waker(Waker::noop());
     let event = event(1);
     let mut waiting = [(); 2].map(|()| log.record_with_others(&event));

@@ -1,24 +1,24 @@
 //! The numbers of missing lines.
 
-use super::Place;
+use super::LinePosition;
 
 /// A range of numbers for which no line has been found yet.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Gap {
+pub(super) struct SequenceGap {
     pub(super) from: u64,
     pub(super) to: u64,
     /// The line that follows.
-    pub(super) before: Place,
+    pub(super) before: LinePosition,
 }
 
 /// All gaps, in the order in which they were found.
 #[derive(Debug, Default)]
-pub(super) struct Gaps(Vec<Gap>);
+pub(super) struct SequenceGaps(Vec<SequenceGap>);
 
-impl Gaps {
+impl SequenceGaps {
     /// Records that the lines `from` to `to` are missing.
-    pub(super) fn add(&mut self, from: u64, to: u64, before: Place) {
-        self.0.push(Gap { from, to, before });
+    pub(super) fn add(&mut self, from: u64, to: u64, before: LinePosition) {
+        self.0.push(SequenceGap { from, to, before });
     }
 
     /// Removes a line that was found later; returns false if it was not missing.
@@ -30,20 +30,20 @@ impl Gaps {
         else {
             return false;
         };
-        let Gap { from, to, before } = self.0.remove(at);
+        let SequenceGap { from, to, before } = self.0.remove(at);
         let parts = [(from, seq - 1), (seq + 1, to)];
         for (from, to) in parts.into_iter().rev().filter(|(from, to)| from <= to) {
             let before = before.clone();
-            self.0.insert(at, Gap { from, to, before });
+            self.0.insert(at, SequenceGap { from, to, before });
         }
         true
     }
 
     /// The gaps that remain, from line `first` on.
-    pub(super) fn left(self, first: u64) -> impl Iterator<Item = Gap> {
+    pub(super) fn left(self, first: u64) -> impl Iterator<Item = SequenceGap> {
         self.0.into_iter().filter_map(move |gap| {
             let from = gap.from.max(first);
-            (from <= gap.to).then_some(Gap { from, ..gap })
+            (from <= gap.to).then_some(SequenceGap { from, ..gap })
         })
     }
 }
@@ -54,11 +54,11 @@ mod tests {
 
     #[test]
     fn what_comes_after_all_splits_a_gap() {
-        let place = Place {
+        let place = LinePosition {
             file: "audit.jsonl".to_owned(),
             line: 1,
         };
-        let mut gaps = Gaps::default();
+        let mut gaps = SequenceGaps::default();
         gaps.add(3, 9, place);
         assert!(gaps.fill(5) && gaps.fill(9) && gaps.fill(3));
         assert!(!gaps.fill(5) && !gaps.fill(10));

@@ -4,9 +4,9 @@
 //! and the command succeeds with a wrong number. The text is now expanded like words
 //! (`../../bash/arithmetic_text.rs`), and an unknown operator that still reaches the evaluator is an error.
 
-use super::Edit;
+use super::SourceEdit;
 
-pub const EDITS: &[Edit] = &[
+pub const EDITS: &[SourceEdit] = &[
     (
         "src/interpreter/mod.rs",
         "\nmod arithmetic;\n",

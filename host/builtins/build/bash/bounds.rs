@@ -4,13 +4,13 @@
 //! not expanded, and a command that counts the lines of a pipeline succeeds with a wrong number. See
 //! `../../bash/bound.rs`.
 
-use super::Edit;
+use super::SourceEdit;
 
 const LIMITS: &str = "src/builtins/limits.rs";
 const EXPANSION: &str = "src/interpreter/expansion.rs";
 const BRACES: &str = "src/interpreter/brace_expansion.rs";
 
-pub const EDITS: &[Edit] = &[
+pub const EDITS: &[SourceEdit] = &[
     (
         "src/limits.rs",
         "    #[error(\"memory limit exceeded: {0}\")]\n",

@@ -4,9 +4,9 @@
 //! `DIR`, and `[[` knows only half of the tests: the others are always true, and it compares files by paths from the
 //! root.
 
-use super::Edit;
+use super::SourceEdit;
 
-pub const EDITS: &[Edit] = &[
+pub const EDITS: &[SourceEdit] = &[
     ("src/builtins/mod.rs", "\nmod test;\n", 1, "\npub(crate) mod test;\n"),
     (
         "src/builtins/test.rs",

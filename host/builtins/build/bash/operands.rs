@@ -1,8 +1,8 @@
 //! Operands of `${…}` and keys support nested expansions (`../../bash/operands.rs`).
 
-use super::Edit;
+use super::SourceEdit;
 
-pub const EDITS: &[Edit] = &[
+pub const EDITS: &[SourceEdit] = &[
     (
         "src/interpreter/mod.rs",
         "\nmod arithmetic_text;\n",

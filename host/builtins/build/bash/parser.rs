@@ -5,9 +5,9 @@
 //!
 //! A subscript in a list of elements may hold spaces (`m=([a b]=1)`): as published, it is two elements.
 
-use super::Edit;
+use super::SourceEdit;
 
-pub const EDITS: &[Edit] = &[
+pub const EDITS: &[SourceEdit] = &[
     (
         "src/parser/mod.rs",
         "                if let Some(cmd) = self.parse_command_list()? {

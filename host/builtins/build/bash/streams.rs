@@ -3,9 +3,9 @@
 //! As published, each command in a loop that reads a file copies the rest of the file, and each `read` decodes it
 //! again: 20,000 lines take eight seconds. The types of two fields are replaced by those of `../../bash/shared.rs`.
 
-use super::Edit;
+use super::SourceEdit;
 
-pub const EDITS: &[Edit] = &[
+pub const EDITS: &[SourceEdit] = &[
     (
         "src/stream.rs",
         "    bytes: Vec<u8>,\n    text: String,\n",

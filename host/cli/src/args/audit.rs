@@ -4,11 +4,11 @@ use std::time::{Duration, SystemTime};
 
 use clap::{Subcommand, ValueEnum};
 use mimir_core::Decision;
-use mimir_core::audit::Kind;
+use mimir_core::audit::EventKind;
 
 /// Arguments of `mimir audit`.
 #[derive(Debug, Subcommand)]
-pub enum RawAudit {
+pub enum AuditArgs {
     /// Verify that no line was changed, removed, moved or inserted
     #[command(after_help = "\
 The last line of the output names the newest line and its hash. Store it outside of this folder to check \
@@ -43,19 +43,19 @@ Examples:
         tool: Option<String>,
         /// Only calls with this decision
         #[arg(long, value_enum)]
-        decision: Option<Said>,
+        decision: Option<DecisionArg>,
         /// Only events of this kind, such as call, grant or undo
         #[arg(long, value_name = "KIND", value_parser = kind)]
-        event: Option<Kind>,
+        event: Option<EventKind>,
         /// Only since then: 30m, 2h, 7d, or a date or time such as 2026-01-31 or 2026-01-31T12:00:00Z (UTC)
         #[arg(long, value_name = "TIME", value_parser = since)]
-        since: Option<Since>,
+        since: Option<SinceTime>,
     },
 }
 
 /// A decision of the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Said {
+pub enum DecisionArg {
     /// The call may run
     Allow,
     /// A person has to approve the call
@@ -66,39 +66,39 @@ pub enum Said {
 
 /// Start of a time range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Since {
+pub enum SinceTime {
     /// This long ago.
     Ago(Duration),
     /// A moment.
     At(SystemTime),
 }
 
-impl Since {
+impl SinceTime {
     /// The point in time, relative to `now`.
-    pub fn moment(self, now: SystemTime) -> SystemTime {
+    pub fn to_time(self, now: SystemTime) -> SystemTime {
         match self {
-            Since::Ago(time) => now.checked_sub(time).unwrap_or(SystemTime::UNIX_EPOCH),
-            Since::At(moment) => moment,
+            SinceTime::Ago(time) => now.checked_sub(time).unwrap_or(SystemTime::UNIX_EPOCH),
+            SinceTime::At(moment) => moment,
         }
     }
 }
 
 /// Filter for shown events.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Filter {
+pub struct AuditFilter {
     /// Events about this tool.
     pub tool: Option<String>,
     /// Calls with this decision.
     pub decision: Option<Decision>,
     /// Events of this kind.
-    pub event: Option<Kind>,
+    pub event: Option<EventKind>,
     /// Events since then.
-    pub since: Option<Since>,
+    pub since: Option<SinceTime>,
 }
 
 /// Commands of `mimir audit`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AuditWish {
+pub enum AuditCommand {
     /// Check the log.
     Verify {
         /// A hash noted earlier, or a prefix of one.
@@ -112,25 +112,25 @@ pub enum AuditWish {
         follow: bool,
     },
     /// Print recorded events.
-    Show(Filter),
+    Show(AuditFilter),
 }
 
-impl From<RawAudit> for AuditWish {
-    fn from(raw: RawAudit) -> Self {
+impl From<AuditArgs> for AuditCommand {
+    fn from(raw: AuditArgs) -> Self {
         match raw {
-            RawAudit::Verify { head } => AuditWish::Verify { head },
-            RawAudit::Tail { lines, follow } => AuditWish::Tail { lines, follow },
-            RawAudit::Show {
+            AuditArgs::Verify { head } => AuditCommand::Verify { head },
+            AuditArgs::Tail { lines, follow } => AuditCommand::Tail { lines, follow },
+            AuditArgs::Show {
                 tool,
                 decision,
                 event,
                 since,
-            } => AuditWish::Show(Filter {
+            } => AuditCommand::Show(AuditFilter {
                 tool,
                 decision: decision.map(|said| match said {
-                    Said::Allow => Decision::Allow,
-                    Said::Ask => Decision::Ask,
-                    Said::Deny => Decision::Deny,
+                    DecisionArg::Allow => Decision::Allow,
+                    DecisionArg::Ask => Decision::Ask,
+                    DecisionArg::Deny => Decision::Deny,
                 }),
                 event,
                 since,
@@ -152,25 +152,25 @@ fn hash(text: &str) -> Result<String, String> {
     Ok(text.to_ascii_lowercase())
 }
 
-fn kind(text: &str) -> Result<Kind, String> {
-    let known = Kind::ALL.iter().find(|kind| kind.as_str() == text);
+fn kind(text: &str) -> Result<EventKind, String> {
+    let known = EventKind::ALL.iter().find(|kind| kind.as_str() == text);
     known.copied().ok_or_else(|| {
-        let names = Kind::ALL.map(Kind::as_str);
-        let near = mimir_core::names::did_you_mean(text, names);
+        let names = EventKind::ALL.map(EventKind::as_str);
+        let near = mimir_core::name_suggestions::did_you_mean(text, names);
         format!("unknown kind of event.{near} Known: {}", names.join(", "))
     })
 }
 
-fn since(text: &str) -> Result<Since, String> {
+fn since(text: &str) -> Result<SinceTime, String> {
     if let Ok(date) = text.parse::<jiff::civil::Date>()
         && text.len() == "2026-01-31".len()
     {
         let midnight = date.to_zoned(jiff::tz::TimeZone::UTC);
         let moment = midnight.map_err(|e| e.to_string())?.timestamp();
-        return Ok(Since::At(moment.into()));
+        return Ok(SinceTime::At(moment.into()));
     }
     if let Ok(moment) = text.parse::<jiff::Timestamp>() {
-        return Ok(Since::At(moment.into()));
+        return Ok(SinceTime::At(moment.into()));
     }
     let bad = || "expected 30m, 2h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z".to_owned();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -183,7 +183,9 @@ fn since(text: &str) -> Result<Since, String> {
         _ => return Err(bad()),
     };
     let number: u32 = digits.parse().map_err(|_| bad())?;
-    Ok(Since::Ago(Duration::from_secs(u64::from(number) * unit)))
+    Ok(SinceTime::Ago(Duration::from_secs(
+        u64::from(number) * unit,
+    )))
 }
 
 #[cfg(test)]
@@ -193,15 +195,18 @@ mod tests {
     #[test]
     fn moments_are_read() {
         let at = |secs| {
-            Ok(Since::At(
+            Ok(SinceTime::At(
                 SystemTime::UNIX_EPOCH + Duration::from_secs(secs),
             ))
         };
         assert_eq!(since("2026-01-01"), at(1_767_225_600));
         assert_eq!(since("2026-01-01T00:00:01Z"), at(1_767_225_601));
         assert_eq!(since("2026-01-01T02:00:00+02:00"), at(1_767_225_600));
-        assert_eq!(since("2h"), Ok(Since::Ago(Duration::from_secs(7200))));
-        assert_eq!(since("1w"), Ok(Since::Ago(Duration::from_secs(604_800))));
+        assert_eq!(since("2h"), Ok(SinceTime::Ago(Duration::from_secs(7200))));
+        assert_eq!(
+            since("1w"),
+            Ok(SinceTime::Ago(Duration::from_secs(604_800)))
+        );
         for bad in [
             "",
             "2",
@@ -216,7 +221,7 @@ mod tests {
             assert!(since(bad).is_err(), "{bad}");
         }
         let epoch = SystemTime::UNIX_EPOCH;
-        assert_eq!(Since::Ago(Duration::MAX).moment(epoch), epoch);
+        assert_eq!(SinceTime::Ago(Duration::MAX).to_time(epoch), epoch);
     }
 
     #[test]
@@ -225,7 +230,7 @@ mod tests {
         for bad in ["", "abc", &"0".repeat(65), &"g".repeat(64)] {
             assert!(hash(bad).is_err(), "{bad}");
         }
-        assert_eq!(kind("secret-set"), Ok(Kind::SecretSet));
+        assert_eq!(kind("secret-set"), Ok(EventKind::SecretSet));
         assert!(kind("grants").unwrap_err().contains("Did you mean `grant`"));
     }
 }

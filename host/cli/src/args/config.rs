@@ -3,7 +3,7 @@
 use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
-pub(super) enum RawConfig {
+pub(super) enum ConfigArgs {
     /// Print the value of a key, and the layer that it comes from
     #[command(after_help = "Example: mimir config get tools.git.enabled")]
     Get {
@@ -57,7 +57,7 @@ An environment variable overrides the files for one run, except a team's policy:
 
 /// Commands of `mimir config`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ConfigWish {
+pub enum ConfigCommand {
     /// Prints the value of a key.
     Get(String),
     /// Sets a key, or removes it.
@@ -77,23 +77,23 @@ pub enum ConfigWish {
     Check,
 }
 
-impl From<RawConfig> for ConfigWish {
-    fn from(raw: RawConfig) -> Self {
+impl From<ConfigArgs> for ConfigCommand {
+    fn from(raw: ConfigArgs) -> Self {
         match raw {
-            RawConfig::Get { key } => Self::Get(key),
-            RawConfig::Set { key, value, user } => Self::Set {
+            ConfigArgs::Get { key } => Self::Get(key),
+            ConfigArgs::Set { key, value, user } => Self::Set {
                 key,
                 value: Some(value),
                 user,
             },
-            RawConfig::Unset { key, user } => Self::Set {
+            ConfigArgs::Unset { key, user } => Self::Set {
                 key,
                 value: None,
                 user,
             },
-            RawConfig::Schema => Self::Schema,
-            RawConfig::Path => Self::Path,
-            RawConfig::Check => Self::Check,
+            ConfigArgs::Schema => Self::Schema,
+            ConfigArgs::Path => Self::Path,
+            ConfigArgs::Check => Self::Check,
         }
     }
 }

@@ -23,13 +23,13 @@ Examples:
   mimir mcp add search --url https://example.com/mcp --header 'Authorization=Bearer ${SEARCH_KEY}'";
 
 #[derive(Debug, Subcommand)]
-pub(super) enum RawMcp {
+pub(super) enum McpArgs {
     /// List the servers in the settings
     List,
     /// Add a server to the settings. A package of npx or uvx is downloaded once and pinned; on a terminal, the server
     /// is started, its texts are shown, and one answer adds and trusts it
     #[command(after_help = ADD_HELP)]
-    Add(Box<RawServer>),
+    Add(Box<McpAddArgs>),
     /// Remove a server from the settings
     Remove {
         /// Name of the server
@@ -95,7 +95,7 @@ pub(super) enum RawMcp {
     Import {
         /// Only from this agent
         #[arg(long, value_enum, value_name = "AGENT")]
-        from: Option<Agent>,
+        from: Option<CodingAgent>,
         /// Only these servers
         #[arg(value_name = "NAME")]
         names: Vec<String>,
@@ -110,12 +110,12 @@ pub(super) enum RawMcp {
     Config {
         /// The agent
         #[arg(value_enum, value_name = "AGENT")]
-        agent: Agent,
+        agent: CodingAgent,
     },
 }
 
 #[derive(Debug, Args)]
-pub(super) struct RawServer {
+pub(super) struct McpAddArgs {
     /// Name of the server in the settings
     #[arg(value_name = "NAME")]
     name: String,
@@ -152,7 +152,7 @@ pub(super) struct RawServer {
     prefix: Option<String>,
     /// Sandbox to run it in
     #[arg(long, value_name = "MODE", value_enum)]
-    sandbox: Option<Sandbox>,
+    sandbox: Option<SandboxArg>,
     /// A host that it may reach from its sandbox: `api.example.com`, `*.example.com`, or `*` for every public host
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     network: Vec<String>,
@@ -180,7 +180,7 @@ pub(super) struct RawServer {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Sandbox {
+enum SandboxArg {
     /// The strongest available
     Auto,
     /// Sandbox features of the operating system
@@ -193,7 +193,7 @@ enum Sandbox {
 
 /// A coding agent with settings of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Agent {
+pub enum CodingAgent {
     /// Claude Code
     Claude,
     /// Codex
@@ -220,7 +220,7 @@ pub enum Agent {
 
 /// A server to be added to the settings.
 #[derive(Debug, Clone, PartialEq)]
-pub struct McpAdd {
+pub struct McpAddCommand {
     /// Its name.
     pub name: String,
     /// The settings block, without the name.
@@ -244,7 +244,7 @@ pub struct McpAdd {
 pub struct ServerTrust {
     /// The tools that run without asking
     #[arg(long, value_name = "WHICH", default_value = "reads", value_parser = allow)]
-    pub allow: Allow,
+    pub allow: AllowedTools,
     /// Their results are your own data, not third-party content: reading them does not mark a session
     #[arg(long)]
     pub own_data: bool,
@@ -257,10 +257,10 @@ impl ServerTrust {
     /// Writes the options that make this value, each with a blank before it.
     pub fn options(&self) -> String {
         let mut options = match &self.allow {
-            Allow::Reads => String::new(),
-            Allow::All => " --allow all".to_owned(),
-            Allow::Nothing => " --allow none".to_owned(),
-            Allow::Tools(names) => format!(" --allow {}", names.join(",")),
+            AllowedTools::Reads => String::new(),
+            AllowedTools::All => " --allow all".to_owned(),
+            AllowedTools::Nothing => " --allow none".to_owned(),
+            AllowedTools::Tools(names) => format!(" --allow {}", names.join(",")),
         };
         if self.own_data {
             options += " --own-data";
@@ -274,7 +274,7 @@ impl ServerTrust {
 
 /// Selection of a server's tools that run without asking.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Allow {
+pub enum AllowedTools {
     /// Tools that only read, or reach nothing.
     Reads,
     /// All.
@@ -285,11 +285,11 @@ pub enum Allow {
     Tools(Vec<String>),
 }
 
-fn allow(text: &str) -> Result<Allow, String> {
+fn allow(text: &str) -> Result<AllowedTools, String> {
     Ok(match text {
-        "reads" => Allow::Reads,
-        "all" => Allow::All,
-        "none" => Allow::Nothing,
+        "reads" => AllowedTools::Reads,
+        "all" => AllowedTools::All,
+        "none" => AllowedTools::Nothing,
         names => {
             let names: Vec<String> = names
                 .split(',')
@@ -301,18 +301,18 @@ fn allow(text: &str) -> Result<Allow, String> {
                         .to_owned(),
                 );
             }
-            Allow::Tools(names)
+            AllowedTools::Tools(names)
         }
     })
 }
 
 /// Commands of `mimir mcp`.
 #[derive(Debug, Clone, PartialEq)]
-pub enum McpWish {
+pub enum McpCommand {
     /// Lists the servers.
     List,
     /// Adds a server.
-    Add(McpAdd),
+    Add(McpAddCommand),
     /// Removes a server.
     Remove {
         /// The name of the server.
@@ -362,7 +362,7 @@ pub enum McpWish {
     /// Imports servers from the settings of agents.
     Import {
         /// The agent; all if none is named.
-        from: Option<Agent>,
+        from: Option<CodingAgent>,
         /// Names of the servers; all if empty.
         names: Vec<String>,
         /// True if they go into the user settings.
@@ -371,22 +371,22 @@ pub enum McpWish {
         yes: bool,
     },
     /// Prints the settings that make an agent use mimir.
-    Config(Agent),
+    Config(CodingAgent),
 }
 
-impl RawMcp {
-    pub(super) fn typed(self) -> McpWish {
+impl McpArgs {
+    pub(super) fn into_command(self) -> McpCommand {
         match self {
-            Self::List => McpWish::List,
-            Self::Add(server) => McpWish::Add(server.typed()),
-            Self::Remove { name, user } => McpWish::Remove { name, user },
-            Self::Test { name } => McpWish::Test { name },
+            Self::List => McpCommand::List,
+            Self::Add(server) => McpCommand::Add(server.into_command()),
+            Self::Remove { name, user } => McpCommand::Remove { name, user },
+            Self::Test { name } => McpCommand::Test { name },
             Self::Trust {
                 name,
                 trust,
                 approve,
                 user,
-            } => McpWish::Trust {
+            } => McpCommand::Trust {
                 name,
                 trust,
                 approve,
@@ -396,7 +396,7 @@ impl RawMcp {
                 name,
                 install_scripts,
                 user,
-            } => McpWish::Install {
+            } => McpCommand::Install {
                 name,
                 install_scripts,
                 user,
@@ -405,30 +405,30 @@ impl RawMcp {
                 name,
                 browser,
                 timeout,
-            } => McpWish::Login {
+            } => McpCommand::Login {
                 name,
                 browser,
                 timeout: std::time::Duration::from_secs(timeout),
             },
-            Self::Logout { name } => McpWish::Logout { name },
+            Self::Logout { name } => McpCommand::Logout { name },
             Self::Import {
                 from,
                 names,
                 user,
                 yes,
-            } => McpWish::Import {
+            } => McpCommand::Import {
                 from,
                 names,
                 user,
                 yes,
             },
-            Self::Config { agent } => McpWish::Config(agent),
+            Self::Config { agent } => McpCommand::Config(agent),
         }
     }
 }
 
-impl RawServer {
-    fn typed(self) -> McpAdd {
+impl McpAddArgs {
+    fn into_command(self) -> McpAddCommand {
         let mut block = serde_json::Map::new();
         let mut words = self.command.into_iter();
         let object = |pairs: Vec<(String, String)>| {
@@ -476,10 +476,10 @@ impl RawServer {
         }
         if let Some(sandbox) = self.sandbox {
             let mode = match sandbox {
-                Sandbox::Auto => SandboxMode::Auto,
-                Sandbox::Process => SandboxMode::Process,
-                Sandbox::Container => SandboxMode::Container,
-                Sandbox::None => SandboxMode::None,
+                SandboxArg::Auto => SandboxMode::Auto,
+                SandboxArg::Process => SandboxMode::Process,
+                SandboxArg::Container => SandboxMode::Container,
+                SandboxArg::None => SandboxMode::None,
             };
             let mode = serde_json::to_value(mode).unwrap_or_default();
             block.insert("sandbox".into(), mode);
@@ -490,7 +490,7 @@ impl RawServer {
         if !self.network.is_empty() {
             block.insert("network".into(), self.network.into());
         }
-        McpAdd {
+        McpAddCommand {
             name: self.name,
             block: block.into(),
             user: self.user,

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use clap::Args;
 
 #[derive(Debug, Args)]
-pub(super) struct RawServe {
+pub(super) struct ServeArgs {
     /// Serve MCP over HTTP at /mcp on this address instead: PORT (this machine only), or IP:PORT
     #[arg(long, value_name = "ADDR", value_parser = address)]
     http: Option<SocketAddr>,
@@ -34,16 +34,16 @@ pub(super) struct RawServe {
 
 /// Transport that the tools are served on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ServeWish {
+pub enum ServeCommand {
     /// Stdin and stdout, for the process that started this one.
     Stdio,
     /// HTTP.
-    Http(HttpWish),
+    Http(ServeHttpCommand),
 }
 
 /// Options for serving over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HttpWish {
+pub struct ServeHttpCommand {
     /// Address to listen on.
     pub address: SocketAddr,
     /// True if a token is required on loopback addresses, too.
@@ -53,12 +53,12 @@ pub struct HttpWish {
     /// Web origins that may connect.
     pub origins: Vec<String>,
     /// Identity provider whose tokens are accepted, instead of a fixed token.
-    pub provider: Option<Provider>,
+    pub provider: Option<IdentityProviderOptions>,
 }
 
 /// An identity provider, and the requirements for its tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Provider {
+pub struct IdentityProviderOptions {
     /// Its issuer identifier.
     pub issuer: String,
     /// Public address of the server.
@@ -69,18 +69,18 @@ pub struct Provider {
     pub scopes: Vec<String>,
 }
 
-impl RawServe {
-    pub(super) fn typed(self) -> ServeWish {
+impl ServeArgs {
+    pub(super) fn into_command(self) -> ServeCommand {
         let (resource, audiences, scopes) = (self.resource, self.audiences, self.scopes);
-        let provider = self.issuer.map(|issuer| Provider {
+        let provider = self.issuer.map(|issuer| IdentityProviderOptions {
             issuer,
             resource,
             audiences,
             scopes,
         });
         match self.http {
-            None => ServeWish::Stdio,
-            Some(address) => ServeWish::Http(HttpWish {
+            None => ServeCommand::Stdio,
+            Some(address) => ServeCommand::Http(ServeHttpCommand {
                 address,
                 token: self.token,
                 hosts: self.hosts,

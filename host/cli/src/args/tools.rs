@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 
-use super::typed::sentence;
-use super::{Command, Format, Lang, gates};
+use super::invocation::sentence;
+use super::{CliCommand, DefinitionFormat, ToolLanguage, access};
 
 #[derive(Debug, Subcommand)]
-pub(super) enum RawTools {
+pub(super) enum ToolsArgs {
     /// List the tools and what each costs in a prompt
-    List(RawCost),
+    List(ToolsCostArgs),
     /// Switch a tool on, in the config
     Enable {
         /// Name or alias
@@ -36,7 +36,7 @@ pub(super) enum RawTools {
     /// Show what each tool costs in a prompt, most expensive first
     Tokens {
         #[command(flatten)]
-        cost: RawCost,
+        cost: ToolsCostArgs,
         /// Suggest savings: costly descriptions, near-duplicate tools, tools that are never called
         #[arg(long)]
         advise: bool,
@@ -53,8 +53,8 @@ pub(super) enum RawTools {
         #[arg(value_name = "NAME")]
         name: String,
         /// Language of the tool
-        #[arg(long, value_enum, default_value_t = Lang::Rust)]
-        lang: Lang,
+        #[arg(long, value_enum, default_value_t = ToolLanguage::Rust)]
+        lang: ToolLanguage,
         /// Target folder or file [default: NAME; a file in .mimir/tools]
         #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
         dir: Option<PathBuf>,
@@ -76,9 +76,9 @@ pub(super) enum RawTools {
         dir: PathBuf,
     },
     /// Install a component into .mimir/tools
-    Add(gates::RawAdd),
+    Add(access::ToolsAddArgs),
     /// Grant a plugin the rights that it needs
-    Trust(gates::RawTrust),
+    Trust(access::ToolsTrustArgs),
     /// Remove a tool from .mimir/tools, with its grant and stored data
     Remove {
         /// Name of the tool, or its file name
@@ -97,19 +97,19 @@ pub(super) enum RawTools {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct RawCost {
+pub(super) struct ToolsCostArgs {
     /// Count tokens of the definitions in this client format
-    #[arg(long, value_enum, default_value_t = Format::Openai)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = DefinitionFormat::Openai)]
+    format: DefinitionFormat,
 }
 
 /// Commands of `mimir tools` and of `/tools` in a chat.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ToolsWish {
+pub enum ToolsCommand {
     /// Open the tool browser. Without a terminal, print the list.
     Pick,
     /// Print the list.
-    List(Format),
+    List(DefinitionFormat),
     /// Switch a tool on.
     Enable(String),
     /// Switch a tool off.
@@ -122,9 +122,9 @@ pub enum ToolsWish {
     /// Show everything about a tool.
     Info(String),
     /// Show token costs.
-    Tokens(Format),
+    Tokens(DefinitionFormat),
     /// Suggest savings.
-    Advise(Format),
+    Advise(DefinitionFormat),
     /// Search tools.
     Search(String),
 }
@@ -132,20 +132,20 @@ pub enum ToolsWish {
 /// A `/tools` line in a chat.
 #[derive(Debug, Parser)]
 #[command(name = "/tools", no_binary_name = true, disable_help_flag = true)]
-struct Line {
+struct ToolsLineArgs {
     #[command(subcommand)]
-    command: Option<RawTools>,
+    command: Option<ToolsArgs>,
 }
 
-impl ToolsWish {
+impl ToolsCommand {
     /// Parses the arguments of `/tools` in a chat.
-    pub fn read(words: &str) -> Result<Self, ToolError> {
-        let bad = |message| ToolError::new(Code::InvalidInput, message);
-        let line = Line::try_parse_from(words.split_whitespace())
+    pub fn parse(words: &str) -> Result<Self, ToolError> {
+        let bad = |message| ToolError::new(ToolErrorCode::InvalidInput, message);
+        let line = ToolsLineArgs::try_parse_from(words.split_whitespace())
             .map_err(|error| bad(sentence(&error.render().to_string())))?;
-        match line.command.map(RawTools::typed) {
-            None => Ok(Self::List(Format::Openai)),
-            Some(Command::Tools(wish)) => Ok(wish),
+        match line.command.map(ToolsArgs::into_command) {
+            None => Ok(Self::List(DefinitionFormat::Openai)),
+            Some(CliCommand::Tools(wish)) => Ok(wish),
             Some(_) => Err(bad(
                 "this command is not available in a chat: run it in a shell, as `mimir tools`"
                     .to_owned(),
@@ -154,25 +154,25 @@ impl ToolsWish {
     }
 }
 
-impl RawTools {
-    pub(super) fn typed(self) -> Command {
-        Command::Tools(match self {
-            Self::List(cost) => ToolsWish::List(cost.format),
-            Self::Enable { name } => ToolsWish::Enable(name),
-            Self::Disable { name, user } => ToolsWish::Disable { name, user },
-            Self::Info { name } => ToolsWish::Info(name),
-            Self::Tokens { cost, advise: true } => ToolsWish::Advise(cost.format),
-            Self::Tokens { cost, .. } => ToolsWish::Tokens(cost.format),
-            Self::Search { words } => ToolsWish::Search(words.join(" ")),
-            Self::Check { file } => return Command::ToolsCheck { file },
-            Self::New { name, lang, dir } => return Command::ToolsNew { name, dir, lang },
-            Self::Schema => return Command::ToolsSchema,
-            Self::Types => return Command::ToolsTypes,
-            Self::Build { dir } => return Command::ToolsBuild { dir },
-            Self::Add(add) => return Command::ToolsAdd(add.typed()),
-            Self::Trust(trust) => return Command::ToolsTrust(trust.typed()),
-            Self::Remove { name, yes } => return Command::ToolsRemove { name, yes },
-            Self::Revoke { name } => return Command::ToolsRevoke { name },
+impl ToolsArgs {
+    pub(super) fn into_command(self) -> CliCommand {
+        CliCommand::Tools(match self {
+            Self::List(cost) => ToolsCommand::List(cost.format),
+            Self::Enable { name } => ToolsCommand::Enable(name),
+            Self::Disable { name, user } => ToolsCommand::Disable { name, user },
+            Self::Info { name } => ToolsCommand::Info(name),
+            Self::Tokens { cost, advise: true } => ToolsCommand::Advise(cost.format),
+            Self::Tokens { cost, .. } => ToolsCommand::Tokens(cost.format),
+            Self::Search { words } => ToolsCommand::Search(words.join(" ")),
+            Self::Check { file } => return CliCommand::ToolsCheck { file },
+            Self::New { name, lang, dir } => return CliCommand::ToolsNew { name, dir, lang },
+            Self::Schema => return CliCommand::ToolsSchema,
+            Self::Types => return CliCommand::ToolsTypes,
+            Self::Build { dir } => return CliCommand::ToolsBuild { dir },
+            Self::Add(add) => return CliCommand::ToolsAdd(add.into_command()),
+            Self::Trust(trust) => return CliCommand::ToolsTrust(trust.into_command()),
+            Self::Remove { name, yes } => return CliCommand::ToolsRemove { name, yes },
+            Self::Revoke { name } => return CliCommand::ToolsRevoke { name },
         })
     }
 }

@@ -4,46 +4,50 @@ use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use jiff::Timestamp;
-use mimir_core::approval::{Lease, Ledger as _};
-use mimir_core::audit::{Event, Kind};
-use mimir_core::{Code, ToolError};
+use mimir_core::approval::{ApprovalStore as _, StoredApproval};
+use mimir_core::audit::{AuditEvent, EventKind};
+use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::json;
 
-use crate::args::{ApprovalsWish, Globals};
-use crate::exit::{Exit, Failure};
-use crate::output::{Printer, approvals, note};
-use mimir::ledger::{Book, Listed};
-use mimir::setup::Setup;
+use crate::args::{ApprovalsCommand, GlobalOptions};
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::{ResultPrinter, approvals, note};
+use mimir::approval_store::{SessionApproval, WorkspaceApprovals};
+use mimir::setup::HostSetup;
 
 /// Lists stored approvals and those of running sessions, or revokes some.
-pub fn run(globals: &Globals, printer: Printer, wish: &ApprovalsWish) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals.workspace.as_deref())?;
-    let ledger = setup.own_ledger()?;
+pub fn run(
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+    wish: &ApprovalsCommand,
+) -> Result<ExitReason, CommandFailure> {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let ledger = setup.require_approvals()?;
     match wish {
-        ApprovalsWish::List => {
-            let mut sessions = ledger.book()?.sessions;
-            sessions.retain(Listed::may_count);
-            let life = setup.settings.policy()?.lease_life();
-            let leases = ledger.lasting(life).leases()?;
+        ApprovalsCommand::List => {
+            let mut sessions = ledger.read()?.sessions;
+            sessions.retain(SessionApproval::process_may_run);
+            let life = setup.settings.policy()?.approval_lifetime();
+            let leases = ledger.with_max_age(life).leases()?;
             approvals::list(printer, &leases, &sessions, Timestamp::now())?;
         }
-        ApprovalsWish::Revoke(ids) => {
+        ApprovalsCommand::Revoke(ids) => {
             let gone = ledger.change(|book| take(book, ids))??;
-            let event = Event::of(Kind::Revoke, SystemTime::now());
-            setup.record(&event.with_detail(&format!("{gone} remembered approvals")));
+            let event = AuditEvent::new(EventKind::Revoke, SystemTime::now());
+            setup.record_event(&event.with_detail(&format!("{gone} remembered approvals")));
             if printer.is_json() {
-                printer.value(&json!({ "revoked": gone }))?;
+                printer.print_json(&json!({ "revoked": gone }))?;
             } else {
                 note(format_args!("revoked {gone}"));
             }
         }
     }
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }
 
 /// Revokes the approvals with these ids, or all if none is given; each id must match exactly one.
-fn take(book: &mut Book, ids: &[String]) -> Result<usize, ToolError> {
-    book.sessions.retain(Listed::may_count);
+fn take(book: &mut WorkspaceApprovals, ids: &[String]) -> Result<usize, ToolError> {
+    book.sessions.retain(SessionApproval::process_may_run);
     let sessions = book.sessions.iter().map(|listed| &listed.lease);
     let known: BTreeSet<&str> = book.leases.iter().chain(sessions).map(id_of).collect();
     for id in ids {
@@ -55,13 +59,13 @@ fn take(book: &mut Book, ids: &[String]) -> Result<usize, ToolError> {
         };
         let id = mimir_core::text::visible(mimir_core::text::prefix(id, 64));
         return Err(ToolError::new(
-            Code::NotFound,
+            ToolErrorCode::NotFound,
             format!(
                 "{fault} with an id that begins with `{id}`; `mimir approvals list` shows them"
             ),
         ));
     }
-    let stays = |lease: &Lease| {
+    let stays = |lease: &StoredApproval| {
         let mut named = ids.iter();
         !ids.is_empty() && !named.any(|id| id_of(lease).starts_with(id.as_str()))
     };
@@ -71,6 +75,6 @@ fn take(book: &mut Book, ids: &[String]) -> Result<usize, ToolError> {
     Ok(before - book.leases.len() - book.sessions.len())
 }
 
-fn id_of(lease: &Lease) -> &str {
+fn id_of(lease: &StoredApproval) -> &str {
     lease.id.as_str()
 }

@@ -4,67 +4,75 @@ use std::io;
 use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
-use mimir_audit::{Entry, Fault, Follower, Log, verify};
+use mimir_audit::{AuditEntry, AuditLog, ChainFault, LogFollower, verify};
 
-use crate::args::{AuditWish, Filter, Globals};
-use crate::exit::{Exit, Failure};
-use crate::output::audit::{self, Records};
-use crate::output::{Printer, note, warn};
+use crate::args::{AuditCommand, AuditFilter, GlobalOptions};
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::audit::{self, EventPrinter};
+use crate::output::{ResultPrinter, note, warn};
+use mimir::audit_watermark::AuditWatermark;
 use mimir::file_error::file_error;
-use mimir::memory::Memory;
 use mimir::setup;
 
-use super::call::interrupted;
+use super::call::wait_for_interrupt;
 
 /// Verifies the log or prints events from it.
-pub async fn run(globals: &Globals, printer: Printer, wish: AuditWish) -> Result<Exit, Failure> {
+pub async fn run(
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+    wish: AuditCommand,
+) -> Result<ExitReason, CommandFailure> {
     let workspace = setup::find_workspace(globals.workspace.as_deref())?;
-    let log = Log::at(workspace.audit());
+    let log = AuditLog::at(workspace.audit());
     match wish {
-        AuditWish::Verify { head } => {
-            let memory = Memory::of(&setup::places(), &workspace);
+        AuditCommand::Verify { head } => {
+            let memory = AuditWatermark::for_workspace(&setup::find_user_dirs(), &workspace);
             check(&log, printer, head.as_deref(), &memory)
         }
-        AuditWish::Show(filter) => show(&log, printer, &filter),
-        AuditWish::Tail { lines, follow } => tail(&log, printer, lines, follow).await,
+        AuditCommand::Show(filter) => show(&log, printer, &filter),
+        AuditCommand::Tail { lines, follow } => tail(&log, printer, lines, follow).await,
     }
 }
 
 /// Error for an unreadable log.
-fn unreadable(log: &Log) -> impl Fn(io::Error) -> Failure {
+fn unreadable(log: &AuditLog) -> impl Fn(io::Error) -> CommandFailure {
     |error| file_error("read the audit log", log.path(), &error).into()
 }
 
 fn check(
-    log: &Log,
-    printer: Printer,
+    log: &AuditLog,
+    printer: ResultPrinter,
     noted: Option<&str>,
-    memory: &Memory,
-) -> Result<Exit, Failure> {
+    memory: &AuditWatermark,
+) -> Result<ExitReason, CommandFailure> {
     // In this order, because other processes may append after the watermark is read.
     let remembered = memory.read();
     let snapshot = log.snapshot().map_err(unreadable(log))?;
     let report = verify(&snapshot, noted, remembered).map_err(unreadable(log))?;
     audit::report(printer, &report)?;
     let mut findings = report.findings.iter();
-    if findings.any(|finding| finding.fault == Fault::Forgotten) {
-        note(format_args!("  {}", memory.way_out()));
+    if findings.any(|finding| finding.fault == ChainFault::Forgotten) {
+        note(format_args!("  {}", memory.remedy()));
     }
     Ok(match report.ok {
-        true => Exit::Done,
-        false => Exit::Failed,
+        true => ExitReason::Done,
+        false => ExitReason::Failed,
     })
 }
 
-fn show(log: &Log, printer: Printer, filter: &Filter) -> Result<Exit, Failure> {
+fn show(
+    log: &AuditLog,
+    printer: ResultPrinter,
+    filter: &AuditFilter,
+) -> Result<ExitReason, CommandFailure> {
     let snapshot = log.snapshot().map_err(unreadable(log))?;
-    let since = filter.since.map(|since| since.moment(SystemTime::now()));
-    let mut records = Records::begin(printer)?;
+    let since = filter.since.map(|since| since.to_time(SystemTime::now()));
+    let mut records = EventPrinter::begin(printer)?;
     let mut printed = Ok(());
     let mut foreign = 0_u64;
     let read = snapshot.lines(|line| {
-        match Entry::read(line.bytes) {
-            Some(entry) if wanted(&entry, filter, since) => printed = records.add(&entry),
+        match AuditEntry::read(line.bytes) {
+            Some(entry) if matches_filter(&entry, filter, since) => printed = records.add(&entry),
             Some(_) => {}
             None => foreign += 1,
         }
@@ -77,7 +85,7 @@ fn show(log: &Log, printer: Printer, filter: &Filter) -> Result<Exit, Failure> {
     read.map_err(unreadable(log))?;
     records.end()?;
     left_out(foreign);
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }
 
 fn left_out(foreign: u64) {
@@ -97,7 +105,7 @@ fn canonical(alias: &str) -> Option<&'static str> {
     found.map(|(name, _)| *name)
 }
 
-fn wanted(entry: &Entry, filter: &Filter, since: Option<SystemTime>) -> bool {
+fn matches_filter(entry: &AuditEntry, filter: &AuditFilter, since: Option<SystemTime>) -> bool {
     let about = |tool: &String| {
         let texts = [entry.text("tool"), entry.text("subject")];
         texts
@@ -117,14 +125,19 @@ fn wanted(entry: &Entry, filter: &Filter, since: Option<SystemTime>) -> bool {
 /// Poll interval for a followed log.
 const LOOK: Duration = Duration::from_millis(200);
 
-async fn tail(log: &Log, printer: Printer, count: usize, follow: bool) -> Result<Exit, Failure> {
+async fn tail(
+    log: &AuditLog,
+    printer: ResultPrinter,
+    count: usize,
+    follow: bool,
+) -> Result<ExitReason, CommandFailure> {
     let snapshot = log.snapshot().map_err(unreadable(log))?;
     print(printer, &snapshot.last(count).map_err(unreadable(log))?)?;
     if !follow {
-        return Ok(Exit::Done);
+        return Ok(ExitReason::Done);
     }
-    let mut follower = Follower::behind(log, snapshot).map_err(unreadable(log))?;
-    let mut stop = std::pin::pin!(interrupted());
+    let mut follower = LogFollower::behind(log, snapshot).map_err(unreadable(log))?;
+    let mut stop = std::pin::pin!(wait_for_interrupt());
     loop {
         loop {
             let lines = follower.poll().map_err(unreadable(log))?;
@@ -136,19 +149,22 @@ async fn tail(log: &Log, printer: Printer, count: usize, follow: bool) -> Result
         tokio::select! {
             exit = &mut stop => return Ok(match exit {
                 // The normal way to end `tail -f`.
-                Exit::Interrupted => Exit::Done,
+                ExitReason::Interrupted => ExitReason::Done,
                 exit => exit,
             }),
             () = tokio::time::sleep(LOOK) => {}
         }
         if reader_is_gone() {
-            return Ok(Exit::Done);
+            return Ok(ExitReason::Done);
         }
     }
 }
 
-fn print(printer: Printer, lines: &[Vec<u8>]) -> Result<(), Failure> {
-    let entries: Vec<Entry> = lines.iter().filter_map(|line| Entry::read(line)).collect();
+fn print(printer: ResultPrinter, lines: &[Vec<u8>]) -> Result<(), CommandFailure> {
+    let entries: Vec<AuditEntry> = lines
+        .iter()
+        .filter_map(|line| AuditEntry::read(line))
+        .collect();
     audit::entries(printer, &entries)?;
     left_out((lines.len() - entries.len()) as u64);
     Ok(())

@@ -3,59 +3,63 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use mimir_core::pipeline::World;
+use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::text::visible;
-use mimir_core::{Call, CallContext, Code, Outcome, RequestId, Tool, ToolError};
+use mimir_core::{Call, CallContext, Outcome, RequestId, Tool, ToolError, ToolErrorCode};
 use serde_json::Value;
 
-use crate::args::{Approve, Globals};
-use crate::arguments::Words;
-use crate::exit::{Exit, Failure};
-use crate::output::{FAINT, Printer, note, outcome, styled, tools};
-use crate::terminal::{Started, Watcher, approver, left_open};
-use mimir::setup::Setup;
-use mimir::workspace::Workspace;
+use crate::args::{ApproveMode, GlobalOptions};
+use crate::arguments::ArgumentInput;
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::{FAINT, ResultPrinter, note, outcome, styled, tools};
+use crate::terminal::{CallWatcher, StartedCommand, approver, is_question_open};
+use mimir::setup::HostSetup;
+use mimir::workspace::WorkspaceFolder;
 
 use crate::tools::is_named;
 
 /// Arguments of `mimir call`.
-pub struct Wish {
+pub struct CallCommand {
     /// Name or alias.
     pub tool: String,
     /// The arguments as typed.
-    pub words: Words,
+    pub words: ArgumentInput,
     /// Answer to approval questions.
-    pub approve: Approve,
+    pub approve: ApproveMode,
     /// Wall-clock limit of the call.
     pub timeout: Option<Duration>,
 }
 
 /// Calls a tool and prints the outcome.
-pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit, Failure> {
-    let mut setup = Setup::find(globals.workspace.as_deref())?;
+pub async fn run(
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+    wish: CallCommand,
+) -> Result<ExitReason, CommandFailure> {
+    let mut setup = HostSetup::find(globals.workspace.as_deref())?;
     // An unknown plugin has to be loaded for its definition, which may take a while.
     let (mut registry, mut all) = tokio::select! {
         found = setup.registry_for(&wish.tool) => found,
-        exit = interrupted() => return Err(cancelled(printer, exit)),
+        exit = wait_for_interrupt() => return Err(cancelled(printer, exit)),
     };
     let tool = registry.get(&wish.tool).cloned();
     let arguments = wish
         .words
         .resolve(tool.as_deref())
         .map_err(|error| match error.code {
-            Code::LimitExceeded => Failure::from(error),
-            _ => Failure::ending(error, Exit::Usage),
+            ToolErrorCode::LimitExceeded => CommandFailure::from(error),
+            _ => CommandFailure::with_exit(error, ExitReason::Usage),
         })?;
     if !all && arguments.get("tools").is_some() && tool.as_deref().is_some_and(Tool::runs_code) {
         // Code may name tools of servers, but servers are not started for all code.
         registry = tokio::select! {
             registry = setup.registry() => registry,
-            exit = interrupted() => return Err(cancelled(printer, exit)),
+            exit = wait_for_interrupt() => return Err(cancelled(printer, exit)),
         };
         all = true;
     }
     if let (Some(timeout), Some(tool)) = (wish.timeout, &tool) {
-        setup.settings.bound(tool, timeout);
+        setup.settings.limit_tool_time(tool, timeout);
     }
     if tool.is_none() && !printer.is_json() {
         // The name may be missing because its file was skipped.
@@ -67,26 +71,26 @@ pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit
     }
     let policy = setup.settings.policy()?;
     let world = match all {
-        true => setup.joined(policy, registry),
-        false => World { registry, policy },
+        true => setup.join_snapshot(policy, registry),
+        false => PipelineSnapshot { registry, policy },
     };
     // If this fails, the pipeline cannot record the call and reports it.
     let _ = setup.workspace.make_state();
-    let pipeline = setup.pipeline(world, approver(wish.approve, Started::Call));
-    let watcher = Arc::new(Watcher::new(&wish.tool));
-    let mut call = call(wish.tool, arguments);
+    let pipeline = setup.pipeline(world, approver(wish.approve, StartedCommand::Call));
+    let watcher = Arc::new(CallWatcher::new(&wish.tool));
+    let mut call = new_call(wish.tool, arguments);
     call.observer = Arc::clone(&watcher) as Arc<_>;
     let outcome = tokio::select! {
         outcome = pipeline.call(call) => outcome,
         // Dropping the call stops the tool and records it as cancelled.
-        exit = interrupted() => {
+        exit = wait_for_interrupt() => {
             end_soon(exit);
             watcher.finish();
             return Err(cancelled(printer, exit));
         }
     };
     watcher.finish();
-    if left_open() {
+    if is_question_open() {
         note("");
     }
     let exit = ending(&outcome, tool.as_deref());
@@ -101,7 +105,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit
     match printing {
         Ok(_) => tokio::select! {
             printed = done => printed.map_err(std::io::Error::other)??,
-            exit = interrupted() => std::process::exit(i32::from(exit.number())),
+            exit = wait_for_interrupt() => std::process::exit(i32::from(exit.number())),
         },
         // No thread is available: print the result anyway.
         Err(_) => outcome::print(printer, &outcome)?,
@@ -112,13 +116,13 @@ pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit
     Ok(exit)
 }
 
-fn cancelled(printer: Printer, exit: Exit) -> Failure {
+fn cancelled(printer: ResultPrinter, exit: ExitReason) -> CommandFailure {
     if !printer.is_json() {
         // The terminal has written `^C` at the start of the line.
         note("");
     }
-    Failure::ending(
-        ToolError::new(Code::Cancelled, "the call was cancelled"),
+    CommandFailure::with_exit(
+        ToolError::new(ToolErrorCode::Cancelled, "the call was cancelled"),
         exit,
     )
 }
@@ -127,7 +131,7 @@ fn cancelled(printer: Printer, exit: Exit) -> Failure {
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Exits after a moment, even if the remaining output is not read.
-fn end_soon(exit: Exit) {
+fn end_soon(exit: ExitReason) {
     let _ = std::thread::Builder::new().spawn(move || {
         std::thread::sleep(LAST_WORDS);
         std::process::exit(i32::from(exit.number()));
@@ -135,7 +139,7 @@ fn end_soon(exit: Exit) {
 }
 
 /// Call context of this command line: each process is a session.
-pub fn call(tool: String, arguments: Value) -> Call {
+pub fn new_call(tool: String, arguments: Value) -> Call {
     let request_id = RequestId::new(SystemTime::now());
     let context = CallContext {
         session_id: request_id.to_string(),
@@ -147,7 +151,7 @@ pub fn call(tool: String, arguments: Value) -> Call {
 }
 
 /// Says what paths are relative to, if the current folder is not the workspace root.
-fn hint(workspace: &Workspace) {
+fn hint(workspace: &WorkspaceFolder) {
     let here = std::env::current_dir().and_then(|here| here.canonicalize());
     let (Ok(here), Ok(root)) = (here, workspace.root().canonicalize()) else {
         return;
@@ -165,21 +169,24 @@ fn hint(workspace: &Workspace) {
 }
 
 fn is_about_path(error: &ToolError) -> bool {
-    matches!(error.code, Code::FileNotFound | Code::InvalidPath)
+    matches!(
+        error.code,
+        ToolErrorCode::FileNotFound | ToolErrorCode::InvalidPath
+    )
 }
 
-fn ending(outcome: &Outcome, tool: Option<&Tool>) -> Exit {
+fn ending(outcome: &Outcome, tool: Option<&Tool>) -> ExitReason {
     match outcome.result() {
-        Ok(output) if output.exit_code.is_none_or(|code| code == 0) => Exit::Done,
-        Ok(_) => Exit::Failed,
+        Ok(output) if output.exit_code.is_none_or(|code| code == 0) => ExitReason::Done,
+        Ok(_) => ExitReason::Failed,
         // An unknown tool is a usage error, not a failure of a tool.
-        Err(error) if error.code == Code::NotFound && tool.is_none() => Exit::Usage,
+        Err(error) if error.code == ToolErrorCode::NotFound && tool.is_none() => ExitReason::Usage,
         Err(error) => error.code.into(),
     }
 }
 
 /// Completes when this process is asked to stop.
-pub async fn interrupted() -> Exit {
+pub async fn wait_for_interrupt() -> ExitReason {
     let ctrl_c = async {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
@@ -195,15 +202,15 @@ pub async fn interrupted() -> Exit {
             Err(_) => std::future::pending().await,
         };
         tokio::select! {
-            () = ctrl_c => Exit::Interrupted,
-            () = heard(SignalKind::terminate()) => Exit::Terminated,
+            () = ctrl_c => ExitReason::Interrupted,
+            () = heard(SignalKind::terminate()) => ExitReason::Terminated,
             // The terminal is gone: its user will not see the result, but the audit log has it.
-            () = heard(SignalKind::hangup()) => Exit::Terminated,
+            () = heard(SignalKind::hangup()) => ExitReason::Terminated,
         }
     }
     #[cfg(not(unix))]
     {
         ctrl_c.await;
-        Exit::Interrupted
+        ExitReason::Interrupted
     }
 }

@@ -2,29 +2,31 @@
 
 use std::pin::pin;
 
-use mimir_agent::{Agent, Conversation, Ended, Message};
+use mimir_agent::{Agent, Conversation, Message, TaskEnd};
 use mimir_core::text::{prefix, visible};
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 
-use crate::agent::{Bench, Saver, Saving, Shown, conversation};
-use crate::args::{Approve, Globals};
-use crate::exit::{Exit, Failure};
-use crate::output::{FAINT, Printer, STRONG, note, styled};
-use crate::terminal::Started;
-use mimir::setup::Setup;
+use crate::agent::{
+    AgentRuntime, ConversationSaver, SavingEventSink, TerminalEventSink, new_conversation,
+};
+use crate::args::{ApproveMode, GlobalOptions};
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::{FAINT, ResultPrinter, STRONG, note, styled};
+use crate::terminal::StartedCommand;
+use mimir::setup::HostSetup;
 
-use super::call::interrupted;
-use super::run::{bill, remark};
+use super::call::wait_for_interrupt;
+use super::run::{print_ending, usage_line};
 
-mod typist;
-mod wishes;
+mod line_editor;
+mod slash_commands;
 
-use typist::{Typed, Typist};
-use wishes::{Next, Wish};
+use line_editor::{ChatInput, LineEditor};
+use slash_commands::{ChatFlow, SlashCommand};
 
 /// Arguments of `mimir chat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChatWish {
+pub struct ChatCommand {
     /// The conversation to continue: its id, or the newest if no id is given.
     #[expect(
         clippy::option_option,
@@ -39,34 +41,40 @@ pub struct ChatWish {
 const LAST: usize = 200;
 
 /// Chats until the person leaves.
-pub async fn run(globals: &Globals, printer: Printer, wish: ChatWish) -> Result<Exit, Failure> {
+pub async fn run(
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+    wish: ChatCommand,
+) -> Result<ExitReason, CommandFailure> {
     if printer.is_json() {
-        return Err(Failure::usage(
+        return Err(CommandFailure::usage(
             "`mimir chat` does not support --json: use `mimir run --json`, which prints events",
         ));
     }
-    let setup = Setup::find(globals.workspace.as_deref())?;
-    let mut bench = Bench::new(
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let mut bench = AgentRuntime::new(
         setup,
         wish.model.as_deref(),
         None,
-        Approve::Ask,
-        Started::Chat,
+        ApproveMode::Ask,
+        StartedCommand::Chat,
     )
     .await?;
     let mut talk = match &wish.resume {
         Some(id) => resumed(&bench, id.as_deref())?,
-        None => conversation(&bench.agent),
+        None => new_conversation(&bench.agent),
     };
     // Before the line editor saves the handling of Ctrl-C, because it restores that after each line.
-    let _hears = hears()?;
-    let typist = Typist::new(bench.shelf.typed())?;
+    let _hears = listen_for_ctrl_c()?;
+    let typist = LineEditor::new(bench.conversations.read_input_history())?;
     greet(&bench.agent);
     let exit = talking(globals, &mut bench, &mut talk, &typist).await;
-    bench.shelf.keep_typed(&typist.typed());
+    bench
+        .conversations
+        .save_input_history(&typist.input_history());
     if !talk.messages.is_empty() {
-        Saver::of(&bench).save(&talk);
-        note(styled(FAINT, bill(&talk)));
+        ConversationSaver::for_agent(&bench).save(&talk);
+        note(styled(FAINT, usage_line(&talk)));
         let id = &talk.id;
         note(styled(
             FAINT,
@@ -83,10 +91,12 @@ fn greet(agent: &Agent) {
     note(format_args!("{} {help}", styled(STRONG, model)));
 }
 
-fn resumed(bench: &Bench, id: Option<&str>) -> Result<Conversation, ToolError> {
-    let mut talk = bench.shelf.take(id)?;
-    bench.pipeline().resume(&talk.id, &talk.has_read());
-    talk.mend();
+fn resumed(bench: &AgentRuntime, id: Option<&str>) -> Result<Conversation, ToolError> {
+    let mut talk = bench.conversations.load(id)?;
+    bench
+        .pipeline()
+        .restore_session_label(&talk.id, &talk.restored_label());
+    talk.answer_open_calls();
     let count = talk.messages.len();
     let said = talk
         .messages
@@ -104,46 +114,46 @@ fn resumed(bench: &Bench, id: Option<&str>) -> Result<Conversation, ToolError> {
 }
 
 async fn talking(
-    globals: &Globals,
-    bench: &mut Bench,
+    globals: &GlobalOptions,
+    bench: &mut AgentRuntime,
     talk: &mut Conversation,
-    typist: &Typist,
-) -> Result<Exit, Failure> {
+    typist: &LineEditor,
+) -> Result<ExitReason, CommandFailure> {
     loop {
-        typist.knows(wishes::completions(bench.pipeline()));
+        typist.set_completions(slash_commands::completions(bench.pipeline()));
         let line = bench
-            .following(async {
+            .run_with_reload(async {
                 tokio::select! {
-                    typed = typist.line() => Ok(typed),
-                    exit = ended() => Err(exit),
+                    typed = typist.read_line() => Ok(typed),
+                    exit = wait_for_termination() => Err(exit),
                 }
             })
             .await?;
         let line = match line {
-            Ok(Typed::Line(line)) => line,
-            Ok(Typed::Nothing) => continue,
-            Ok(Typed::End) => return Ok(Exit::Done),
+            Ok(ChatInput::Line(line)) => line,
+            Ok(ChatInput::Nothing) => continue,
+            Ok(ChatInput::End) => return Ok(ExitReason::Done),
             Err(exit) => return Ok(exit),
         };
-        match Wish::read(&line) {
+        match SlashCommand::parse(&line) {
             Some(wish) => {
                 let wish = match wish {
                     Ok(wish) => wish,
                     Err(error) => {
-                        told(&error);
+                        print_error(&error);
                         continue;
                     }
                 };
-                match wishes::carry_out(globals, bench, talk, wish).await {
-                    Ok(Next::Talk) => {}
-                    Ok(Next::Leave) => return Ok(Exit::Done),
-                    Err(Failure::Told { error, .. }) => told(&error),
-                    Err(failure @ Failure::Print(_)) => return Err(failure),
+                match slash_commands::carry_out(globals, bench, talk, wish).await {
+                    Ok(ChatFlow::Talk) => {}
+                    Ok(ChatFlow::Leave) => return Ok(ExitReason::Done),
+                    Err(CommandFailure::Reported { error, .. }) => print_error(&error),
+                    Err(failure @ CommandFailure::Print(_)) => return Err(failure),
                 }
             }
             None => {
                 talk.messages.push(Message::user(line));
-                if let Some(exit) = turn(bench, talk).await? {
+                if let Some(exit) = run_turn(bench, talk).await? {
                     return Ok(exit);
                 }
             }
@@ -152,56 +162,61 @@ async fn talking(
 }
 
 /// Reason why a turn ended early.
-enum Stopped {
+enum TurnInterrupt {
     /// The person cancelled the reply.
     Turn,
     /// The program was asked to end.
-    All(Exit),
+    All(ExitReason),
 }
 
 /// Runs a turn of the agent. Returns the exit code if the program has to end.
-async fn turn(bench: &mut Bench, talk: &mut Conversation) -> Result<Option<Exit>, Failure> {
+async fn run_turn(
+    bench: &mut AgentRuntime,
+    talk: &mut Conversation,
+) -> Result<Option<ExitReason>, CommandFailure> {
     let agent = bench.agent.clone();
-    let shown = Shown::new();
-    let face = Saving {
-        face: &shown,
-        saver: Saver::of(bench),
+    let shown = TerminalEventSink::new();
+    let face = SavingEventSink {
+        events: &shown,
+        saver: ConversationSaver::for_agent(bench),
     };
-    let ended = bench.following(work(&agent, talk, &shown, &face)).await?;
+    let ended = bench
+        .run_with_reload(run_agent(&agent, talk, &shown, &face))
+        .await?;
     shown.close();
-    talk.mend();
-    agent.take_up_rest(talk);
+    talk.answer_open_calls();
+    agent.absorb_side_usage(talk);
     face.saver.save(talk);
     match ended {
         Ok(Ok(ended)) => {
             if !shown.streams() {
                 last(talk)?;
             }
-            remark(ended);
+            print_ending(ended);
         }
-        Ok(Err(error)) => told(&error),
-        Err(Stopped::Turn) => note(styled(FAINT, "stopped")),
-        Err(Stopped::All(exit)) => return Ok(Some(exit)),
+        Ok(Err(error)) => print_error(&error),
+        Err(TurnInterrupt::Turn) => note(styled(FAINT, "stopped")),
+        Err(TurnInterrupt::All(exit)) => return Ok(Some(exit)),
     }
     Ok(None)
 }
 
-async fn work(
+async fn run_agent(
     agent: &Agent,
     talk: &mut Conversation,
-    shown: &Shown,
-    face: &Saving<'_>,
-) -> Result<Result<Ended, ToolError>, Stopped> {
-    let mut task = pin!(agent.task(talk, face));
+    shown: &TerminalEventSink,
+    face: &SavingEventSink<'_>,
+) -> Result<Result<TaskEnd, ToolError>, TurnInterrupt> {
+    let mut task = pin!(agent.run_task(talk, face));
     loop {
         tokio::select! {
             biased;
             ended = &mut task => return Ok(ended),
-            exit = interrupted() => match exit {
+            exit = wait_for_interrupt() => match exit {
                 // The first Ctrl-C cancels the running calls.
-                Exit::Interrupted if shown.stop() => {}
-                Exit::Interrupted => return Err(Stopped::Turn),
-                exit => return Err(Stopped::All(exit)),
+                ExitReason::Interrupted if shown.stop_calls() => {}
+                ExitReason::Interrupted => return Err(TurnInterrupt::Turn),
+                exit => return Err(TurnInterrupt::All(exit)),
             },
         }
     }
@@ -209,7 +224,7 @@ async fn work(
 
 /// Handles Ctrl-C from now on, instead of ending the program.
 #[cfg(unix)]
-fn hears() -> std::io::Result<tokio::signal::unix::Signal> {
+fn listen_for_ctrl_c() -> std::io::Result<tokio::signal::unix::Signal> {
     tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
 }
 
@@ -219,26 +234,26 @@ fn hears() -> std::io::Result<()> {
 }
 
 /// Completes when the program is asked to end while a line is typed; there, Ctrl-C arrives as a key.
-async fn ended() -> Exit {
+async fn wait_for_termination() -> ExitReason {
     loop {
-        match interrupted().await {
-            Exit::Interrupted => {}
+        match wait_for_interrupt().await {
+            ExitReason::Interrupted => {}
             exit => return exit,
         }
     }
 }
 
 /// Prints the final answer, unless it was streamed.
-fn last(talk: &Conversation) -> Result<(), Failure> {
+fn last(talk: &Conversation) -> Result<(), CommandFailure> {
     let Some(Message::Assistant { text, .. }) = talk.messages.last() else {
         return Ok(());
     };
     let text = mimir_core::text::sanitize(text.clone());
-    Printer::new(false).result(&(), |out| writeln!(out, "{}", text.trim_end()))
+    ResultPrinter::new(false).print_result(&(), |out| writeln!(out, "{}", text.trim_end()))
 }
 
-fn told(error: &ToolError) {
-    if error.code != Code::Cancelled {
+fn print_error(error: &ToolError) {
+    if error.code != ToolErrorCode::Cancelled {
         let _ = crate::output::outcome::error(error);
     }
 }

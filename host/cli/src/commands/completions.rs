@@ -4,19 +4,19 @@ use std::io;
 
 use clap::CommandFactory;
 
-use crate::args::Raw;
-use crate::exit::{Exit, Failure};
+use crate::args::CliArgs;
+use crate::exit::{CommandFailure, ExitReason};
 
 /// Prints a completion script.
-pub fn run(shell: clap_complete::Shell) -> Result<Exit, Failure> {
+pub fn run(shell: clap_complete::Shell) -> Result<ExitReason, CommandFailure> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Raw::command(), "mimir", &mut script);
+    clap_complete::generate(shell, &mut CliArgs::command(), "mimir", &mut script);
     io::Write::write_all(&mut io::stdout().lock(), &script)?;
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }
 
 /// Prints the help.
-pub fn help() -> Result<Exit, Failure> {
-    Raw::command().print_help()?;
-    Ok(Exit::Done)
+pub fn help() -> Result<ExitReason, CommandFailure> {
+    CliArgs::command().print_help()?;
+    Ok(ExitReason::Done)
 }

@@ -5,67 +5,83 @@ use mimir_core::config::Config;
 use mimir_core::text::visible;
 use serde_json::json;
 
-use crate::args::{ConfigWish, Globals};
-use crate::exit::{Exit, Failure};
-use crate::output::doctor::Finding;
-use crate::output::{BAD, FAINT, GOOD, Printer, WARN, styled};
-use mimir::places::Places;
-use mimir::settings::{Place, Settings, environment};
-use mimir::setup::{self, Setup};
-use mimir::workspace::Workspace;
+use crate::args::{ConfigCommand, GlobalOptions};
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::doctor::DoctorFinding;
+use crate::output::{BAD, FAINT, GOOD, ResultPrinter, WARN, styled};
+use mimir::settings::{ConfigLocation, MergedSettings, environment};
+use mimir::setup::{self, HostSetup};
+use mimir::user_dirs::UserDirs;
+use mimir::workspace::WorkspaceFolder;
 
 mod key;
 
 /// Prints the schema or the paths of config files, or checks them.
-pub async fn run(globals: &Globals, printer: Printer, wish: ConfigWish) -> Result<Exit, Failure> {
-    let places = setup::places;
+pub async fn run(
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+    wish: ConfigCommand,
+) -> Result<ExitReason, CommandFailure> {
+    let places = setup::find_user_dirs;
     let workspace = || setup::find_workspace(globals.workspace.as_deref());
     match wish {
-        ConfigWish::Schema => printer.value(&Config::schema())?,
-        ConfigWish::Path => {
+        ConfigCommand::Schema => printer.print_json(&Config::schema())?,
+        ConfigCommand::Path => {
             let places = places();
             let variables = environment::read(&places.variables)?;
             let variables = variables.as_ref().map(|said| said.shown.as_str());
-            paths(printer, &Place::all(&places, &workspace()?), variables)?;
+            paths(
+                printer,
+                &ConfigLocation::all_locations(&places, &workspace()?),
+                variables,
+            )?;
         }
-        ConfigWish::Get(key) => return key::get(globals, printer, &key),
-        ConfigWish::Set { key, value, user } => {
+        ConfigCommand::Get(key) => return key::get(globals, printer, &key),
+        ConfigCommand::Set { key, value, user } => {
             return key::set(globals, printer, &key, value.as_deref(), user);
         }
-        ConfigWish::Check => return checked(printer, places(), workspace()?).await,
+        ConfigCommand::Check => return checked(printer, places(), workspace()?).await,
     }
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }
 
-async fn checked(printer: Printer, places: Places, workspace: Workspace) -> Result<Exit, Failure> {
-    let read = Settings::read_all(&places, &workspace);
+async fn checked(
+    printer: ResultPrinter,
+    places: UserDirs,
+    workspace: WorkspaceFolder,
+) -> Result<ExitReason, CommandFailure> {
+    let read = MergedSettings::read_all(&places, &workspace);
     let mut warnings = Vec::new();
     if let Ok(settings) = &read {
-        let setup = Setup::of(places, workspace, settings.clone());
-        let world = setup.world().await?;
+        let setup = HostSetup::from_parts(places, workspace, settings.clone());
+        let world = setup.load_snapshot().await?;
         warnings = super::doctor::unknown_names(settings, &world.registry);
     }
     check(printer, &read, &warnings)?;
     Ok(match read {
-        Ok(_) => Exit::Done,
-        Err(_) => Exit::Usage,
+        Ok(_) => ExitReason::Done,
+        Err(_) => ExitReason::Usage,
     })
 }
 
-fn paths(printer: Printer, all: &[Place], variables: Option<&str>) -> Result<(), Failure> {
-    let row = |place: &Place| {
+fn paths(
+    printer: ResultPrinter,
+    all: &[ConfigLocation],
+    variables: Option<&str>,
+) -> Result<(), CommandFailure> {
+    let row = |place: &ConfigLocation| {
         let path = place.path.display().to_string();
-        json!({ "layer": place.whose.as_str(), "path": path, "exists": place.is_there() })
+        json!({ "layer": place.owner.as_str(), "path": path, "exists": place.exists() })
     };
     let rows: Vec<_> = all.iter().map(row).collect();
-    printer.result(&json!({ "files": rows, "environment": variables }), |out| {
+    printer.print_result(&json!({ "files": rows, "environment": variables }), |out| {
         if let Some(variables) = variables {
             writeln!(out, "{:8} {variables}", "run")?;
         }
         for place in all {
             let path = visible(&place.path.display().to_string());
-            let layer = place.whose.as_str();
-            match place.is_there() {
+            let layer = place.owner.as_str();
+            match place.exists() {
                 true => writeln!(out, "{layer:8} {path}")?,
                 false => writeln!(out, "{layer:8} {path} {}", styled(FAINT, "(not there)"))?,
             }
@@ -75,22 +91,22 @@ fn paths(printer: Printer, all: &[Place], variables: Option<&str>) -> Result<(),
 }
 
 fn check(
-    printer: Printer,
-    read: &Result<Settings, Vec<ToolError>>,
-    warnings: &[Finding],
-) -> Result<(), Failure> {
+    printer: ResultPrinter,
+    read: &Result<MergedSettings, Vec<ToolError>>,
+    warnings: &[DoctorFinding],
+) -> Result<(), CommandFailure> {
     let (settings, errors) = match read {
         Ok(settings) => (Some(settings), &[][..]),
         Err(errors) => (None, errors.as_slice()),
     };
     let files = settings.map_or(&[][..], |settings| &settings.files);
     let files: Vec<_> = files.iter().map(|file| file.shown.as_str()).collect();
-    let withheld = settings.map_or(&[][..], Settings::withheld);
+    let withheld = settings.map_or(&[][..], MergedSettings::withheld);
     let report = json!({
         "ok": errors.is_empty(), "files": files, "errors": errors, "withheld": withheld,
         "warnings": warnings,
     });
-    printer.result(&report, |out| {
+    printer.print_result(&report, |out| {
         if settings.is_some() {
             let files = match files.is_empty() {
                 true => "no file, all defaults".to_owned(),

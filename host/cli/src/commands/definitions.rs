@@ -1,18 +1,20 @@
 //! `mimir schema`.
 
-use crate::args::{Format, Globals};
-use crate::exit::{Exit, Failure};
-use crate::output::{Printer, definitions};
-use mimir::setup::Setup;
+use crate::args::{DefinitionFormat, GlobalOptions};
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::{ResultPrinter, definitions};
+use mimir::setup::HostSetup;
 
 /// Prints the definitions of the named tools, or of all tools that models see.
 pub async fn run(
-    globals: &Globals,
-    printer: Printer,
-    format: Format,
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+    format: DefinitionFormat,
     names: &[String],
-) -> Result<Exit, Failure> {
-    let world = Setup::find(globals.workspace.as_deref())?.world().await?;
+) -> Result<ExitReason, CommandFailure> {
+    let world = HostSetup::find(globals.workspace.as_deref())?
+        .load_snapshot()
+        .await?;
     let registry = &world.registry;
     let mut chosen = Vec::new();
     if names.is_empty() {
@@ -25,12 +27,12 @@ pub async fn run(
     }
     for name in names {
         let found = registry.find(name);
-        chosen.push(found.map_err(|error| Failure::ending(error, Exit::Usage))?);
+        chosen.push(found.map_err(|error| CommandFailure::with_exit(error, ExitReason::Usage))?);
     }
     let all: Vec<_> = chosen
         .into_iter()
-        .map(|tool| definitions::definition(tool, format))
+        .map(|tool| definitions::tool_definition(tool, format))
         .collect();
-    printer.value(&all)?;
-    Ok(Exit::Done)
+    printer.print_json(&all)?;
+    Ok(ExitReason::Done)
 }

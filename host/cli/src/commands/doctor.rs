@@ -3,39 +3,42 @@
 
 use std::sync::Arc;
 
-use crate::args::Globals;
-use crate::exit::{Exit, Failure};
-use crate::output::Printer;
-use crate::output::doctor::{is_well, print};
-use mimir::settings::Settings;
-use mimir::setup::{self, Setup};
+use crate::args::GlobalOptions;
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::ResultPrinter;
+use crate::output::doctor::{all_good, print};
+use mimir::settings::MergedSettings;
+use mimir::setup::{self, HostSetup};
 
 mod checks;
 
 pub use checks::unknown_names;
 
 /// Runs all checks.
-pub async fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
+pub async fn run(
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+) -> Result<ExitReason, CommandFailure> {
     let workspace = setup::find_workspace(globals.workspace.as_deref())?;
-    let places = setup::places();
+    let places = setup::find_user_dirs();
     let mut findings = vec![checks::program(), checks::workspace(&workspace)];
     // A broken config is a finding here, and must not hide the others.
-    let settings = Settings::read(&places, &workspace)
+    let settings = MergedSettings::read(&places, &workspace)
         .and_then(|settings| settings.policy().map(|_| settings));
     findings.push(checks::config(&settings, &places));
     if let Ok(settings) = &settings {
         findings.push(checks::team(settings, &places));
     }
-    let setup = Setup::of(places, workspace, settings.unwrap_or_default());
+    let setup = HostSetup::from_parts(places, workspace, settings.unwrap_or_default());
     let host = setup.host();
     let facts = host.facts();
     findings.push(checks::engine(&facts));
     findings.push(checks::cache(&facts));
     findings.push(checks::ledger(&setup));
-    let toolbox = setup.toolbox(Arc::clone(&host)).asking_again();
+    let toolbox = setup.toolbox(Arc::clone(&host)).with_retries();
     let mut loaded = toolbox.load().await;
-    setup.scripts(host).join(&mut loaded);
-    setup.grant(&mut loaded.tools);
+    setup.scripts(host).add_tools_to(&mut loaded);
+    setup.apply_grants(&mut loaded.tools);
     let registry = mimir_core::Registry::new(loaded.tools, loaded.quarantined);
     findings.push(checks::tools(&setup, &registry));
     findings.extend(registry.quarantined().iter().map(checks::quarantined));
@@ -44,9 +47,9 @@ pub async fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
     findings.push(checks::audit(&setup));
     findings.push(checks::building(setup.workspace.root()));
     print(printer, &findings)?;
-    Ok(if is_well(&findings) {
-        Exit::Done
+    Ok(if all_good(&findings) {
+        ExitReason::Done
     } else {
-        Exit::Failed
+        ExitReason::Failed
     })
 }

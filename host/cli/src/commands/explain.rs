@@ -6,23 +6,23 @@ use mimir_core::Decision;
 use mimir_core::approval::Fingerprint;
 use mimir_core::command::CommandVerdict;
 use mimir_core::grants;
-use mimir_core::pipeline::{Explanation, Foreseen};
+use mimir_core::pipeline::{CallExplanation, RequestPreview};
 use serde::Serialize;
 
-use crate::args::{Approve, Globals};
-use crate::arguments::Words;
-use crate::exit::{Exit, Failure};
-use crate::output::{BAD, GOOD, Printer, WARN, styled};
-use crate::terminal::{Started, approver};
-use mimir::setup::Setup;
+use crate::args::{ApproveMode, GlobalOptions};
+use crate::arguments::ArgumentInput;
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::{BAD, GOOD, ResultPrinter, WARN, styled};
+use crate::terminal::{StartedCommand, approver};
+use mimir::setup::HostSetup;
 
-use super::call::call;
+use super::call::new_call;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Explained<'a> {
+struct ExplainReport<'a> {
     decision: Decision,
-    reasons: &'a [mimir_core::decision::Reason],
+    reasons: &'a [mimir_core::decision::DecisionReason],
     /// Verdict on each simple command, if the call runs any.
     #[serde(skip_serializing_if = "<[CommandVerdict]>::is_empty")]
     commands: &'a [CommandVerdict],
@@ -31,7 +31,7 @@ struct Explained<'a> {
     lease: Option<&'a Fingerprint>,
     /// The network request of the call, as far as it is known without sending anything.
     #[serde(skip_serializing_if = "Option::is_none")]
-    network: Option<&'a Foreseen>,
+    network: Option<&'a RequestPreview>,
     /// Steps that would let the call through.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     way_out: &'a [String],
@@ -42,43 +42,45 @@ struct Explained<'a> {
 
 /// Explains the decision about a call. Only the tool's assessor runs.
 pub async fn run(
-    globals: &Globals,
-    printer: Printer,
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
     tool: &str,
-    words: Words,
-) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals.workspace.as_deref())?;
-    let world = setup.world().await?;
+    words: ArgumentInput,
+) -> Result<ExitReason, CommandFailure> {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let world = setup.load_snapshot().await?;
     let found = world
         .registry
         .find(tool)
-        .map_err(|error| Failure::ending(error, Exit::Usage))?;
+        .map_err(|error| CommandFailure::with_exit(error, ExitReason::Usage))?;
     let ungranted = grants::lacks_files(found, &found.granted).then(|| grants::files_remedy(found));
     let arguments = words
         .resolve(Some(found))
-        .map_err(|error| Failure::ending(error, Exit::Usage))?;
-    let pipeline = setup.pipeline(world, approver(Approve::Never, Started::Call));
-    let explanation = pipeline.explain(call(tool.to_owned(), arguments)).await?;
-    let explained = Explained {
+        .map_err(|error| CommandFailure::with_exit(error, ExitReason::Usage))?;
+    let pipeline = setup.pipeline(world, approver(ApproveMode::Never, StartedCommand::Call));
+    let explanation = pipeline
+        .explain(new_call(tool.to_owned(), arguments))
+        .await?;
+    let explained = ExplainReport {
         decision: explanation.evaluation.decision(),
         reasons: explanation.evaluation.reasons(),
         commands: explanation.evaluation.commands(),
-        lease: explanation.lease.as_ref().map(|lease| &lease.id),
+        lease: explanation.stored_approval.as_ref().map(|lease| &lease.id),
         network: explanation.network.as_ref(),
-        way_out: &explanation.way_out,
+        way_out: &explanation.remedies,
         ungranted: ungranted.as_deref(),
     };
-    printer.result(&explained, |out| {
+    printer.print_result(&explained, |out| {
         text(out, &explanation)?;
         match &ungranted {
             Some(line) => writeln!(out, "  {line}"),
             None => Ok(()),
         }
     })?;
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }
 
-fn text(out: &mut dyn Write, explanation: &Explanation) -> io::Result<()> {
+fn text(out: &mut dyn Write, explanation: &CallExplanation) -> io::Result<()> {
     let evaluation = &explanation.evaluation;
     let word = |decision: Decision| match decision {
         Decision::Allow => styled(GOOD, decision.as_str()),
@@ -109,7 +111,7 @@ fn text(out: &mut dyn Write, explanation: &Explanation) -> io::Result<()> {
     if let Some(network) = &explanation.network {
         request(out, network)?;
     }
-    if let Some(lease) = &explanation.lease {
+    if let Some(lease) = &explanation.stored_approval {
         let id = lease.id.short();
         let covers = mimir_core::text::visible(&lease.pattern.describe());
         return writeln!(
@@ -117,19 +119,19 @@ fn text(out: &mut dyn Write, explanation: &Explanation) -> io::Result<()> {
             "It runs without a question: approval {id} covers calls with {covers}; `mimir approvals revoke {id}` revokes it"
         );
     }
-    if !explanation.way_out.is_empty() {
+    if !explanation.remedies.is_empty() {
         writeln!(out, "to allow it")?;
     }
-    for line in &explanation.way_out {
+    for line in &explanation.remedies {
         writeln!(out, "  {}", mimir_core::text::visible(line))?;
     }
     Ok(())
 }
 
 /// Describes the network request of a call. Nothing of it was sent.
-fn request(out: &mut dyn Write, network: &Foreseen) -> io::Result<()> {
+fn request(out: &mut dyn Write, network: &RequestPreview) -> io::Result<()> {
     let visible = mimir_core::text::visible;
-    let Foreseen {
+    let RequestPreview {
         method, url, port, ..
     } = network;
     writeln!(out, "request {method} {}", visible(url))?;

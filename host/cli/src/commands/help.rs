@@ -6,13 +6,13 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::process::{Command, Stdio};
 
 use clap::CommandFactory as _;
-use mimir_core::names::did_you_mean;
+use mimir_core::name_suggestions::did_you_mean;
 use mimir_core::text::{prefix, visible};
 use serde_json::json;
 
-use crate::args::Raw;
-use crate::exit::{Exit, Failure};
-use crate::output::{Printer, STRONG, styled};
+use crate::args::CliArgs;
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::{ResultPrinter, STRONG, styled};
 
 #[cfg(test)]
 mod tests;
@@ -95,7 +95,7 @@ impl Topic {
 impl HelpPage {
     /// The page that these words name; `None` if they name a command, whose help clap prints. A word that is the name of a
     /// topic and of a command is the topic.
-    pub fn find(words: &[String]) -> Result<Option<Self>, Failure> {
+    pub fn find(words: &[String]) -> Result<Option<Self>, CommandFailure> {
         let [first, rest @ ..] = words else {
             return Ok(Some(Self::Index));
         };
@@ -104,7 +104,7 @@ impl HelpPage {
         {
             return Ok(Some(Self::Topic(topic)));
         }
-        let root = Raw::command();
+        let root = CliArgs::command();
         if root.find_subcommand(first).is_some() {
             return Ok(None);
         }
@@ -112,27 +112,27 @@ impl HelpPage {
         let names = TOPICS.iter().map(|topic| topic.name).chain(commands);
         let near = did_you_mean(first, names);
         let first = visible(prefix(first, 40));
-        Err(Failure::usage(format!(
+        Err(CommandFailure::usage(format!(
             "`{first}` is not a help topic or a command.{near} `mimir help` lists the topics."
         )))
     }
 }
 
 /// Prints a page.
-pub fn run(printer: Printer, page: HelpPage) -> Result<Exit, Failure> {
+pub fn run(printer: ResultPrinter, page: HelpPage) -> Result<ExitReason, CommandFailure> {
     match page {
         HelpPage::Index => index(printer)?,
         HelpPage::Topic(topic) => show(printer, topic)?,
     }
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }
 
 /// Prints the help of the program and the list of topics.
-fn index(printer: Printer) -> Result<(), Failure> {
+fn index(printer: ResultPrinter) -> Result<(), CommandFailure> {
     let row = |topic: &Topic| json!({ "topic": topic.name, "about": topic.summary() });
     let topics: Vec<_> = TOPICS.iter().map(row).collect();
-    printer.result(&json!({ "topics": topics }), |out| {
-        writeln!(out, "{}", Raw::command().render_long_help().ansi())?;
+    printer.print_result(&json!({ "topics": topics }), |out| {
+        writeln!(out, "{}", CliArgs::command().render_long_help().ansi())?;
         writeln!(out, "{}", styled(STRONG, "Topics (mimir help TOPIC):"))?;
         let width = TOPICS.iter().map(|topic| topic.name.len()).max();
         let width = width.unwrap_or_default();
@@ -144,18 +144,18 @@ fn index(printer: Printer) -> Result<(), Failure> {
 }
 
 /// Prints a topic: with a pager on a terminal, plain in a pipe.
-fn show(printer: Printer, topic: &Topic) -> Result<(), Failure> {
+fn show(printer: ResultPrinter, topic: &Topic) -> Result<(), CommandFailure> {
     let text = with_options(topic);
     if !printer.is_json() && io::stdout().is_terminal() && paged(&text) {
         return Ok(());
     }
     let value = json!({ "topic": topic.name, "text": text });
-    printer.result(&value, |out| out.write_all(text.as_bytes()))
+    printer.print_result(&value, |out| out.write_all(text.as_bytes()))
 }
 
 /// The page; where a command has the same name, its `--help` follows, so that one lookup shows both.
 fn with_options(topic: &Topic) -> String {
-    let mut root = Raw::command();
+    let mut root = CliArgs::command();
     root.build();
     match root.find_subcommand_mut(topic.name) {
         None => topic.text.to_owned(),

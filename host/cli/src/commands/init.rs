@@ -5,16 +5,16 @@ use std::path::Path;
 
 use mimir_core::ToolError;
 use mimir_core::config::Config;
-use mimir_core::files::{self, Links, write_new};
+use mimir_core::files::{self, LinkPolicy, write_new};
 use serde::Serialize;
 
-use super::editing;
-use crate::args::Globals;
-use crate::exit::{Exit, Failure};
-use crate::output::{FAINT, GOOD, Printer, styled};
+use super::editor_support;
+use crate::args::GlobalOptions;
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::{FAINT, GOOD, ResultPrinter, styled};
 use mimir::file_error::file_error;
-use mimir::private::{self, Readers};
-use mimir::workspace::Workspace;
+use mimir::private_files::{self, FileReaders};
+use mimir::workspace::WorkspaceFolder;
 
 /// Config of a new workspace: a comment for every key, with its default.
 pub const TEMPLATE: &str = mimir::settings::TEMPLATE;
@@ -26,53 +26,53 @@ const SCHEMA: &str = "config.schema.json";
 const GITIGNORE: &str = "state/\n";
 
 #[derive(Serialize)]
-struct Made {
+struct InitReport {
     workspace: String,
     made: Vec<String>,
     kept: Vec<String>,
 }
 
 /// Creates the missing parts of `.mimir`, and reports them.
-pub fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
+pub fn run(globals: &GlobalOptions, printer: ResultPrinter) -> Result<ExitReason, CommandFailure> {
     let made = make(globals.workspace.as_deref())?;
-    printer.result(&made, |out| made.text(out))?;
-    Ok(Exit::Done)
+    printer.print_result(&made, |out| made.text(out))?;
+    Ok(ExitReason::Done)
 }
 
-fn make(named: Option<&Path>) -> Result<Made, ToolError> {
+fn make(named: Option<&Path>) -> Result<InitReport, ToolError> {
     // Without -C, uses the current folder even if a parent is a workspace, because that is where the person ran it.
     let here = Path::new(".");
-    let workspace = Workspace::find(Some(named.unwrap_or(here)))?;
-    let mut made = Made {
+    let workspace = WorkspaceFolder::find(Some(named.unwrap_or(here)))?;
+    let mut made = InitReport {
         workspace: mimir_core::text::visible(&workspace.root().display().to_string()),
         made: Vec::new(),
         kept: Vec::new(),
     };
-    let dot = workspace.dot();
+    let dot = workspace.mimir_dir();
     for folder in [workspace.tools(), workspace.state()] {
-        workspace.own(&folder.join("file"))?;
+        workspace.check_no_links(&folder.join("file"))?;
     }
     for folder in [workspace.tools(), workspace.state()] {
         let is_new = !folder.is_dir();
         std::fs::create_dir_all(&folder).map_err(|e| file_error("make", &folder, &e))?;
-        made.note(is_new, workspace.shown(&folder) + "/");
+        made.note(is_new, workspace.display_path(&folder) + "/");
     }
     let path = dot.join(".gitignore");
     let is_new = write_ignore(&path).map_err(|e| file_error("write", &path, &e))?;
-    made.note(is_new, workspace.shown(&path));
+    made.note(is_new, workspace.display_path(&path));
     for (path, text) in [
         (workspace.config(), TEMPLATE),
         (workspace.state().join(".gitignore"), "*\n"),
     ] {
         let is_new = write_new(&path, text).map_err(|e| file_error("write", &path, &e))?;
-        made.note(is_new, workspace.shown(&path));
+        made.note(is_new, workspace.display_path(&path));
     }
-    for (shown, is_new) in editing::lay_out(&workspace)? {
+    for (shown, is_new) in editor_support::write_editor_files(&workspace)? {
         made.note(is_new, shown);
     }
     let path = dot.join(SCHEMA);
     let is_new = write_schema(&path).map_err(|e| file_error("write", &path, &e))?;
-    made.note(is_new, workspace.shown(&path));
+    made.note(is_new, workspace.display_path(&path));
     Ok(made)
 }
 
@@ -83,10 +83,10 @@ fn write_schema(path: &Path) -> io::Result<bool> {
     if write_new(path, &text)? {
         return Ok(true);
     }
-    if files::read(path, Links::Refused, SCHEMA_MOST)? == text.as_bytes() {
+    if files::read(path, LinkPolicy::Refuse, SCHEMA_MOST)? == text.as_bytes() {
         return Ok(false);
     }
-    private::replace(path, text.as_bytes(), Readers::Everybody).map(|()| true)
+    private_files::replace(path, text.as_bytes(), FileReaders::Everybody).map(|()| true)
 }
 
 /// Size limit: a longer file is not a schema of ours.
@@ -97,9 +97,10 @@ fn write_ignore(path: &Path) -> io::Result<bool> {
     if write_new(path, GITIGNORE)? {
         return Ok(true);
     }
-    let there = files::read(path, Links::Refused, GITIGNORE_MOST);
+    let there = files::read(path, LinkPolicy::Refuse, GITIGNORE_MOST);
     if there.is_ok_and(|there| there == files::OWN_IGNORE.as_bytes()) {
-        return private::replace(path, GITIGNORE.as_bytes(), Readers::Everybody).map(|()| true);
+        return private_files::replace(path, GITIGNORE.as_bytes(), FileReaders::Everybody)
+            .map(|()| true);
     }
     Ok(false)
 }
@@ -107,7 +108,7 @@ fn write_ignore(path: &Path) -> io::Result<bool> {
 /// Size limit: a longer file was written by a person.
 const GITIGNORE_MOST: u64 = 4096;
 
-impl Made {
+impl InitReport {
     fn note(&mut self, is_new: bool, shown: String) {
         if is_new {
             self.made.push(shown);

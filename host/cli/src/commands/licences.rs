@@ -4,11 +4,11 @@ use mimir_builtins::{LICENCES, Licence};
 use mimir_core::redact;
 use serde_json::json;
 
-use crate::exit::{Exit, Failure};
-use crate::output::{Printer, STRONG, styled};
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::{ResultPrinter, STRONG, styled};
 
 /// Prints all licences.
-pub fn run(printer: Printer) -> Result<Exit, Failure> {
+pub fn run(printer: ResultPrinter) -> Result<ExitReason, CommandFailure> {
     let rules = Licence {
         of: "gitleaks, whose rules find secrets",
         text: redact::LICENCE,
@@ -16,7 +16,7 @@ pub fn run(printer: Printer) -> Result<Exit, Failure> {
     let all: Vec<Licence> = LICENCES.into_iter().chain([rules]).collect();
     let value = |one: &Licence| json!({"of": one.of, "text": one.text});
     let values: Vec<_> = all.iter().map(value).collect();
-    printer.result(&values, |out| {
+    printer.print_result(&values, |out| {
         for one in &all {
             writeln!(
                 out,
@@ -27,5 +27,5 @@ pub fn run(printer: Printer) -> Result<Exit, Failure> {
         }
         Ok(())
     })?;
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }

@@ -1,79 +1,86 @@
 //! `mimir mcp`.
 
-use mimir_core::config::McpServer;
+use mimir_core::config::McpServerSettings;
 use mimir_core::text::visible;
-use mimir_core::{Code, ListedEntry, Registry, ToolError};
-use mimir_mcp::client::{Found, Login};
+use mimir_core::{ListedEntry, Registry, ToolError, ToolErrorCode};
+use mimir_mcp::client::{LoginSummary, ServerTools};
 use serde_json::{Value, json};
 
-use crate::args::{Globals, McpWish};
-use crate::exit::{Exit, Failure};
-use crate::output::{BAD, FAINT, Printer, STRONG, WARN, note, server, styled};
+use crate::args::{GlobalOptions, McpCommand};
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::{BAD, FAINT, ResultPrinter, STRONG, WARN, note, server_text, styled};
 use crate::terminal;
 use mimir::settings;
-use mimir::setup::Setup;
+use mimir::setup::HostSetup;
 
 mod add;
-mod agents;
-mod card;
-mod edit;
+mod agent_snippets;
 mod import;
 mod login;
-mod prepare;
+mod package_request;
 mod redirect;
-mod secret;
+mod secret_detection;
+mod server_card;
+mod server_edits;
 mod trust;
 
 /// Runs a command of `mimir mcp`.
-pub async fn run(globals: &Globals, printer: Printer, wish: McpWish) -> Result<Exit, Failure> {
+pub async fn run(
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+    wish: McpCommand,
+) -> Result<ExitReason, CommandFailure> {
     match wish {
-        McpWish::List => list(globals, printer),
-        McpWish::Test { name } => test(globals, printer, &name).await,
-        McpWish::Login {
+        McpCommand::List => list(globals, printer),
+        McpCommand::Test { name } => test(globals, printer, &name).await,
+        McpCommand::Login {
             name,
             browser,
             timeout,
         } => login::log_in(globals, printer, &name, browser, timeout).await,
-        McpWish::Logout { name } => login::log_out(globals, printer, &name).await,
-        McpWish::Add(add) => add::add(globals, printer, &add).await,
-        McpWish::Install {
+        McpCommand::Logout { name } => login::log_out(globals, printer, &name).await,
+        McpCommand::Add(add) => add::add(globals, printer, &add).await,
+        McpCommand::Install {
             name,
             user,
             install_scripts,
         } => add::install(globals, printer, &name, user, install_scripts).await,
-        McpWish::Trust {
+        McpCommand::Trust {
             name,
             user,
             trust,
             approve,
         } => add::trust(globals, printer, &name, user, &trust, approve.as_deref()).await,
-        McpWish::Remove { name, user } => remove(globals, printer, &name, user),
-        McpWish::Import {
+        McpCommand::Remove { name, user } => remove(globals, printer, &name, user),
+        McpCommand::Import {
             from,
             names,
             user,
             yes,
         } => import_all(globals, printer, from, &names, user, yes),
-        McpWish::Config(agent) => agents::print(globals, printer, agent),
+        McpCommand::Config(agent) => agent_snippets::print(globals, printer, agent),
     }
 }
 
 /// Describes a server in a line.
-fn way(server: &McpServer) -> String {
+fn describe_server(server: &McpServerSettings) -> String {
     if let Some(package) = &server.package {
         let package = package.to_string();
-        return secret::words(std::iter::once(&package).chain(&server.args)).join(" ");
+        return secret_detection::mask_words(std::iter::once(&package).chain(&server.args))
+            .join(" ");
     }
     match (&server.command, &server.url) {
-        (Some(command), _) => secret::words(std::iter::once(command).chain(&server.args)).join(" "),
-        (None, Some(url)) => secret::text(url),
+        (Some(command), _) => {
+            secret_detection::mask_words(std::iter::once(command).chain(&server.args)).join(" ")
+        }
+        (None, Some(url)) => secret_detection::mask_text(url),
         (None, None) => String::new(),
     }
 }
 
-fn list(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals.workspace.as_deref())?;
-    let found = setup.servers.all().known();
+fn list(globals: &GlobalOptions, printer: ResultPrinter) -> Result<ExitReason, CommandFailure> {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let found = setup.servers.servers().known();
     let tools = |name: &str| {
         let location = format!("mcp:{name}");
         let tools = found.tools.iter();
@@ -82,9 +89,9 @@ fn list(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
             .count()
     };
     let servers = &setup.settings.config.mcp.servers;
-    let logins: std::collections::BTreeMap<&String, Login> = servers
+    let logins: std::collections::BTreeMap<&String, LoginSummary> = servers
         .keys()
-        .filter_map(|name| Some((name, setup.servers.all().login(name).ok()??)))
+        .filter_map(|name| Some((name, setup.servers.servers().login(name).ok()??)))
         .collect();
     let rows: Vec<Value> = servers
         .iter()
@@ -94,15 +101,15 @@ fn list(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
                 "name": name,
                 "command": server.command,
                 "package": server.package,
-                "args": secret::words(&server.args),
-                "url": server.url.as_deref().map(secret::text),
+                "args": secret_detection::mask_words(&server.args),
+                "url": server.url.as_deref().map(secret_detection::mask_text),
                 "enabled": server.is_enabled(),
                 "tools": (known > 0).then_some(known),
                 "login": logins.get(name),
             })
         })
         .collect();
-    printer.result(&json!({ "servers": rows }), |out| {
+    printer.print_result(&json!({ "servers": rows }), |out| {
         if servers.is_empty() {
             writeln!(out, "There are no servers. `mimir mcp add NAME -- COMMAND` adds one, `mimir mcp import` imports those of agents.")?;
         }
@@ -113,7 +120,7 @@ fn list(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
                 (true, 1) => "1 tool".to_owned(),
                 (true, count) => format!("{count} tools"),
             };
-            writeln!(out, "{:<16} {state:<14} {}", visible(name), styled(FAINT, way(server)))?;
+            writeln!(out, "{:<16} {state:<14} {}", visible(name), styled(FAINT, describe_server(server)))?;
             if let Some(login) = logins.get(name) {
                 writeln!(out, "{:<16} {:<14} {}", "", "", login::line(login))?;
             }
@@ -130,22 +137,26 @@ fn list(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
             ),
         ));
     }
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }
 
-async fn test(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals.workspace.as_deref())?;
-    let Some(tried) = setup.servers.all().test(name).await else {
+async fn test(
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+    name: &str,
+) -> Result<ExitReason, CommandFailure> {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let Some(tried) = setup.servers.servers().test(name).await else {
         let error = unknown(&setup, name);
         return Err(match error.code {
             // A wrong name is a usage error.
-            Code::NotFound => Failure::ending(error, Exit::Usage),
+            ToolErrorCode::NotFound => CommandFailure::with_exit(error, ExitReason::Usage),
             _ => error.into(),
         });
     };
     let mut tried = tried?;
-    setup.grant(&mut tried.found.tools);
-    let Found {
+    setup.apply_grants(&mut tried.found.tools);
+    let ServerTools {
         tools, quarantined, ..
     } = tried.found;
     let registry = Registry::new(tools, quarantined);
@@ -156,7 +167,7 @@ async fn test(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, F
             json!({
                 "name": tool.name(),
                 "description": tool.definition.description,
-                "words": server::words(tool),
+                "words": server_text::tool_texts(tool),
                 "flags": tool.flags,
                 "trust": tool.trust,
                 "changes": tool.changes.as_ref().map(|changes| &changes.lines),
@@ -164,7 +175,7 @@ async fn test(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, F
         })
         .collect();
     let (own, version) = (visible(&tried.server.0), visible(&tried.server.1));
-    let login = setup.servers.all().login(name)?;
+    let login = setup.servers.servers().login(name)?;
     let origin = registry.tools().first().map(|tool| &tool.origin);
     let digest = origin.map(|origin| &origin.digest);
     let listed: &[ListedEntry] = origin.map_or(&[], |origin| &origin.listed);
@@ -177,7 +188,7 @@ async fn test(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, F
         "tookMs": tried.took.as_millis(),
         "login": login,
     });
-    printer.result(&value, |out| {
+    printer.print_result(&value, |out| {
         let took = tried.took.as_secs_f32();
         writeln!(
             out,
@@ -189,7 +200,7 @@ async fn test(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, F
         }
         for tool in registry.tools() {
             writeln!(out, "  {}", styled(STRONG, tool.name()))?;
-            for line in server::shown(tool) {
+            for line in server_text::shown(tool) {
                 writeln!(out, "    {line}")?;
             }
             let changes = tool.changes.iter().flat_map(|changes| &changes.lines);
@@ -219,7 +230,7 @@ async fn test(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, F
     let untrusted = registry
         .tools()
         .iter()
-        .find(|tool| tool.trust == mimir_core::tool::Trust::Untrusted);
+        .find(|tool| tool.trust == mimir_core::tool::ToolTrust::Untrusted);
     let unseen = listed.iter().any(|entry| !entry.is_seen);
     if untrusted.is_none() && unseen {
         note(format_args!(
@@ -232,15 +243,15 @@ async fn test(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, F
             tool.origin.digest
         ));
     }
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }
 
-fn unknown(setup: &Setup, name: &str) -> ToolError {
+fn unknown(setup: &HostSetup, name: &str) -> ToolError {
     let servers = &setup.settings.config.mcp.servers;
     let shown = visible(mimir_core::text::prefix(name, 64));
     if servers.get(name).is_some_and(|server| !server.is_enabled()) {
         let message = format!("the server `{shown}` is switched off (mcp.servers.{shown}.enabled)");
-        return ToolError::new(Code::Unavailable, message);
+        return ToolError::new(ToolErrorCode::Unavailable, message);
     }
     let waits = setup.settings.withheld().iter();
     let place = format!("mcp.servers.{name}");
@@ -251,39 +262,45 @@ fn unknown(setup: &Setup, name: &str) -> ToolError {
         let message =
             format!("the server `{shown}` is in the project's settings, which are not accepted");
         let way = "`mimir policy accept` shows and accepts them";
-        return ToolError::new(Code::PolicyDenied, message).with_way_out([way.to_owned()]);
+        return ToolError::new(ToolErrorCode::PolicyDenied, message)
+            .with_remedies([way.to_owned()]);
     }
-    let near = mimir_core::names::did_you_mean(name, servers.keys().map(String::as_str));
+    let near = mimir_core::name_suggestions::did_you_mean(name, servers.keys().map(String::as_str));
     let message = format!("unknown server `{shown}`.{near} `mimir mcp list` shows all.");
-    ToolError::new(Code::NotFound, message)
+    ToolError::new(ToolErrorCode::NotFound, message)
 }
 
-fn remove(globals: &Globals, printer: Printer, name: &str, user: bool) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals.workspace.as_deref())?;
-    let file = settings::change(&setup, user, |text| edit::remove(text, name))?;
+fn remove(
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+    name: &str,
+    user: bool,
+) -> Result<ExitReason, CommandFailure> {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let file = settings::change_config(&setup, user, |text| server_edits::remove(text, name))?;
     if printer.is_json() {
-        printer.value(&json!({ "removed": name, "file": file }))?;
+        printer.print_json(&json!({ "removed": name, "file": file }))?;
     } else {
         note(format_args!("removed {} from {file}", visible(name)));
     }
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }
 
 fn import_all(
-    globals: &Globals,
-    printer: Printer,
-    from: Option<crate::args::Agent>,
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+    from: Option<crate::args::CodingAgent>,
     names: &[String],
     user: bool,
     yes: bool,
-) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals.workspace.as_deref())?;
+) -> Result<ExitReason, CommandFailure> {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
     let known = &setup.settings.config.mcp.servers;
     let asked = |name: &String| names.contains(name);
-    let import::All {
+    let import::ImportScan {
         servers: mut all,
         unread,
-    } = import::find(setup.workspace.root(), from);
+    } = import::find_servers(setup.workspace.root(), from);
     all.retain(|found| names.is_empty() || asked(&found.name));
     // Files of the person come first, whatever the agent.
     all.sort_by_key(|found| !found.own);
@@ -292,7 +309,7 @@ fn import_all(
             .enumerate()
             .filter(move |(other, _)| *other != at)
     };
-    let clashes = |at: usize, found: &import::Imported| {
+    let clashes = |at: usize, found: &import::ImportedServer| {
         let mut same = others(at).filter(|(_, other)| other.name == found.name);
         let first = same.clone().all(|(other, _)| other > at);
         same.next().is_some() && !(first && asked(&found.name))
@@ -302,11 +319,11 @@ fn import_all(
         .enumerate()
         .map(|(at, found)| clashes(at, found))
         .collect();
-    let mut new: Vec<&mut import::Imported> = all
+    let mut new: Vec<&mut import::ImportedServer> = all
         .iter_mut()
         .filter(|found| found.fault.is_none() && !known.contains_key(&found.name))
         .collect();
-    import::apart(&mut new, &card::secrets_of(known.values()));
+    import::rename_conflicting(&mut new, &server_card::secrets_of(known.values()));
     for (place, why) in &unread {
         note(styled(
             BAD,
@@ -332,7 +349,7 @@ fn import_all(
                     .to_owned()
             })
         });
-        let card = card::lines(&found.block);
+        let card = server_card::block_lines(&found.block);
         let taken = fault.is_none() && !there;
         rows.push(json!({
             "name": name,
@@ -366,12 +383,14 @@ fn import_all(
     if !servers.is_empty() {
         if !yes && !terminal::confirm("Add these to the settings?")? {
             let message = "nothing was imported; `mimir mcp import --yes` needs no terminal";
-            return Err(ToolError::new(Code::ApprovalDenied, message).into());
+            return Err(ToolError::new(ToolErrorCode::ApprovalDenied, message).into());
         }
-        let file = settings::change(&setup, user, |text| edit::add(text, &servers))?;
+        let file = settings::change_config(&setup, user, |text| {
+            server_edits::add_servers(text, &servers)
+        })?;
         note(format_args!("imported {} into {file}", servers.len()));
         for (name, block) in &servers {
-            if let Ok(Some(_)) = prepare::request(block) {
+            if let Ok(Some(_)) = package_request::requested_package(block) {
                 note(format_args!(
                     "`mimir mcp install {0}` downloads {0} once, and pins it",
                     visible(name)
@@ -387,11 +406,11 @@ fn import_all(
             .iter()
             .map(|(place, why)| json!({ "from": place, "fault": why }))
             .collect();
-        printer.value(&json!({ "imported": imported, "found": rows, "unread": unread }))?;
+        printer.print_json(&json!({ "imported": imported, "found": rows, "unread": unread }))?;
     }
     Ok(match unread.is_empty() {
-        true => Exit::Done,
+        true => ExitReason::Done,
         // An unreadable file has to be repaired by a person.
-        false => Exit::Failed,
+        false => ExitReason::Failed,
     })
 }

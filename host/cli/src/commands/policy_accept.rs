@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
-use mimir_core::audit::{Event, Kind};
+use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::text::visible;
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::json;
 
-use crate::args::Globals;
-use crate::exit::{Exit, Failure};
-use crate::output::{Printer, note, warn};
+use crate::args::GlobalOptions;
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::{ResultPrinter, note, warn};
 use crate::terminal;
 use mimir::settings::ConfigFile;
-use mimir::setup::Setup;
+use mimir::setup::HostSetup;
 use mimir::workers::WorkerFile;
 
 /// Prints the settings under these keys: a person must see them before agreeing.
@@ -36,7 +36,7 @@ fn show_worker(file: &WorkerFile) {
 
 /// Worker files that can be called once they are accepted, and whether they are. Errors in other files are reported on
 /// request.
-fn workers_of(setup: &Setup, told: bool) -> Vec<(WorkerFile, bool)> {
+fn workers_of(setup: &HostSetup, told: bool) -> Vec<(WorkerFile, bool)> {
     let workers = setup.workers();
     let mut files = workers.files();
     files.retain(|(file, _)| match workers.fault(file) {
@@ -52,26 +52,30 @@ fn workers_of(setup: &Setup, told: bool) -> Vec<(WorkerFile, bool)> {
 }
 
 /// Hashes of everything to accept.
-fn state(setup: &Setup, workers: &[(WorkerFile, bool)]) -> (Option<String>, BTreeSet<String>) {
+fn state(setup: &HostSetup, workers: &[(WorkerFile, bool)]) -> (Option<String>, BTreeSet<String>) {
     let file = setup.settings.project().map(ConfigFile::digest);
     let workers = workers.iter().map(|(worker, _)| worker.digest.clone());
     (file, workers.collect())
 }
 
 /// Accepts the project's settings and workers as they are now.
-pub fn run(globals: &Globals, printer: Printer, yes: bool) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals.workspace.as_deref())?;
-    let ledger = setup.own_ledger()?;
+pub fn run(
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+    yes: bool,
+) -> Result<ExitReason, CommandFailure> {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let ledger = setup.require_approvals()?;
     let file = setup.settings.project();
     let workers = workers_of(&setup, true);
     if file.is_none() && workers.is_empty() {
-        let place = setup.workspace.shown(&setup.workspace.config());
+        let place = setup.workspace.display_path(&setup.workspace.config());
         let message =
             format!("nothing to accept: {place} does not exist, and there are no usable workers");
-        return Err(ToolError::new(Code::NotFound, message).into());
+        return Err(ToolError::new(ToolErrorCode::NotFound, message).into());
     }
     let withheld = setup.settings.withheld();
-    let words = setup.settings.unread_words();
+    let words = setup.settings.unaccepted_texts();
     let new: Vec<&WorkerFile> = workers
         .iter()
         .filter(|(_, accepted)| !accepted)
@@ -95,14 +99,14 @@ pub fn run(globals: &Globals, printer: Printer, yes: bool) -> Result<Exit, Failu
         }
         if !terminal::confirm("Do you accept this?")? {
             let error = ToolError::new(
-                Code::ApprovalDenied,
+                ToolErrorCode::ApprovalDenied,
                 "the settings were not accepted; `mimir policy accept --yes` needs no terminal",
             );
             return Err(error.into());
         }
     }
     let seen = state(&setup, &workers);
-    let now = Setup::find(globals.workspace.as_deref())?;
+    let now = HostSetup::find(globals.workspace.as_deref())?;
     if state(&now, &workers_of(&now, false)) != seen {
         let what = match file {
             Some(file) => file.shown.as_str(),
@@ -111,7 +115,7 @@ pub fn run(globals: &Globals, printer: Printer, yes: bool) -> Result<Exit, Failu
         let message = format!(
             "{what} changed in the meantime, so nothing was accepted; run `mimir policy accept` again"
         );
-        return Err(ToolError::new(Code::InvalidInput, message).into());
+        return Err(ToolError::new(ToolErrorCode::InvalidInput, message).into());
     }
     let (digest, all) = seen;
     ledger.change(|book| {
@@ -123,14 +127,16 @@ pub fn run(globals: &Globals, printer: Printer, yes: bool) -> Result<Exit, Failu
     let config = config.map(|(file, digest)| (file.shown.as_str(), digest));
     let called = new.iter().map(|file| (file.shown.as_str(), &file.digest));
     for (shown, digest) in config.into_iter().chain(called) {
-        let event = Event::of(Kind::ConfigChange, SystemTime::now()).with_subject(shown);
-        setup.record(&event.with_detail(&format!("accepted as it is now, sha256 {digest}")));
+        let event = AuditEvent::new(EventKind::ConfigChange, SystemTime::now()).with_subject(shown);
+        setup.record_event(&event.with_detail(&format!("accepted as it is now, sha256 {digest}")));
     }
-    setup.memory.files(&setup.settings.digests());
+    setup
+        .audit_watermark
+        .changed_files(&setup.settings.digests());
     let names: Vec<&str> = workers.iter().map(|(file, _)| file.name.as_str()).collect();
     if printer.is_json() {
         let shown = file.map(|file| file.shown.as_str());
-        printer.value(
+        printer.print_json(
             &json!({ "accepted": shown, "digest": digest, "keys": withheld, "workers": names }),
         )?;
     } else {
@@ -142,5 +148,5 @@ pub fn run(globals: &Globals, printer: Printer, yes: bool) -> Result<Exit, Failu
             note(format_args!("workers accepted as they are now: {names}"));
         }
     }
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }

@@ -2,40 +2,48 @@
 
 use std::sync::Arc;
 
-use mimir_core::pipeline::World;
+use mimir_core::pipeline::PipelineSnapshot;
 use serde_json::json;
 
-use crate::args::Globals;
-use crate::exit::{Exit, Failure};
-use crate::output::{GOOD, Printer, WARN, styled};
-use mimir::live::{EVERY, Live, News};
-use mimir::setup::Setup;
+use crate::args::GlobalOptions;
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::{GOOD, ResultPrinter, WARN, styled};
+use mimir::live_setup::{EVERY, LiveSetup, SetupUpdate};
+use mimir::setup::HostSetup;
 
-use super::call::interrupted;
+use super::call::wait_for_interrupt;
 
 /// Checks the rules: loading them runs their examples; then conditions that can never be true are listed.
-pub async fn run(globals: &Globals, printer: Printer, watch: bool) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals.workspace.as_deref())?;
+pub async fn run(
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+    watch: bool,
+) -> Result<ExitReason, CommandFailure> {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
     if !watch {
-        report(printer, &setup, &setup.world().await?)?;
-        return Ok(Exit::Done);
+        report(printer, &setup, &setup.load_snapshot().await?)?;
+        return Ok(ExitReason::Done);
     }
-    let mut live = Live::new(setup).await?;
-    report(printer, live.setup(), &live.world())?;
+    let mut live = LiveSetup::new(setup).await?;
+    report(printer, live.setup(), &live.snapshot())?;
     let follow = live.follow(EVERY, |setup, news| match news {
-        News::World { world, .. } => report(printer, setup, &world),
-        News::Broken(error) => printer.failure(&error),
+        SetupUpdate::Snapshot { world, .. } => report(printer, setup, &world),
+        SetupUpdate::Broken(error) => printer.print_failure(&error),
     });
     tokio::select! {
-        ended = follow => ended.map(|()| Exit::Done),
-        exit = interrupted() => Ok(exit),
+        ended = follow => ended.map(|()| ExitReason::Done),
+        exit = wait_for_interrupt() => Ok(exit),
     }
 }
 
 /// Prints the result of the check.
-fn report(printer: Printer, setup: &Setup, world: &World) -> Result<(), Failure> {
+fn report(
+    printer: ResultPrinter,
+    setup: &HostSetup,
+    world: &PipelineSnapshot,
+) -> Result<(), CommandFailure> {
     let tools: Vec<_> = world.registry.tools().iter().map(Arc::as_ref).collect();
-    let idle = world.policy.idle(&tools);
+    let idle = world.policy.unused_rules(&tools);
     let withheld = setup.settings.withheld();
     let examples = world.policy.examples();
     let files: Vec<&str> = setup
@@ -47,7 +55,7 @@ fn report(printer: Printer, setup: &Setup, world: &World) -> Result<(), Failure>
     let report = json!({
         "ok": true, "files": files, "examples": examples, "warnings": idle, "withheld": withheld,
     });
-    printer.result(&report, |out| {
+    printer.print_result(&report, |out| {
         let count = files.len();
         writeln!(
             out,

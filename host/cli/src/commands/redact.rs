@@ -2,47 +2,47 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 
-use mimir_core::redact::{Finding, Redactor, Vault};
-use mimir_core::{Code, ToolError};
+use mimir_core::redact::{Redactor, SecretFinding, Vault};
+use mimir_core::{ToolError, ToolErrorCode};
 use serde::Serialize;
 
-use crate::args::Globals;
-use crate::exit::{Exit, Failure};
-use crate::output::Printer;
-use mimir::places::Places;
-use mimir::secrets::{Secrets, UserVault};
-use mimir::settings::Settings;
+use crate::args::GlobalOptions;
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::ResultPrinter;
+use mimir::secrets::{UserSecrets, UserVault};
+use mimir::settings::MergedSettings;
 use mimir::setup;
+use mimir::user_dirs::UserDirs;
 
 /// Read size: the capacity of a pipe.
 const CHUNK: usize = 64 << 10;
 
 #[derive(Serialize)]
-struct Found {
-    findings: Vec<Finding>,
+struct RedactReport {
+    findings: Vec<SecretFinding>,
 }
 
 #[derive(Serialize)]
-struct Rules {
+struct RedactRuleList {
     rules: Vec<&'static str>,
 }
 
 /// Builds the redactor for results, from the rules and this user's secrets. Works in any folder, not only in
 /// workspaces.
-fn redactor(globals: &Globals) -> Result<Redactor, Failure> {
-    let places = Places::find();
-    let settings = Settings::read(
+fn redactor(globals: &GlobalOptions) -> Result<Redactor, CommandFailure> {
+    let places = UserDirs::find();
+    let settings = MergedSettings::read(
         &places,
         &setup::find_workspace(globals.workspace.as_deref())?,
     )?;
-    let vault = UserVault::new(Secrets::new(&places), &settings.config);
+    let vault = UserVault::new(UserSecrets::new(&places), &settings.config);
     let redactor = vault.redactor();
-    Ok(redactor.map_err(|error| ToolError::new(Code::Unavailable, error.to_string()))?)
+    Ok(redactor.map_err(|error| ToolError::new(ToolErrorCode::Unavailable, error.to_string()))?)
 }
 
 /// Masks stdin to stdout with bounded memory, or reports the positions of secrets.
-pub fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
-    let mut stream = redactor(globals)?.stream();
+pub fn run(globals: &GlobalOptions, printer: ResultPrinter) -> Result<ExitReason, CommandFailure> {
+    let mut stream = redactor(globals)?.stream_masker();
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
     let mut chunk = vec![0; CHUNK];
     let mut masked = Vec::new();
@@ -54,7 +54,7 @@ pub fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => {
                 let message = format!("cannot read stdin: {error}");
-                return Err(ToolError::new(Code::ExecutionError, message).into());
+                return Err(ToolError::new(ToolErrorCode::ExecutionError, message).into());
             }
         };
         findings.extend(stream.push(&chunk[..length], &mut masked));
@@ -72,11 +72,11 @@ pub fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
     findings.extend(stream.finish(&mut masked));
     if printer.is_json() {
         drop(output);
-        printer.value(&Found { findings })?;
+        printer.print_json(&RedactReport { findings })?;
     } else {
         write(&mut output, &mut masked)?;
     }
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }
 
 fn write(output: &mut impl Write, masked: &mut Vec<u8>) -> io::Result<()> {
@@ -89,13 +89,13 @@ fn write(output: &mut impl Write, masked: &mut Vec<u8>) -> io::Result<()> {
 }
 
 /// Lists the rules.
-pub fn rules(printer: Printer) -> Result<Exit, Failure> {
+pub fn rules(printer: ResultPrinter) -> Result<ExitReason, CommandFailure> {
     let rules = Redactor::rules();
-    printer.result(
-        &Rules {
+    printer.print_result(
+        &RedactRuleList {
             rules: rules.clone(),
         },
         |out| rules.iter().try_for_each(|rule| writeln!(out, "{rule}")),
     )?;
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }

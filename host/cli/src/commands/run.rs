@@ -2,23 +2,26 @@
 
 use std::io::Read as _;
 
-use mimir_agent::{Conversation, Ended, Message};
+use mimir_agent::{Conversation, Message, TaskEnd};
 use mimir_core::text::sanitize;
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::json;
 
-use crate::agent::{Bench, Lines, Saver, Saving, Shown, conversation};
-use crate::args::{Approve, Globals};
-use crate::exit::{Exit, Failure};
-use crate::output::{FAINT, Printer, note, styled, warn};
-use crate::terminal::Started;
-use mimir::setup::Setup;
+use crate::agent::{
+    AgentRuntime, ConversationSaver, JsonEventWriter, SavingEventSink, TerminalEventSink,
+    new_conversation,
+};
+use crate::args::{ApproveMode, GlobalOptions};
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::{FAINT, ResultPrinter, note, styled, warn};
+use crate::terminal::StartedCommand;
+use mimir::setup::HostSetup;
 
-use super::call::interrupted;
+use super::call::wait_for_interrupt;
 
 /// Arguments of `mimir run`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunWish {
+pub struct RunCommand {
     /// The task; `-` reads it from stdin.
     pub task: String,
     /// Model to use instead of the one in the settings.
@@ -26,113 +29,121 @@ pub struct RunWish {
     /// Worker to run the task as.
     pub worker: Option<String>,
     /// Answer to approval questions.
-    pub approve: Approve,
+    pub approve: ApproveMode,
 }
 
 /// Longest task in bytes: longer than the context of any model.
 const TASK_MOST: u64 = 16 << 20;
 
 /// Has an agent work on a task.
-pub async fn run(globals: &Globals, printer: Printer, wish: RunWish) -> Result<Exit, Failure> {
+pub async fn run(
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+    wish: RunCommand,
+) -> Result<ExitReason, CommandFailure> {
     let task = task(&wish.task);
     if !printer.is_json() {
         return shown(globals, &task?, wish).await;
     }
-    let lines = Lines::default();
+    let lines = JsonEventWriter::default();
     let mut talk = Conversation::default();
     let ended = match task {
         Ok(task) => attempt(globals, &wish, &task, &mut talk, &lines).await,
         Err(failure) => Err(failure),
     };
     let exit = exit(&ended);
-    let mut end = json!({ "event": "end", "ok": exit == Exit::Done });
+    let mut end = json!({ "event": "end", "ok": exit == ExitReason::Done });
     if !talk.id.is_empty() {
         end["conversation"] = talk.id.as_str().into();
         end["spent"] = json!(talk.spent);
     }
     match &ended {
         Ok(ended) => {
-            end["text"] = talk.said().into();
-            end["ended"] = word(*ended).into();
-            if let Ended::Bound(bound) = ended {
+            end["text"] = talk.last_reply().into();
+            end["ended"] = ending_word(*ended).into();
+            if let TaskEnd::Bound(bound) = ended {
                 let message = format!("the task reached its limit of {bound} (`{}`)", bound.key());
-                end["error"] = json!(ToolError::new(Code::LimitExceeded, message));
+                end["error"] = json!(ToolError::new(ToolErrorCode::LimitExceeded, message));
             }
         }
-        Err(Failure::Told { error, .. }) => {
+        Err(CommandFailure::Reported { error, .. }) => {
             end["error"] = json!(error);
-            if !error.way_out.is_empty() {
-                end["wayOut"] = json!(error.way_out);
+            if !error.remedies.is_empty() {
+                end["wayOut"] = json!(error.remedies);
             }
         }
-        Err(Failure::Print(_)) => return ended.map(|_| exit),
+        Err(CommandFailure::Print(_)) => return ended.map(|_| exit),
     }
     lines.line(&end);
-    lines.end()?;
+    lines.finish()?;
     Ok(exit)
 }
 
-async fn shown(globals: &Globals, task: &str, wish: RunWish) -> Result<Exit, Failure> {
-    let shown = Shown::new();
+async fn shown(
+    globals: &GlobalOptions,
+    task: &str,
+    wish: RunCommand,
+) -> Result<ExitReason, CommandFailure> {
+    let shown = TerminalEventSink::new();
     let mut talk = Conversation::default();
     let ended = attempt(globals, &wish, task, &mut talk, &shown).await;
     shown.close();
     let exit = exit(&ended);
     if ended.is_err() && talk.spent.tokens() > 0 {
-        note(styled(FAINT, bill(&talk)));
+        note(styled(FAINT, usage_line(&talk)));
     }
     let ended = ended?;
     if !shown.streams() {
-        Printer::new(false).result(&(), |out| {
-            let text = sanitize(talk.said().to_owned());
+        ResultPrinter::new(false).print_result(&(), |out| {
+            let text = sanitize(talk.last_reply().to_owned());
             writeln!(out, "{}", text.trim_end())
         })?;
     }
-    remark(ended);
-    note(styled(FAINT, bill(&talk)));
+    print_ending(ended);
+    note(styled(FAINT, usage_line(&talk)));
     Ok(exit)
 }
 
 /// Runs the task until it ends or is cancelled. The conversation is saved in both cases.
 async fn attempt(
-    globals: &Globals,
-    wish: &RunWish,
+    globals: &GlobalOptions,
+    wish: &RunCommand,
     task: &str,
     talk: &mut Conversation,
-    face: &dyn mimir_agent::Face,
-) -> Result<Ended, Failure> {
-    let setup = Setup::find(globals.workspace.as_deref())?;
-    let mut bench = Bench::new(
+    face: &dyn mimir_agent::AgentEventSink,
+) -> Result<TaskEnd, CommandFailure> {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let mut bench = AgentRuntime::new(
         setup,
         wish.model.as_deref(),
         wish.worker.as_deref(),
         wish.approve,
-        Started::Run,
+        StartedCommand::Run,
     )
     .await?;
     let agent = bench.agent.clone();
-    let saving = Saving {
-        face,
-        saver: Saver::of(&bench),
+    let saving = SavingEventSink {
+        events: face,
+        saver: ConversationSaver::for_agent(&bench),
     };
-    *talk = conversation(&agent);
+    *talk = new_conversation(&agent);
     talk.messages.push(Message::user(task));
     let work = async {
         tokio::select! {
-            ended = agent.task(talk, &saving) => ended.map_err(Failure::from),
-            exit = interrupted() => Err(Failure::ending(
-                ToolError::new(Code::Cancelled, "the task was cancelled"),
+            ended = agent.run_task(talk, &saving) => ended.map_err(CommandFailure::from),
+            exit = wait_for_interrupt() => Err(CommandFailure::with_exit(
+                ToolError::new(ToolErrorCode::Cancelled, "the task was cancelled"),
                 exit,
             )),
         }
     };
-    let ended = bench.following(work).await?;
-    talk.mend();
-    agent.take_up_rest(talk);
+    let ended = bench.run_with_reload(work).await?;
+    talk.answer_open_calls();
+    agent.absorb_side_usage(talk);
     saving.saver.save(talk);
     bench.pipeline().end_session(&talk.id);
     match ended {
-        Ok(Ended::Finished) if is_silent(talk) => Err(silent().into()),
+        Ok(TaskEnd::Finished) if is_silent(talk) => Err(silent().into()),
         ended => ended,
     }
 }
@@ -151,10 +162,10 @@ fn silent() -> ToolError {
         "rephrase the task, or use another model with `--model PROVIDER/MODEL`",
         "raise `agent.maxAnswerTokens` if the model reasons before it answers",
     ];
-    ToolError::new(Code::Unavailable, message).with_way_out(ways.map(str::to_owned))
+    ToolError::new(ToolErrorCode::Unavailable, message).with_remedies(ways.map(str::to_owned))
 }
 
-fn task(words: &str) -> Result<String, Failure> {
+fn task(words: &str) -> Result<String, CommandFailure> {
     let mut task = words.to_owned();
     if words == "-" {
         task.clear();
@@ -162,43 +173,47 @@ fn task(words: &str) -> Result<String, Failure> {
             .lock()
             .take(TASK_MOST + 1)
             .read_to_string(&mut task);
-        read.map_err(|error| Failure::usage(format!("cannot read the task from stdin: {error}")))?;
+        read.map_err(|error| {
+            CommandFailure::usage(format!("cannot read the task from stdin: {error}"))
+        })?;
     }
     if task.len() as u64 > TASK_MOST {
-        return Err(Failure::usage("the task is too long for any model"));
+        return Err(CommandFailure::usage("the task is too long for any model"));
     }
     if task.trim().is_empty() {
-        return Err(Failure::usage("the task is empty: describe what to do"));
+        return Err(CommandFailure::usage(
+            "the task is empty: describe what to do",
+        ));
     }
     Ok(task)
 }
 
-fn exit(ended: &Result<Ended, Failure>) -> Exit {
+fn exit(ended: &Result<TaskEnd, CommandFailure>) -> ExitReason {
     match ended {
-        Ok(Ended::Finished) => Exit::Done,
-        Ok(Ended::Length | Ended::Bound(_)) => Exit::Limit,
-        Ok(Ended::Withheld) => Exit::Refused,
-        Err(Failure::Told { exit, .. }) => *exit,
-        Err(Failure::Print(_)) => Exit::Failed,
+        Ok(TaskEnd::Finished) => ExitReason::Done,
+        Ok(TaskEnd::Length | TaskEnd::Bound(_)) => ExitReason::Limit,
+        Ok(TaskEnd::Withheld) => ExitReason::Refused,
+        Err(CommandFailure::Reported { exit, .. }) => *exit,
+        Err(CommandFailure::Print(_)) => ExitReason::Failed,
     }
 }
 
-fn word(ended: Ended) -> &'static str {
+fn ending_word(ended: TaskEnd) -> &'static str {
     match ended {
-        Ended::Finished => "finished",
-        Ended::Length => "length",
-        Ended::Withheld => "withheld",
-        Ended::Bound(_) => "bound",
+        TaskEnd::Finished => "finished",
+        TaskEnd::Length => "length",
+        TaskEnd::Withheld => "withheld",
+        TaskEnd::Bound(_) => "bound",
     }
 }
 
 /// Reports why a task ended unfinished.
-pub fn remark(ended: Ended) {
+pub fn print_ending(ended: TaskEnd) {
     match ended {
-        Ended::Finished => {}
-        Ended::Length => warn("the answer was truncated at `agent.maxAnswerTokens`"),
-        Ended::Withheld => warn("the provider stopped the answer"),
-        Ended::Bound(bound) => warn(format_args!(
+        TaskEnd::Finished => {}
+        TaskEnd::Length => warn("the answer was truncated at `agent.maxAnswerTokens`"),
+        TaskEnd::Withheld => warn("the provider stopped the answer"),
+        TaskEnd::Bound(bound) => warn(format_args!(
             "stopped: the task reached its limit of {bound}; raise `{}` in the settings to continue",
             bound.key()
         )),
@@ -206,7 +221,7 @@ pub fn remark(ended: Ended) {
 }
 
 /// Usage of a conversation, on a line.
-pub fn bill(talk: &Conversation) -> String {
+pub fn usage_line(talk: &Conversation) -> String {
     let spent = &talk.spent;
     let cost = match spent.cost {
         Some(cost) => format!(", {cost:.4} in all"),

@@ -5,75 +5,81 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mimir_core::{Code, ToolError};
-use mimir_mcp::{Asking, HttpOptions, IdentityOptions, Server};
+use mimir_core::{ToolError, ToolErrorCode};
+use mimir_mcp::{ApprovalOptions, HttpOptions, IdentityOptions, ToolServer};
 use mimir_wasm::SystemClock;
 
-use crate::args::{Globals, HttpWish, Provider, ServeWish};
-use crate::exit::{Exit, Failure};
-use crate::output::{BAD, aside, note, outcome, styled};
-use crate::serve::{Streams, Token, listen, token};
-use crate::terminal::elsewhere;
-use mimir::live::{EVERY, Keeper, Live};
+use crate::args::{GlobalOptions, IdentityProviderOptions, ServeCommand, ServeHttpCommand};
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::{BAD, note, outcome, stderr_queue, styled};
+use crate::serve::{ServeToken, StdioStreams, listen, load_or_create};
+use crate::terminal::remote_approver;
+use mimir::live_setup::{EVERY, LiveSetup, PipelineUpdater};
 use mimir::servers;
-use mimir::setup::Setup;
+use mimir::setup::HostSetup;
 
-use super::call::interrupted;
+use super::call::wait_for_interrupt;
 
 /// Serves the tools until the client disconnects or the process is stopped.
-pub async fn run(globals: &Globals, wish: ServeWish) -> Result<Exit, Failure> {
+pub async fn run(
+    globals: &GlobalOptions,
+    wish: ServeCommand,
+) -> Result<ExitReason, CommandFailure> {
     match wish {
-        ServeWish::Stdio => stdio(globals).await,
-        ServeWish::Http(wish) => http(globals, wish).await,
+        ServeCommand::Stdio => stdio(globals).await,
+        ServeCommand::Http(wish) => http(globals, wish).await,
     }
 }
 
-async fn stdio(globals: &Globals) -> Result<Exit, Failure> {
+async fn stdio(globals: &GlobalOptions) -> Result<ExitReason, CommandFailure> {
     if std::io::stdin().is_terminal() {
         note(
             "mimir serves MCP on stdin and stdout, for an agent that starts it; `mimir serve --help` shows how",
         );
     }
-    aside::detach();
-    let Streams {
+    stderr_queue::detach_stderr();
+    let StdioStreams {
         reader,
         writer,
         line,
-    } = Streams::take()?;
-    let setup = Setup::find(globals.workspace.as_deref())?;
+    } = StdioStreams::take_stdio()?;
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
     // If this fails, no call can be recorded, and each call reports it.
     let _ = setup.workspace.make_state();
-    let mut live = Live::begin(setup).await?;
-    let (server, keeper) = served(&live);
-    let exit = Mutex::new(Exit::Done);
+    let mut live = LiveSetup::new_uncompiled(setup).await?;
+    let (server, keeper) = build_server(&live);
+    let exit = Mutex::new(ExitReason::Done);
     let stop = async {
         tokio::select! {
-            signal = interrupted() => {
+            signal = wait_for_interrupt() => {
                 *exit.lock() = ended_by(signal);
             }
             () = line.hung_up() => {}
         }
     };
-    let follow = follow(&mut live, &keeper, &server);
+    let follow = keep_updated(&mut live, &keeper, &server);
     let ended = tokio::select! {
         ended = server.serve(reader, writer, stop) => ended,
-        followed = follow => return followed.map(|()| Exit::Done),
+        followed = follow => return followed.map(|()| ExitReason::Done),
     };
-    ended.map_err(|error| ToolError::new(Code::ExecutionError, error.to_string()))?;
+    ended.map_err(|error| ToolError::new(ToolErrorCode::ExecutionError, error.to_string()))?;
     Ok(exit.into_inner())
 }
 
 /// Time for calls to report that they were stopped, and for connections to close.
 const LAST_CALLS: Duration = Duration::from_secs(2);
 
-async fn http(globals: &Globals, wish: HttpWish) -> Result<Exit, Failure> {
-    aside::detach();
-    let setup = Setup::find(globals.workspace.as_deref())?;
+async fn http(
+    globals: &GlobalOptions,
+    wish: ServeHttpCommand,
+) -> Result<ExitReason, CommandFailure> {
+    stderr_queue::detach_stderr();
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
     let mut options = options(&setup, &wish)?;
     let listener = tokio::net::TcpListener::bind(wish.address).await;
     let listener = listener.map_err(|error| {
         let why = format!("cannot listen on {}: {error}", wish.address);
-        ToolError::new(Code::Unavailable, why)
+        ToolError::new(ToolErrorCode::Unavailable, why)
     })?;
     let address = listener.local_addr().unwrap_or(wish.address);
     let url = format!("http://{address}/mcp");
@@ -81,20 +87,20 @@ async fn http(globals: &Globals, wish: HttpWish) -> Result<Exit, Failure> {
         options.identity = Some(identity(&setup, provider, &url));
     }
     let _ = setup.workspace.make_state();
-    let mut live = Live::begin(setup).await?;
-    options.figures = Some(crate::serve::figures(live.host()));
-    let (server, keeper) = served(&live);
+    let mut live = LiveSetup::new_uncompiled(setup).await?;
+    options.figures = Some(crate::serve::cache_figures(live.host()));
+    let (server, keeper) = build_server(&live);
     let http = server.http(options)?;
     note(format_args!("mimir serves MCP at {url}"));
-    let exit = Mutex::new(Exit::Done);
+    let exit = Mutex::new(ExitReason::Done);
     let (stopped, is_stopped) = tokio::sync::oneshot::channel::<()>();
     let router = axum::Router::new().fallback_service(http.clone());
     let serve = listen(listener, router, async {
         let _ = is_stopped.await;
     });
-    let follow = follow(&mut live, &keeper, &server);
+    let follow = keep_updated(&mut live, &keeper, &server);
     let ended = async {
-        *exit.lock() = ended_by(interrupted().await);
+        *exit.lock() = ended_by(wait_for_interrupt().await);
         http.close(LAST_CALLS).await;
         let _ = stopped.send(());
         tokio::time::sleep(LAST_CALLS).await;
@@ -108,26 +114,26 @@ async fn http(globals: &Globals, wish: HttpWish) -> Result<Exit, Failure> {
 }
 
 /// Maps the signal that ended a server to an exit code: SIGTERM is the usual way to stop one, and not a failure.
-fn ended_by(signal: Exit) -> Exit {
+fn ended_by(signal: ExitReason) -> ExitReason {
     match signal {
-        Exit::Terminated => Exit::Done,
+        ExitReason::Terminated => ExitReason::Done,
         signal => signal,
     }
 }
 
 /// Authorization of clients.
-fn options(setup: &Setup, wish: &HttpWish) -> Result<HttpOptions, Failure> {
+fn options(setup: &HostSetup, wish: &ServeHttpCommand) -> Result<HttpOptions, CommandFailure> {
     let ip = wish.address.ip();
     let mut hosts = wish.hosts.clone();
     let provider = wish.provider.as_ref();
     let named = provider.is_some_and(|provider| provider.resource.is_some());
     if provider.is_some() && !ip.is_loopback() && !named {
-        return Err(Failure::usage(
+        return Err(CommandFailure::usage(
             "tokens are issued for the public address of the server: set it with --resource",
         ));
     }
     if ip.is_unspecified() && hosts.is_empty() && !named {
-        return Err(Failure::usage(
+        return Err(CommandFailure::usage(
             "a server that listens on all addresses does not know its host name: set it with --host, or listen on one address",
         ));
     }
@@ -135,10 +141,10 @@ fn options(setup: &Setup, wish: &HttpWish) -> Result<HttpOptions, Failure> {
         hosts.push(ip.to_string());
     }
     let token = match provider.is_none() && (wish.token || !ip.is_loopback()) {
-        true => Some(token(&setup.places)?),
+        true => Some(load_or_create(&setup.user_dirs)?),
         false => None,
     };
-    if let Some(Token { word, file, is_new }) = &token {
+    if let Some(ServeToken { word, file, is_new }) = &token {
         let file = mimir_core::text::visible(&file.display().to_string());
         match is_new {
             true => note(format_args!(
@@ -159,7 +165,7 @@ fn options(setup: &Setup, wish: &HttpWish) -> Result<HttpOptions, Failure> {
 }
 
 /// Requirements for tokens of the identity provider, for a server that listens at `url`.
-fn identity(setup: &Setup, provider: Provider, url: &str) -> IdentityOptions {
+fn identity(setup: &HostSetup, provider: IdentityProviderOptions, url: &str) -> IdentityOptions {
     let (settings, root) = (setup.settings.clone(), setup.workspace.root().to_owned());
     IdentityOptions {
         resource: provider.resource.unwrap_or_else(|| url.to_owned()),
@@ -172,24 +178,29 @@ fn identity(setup: &Setup, provider: Provider, url: &str) -> IdentityOptions {
 }
 
 /// A server over the current tools, and a guard that keeps it up to date.
-fn served(live: &Live) -> (Server, Keeper) {
+fn build_server(live: &LiveSetup) -> (ToolServer, PipelineUpdater) {
     let setup = live.setup();
-    let pipeline = setup.pipeline(live.world(), elsewhere());
-    let asking = Asking {
-        next: elsewhere(),
-        timeout: Some(setup.patience()),
+    let pipeline = setup.pipeline(live.snapshot(), remote_approver());
+    let asking = ApprovalOptions {
+        next: remote_approver(),
+        timeout: Some(setup.approval_timeout()),
         clock: Arc::new(SystemClock),
     };
-    let servers = Some(Arc::clone(setup.servers.all()));
-    let server = Server::before(pipeline.clone(), asking, Arc::new(refused), servers)
-        .waiting_for(live.described());
-    (server, Keeper::new(pipeline, live))
+    let servers = Some(Arc::clone(setup.servers.servers()));
+    let server =
+        ToolServer::with_servers(pipeline.clone(), asking, Arc::new(print_refusal), servers)
+            .waiting_for(live.described());
+    (server, PipelineUpdater::new(pipeline, live))
 }
 
 /// Keeps a server up to date for as long as it runs.
-async fn follow(live: &mut Live, keeper: &Keeper, server: &Server) -> Result<(), Failure> {
-    let on = |setup: &Setup, news| {
-        keeper.take_up(setup, news);
+async fn keep_updated(
+    live: &mut LiveSetup,
+    keeper: &PipelineUpdater,
+    server: &ToolServer,
+) -> Result<(), CommandFailure> {
+    let on = |setup: &HostSetup, news| {
+        keeper.apply_update(setup, news);
         server.refresh();
         Ok(())
     };
@@ -197,12 +208,12 @@ async fn follow(live: &mut Live, keeper: &Keeper, server: &Server) -> Result<(),
 }
 
 /// Prints hints that the calling model must not see: steps that would allow the call.
-fn refused(tool: &str, error: &ToolError) {
+fn print_refusal(tool: &str, error: &ToolError) {
     let message = mimir_core::text::visible(&error.message);
     let code = error.code;
     note(format_args!(
         "{} {tool}: {message} [{code}]",
         styled(BAD, "refused:")
     ));
-    outcome::ways(&error.way_out);
+    outcome::print_remedies(&error.remedies);
 }

@@ -2,25 +2,29 @@
 
 use std::io::{self, IsTerminal as _};
 
-use crate::args::{Globals, ToolsWish};
-use crate::exit::{Exit, Failure};
-use crate::output::tools::Face;
-use crate::output::{Printer, warn};
-use crate::picker;
+use crate::args::{GlobalOptions, ToolsCommand};
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::tools::CommandSyntax;
+use crate::output::{ResultPrinter, warn};
+use crate::tool_browser;
 use crate::tools;
-use mimir::setup::Setup;
+use mimir::setup::HostSetup;
 
 use super::doctor::unknown_names;
 
 /// Lists tools, or switches them.
-pub async fn run(globals: &Globals, printer: Printer, wish: ToolsWish) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals.workspace.as_deref())?;
-    if wish == ToolsWish::Pick && !printer.is_json() && has_screen() {
-        return picker::run(globals, setup).await;
+pub async fn run(
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+    wish: ToolsCommand,
+) -> Result<ExitReason, CommandFailure> {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    if wish == ToolsCommand::Pick && !printer.is_json() && has_screen() {
+        return tool_browser::run(globals, setup).await;
     }
-    let world = setup.world().await?;
-    let lists = matches!(wish, ToolsWish::Pick | ToolsWish::List(_));
-    let done = tools::run(&setup, &world, printer, Face::Shell, wish);
+    let world = setup.load_snapshot().await?;
+    let lists = matches!(wish, ToolsCommand::Pick | ToolsCommand::List(_));
+    let done = tools::run(&setup, &world, printer, CommandSyntax::Shell, wish);
     if lists {
         for unknown in unknown_names(&setup.settings, &world.registry) {
             let fix = unknown.fix.as_deref().unwrap_or_default();

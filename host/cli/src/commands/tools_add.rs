@@ -4,20 +4,20 @@ use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 use std::time::SystemTime;
 
-use mimir_core::audit::{Event, Kind};
-use mimir_core::files::{self, Links};
+use mimir_core::audit::{AuditEvent, EventKind};
+use mimir_core::files::{self, LinkPolicy};
 use mimir_core::grants;
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::args::{AddWish, Globals};
-use crate::exit::{Exit, Failure};
+use crate::args::{GlobalOptions, ToolsAddCommand};
+use crate::exit::{CommandFailure, ExitReason};
 use crate::output::tools::quarantined;
-use crate::output::{Printer, note};
+use crate::output::{ResultPrinter, note};
 use mimir::file_error::file_error;
-use mimir::private::{self, Readers};
-use mimir::setup::Setup;
+use mimir::private_files::{self, FileReaders};
+use mimir::setup::HostSetup;
 
 use super::tools_trust::set_prefix;
 use crate::tools::is_file;
@@ -28,13 +28,19 @@ mod fetch;
 const LONGEST: u64 = 256 << 20;
 
 /// Copies a component into `.mimir/tools`, if it is valid and has the expected digest.
-pub async fn run(globals: &Globals, printer: Printer, wish: AddWish) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals.workspace.as_deref())?;
+pub async fn run(
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+    wish: ToolsAddCommand,
+) -> Result<ExitReason, CommandFailure> {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
     let url = wish.file.to_str().filter(|file| file.contains("://"));
     let bytes = match url {
-        Some(url) if wish.digest.is_some() => fetch::component(&setup, url, LONGEST).await?,
+        Some(url) if wish.digest.is_some() => {
+            fetch::download_component(&setup, url, LONGEST).await?
+        }
         Some(_) => {
-            return Err(Failure::usage(
+            return Err(CommandFailure::usage(
                 "a URL needs `--digest SHA256`, which the author publishes with the file: \
                  what is there today may be something else tomorrow",
             ));
@@ -44,29 +50,29 @@ pub async fn run(globals: &Globals, printer: Printer, wish: AddWish) -> Result<E
     let digest = format!("{:x}", Sha256::digest(&bytes));
     if let Some(meant) = wish.digest.as_ref().filter(|meant| **meant != digest) {
         return Err(ToolError::new(
-            Code::PermissionDenied,
+            ToolErrorCode::PermissionDenied,
             format!("digest mismatch: the file has {digest}, expected {meant}; nothing was added"),
         )
         .into());
     }
-    let named = url.map_or(wish.file.as_path(), fetch::name);
+    let named = url.map_or(wish.file.as_path(), fetch::file_name);
     let stem = named.file_stem().and_then(|stem| stem.to_str());
     let Some(stem) = stem.filter(|stem| !stem.starts_with('.')) else {
-        return Err(Failure::usage(
+        return Err(CommandFailure::usage(
             "the file needs a name in UTF-8: its tools are stored under it",
         ));
     };
     let to = setup.workspace.tools().join(format!("{stem}.wasm"));
-    setup.workspace.own(&to)?;
-    let shown = setup.workspace.shown(&to);
-    let old = match files::read(&to, Links::Followed, LONGEST) {
+    setup.workspace.check_no_links(&to)?;
+    let shown = setup.workspace.display_path(&to);
+    let old = match files::read(&to, LinkPolicy::Follow, LONGEST) {
         Ok(old) => Some(old),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => return Err(file_error("replace", &to, &error).into()),
     };
     if old.is_some() && !wish.force {
         return Err(ToolError::new(
-            Code::AlreadyExists,
+            ToolErrorCode::AlreadyExists,
             format!("{shown} already exists; use --force to replace it"),
         )
         .into());
@@ -74,7 +80,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: AddWish) -> Result<E
     write(&to, &bytes)?;
     if let Some(prefix) = &wish.prefix {
         let location = shown.replace('\\', "/");
-        set_prefix(&setup.own_ledger()?, &location, prefix)?;
+        set_prefix(&setup.require_approvals()?, &location, prefix)?;
     }
     // Loading the component validates it; an invalid file is removed again.
     let registry = setup.registry().await;
@@ -97,11 +103,11 @@ pub async fn run(globals: &Globals, printer: Printer, wish: AddWish) -> Result<E
         .collect();
     let names: Vec<&str> = tools.iter().map(|tool| tool.name().as_str()).collect();
     let verb = if old.is_some() { "replaced" } else { "added" };
-    let event = Event::of(Kind::ConfigChange, SystemTime::now()).with_subject(&shown);
-    setup.record(&event.with_detail(&format!("{verb}, sha256 {digest}")));
+    let event = AuditEvent::new(EventKind::ConfigChange, SystemTime::now()).with_subject(&shown);
+    setup.record_event(&event.with_detail(&format!("{verb}, sha256 {digest}")));
     if printer.is_json() {
-        printer.value(&json!({ "added": shown, "digest": digest, "tools": names }))?;
-        return Ok(Exit::Done);
+        printer.print_json(&json!({ "added": shown, "digest": digest, "tools": names }))?;
+        return Ok(ExitReason::Done);
     }
     note(format_args!("{shown}: {}", names.join(", ")));
     let left_out = registry.quarantined().iter();
@@ -126,7 +132,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: AddWish) -> Result<E
             "It can open files but does not declare which: `mimir tools trust {name} --read DIR` grants a folder, if it needs one."
         ));
     }
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }
 
 /// Returns true if a skipped tool is from this file.
@@ -145,7 +151,7 @@ fn read(path: &Path) -> Result<Vec<u8>, ToolError> {
         .map_err(failed)?;
     if bytes.len() as u64 > LONGEST {
         return Err(ToolError::new(
-            Code::LimitExceeded,
+            ToolErrorCode::LimitExceeded,
             "the component is too large: at most 256 MB are supported",
         ));
     }
@@ -159,6 +165,6 @@ fn write(to: &Path, bytes: &[u8]) -> Result<(), ToolError> {
         None => Ok(()),
     };
     wrote
-        .and_then(|()| private::replace(to, bytes, Readers::Owner))
+        .and_then(|()| private_files::replace(to, bytes, FileReaders::Owner))
         .map_err(|error| file_error("write", to, &error))
 }

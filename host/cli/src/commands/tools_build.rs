@@ -4,44 +4,48 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use mimir_core::{Code, Registry, Tool, ToolError};
+use mimir_core::{Registry, Tool, ToolError, ToolErrorCode};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::io::AsyncBufReadExt as _;
 
-use super::call::interrupted;
-use crate::args::Globals;
-use crate::exit::{Exit, Failure};
+use super::call::wait_for_interrupt;
+use crate::args::GlobalOptions;
+use crate::exit::{CommandFailure, ExitReason};
 use crate::output::tools::quarantined;
-use crate::output::{FAINT, GOOD, Printer, STRONG, first_line, note, styled};
+use crate::output::{FAINT, GOOD, ResultPrinter, STRONG, first_line, note, styled};
 use crate::sdk::{self, TARGET};
 use mimir::file_error::file_error;
-use mimir::setup::Setup;
+use mimir::setup::HostSetup;
 
 mod typescript;
 
 #[derive(Serialize)]
-struct Built {
+struct BuildReport {
     file: String,
     bytes: u64,
     tools: Vec<String>,
 }
 
 /// Compiles the plugin in `dir` and installs it into `.mimir/tools`.
-pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals.workspace.as_deref())?;
+pub async fn run(
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+    dir: &Path,
+) -> Result<ExitReason, CommandFailure> {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
     let made = tokio::select! {
         made = component_of(&setup, dir, printer.is_json()) => made?,
         // Dropping the future stops the compiler.
-        exit = interrupted() => {
-            let error = ToolError::new(Code::Cancelled, "the build was stopped");
-            return Err(Failure::ending(error, exit));
+        exit = wait_for_interrupt() => {
+            let error = ToolError::new(ToolErrorCode::Cancelled, "the build was stopped");
+            return Err(CommandFailure::with_exit(error, exit));
         }
     };
     let (name, content) = made;
     let target = setup.workspace.tools().join(name);
-    setup.workspace.own(&target)?;
-    let file = setup.workspace.shown(&target).replace('\\', "/");
+    setup.workspace.check_no_links(&target)?;
+    let file = setup.workspace.display_path(&target).replace('\\', "/");
     let is_ours = |location: &str| {
         location == file
             || location
@@ -49,14 +53,14 @@ pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit
                 .is_some_and(|rest| rest.starts_with(" ("))
     };
     let before = match target.exists() {
-        true => names(&ours(&setup.registry().await, &is_ours)),
+        true => names(&tools_of_file(&setup.registry().await, &is_ours)),
         false => Vec::new(),
     };
     mimir::file_error::write_atomically(&target, &content)
         .map_err(|e| file_error("write", &target, &e))?;
 
-    let world = setup.world().await?;
-    let tools = ours(&world.registry, &is_ours);
+    let world = setup.load_snapshot().await?;
+    let tools = tools_of_file(&world.registry, &is_ours);
     let now = names(&tools);
     let stays = |name: &String| now.contains(name);
     if !before.is_empty() && !before.iter().any(stays) {
@@ -65,12 +69,12 @@ pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit
             "the previous content of {file} is gone, with its tools: {gone}"
         ));
     }
-    let built = Built {
+    let built = BuildReport {
         bytes: content.len() as u64,
         tools: now,
         file: file.clone(),
     };
-    printer.result(&built, |out| {
+    printer.print_result(&built, |out| {
         let size = mimir_core::text::bytes(built.bytes);
         writeln!(out, "{} {file} ({size})", styled(GOOD, "built"))?;
         for tool in &tools {
@@ -103,14 +107,14 @@ pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit
         note(".mimir/tools is not read, because the config has `tools.autoLoadCustomTools: false`");
     }
     Ok(if tools.is_empty() {
-        Exit::Failed
+        ExitReason::Failed
     } else {
-        Exit::Done
+        ExitReason::Done
     })
 }
 
 /// The tools in a file.
-fn ours<'a>(registry: &'a Registry, is_ours: &dyn Fn(&str) -> bool) -> Vec<&'a Tool> {
+fn tools_of_file<'a>(registry: &'a Registry, is_ours: &dyn Fn(&str) -> bool) -> Vec<&'a Tool> {
     let tools = registry.tools().iter().map(AsRef::as_ref);
     tools
         .filter(|tool: &&Tool| is_ours(&tool.origin.location))
@@ -124,12 +128,12 @@ fn names(tools: &[&Tool]) -> Vec<String> {
 
 /// Name and bytes of a component.
 async fn component_of(
-    setup: &Setup,
+    setup: &HostSetup,
     dir: &Path,
     is_json: bool,
-) -> Result<(PathBuf, Vec<u8>), Failure> {
+) -> Result<(PathBuf, Vec<u8>), CommandFailure> {
     if dir.join("Cargo.toml").is_file() {
-        let sdk = sdk::lay_out(setup.places.cache.as_deref())?;
+        let sdk = sdk::lay_out(setup.user_dirs.cache.as_deref())?;
         sdk::point_to(dir, &sdk)?;
         add_target(dir)?;
         let component = compile(dir, is_json).await?;
@@ -144,8 +148,8 @@ async fn component_of(
     let message = format!(
         "{shown} is not a plugin: expected Cargo.toml or tool.ts; `mimir tools new NAME` creates one"
     );
-    let error = ToolError::new(Code::FileNotFound, message);
-    Err(Failure::ending(error, Exit::Usage))
+    let error = ToolError::new(ToolErrorCode::FileNotFound, message);
+    Err(CommandFailure::with_exit(error, ExitReason::Usage))
 }
 
 /// Example command that calls the tool with its required arguments.
@@ -175,7 +179,7 @@ fn add_target(dir: &Path) -> Result<(), ToolError> {
         Some(false) => {}
         None => {
             let message = "Rust is not installed: see https://rustup.rs";
-            return Err(ToolError::new(Code::Unavailable, message));
+            return Err(ToolError::new(ToolErrorCode::Unavailable, message));
         }
     }
     note(format_args!("adding the target {TARGET} …"));
@@ -190,7 +194,7 @@ fn add_target(dir: &Path) -> Result<(), ToolError> {
     let message = format!(
         "the compilation target {TARGET} is not installed; add it with: rustup target add {TARGET}"
     );
-    Err(ToolError::new(Code::Unavailable, message))
+    Err(ToolError::new(ToolErrorCode::Unavailable, message))
 }
 
 /// Returns true if the compiler used in `dir` has the target; `None` without a compiler.
@@ -208,7 +212,7 @@ pub fn has_target(dir: &Path) -> Option<bool> {
 /// Runs cargo and finds the component in its output. Cargo's messages and progress go to stderr as they arrive; in
 /// JSON mode, the last lines are in the details of a failure.
 async fn compile(dir: &Path, is_json: bool) -> Result<PathBuf, ToolError> {
-    let fault = |message: &str| ToolError::new(Code::ExecutionError, message);
+    let fault = |message: &str| ToolError::new(ToolErrorCode::ExecutionError, message);
     let mut cargo = tokio::process::Command::new("cargo");
     cargo
         .args([
@@ -237,7 +241,7 @@ async fn compile(dir: &Path, is_json: bool) -> Result<PathBuf, ToolError> {
     // `output` would capture stderr in every case.
     let mut child = cargo.spawn().map_err(|e| {
         ToolError::new(
-            Code::Unavailable,
+            ToolErrorCode::Unavailable,
             format!("cannot start cargo: {e}; see https://rustup.rs to install it"),
         )
     })?;

@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use mimir_core::files::{self, Links};
+use mimir_core::files::{self, LinkPolicy};
 use mimir_core::needs::Needs;
 use mimir_core::text::visible;
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use mimir_script::syntax;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::exit::{Exit, Failure};
-use crate::output::{GOOD, Printer, styled};
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::{GOOD, ResultPrinter, styled};
 use mimir::file_error::file_error;
 use mimir::setup;
 
@@ -20,49 +20,51 @@ const FILE_MAX: u64 = 1 << 20;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+struct ScriptCheckReport {
     ok: bool,
     name: String,
     enabled: bool,
     approval: mimir_core::Decision,
-    risk: mimir_core::Risk,
+    risk: mimir_core::RiskLevel,
     #[serde(skip_serializing_if = "Option::is_none")]
     token_cost: Option<u32>,
     needs: Needs,
 }
 
 /// Builds the error with all faults, one per line.
-pub fn faulty(faults: Vec<ToolError>) -> Failure {
+pub fn faults_failure(faults: Vec<ToolError>) -> CommandFailure {
     let mut told: Vec<String> = faults.iter().map(|fault| fault.message.clone()).collect();
     told.dedup();
     let mut faults = faults.into_iter();
-    let code = faults.next().map_or(Code::InvalidInput, |first| first.code);
+    let code = faults
+        .next()
+        .map_or(ToolErrorCode::InvalidInput, |first| first.code);
     let error = ToolError::new(code, told.join("\n"));
-    Failure::from(match told.len() {
+    CommandFailure::from(match told.len() {
         1 => error,
         _ => error.with_details(json!({ "faults": told })),
     })
 }
 
 /// Loads the file as from `.mimir/tools`, and has the language's engine parse its code.
-pub async fn run(printer: Printer, file: &Path) -> Result<Exit, Failure> {
+pub async fn run(printer: ResultPrinter, file: &Path) -> Result<ExitReason, CommandFailure> {
     let shown = visible(&file.display().to_string());
-    let content = files::read(file, Links::Followed, FILE_MAX);
+    let content = files::read(file, LinkPolicy::Follow, FILE_MAX);
     let content = content.map_err(|error| file_error("read", file, &error))?;
     let content = String::from_utf8(content).map_err(|_| {
         let message = format!("{shown} is not UTF-8");
-        ToolError::new(Code::InvalidInput, message)
+        ToolError::new(ToolErrorCode::InvalidInput, message)
     })?;
     let checked = match mimir_script::check_all(&shown, &content) {
         Ok(checked) => checked,
-        Err(faults) => return Err(faulty(faults)),
+        Err(faults) => return Err(faults_failure(faults)),
     };
-    let faults = syntax::faults(&setup::engines_alone(), &shown, &checked).await?;
+    let faults = syntax::faults(&setup::standalone_engines(), &shown, &checked).await?;
     if !faults.is_empty() {
-        return Err(faulty(faults));
+        return Err(faults_failure(faults));
     }
     let definition = checked.definition;
-    let report = Report {
+    let report = ScriptCheckReport {
         ok: true,
         name: definition.name.to_string(),
         enabled: checked.enabled,
@@ -71,7 +73,7 @@ pub async fn run(printer: Printer, file: &Path) -> Result<Exit, Failure> {
         token_cost: checked.token_cost,
         needs: definition.needs,
     };
-    printer.result(&report, |out| {
+    printer.print_result(&report, |out| {
         writeln!(
             out,
             "{} {shown}: `{}` is valid",
@@ -86,5 +88,5 @@ pub async fn run(printer: Printer, file: &Path) -> Result<Exit, Failure> {
         }
         Ok(())
     })?;
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }

@@ -3,25 +3,25 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use mimir_core::{Code, Source, Tool, ToolError, ToolName};
+use mimir_core::{Tool, ToolError, ToolErrorCode, ToolName, ToolSource};
 use serde::Serialize;
 
-use crate::args::{Globals, Lang};
-use crate::exit::{Exit, Failure};
-use crate::output::{GOOD, Printer, STRONG, styled, warn};
+use crate::args::{GlobalOptions, ToolLanguage};
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::{GOOD, ResultPrinter, STRONG, styled, warn};
 use crate::sdk;
 use mimir::file_error::file_error;
 use mimir::setup;
-use mimir::setup::Setup;
+use mimir::setup::HostSetup;
 
 mod script;
 mod typescript;
 
-/// A file of a new plugin: path and text, with the placeholders of [`Names::fill`].
-type File = (&'static str, &'static str);
+/// A file of a new plugin: path and text, with the placeholders of [`PluginNames::fill`].
+type TemplateFile = (&'static str, &'static str);
 
 /// Files of a new Rust plugin.
-const FILES: [File; 4] = [
+const FILES: [TemplateFile; 4] = [
     ("Cargo.toml", include_str!("../templates/Cargo.toml.txt")),
     ("src/lib.rs", include_str!("../templates/lib.rs.txt")),
     (".gitignore", include_str!("../templates/gitignore.txt")),
@@ -76,7 +76,7 @@ const KEYWORDS: [&str; 52] = [
 ];
 
 #[derive(Serialize)]
-struct New {
+struct NewPluginReport {
     tool: String,
     folder: String,
     files: Vec<&'static str>,
@@ -84,26 +84,32 @@ struct New {
 
 /// Creates a new plugin.
 pub async fn run(
-    globals: &Globals,
-    printer: Printer,
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
     name: &str,
-    (lang, dir): (Lang, Option<PathBuf>),
-) -> Result<Exit, Failure> {
-    let names = Names::of(name)?;
-    let there = Setup::find(globals.workspace.as_deref())?.registry().await;
+    (lang, dir): (ToolLanguage, Option<PathBuf>),
+) -> Result<ExitReason, CommandFailure> {
+    let names = PluginNames::parse(name)?;
+    let there = HostSetup::find(globals.workspace.as_deref())?
+        .registry()
+        .await;
     if let Some(tool) = there.get(&names.tool) {
-        return Err(Failure::ending(taken(&names, tool), Exit::Usage));
+        return Err(CommandFailure::with_exit(
+            name_taken(&names, tool),
+            ExitReason::Usage,
+        ));
     }
-    let files: &[File] = match lang {
-        Lang::Rust => &FILES,
-        Lang::Ts => &typescript::FILES,
+    let files: &[TemplateFile] = match lang {
+        ToolLanguage::Rust => &FILES,
+        ToolLanguage::Ts => &typescript::FILES,
         _ => return script::run(globals, printer, &names, (lang, dir.as_deref())),
     };
     let folder = dir.unwrap_or_else(|| PathBuf::from(&names.package));
-    write(&folder, &names, files).map_err(|error| Failure::ending(error, Exit::Usage))?;
-    if lang == Lang::Rust {
+    write(&folder, &names, files)
+        .map_err(|error| CommandFailure::with_exit(error, ExitReason::Usage))?;
+    if lang == ToolLanguage::Rust {
         // An editor may open the plugin before its first build.
-        let places = setup::places();
+        let places = setup::find_user_dirs();
         let pointed =
             sdk::lay_out(places.cache.as_deref()).and_then(|sdk| sdk::point_to(&folder, &sdk));
         if let Err(error) = pointed {
@@ -113,17 +119,17 @@ pub async fn run(
             ));
         }
     }
-    let new = New {
+    let new = NewPluginReport {
         folder: mimir_core::text::visible(&folder.display().to_string()),
         files: files.iter().map(|(path, _)| *path).collect(),
         tool: names.tool,
     };
-    printer.result(&new, |out| text(out, &new))?;
-    Ok(Exit::Done)
+    printer.print_result(&new, |out| text(out, &new))?;
+    Ok(ExitReason::Done)
 }
 
 /// Only the first of two tools with the same name is used.
-fn taken(names: &Names, tool: &Tool) -> ToolError {
+fn name_taken(names: &PluginNames, tool: &Tool) -> ToolError {
     let (name, found) = (&names.tool, tool.name());
     let place = &tool.origin.location;
     let what = match found.as_str() == name {
@@ -133,13 +139,13 @@ fn taken(names: &Names, tool: &Tool) -> ToolError {
     let mut message = format!(
         "`{name}` is taken: it is {what} of the tool `{found}` ({place}); choose another name"
     );
-    if tool.source == Source::Custom {
+    if tool.source == ToolSource::Custom {
         message.push_str(&format!(", or remove {place} first"));
     }
-    ToolError::new(Code::AlreadyExists, message)
+    ToolError::new(ToolErrorCode::AlreadyExists, message)
 }
 
-fn text(out: &mut dyn Write, new: &New) -> io::Result<()> {
+fn text(out: &mut dyn Write, new: &NewPluginReport) -> io::Result<()> {
     writeln!(
         out,
         "{} {} with the tool `{}`",
@@ -168,7 +174,7 @@ fn text(out: &mut dyn Write, new: &New) -> io::Result<()> {
     )
 }
 
-fn write(folder: &Path, names: &Names, files: &[File]) -> Result<(), ToolError> {
+fn write(folder: &Path, names: &PluginNames, files: &[TemplateFile]) -> Result<(), ToolError> {
     let is_empty = match std::fs::read_dir(folder) {
         Ok(mut entries) => entries.next().is_none(),
         Err(e) if e.kind() == io::ErrorKind::NotFound => true,
@@ -179,7 +185,7 @@ fn write(folder: &Path, names: &Names, files: &[File]) -> Result<(), ToolError> 
         let message = format!(
             "{shown} already exists and is not empty; choose another name, or another folder with --dir"
         );
-        return Err(ToolError::new(Code::AlreadyExists, message));
+        return Err(ToolError::new(ToolErrorCode::AlreadyExists, message));
     }
     for (path, template) in files {
         let path = folder.join(path);
@@ -191,7 +197,7 @@ fn write(folder: &Path, names: &Names, files: &[File]) -> Result<(), ToolError> 
 
 /// Spellings of the plugin's name.
 #[derive(Debug, PartialEq, Eq)]
-struct Names {
+struct PluginNames {
     /// `word-count`: Cargo package, and folder.
     package: String,
     /// `word_count`: tool, and function.
@@ -208,11 +214,12 @@ fn is_device(name: &str) -> bool {
         || name.strip_prefix("lpt").is_some_and(numbered)
 }
 
-impl Names {
-    fn of(name: &str) -> Result<Self, Failure> {
+impl PluginNames {
+    fn parse(name: &str) -> Result<Self, CommandFailure> {
         let shown = mimir_core::text::visible(mimir_core::text::prefix(name, 80));
-        let bad =
-            |why: &str| Failure::usage(format!("`{shown}` cannot be the name of a plugin: {why}"));
+        let bad = |why: &str| {
+            CommandFailure::usage(format!("`{shown}` cannot be the name of a plugin: {why}"))
+        };
         let package = name.to_ascii_lowercase();
         if !package.starts_with(|c: char| c.is_ascii_lowercase()) {
             return Err(bad("it must begin with a letter"));
@@ -287,7 +294,7 @@ mod tests {
 
     #[test]
     fn names_come_in_three_forms() {
-        let names = Names::of("Word-count2").unwrap();
+        let names = PluginNames::parse("Word-count2").unwrap();
         assert_eq!(
             (
                 names.package.as_str(),
@@ -297,13 +304,13 @@ mod tests {
             ("word-count2", "word_count2", "WordCount2")
         );
         assert!(
-            !Names::of("word-count")
+            !PluginNames::parse("word-count")
                 .unwrap()
                 .fill(FILES[1].1)
                 .contains("NAME")
         );
         assert!(
-            Names::of("x_2")
+            PluginNames::parse("x_2")
                 .unwrap()
                 .fill(FILES[1].1)
                 .contains("Some(\"x_2\")")
@@ -325,16 +332,16 @@ mod tests {
             "mimir-sdk",
             &"x".repeat(65),
         ] {
-            assert!(Names::of(bad).is_err(), "{bad}");
+            assert!(PluginNames::parse(bad).is_err(), "{bad}");
         }
-        assert!(Names::of("com10").is_ok() && Names::of("console").is_ok());
+        assert!(PluginNames::parse("com10").is_ok() && PluginNames::parse("console").is_ok());
     }
 
     #[test]
     fn nothing_is_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("a b/hello");
-        let names = Names::of("hello").unwrap();
+        let names = PluginNames::parse("hello").unwrap();
         write(&folder, &names, &FILES).unwrap();
         let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
         assert!(
@@ -343,7 +350,7 @@ mod tests {
         );
         assert_eq!(
             write(&folder, &names, &FILES).unwrap_err().code,
-            Code::AlreadyExists
+            ToolErrorCode::AlreadyExists
         );
     }
 }

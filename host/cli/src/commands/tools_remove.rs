@@ -4,34 +4,34 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::SystemTime;
 
-use mimir_core::audit::{Event, Kind};
+use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::storage::FOLDER;
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::json;
 
-use crate::exit::{Exit, Failure};
-use crate::output::{Printer, note};
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::{ResultPrinter, note};
 use crate::terminal;
-use crate::{args::Globals, tools};
-use mimir::setup::Setup;
+use crate::{args::GlobalOptions, tools};
+use mimir::setup::HostSetup;
 
-use super::tools_trust::{place, set_prefix};
+use super::tools_trust::{find_location, set_prefix};
 
 /// Sources of tools that a person installed.
 const TOOLS: &str = ".mimir/tools/";
 
 /// Removes a file from the tools folder, with its grant and stored data.
 pub async fn run(
-    globals: &Globals,
-    printer: Printer,
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
     name: &str,
     yes: bool,
-) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals.workspace.as_deref())?;
-    let ledger = setup.own_ledger()?;
+) -> Result<ExitReason, CommandFailure> {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let ledger = setup.require_approvals()?;
     let location = match broken(&setup, name) {
         Some(location) => location,
-        None => place(&setup, &ledger, name).await?,
+        None => find_location(&setup, &ledger, name).await?,
     };
     let file = setup.workspace.root().join(&location);
     if !location.starts_with(TOOLS) {
@@ -40,7 +40,7 @@ pub async fn run(
             false => "use `mimir tools disable` to switch it off",
         };
         let message = format!("{location} is not a file in .mimir/tools; {way}");
-        return Err(ToolError::new(Code::InvalidInput, message).into());
+        return Err(ToolError::new(ToolErrorCode::InvalidInput, message).into());
     }
     if !yes
         && !terminal::confirm(&format!(
@@ -50,34 +50,34 @@ pub async fn run(
         let message = format!(
             "nothing was removed; without a terminal, use `mimir tools remove {name} --yes`"
         );
-        return Err(ToolError::new(Code::ApprovalDenied, message).into());
+        return Err(ToolError::new(ToolErrorCode::ApprovalDenied, message).into());
     }
     let failed = |what: &Path, error: std::io::Error| {
-        let what = setup.workspace.shown(what);
+        let what = setup.workspace.display_path(what);
         let message = format!("cannot remove {what}: {error}");
-        Failure::from(ToolError::new(Code::PermissionDenied, message))
+        CommandFailure::from(ToolError::new(ToolErrorCode::PermissionDenied, message))
     };
     // The grant goes first: without it, the file cannot run unasked.
     let revoked = ledger.revoke(&location)?;
-    let event = Event::of(Kind::Revoke, SystemTime::now()).with_subject(&location);
-    setup.record(&event.with_detail("removed"));
+    let event = AuditEvent::new(EventKind::Revoke, SystemTime::now()).with_subject(&location);
+    setup.record_event(&event.with_detail("removed"));
     let removed = match std::fs::remove_file(&file) {
         Ok(()) => true,
         Err(error) if error.kind() == ErrorKind::NotFound => false,
         Err(error) => return Err(failed(&file, error)),
     };
     set_prefix(&ledger, &location, "")?;
-    let kept = tools::Kept::at(&setup, &location);
+    let kept = tools::PluginStorageInfo::for_location(&setup, &location);
     if let Some(kept) = &kept {
         let folder = setup.workspace.root().join(&kept.folder);
         std::fs::remove_dir_all(&folder).map_err(|error| failed(&folder, error))?;
     }
     if !removed && !revoked && kept.is_none() {
         let message = format!("{location} does not exist and has no grant");
-        return Err(ToolError::new(Code::NotFound, message).into());
+        return Err(ToolError::new(ToolErrorCode::NotFound, message).into());
     }
     if printer.is_json() {
-        printer.value(&json!({
+        printer.print_json(&json!({
             "removed": location,
             "revoked": revoked,
             "values": kept.map_or(0, |kept| kept.size.values),
@@ -87,11 +87,11 @@ pub async fn run(
             "removed {location}, its grant and its data in {FOLDER}"
         ));
     }
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }
 
 /// Finds the file of that name, valid or not, so that broken tools can be removed, too.
-fn broken(setup: &Setup, name: &str) -> Option<String> {
+fn broken(setup: &HostSetup, name: &str) -> Option<String> {
     let entries = std::fs::read_dir(setup.workspace.root().join(TOOLS)).ok()?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut places: Vec<String> = names

@@ -3,66 +3,70 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use mimir_core::audit::{Event, Kind};
+use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::grants::{self, Grant};
-use mimir_core::tool::Trust;
-use mimir_core::{Code, Decision, Registry, Source, Tool, ToolError};
+use mimir_core::tool::ToolTrust;
+use mimir_core::{Decision, Registry, Tool, ToolError, ToolErrorCode, ToolSource};
 use serde_json::json;
 
-use crate::args::{Globals, TrustWish};
+use crate::args::{GlobalOptions, ToolsTrustCommand};
 use crate::arguments::command_line;
-use crate::exit::{Exit, Failure};
-use crate::output::{Printer, grant, note};
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::{ResultPrinter, grant, note};
 use crate::terminal;
-use mimir::ledger::UserLedger;
-use mimir::setup::Setup;
+use mimir::approval_store::UserApprovalStore;
+use mimir::setup::HostSetup;
 
 use crate::tools::is_file;
 
-mod named;
+mod named_rights;
 
-pub(super) use named::set_prefix;
+pub(super) use named_rights::set_prefix;
 
 /// Grants a plugin the rights that it needs, after a person has seen them.
-pub async fn trust(globals: &Globals, printer: Printer, wish: TrustWish) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals.workspace.as_deref())?;
-    let ledger = setup.own_ledger()?;
+pub async fn trust(
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+    wish: ToolsTrustCommand,
+) -> Result<ExitReason, CommandFailure> {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let ledger = setup.require_approvals()?;
     let Some(prefix) = &wish.prefix else {
         return grant_rights(&setup, &ledger, printer, &wish, &wish.name).await;
     };
     // All of its tools may be skipped because of their names, so the prefix is written before the plugin is looked up.
     let location = location(&setup.registry().await, &wish.name)?;
-    let previous = named::set_prefix(&ledger, &location, prefix)?;
+    let previous = named_rights::set_prefix(&ledger, &location, prefix)?;
     let granted = grant_rights(&setup, &ledger, printer, &wish, &location).await;
     if granted.is_err() {
-        named::set_prefix(&ledger, &location, &previous)?;
+        named_rights::set_prefix(&ledger, &location, &previous)?;
     }
     granted
 }
 
 /// Shows the rights of a plugin and stores the grant that the person gives.
 async fn grant_rights(
-    setup: &Setup,
-    ledger: &UserLedger,
-    printer: Printer,
-    wish: &TrustWish,
+    setup: &HostSetup,
+    ledger: &UserApprovalStore,
+    printer: ResultPrinter,
+    wish: &ToolsTrustCommand,
     name: &str,
-) -> Result<Exit, Failure> {
+) -> Result<ExitReason, CommandFailure> {
     let registry = setup.registry().await;
     let mut plugin = plugin(&registry, name)?;
     let Some(tool) = plugin.first() else {
-        return Err(Failure::usage("the plugin has no tools"));
+        return Err(CommandFailure::usage("the plugin has no tools"));
     };
-    if tool.source == Source::BuiltIn {
-        return Err(Failure::usage(format!(
+    if tool.source == ToolSource::BuiltIn {
+        return Err(CommandFailure::usage(format!(
             "`{}` is built in and needs no grant; set `tools.{}.approval` in the config to change when it asks",
             tool.name(),
             tool.name()
         )));
     }
     let location = tool.origin.location.clone();
-    let named = named::rights(setup, ledger, wish, tool)?;
-    if tool.trust == Trust::Harmless && named.is_empty() {
+    let named = named_rights::named_rights(setup, ledger, wish, tool)?;
+    if tool.trust == ToolTrust::Harmless && named.is_empty() {
         if wish.prefix.is_some() {
             return renamed(printer, &location, &plugin);
         }
@@ -70,21 +74,21 @@ async fn grant_rights(
             true => "; grant folders with `--read DIR` or `--write DIR`",
             false => "",
         };
-        return Err(Failure::usage(format!(
+        return Err(CommandFailure::usage(format!(
             "`{}` requests no rights and needs no grant{can_name}",
             tool.name()
         )));
     }
     for tool in plugin.iter_mut().filter(|tool| grants::is_foreign(tool)) {
         // The form shown to a person.
-        Arc::make_mut(tool).definition.needs = grants::nameable(tool, named.clone());
+        Arc::make_mut(tool).definition.needs = grants::retain_nameable(tool, named.clone());
     }
     let Some(tool) = plugin.first() else {
-        return Err(Failure::usage("the plugin has no tools"));
+        return Err(CommandFailure::usage("the plugin has no tools"));
     };
     match &wish.digest {
         Some(digest) if *digest != tool.origin.digest => {
-            return Err(refused(format!(
+            return Err(refused_trust(format!(
                 "digest mismatch: {} has {}; nothing was granted",
                 tool.origin.location, tool.origin.digest
             )));
@@ -93,7 +97,7 @@ async fn grant_rights(
         None => {
             grant::show(&plugin, &wish.without);
             if !terminal::confirm("Grant this?")? {
-                return Err(refused(format!(
+                return Err(refused_trust(format!(
                     "nothing was granted; without a terminal, name the digest of the build: `{} --digest {}`",
                     command_line(),
                     tool.origin.digest
@@ -102,28 +106,28 @@ async fn grant_rights(
         }
     }
     let Some(grant) = Grant::new(&plugin, wish.without.clone()) else {
-        return Err(Failure::usage("the plugin has no tools"));
+        return Err(CommandFailure::usage("the plugin has no tools"));
     };
     let grant = grant.with_named(named);
     // The grant covers exactly the bytes that were shown, because the digest is of the component that was described.
-    ledger.put(&location, grant)?;
-    let event = Event::of(Kind::Grant, SystemTime::now()).with_subject(&location);
-    setup.record(&event.with_detail(&format!("sha256 {}", tool.origin.digest)));
+    ledger.grant(&location, grant)?;
+    let event = AuditEvent::new(EventKind::Grant, SystemTime::now()).with_subject(&location);
+    setup.record_event(&event.with_detail(&format!("sha256 {}", tool.origin.digest)));
     if printer.is_json() {
-        printer.value(&json!({ "granted": location, "digest": tool.origin.digest }))?;
+        printer.print_json(&json!({ "granted": location, "digest": tool.origin.digest }))?;
     } else {
-        let lock = setup.workspace.shown(ledger.lock().path());
+        let lock = setup.workspace.display_path(ledger.lock().path());
         note(format_args!("granted {location}, in {lock}"));
         still_asks(&plugin);
     }
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }
 
 /// Lists tools that ask before each call anyway, and how to change that.
 fn still_asks(plugin: &[Arc<Tool>]) {
     let asking = plugin
         .iter()
-        .filter(|tool| tool.source != Source::Mcp && tool.definition.approval == Decision::Ask);
+        .filter(|tool| tool.source != ToolSource::Mcp && tool.definition.approval == Decision::Ask);
     for tool in asking {
         let name = tool.name();
         note(format_args!(
@@ -133,17 +137,21 @@ fn still_asks(plugin: &[Arc<Tool>]) {
 }
 
 /// Renames the tools of a plugin that needs no rights.
-fn renamed(printer: Printer, location: &str, plugin: &[Arc<Tool>]) -> Result<Exit, Failure> {
+fn renamed(
+    printer: ResultPrinter,
+    location: &str,
+    plugin: &[Arc<Tool>],
+) -> Result<ExitReason, CommandFailure> {
     let names: Vec<&str> = plugin.iter().map(|tool| tool.name().as_str()).collect();
     match printer.is_json() {
-        true => printer.value(&json!({ "named": location, "tools": names }))?,
+        true => printer.print_json(&json!({ "named": location, "tools": names }))?,
         false => note(format_args!("{location}: {}", names.join(", "))),
     }
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }
 
 /// Location of the named plugin, also if all of its tools are skipped.
-fn location(registry: &Registry, name: &str) -> Result<String, Failure> {
+fn location(registry: &Registry, name: &str) -> Result<String, CommandFailure> {
     let mut left_out = registry.quarantined().iter();
     let found = left_out.find_map(|left_out| {
         let location = left_out.location.split(" (").next()?;
@@ -152,39 +160,45 @@ fn location(registry: &Registry, name: &str) -> Result<String, Failure> {
     match (plugin(registry, name), found) {
         (Ok(tools), _) if !tools.is_empty() => Ok(tools[0].origin.location.clone()),
         (_, Some(location)) => Ok(location),
-        (other, None) => other.and(Err(Failure::usage("the plugin has no tools"))),
+        (other, None) => other.and(Err(CommandFailure::usage("the plugin has no tools"))),
     }
 }
 
 /// Revokes the grant of a plugin.
-pub async fn revoke(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals.workspace.as_deref())?;
-    let ledger = setup.own_ledger()?;
-    let location = place(&setup, &ledger, name).await?;
+pub async fn revoke(
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+    name: &str,
+) -> Result<ExitReason, CommandFailure> {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let ledger = setup.require_approvals()?;
+    let location = find_location(&setup, &ledger, name).await?;
     let revoked = ledger.revoke(&location);
     if !matches!(revoked, Ok(false)) {
-        setup.record(&Event::of(Kind::Revoke, SystemTime::now()).with_subject(&location));
+        setup.record_event(
+            &AuditEvent::new(EventKind::Revoke, SystemTime::now()).with_subject(&location),
+        );
     }
     if !revoked? {
-        let error = ToolError::new(Code::NotFound, format!("{location} has no grant"));
+        let error = ToolError::new(ToolErrorCode::NotFound, format!("{location} has no grant"));
         return Err(error.into());
     }
     if printer.is_json() {
-        printer.value(&json!({ "revoked": location }))?;
+        printer.print_json(&json!({ "revoked": location }))?;
     } else {
         note(format_args!("revoked the grant of {location}"));
     }
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }
 
 /// Location of the plugin whose grant a person names. The file may be gone already, or the lock file lost or broken,
 /// while the grant still exists.
-pub(super) async fn place(
-    setup: &Setup,
-    ledger: &UserLedger,
+pub(super) async fn find_location(
+    setup: &HostSetup,
+    ledger: &UserApprovalStore,
     name: &str,
-) -> Result<String, Failure> {
-    let book = ledger.book()?;
+) -> Result<String, CommandFailure> {
+    let book = ledger.read()?;
     let lock = ledger.lock().read().unwrap_or_default();
     let mut known = lock.plugins.keys().chain(book.grants.keys());
     if let Some(location) = known.find(|location| is_file(location, name)) {
@@ -197,18 +211,18 @@ pub(super) async fn place(
 }
 
 /// All tools of the plugin with this name: a tool's name, an alias, or the file name.
-fn plugin(registry: &Registry, name: &str) -> Result<Vec<Arc<Tool>>, Failure> {
+fn plugin(registry: &Registry, name: &str) -> Result<Vec<Arc<Tool>>, CommandFailure> {
     let tools = registry.tools().iter();
     let mut of_file = tools.filter(|tool| is_file(&tool.origin.location, name));
     let tool = match (registry.get(name), of_file.next()) {
         (Some(tool), _) | (None, Some(tool)) => tool,
         (None, None) => registry
             .find(name)
-            .map_err(|error| Failure::ending(error, Exit::Usage))?,
+            .map_err(|error| CommandFailure::with_exit(error, ExitReason::Usage))?,
     };
     Ok(registry.plugin(tool))
 }
 
-fn refused(message: String) -> Failure {
-    ToolError::new(Code::ApprovalDenied, message).into()
+fn refused_trust(message: String) -> CommandFailure {
+    ToolError::new(ToolErrorCode::ApprovalDenied, message).into()
 }

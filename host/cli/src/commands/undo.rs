@@ -3,33 +3,38 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
-use mimir_audit::Log;
-use mimir_core::audit::{AuditSink, Event, Kind};
-use mimir_core::{CallContext, Code, RequestId, ToolError};
+use mimir_audit::AuditLog;
+use mimir_core::audit::{AuditEvent, AuditSink, EventKind};
+use mimir_core::{CallContext, RequestId, ToolError, ToolErrorCode};
 
-use crate::args::{Globals, UndoWish};
-use crate::exit::{Exit, Failure};
-use crate::output::{Printer, undo, warn};
-use mimir::setup::{self, Setup};
-use mimir::undo::{Backups, Record, is_logged};
+use crate::args::{GlobalOptions, UndoCommand};
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::{ResultPrinter, undo, warn};
+use mimir::setup::{self, HostSetup};
+use mimir::undo::{UndoRecord, UndoStore, is_logged};
 
 /// Age limit: undo without an id means a change made just now. Older changes are only named.
 const RECENT: Duration = Duration::from_secs(60 * 60);
 
 /// Undoes a change, or lists the changes that can be undone.
-pub fn run(globals: &Globals, printer: Printer, wish: UndoWish) -> Result<Exit, Failure> {
+pub fn run(
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+    wish: UndoCommand,
+) -> Result<ExitReason, CommandFailure> {
     match wish {
-        UndoWish::List => {
-            let backups = Backups::of(&setup::find_workspace(globals.workspace.as_deref())?);
-            undo::list(printer, &backups.find()?)?;
+        UndoCommand::List => {
+            let backups =
+                UndoStore::for_workspace(&setup::find_workspace(globals.workspace.as_deref())?);
+            undo::list(printer, &backups.read_history()?)?;
         }
-        UndoWish::Restore { id, force, yes } => {
-            let setup = Setup::find(globals.workspace.as_deref())?;
-            let backups = Backups::of(&setup.workspace);
-            let found = backups.find()?;
+        UndoCommand::Restore { id, force, yes } => {
+            let setup = HostSetup::find(globals.workspace.as_deref())?;
+            let backups = UndoStore::for_workspace(&setup.workspace);
+            let found = backups.read_history()?;
             let usage = |error| match &id {
-                Some(_) => Failure::ending(error, Exit::Usage),
-                None => Failure::from(error),
+                Some(_) => CommandFailure::with_exit(error, ExitReason::Usage),
+                None => CommandFailure::from(error),
             };
             let record = found.choose(id.as_deref()).map_err(usage)?;
             let age = record.age(Timestamp::now());
@@ -48,9 +53,9 @@ pub fn run(globals: &Globals, printer: Printer, wish: UndoWish) -> Result<Exit, 
                 let message = format!(
                     "nothing was taken back, because the undo could not be recorded: {error}"
                 );
-                ToolError::new(Code::Unavailable, message)
+                ToolError::new(ToolErrorCode::Unavailable, message)
             })?;
-            let logged = is_logged(record, &Log::at(audit.path())).unwrap_or(false);
+            let logged = is_logged(record, &AuditLog::at(audit.path())).unwrap_or(false);
             if id.is_none() && !logged {
                 return Err(unlogged(record).into());
             }
@@ -65,17 +70,19 @@ pub fn run(globals: &Globals, printer: Printer, wish: UndoWish) -> Result<Exit, 
             }
             let restored = restored.map_err(|error| match error.code {
                 // Later work on the same files is in the way.
-                Code::AlreadyExists => Failure::ending(error, Exit::Refused),
-                _ => Failure::from(error),
+                ToolErrorCode::AlreadyExists => {
+                    CommandFailure::with_exit(error, ExitReason::Refused)
+                }
+                _ => CommandFailure::from(error),
             })?;
-            undo::restored(printer, record, age, &restored)?;
+            undo::print_restored(printer, record, age, &restored)?;
         }
     }
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }
 
 /// Event of undoing a call: it has the call's id, and its own session.
-fn event(record: &Record) -> Event {
+fn event(record: &UndoRecord) -> AuditEvent {
     let now = SystemTime::now();
     let request_id = RequestId::new(now);
     let context = CallContext {
@@ -84,15 +91,15 @@ fn event(record: &Record) -> Event {
         conversation_id: None,
         user: None,
     };
-    let mut event = Event::of(Kind::Undo, now)
-        .in_call(&context)
+    let mut event = AuditEvent::new(EventKind::Undo, now)
+        .with_context(&context)
         .with_tool(&record.tool);
     event.id.clone_from(&record.id);
     event
 }
 
 /// The newest change can't be undone, and undoing an older one instead would be a surprise.
-fn cannot(record: &Record, age: Option<Duration>, why: &str) -> ToolError {
+fn cannot(record: &UndoRecord, age: Option<Duration>, why: &str) -> ToolError {
     let message = format!(
         "the change of {} by {} ({}, {}) can't be taken back, because {}; nothing was taken back, and `mimir undo --list` shows the changes that can be, with their IDs",
         undo::paths(record),
@@ -101,21 +108,21 @@ fn cannot(record: &Record, age: Option<Duration>, why: &str) -> ToolError {
         undo::ago(age),
         mimir_core::text::visible(why),
     );
-    ToolError::new(Code::Unavailable, message)
+    ToolError::new(ToolErrorCode::Unavailable, message)
 }
 
 /// A record without a matching call in the log. It may have come with a checkout.
-fn unlogged(record: &Record) -> ToolError {
+fn unlogged(record: &UndoRecord) -> ToolError {
     let id = mimir_core::text::visible(&record.id);
     let message = format!(
         "the newest change, of {} by {}, belongs to no call in the audit log and may be from another machine, so nothing was taken back; use `mimir undo {id}` to take it back",
         undo::paths(record),
         mimir_core::text::visible(&record.tool),
     );
-    ToolError::new(Code::ApprovalDenied, message)
+    ToolError::new(ToolErrorCode::ApprovalDenied, message)
 }
 
-fn too_old(record: &Record, age: Option<Duration>) -> ToolError {
+fn too_old(record: &UndoRecord, age: Option<Duration>) -> ToolError {
     let message = format!(
         "the newest change, of {} by {}, is {}, so nothing was taken back; use `mimir undo {}` or `mimir undo --yes` to take it back",
         undo::paths(record),
@@ -123,5 +130,5 @@ fn too_old(record: &Record, age: Option<Duration>) -> ToolError {
         undo::ago(age),
         mimir_core::text::visible(&record.id),
     );
-    ToolError::new(Code::ApprovalDenied, message)
+    ToolError::new(ToolErrorCode::ApprovalDenied, message)
 }

@@ -4,25 +4,25 @@ use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use jiff::Timestamp;
-use mimir_core::approval::Lease;
+use mimir_core::approval::StoredApproval;
 use mimir_core::text::visible;
 use serde_json::json;
 
-use crate::exit::Failure;
-use mimir::ledger::Listed;
+use crate::exit::CommandFailure;
+use mimir::approval_store::SessionApproval;
 
-use super::{FAINT, Printer, STRONG, WARN, styled};
+use super::{FAINT, ResultPrinter, STRONG, WARN, styled};
 
 /// Prints the approvals of a workspace: the stored ones, newest first, and those of running sessions.
 pub fn list(
-    printer: Printer,
-    leases: &[Lease],
-    sessions: &[Listed],
+    printer: ResultPrinter,
+    leases: &[StoredApproval],
+    sessions: &[SessionApproval],
     now: Timestamp,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let mut all: Vec<_> = leases.iter().map(|lease| (lease, None)).collect();
     all.sort_by_key(|(lease, _)| Reverse(lease.added_at));
-    let of_session = |listed: &Listed| (listed.lease.clone(), listed.process);
+    let of_session = |listed: &SessionApproval| (listed.lease.clone(), listed.process);
     let sessions: Vec<_> = sessions.iter().map(of_session).collect();
     all.extend(
         sessions
@@ -33,10 +33,10 @@ pub fn list(
         .iter()
         .map(|(lease, process)| row(lease, *process, now))
         .collect();
-    printer.result(&json!({ "approvals": rows }), |out| text(out, &all, now))
+    printer.print_result(&json!({ "approvals": rows }), |out| text(out, &all, now))
 }
 
-fn row(lease: &Lease, process: Option<u32>, now: Timestamp) -> serde_json::Value {
+fn row(lease: &StoredApproval, process: Option<u32>, now: Timestamp) -> serde_json::Value {
     let mut row = json!({
         "id": lease.id, "tool": lease.tool, "pattern": lease.pattern.describe(), "digest": lease.digest,
         "callers": lease.callers.iter().map(|caller| caller.tool.as_str()).collect::<Vec<_>>(),
@@ -49,7 +49,11 @@ fn row(lease: &Lease, process: Option<u32>, now: Timestamp) -> serde_json::Value
     row
 }
 
-fn text(out: &mut dyn Write, all: &[(&Lease, Option<u32>)], now: Timestamp) -> io::Result<()> {
+fn text(
+    out: &mut dyn Write,
+    all: &[(&StoredApproval, Option<u32>)],
+    now: Timestamp,
+) -> io::Result<()> {
     if all.is_empty() {
         let nothing = "no stored approvals in this workspace, and none of a running session";
         return writeln!(out, "{}", styled(FAINT, nothing));
@@ -86,7 +90,7 @@ fn text(out: &mut dyn Write, all: &[(&Lease, Option<u32>)], now: Timestamp) -> i
 }
 
 /// Describes the calling tools that it is limited to.
-fn callers(lease: &Lease) -> String {
+fn callers(lease: &StoredApproval) -> String {
     let names: Vec<&str> = lease
         .callers
         .iter()

@@ -2,16 +2,16 @@
 
 use std::io::{self, Write};
 
-use mimir_audit::{Entry, Finding, Report};
+use mimir_audit::{AuditEntry, VerifyFinding, VerifyReport};
 use mimir_core::text::visible;
 
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
-use super::{BAD, FAINT, GOOD, Printer, WARN, styled};
+use super::{BAD, FAINT, GOOD, ResultPrinter, WARN, styled};
 
 /// Prints the result of a verification.
-pub fn report(printer: Printer, report: &Report) -> Result<(), Failure> {
-    printer.result(report, |out| {
+pub fn report(printer: ResultPrinter, report: &VerifyReport) -> Result<(), CommandFailure> {
+    printer.print_result(report, |out| {
         match report.first {
             None if report.ok => writeln!(out, "The log is empty.")?,
             None => writeln!(out, "{} the log is empty", styled(BAD, "✗"))?,
@@ -37,12 +37,12 @@ pub fn report(printer: Printer, report: &Report) -> Result<(), Failure> {
     })
 }
 
-fn summary(out: &mut dyn Write, report: &Report, first: u64) -> io::Result<()> {
+fn summary(out: &mut dyn Write, report: &VerifyReport, first: u64) -> io::Result<()> {
     let (mark, word) = match report.ok {
         true => (styled(GOOD, "✓"), "the log is intact"),
         false => (styled(BAD, "✗"), "the log was changed or is damaged"),
     };
-    let Report { lines, files, .. } = report;
+    let VerifyReport { lines, files, .. } = report;
     writeln!(
         out,
         "{mark} {word}: {lines} {} from line {first} on, in {files} {}",
@@ -58,7 +58,7 @@ fn plural<'a>(count: u64, one: &'a str, many: &'a str) -> &'a str {
     }
 }
 
-fn finding(out: &mut dyn Write, found: &Finding) -> io::Result<()> {
+fn finding(out: &mut dyn Write, found: &VerifyFinding) -> io::Result<()> {
     let style = if found.fault.is_bad() { BAD } else { WARN };
     let place = match (&found.file, found.line) {
         (Some(file), Some(line)) => format!("{}:{line}", visible(file)),
@@ -75,9 +75,9 @@ fn finding(out: &mut dyn Write, found: &Finding) -> io::Result<()> {
 }
 
 /// Prints separate events: as JSON, one object per line.
-pub fn entries(printer: Printer, entries: &[Entry]) -> Result<(), Failure> {
+pub fn entries(printer: ResultPrinter, entries: &[AuditEntry]) -> Result<(), CommandFailure> {
     if !printer.is_json() {
-        return printer.result(&(), |out| {
+        return printer.print_result(&(), |out| {
             entries.iter().try_for_each(|entry| line(out, entry))
         });
     }
@@ -92,15 +92,15 @@ pub fn entries(printer: Printer, entries: &[Entry]) -> Result<(), Failure> {
 }
 
 /// Prints events while they are read: as JSON, a single object with all of them.
-pub struct Records {
+pub struct EventPrinter {
     out: Box<dyn Write>,
     json: bool,
     any: bool,
 }
 
-impl Records {
+impl EventPrinter {
     /// Starts the output.
-    pub fn begin(printer: Printer) -> Result<Self, Failure> {
+    pub fn begin(printer: ResultPrinter) -> Result<Self, CommandFailure> {
         let mut out: Box<dyn Write> = match printer.is_json() {
             true => Box::new(io::BufWriter::new(io::stdout().lock())),
             false => {
@@ -119,7 +119,7 @@ impl Records {
     }
 
     /// Prints an event.
-    pub fn add(&mut self, entry: &Entry) -> Result<(), Failure> {
+    pub fn add(&mut self, entry: &AuditEntry) -> Result<(), CommandFailure> {
         if !self.json {
             line(&mut self.out, entry)?;
         } else {
@@ -132,7 +132,7 @@ impl Records {
     }
 
     /// Ends the output.
-    pub fn end(mut self) -> Result<(), Failure> {
+    pub fn end(mut self) -> Result<(), CommandFailure> {
         if self.json {
             self.out.write_all(b"\n]}\n")?;
         } else if !self.any {
@@ -144,7 +144,7 @@ impl Records {
 }
 
 /// Prints an event as a line.
-fn line(out: &mut dyn Write, entry: &Entry) -> io::Result<()> {
+fn line(out: &mut dyn Write, entry: &AuditEntry) -> io::Result<()> {
     let value = entry.value();
     let about = match (entry.text("tool"), entry.text("subject")) {
         (tool, subject) if subject.is_empty() => tool,

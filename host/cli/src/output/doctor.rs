@@ -5,14 +5,14 @@ use std::io::{self, Write};
 use mimir_core::text::visible;
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
-use super::{BAD, GOOD, Printer, WARN, indented, styled};
+use super::{BAD, GOOD, ResultPrinter, WARN, indented, styled};
 
 /// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Health {
+pub enum CheckHealth {
     /// Works.
     Good,
     /// Works, but could be better.
@@ -23,11 +23,11 @@ pub enum Health {
 
 /// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct DoctorFinding {
     /// The subject of the check.
     pub name: &'static str,
     /// The severity.
-    pub health: Health,
+    pub health: CheckHealth,
     /// The finding.
     pub text: String,
     /// The fix.
@@ -35,12 +35,12 @@ pub struct Finding {
     pub fix: Option<String>,
 }
 
-impl Finding {
+impl DoctorFinding {
     /// Creates a finding that all is well.
     pub fn good(name: &'static str, text: impl Into<String>) -> Self {
         Self {
             name,
-            health: Health::Good,
+            health: CheckHealth::Good,
             text: text.into(),
             fix: None,
         }
@@ -50,7 +50,7 @@ impl Finding {
     pub fn fair(name: &'static str, text: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
             name,
-            health: Health::Fair,
+            health: CheckHealth::Fair,
             text: text.into(),
             fix: Some(fix.into()),
         }
@@ -59,43 +59,45 @@ impl Finding {
     /// Creates a finding of something that does not work.
     pub fn bad(name: &'static str, text: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
-            health: Health::Bad,
+            health: CheckHealth::Bad,
             ..Self::fair(name, text, fix)
         }
     }
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct DoctorReport<'a> {
     ok: bool,
     version: &'static str,
-    findings: &'a [Finding],
+    findings: &'a [DoctorFinding],
 }
 
 /// Prints the findings.
-pub fn print(printer: Printer, findings: &[Finding]) -> Result<(), Failure> {
-    let report = Report {
-        ok: is_well(findings),
+pub fn print(printer: ResultPrinter, findings: &[DoctorFinding]) -> Result<(), CommandFailure> {
+    let report = DoctorReport {
+        ok: all_good(findings),
         version: env!("CARGO_PKG_VERSION"),
         findings,
     };
-    printer.result(&report, |out| text(out, findings))
+    printer.print_result(&report, |out| text(out, findings))
 }
 
 /// Returns true if nothing failed.
-pub fn is_well(findings: &[Finding]) -> bool {
-    findings.iter().all(|finding| finding.health != Health::Bad)
+pub fn all_good(findings: &[DoctorFinding]) -> bool {
+    findings
+        .iter()
+        .all(|finding| finding.health != CheckHealth::Bad)
 }
 
 /// Columns before the text of a finding.
 const INDENT: usize = 15;
 
-fn text(out: &mut dyn Write, findings: &[Finding]) -> io::Result<()> {
+fn text(out: &mut dyn Write, findings: &[DoctorFinding]) -> io::Result<()> {
     for finding in findings {
         let mark = match finding.health {
-            Health::Good => styled(GOOD, "✓"),
-            Health::Fair => styled(WARN, "!"),
-            Health::Bad => styled(BAD, "✗"),
+            CheckHealth::Good => styled(GOOD, "✓"),
+            CheckHealth::Fair => styled(WARN, "!"),
+            CheckHealth::Bad => styled(BAD, "✗"),
         };
         writeln!(
             out,

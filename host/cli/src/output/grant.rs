@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use mimir_core::grants::Changes;
+use mimir_core::grants::GrantChanges;
 use mimir_core::needs::NeedKind;
 use mimir_core::text::visible;
-use mimir_core::{Source, Tool};
+use mimir_core::{Tool, ToolSource};
 use mimir_wasm::family::proofs;
 
 use super::{FAINT, STRONG, WARN, note, styled};
@@ -24,7 +24,7 @@ pub fn show(plugin: &[Arc<Tool>], without: &[NeedKind]) {
     if let Some(changes) = plugin.iter().find_map(|tool| tool.changes.as_ref()) {
         changed(changes, without);
     }
-    if first.source == Source::Mcp {
+    if first.source == ToolSource::Mcp {
         return server(plugin);
     }
     for tool in plugin {
@@ -56,7 +56,7 @@ fn server(plugin: &[Arc<Tool>]) {
     }
     for tool in plugin {
         note(format_args!("`{}` says", tool.name()));
-        for line in super::server::shown(tool) {
+        for line in super::server_text::shown(tool) {
             note(format_args!("  {line}"));
         }
     }
@@ -67,7 +67,7 @@ fn server(plugin: &[Arc<Tool>]) {
 }
 
 /// Shows changes since the grant, and the rights that it withheld.
-fn changed(changes: &Changes, without: &[NeedKind]) {
+fn changed(changes: &GrantChanges, without: &[NeedKind]) {
     if changes.lines.is_empty() {
         note("It was rebuilt since it was granted, and requests the same rights as before.");
     } else {

@@ -4,34 +4,36 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use comfy_table::{ContentArrangement, Table, presets};
-use mimir_core::decision::Reason;
+use mimir_core::decision::DecisionReason;
 use mimir_core::grants;
-use mimir_core::tool::Trust;
-use mimir_core::{Decision, Hints, Limits, Needs, Policy, Source, Tool, ToolName, text::visible};
+use mimir_core::tool::ToolTrust;
+use mimir_core::{
+    Decision, Limits, Needs, Policy, Tool, ToolHints, ToolName, ToolSource, text::visible,
+};
 use mimir_wasm::family::{Proof, proofs};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::args::Format;
-use crate::exit::Failure;
-use crate::tools::{Beside, Cost, Kept, PastCall};
+use crate::args::DefinitionFormat;
+use crate::exit::CommandFailure;
+use crate::tools::{PastCall, PluginStorageInfo, TokenCost, ToolDetails};
 
-use super::{BAD, FAINT, GOOD, Printer, STRONG, columns, styled};
+use super::{BAD, FAINT, GOOD, ResultPrinter, STRONG, columns, styled};
 
 mod parameters;
 
-use parameters::Parameter;
+use parameters::ToolParameter;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Info<'a> {
+struct ToolInfo<'a> {
     name: &'a ToolName,
     title: Option<&'a str>,
     aliases: &'a [ToolName],
     description: &'a str,
     enabled: bool,
     listed: bool,
-    refusal: Option<Reason>,
+    refusal: Option<DecisionReason>,
     source: &'static str,
     plugin: &'a str,
     version: &'a str,
@@ -39,10 +41,10 @@ struct Info<'a> {
     digest: &'a str,
     group: &'static str,
     risk: &'static str,
-    hints: Hints,
+    hints: ToolHints,
     approval: &'static str,
     assessed: bool,
-    trust: Trust,
+    trust: ToolTrust,
     input_schema: Value,
     output_schema: Option<Value>,
     needs: &'a Needs,
@@ -51,25 +53,25 @@ struct Info<'a> {
     proofs: Vec<Proof>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     flags: &'a [String],
-    limits: Bounds,
+    limits: ToolLimitsInfo,
     #[serde(flatten)]
-    cost: Option<Cost>,
+    cost: Option<TokenCost>,
     token_costs: BTreeMap<&'static str, u32>,
     last_calls: &'a [PastCall],
     #[serde(skip_serializing_if = "Option::is_none")]
-    kept: Option<&'a Kept>,
+    kept: Option<&'a PluginStorageInfo>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Bounds {
+struct ToolLimitsInfo {
     time_ms: u128,
     fuel: u64,
     memory_bytes: u64,
 }
 
-impl<'a> Info<'a> {
-    fn new(tool: &'a Tool, policy: &Policy, beside: &'a Beside) -> Self {
+impl<'a> ToolInfo<'a> {
+    fn new(tool: &'a Tool, policy: &Policy, beside: &'a ToolDetails) -> Self {
         let definition = &tool.definition;
         let origin = &tool.origin;
         let Limits {
@@ -108,7 +110,7 @@ impl<'a> Info<'a> {
                 false => proofs(&origin.imports),
             },
             flags: &tool.flags,
-            limits: Bounds {
+            limits: ToolLimitsInfo {
                 time_ms: wall.as_millis(),
                 fuel,
                 memory_bytes: memory,
@@ -117,7 +119,7 @@ impl<'a> Info<'a> {
             cost: beside
                 .costs
                 .iter()
-                .find(|(format, _)| *format == Format::Openai)
+                .find(|(format, _)| *format == DefinitionFormat::Openai)
                 .map(|(_, cost)| *cost),
             token_costs: beside
                 .costs
@@ -132,31 +134,31 @@ impl<'a> Info<'a> {
 /// Granted rights. Shipped tools have all that they need; a plugin has those that a person granted.
 fn granted(tool: &Tool) -> Vec<String> {
     match tool.trust {
-        Trust::Trusted => tool.granted.lines(),
-        Trust::Harmless | Trust::Untrusted => Vec::new(),
+        ToolTrust::Trusted => tool.granted.lines(),
+        ToolTrust::Harmless | ToolTrust::Untrusted => Vec::new(),
     }
 }
 
 /// Prints everything about a tool, with its cost and its last calls.
 pub fn print(
-    printer: Printer,
+    printer: ResultPrinter,
     tool: &Tool,
     policy: &Policy,
-    beside: &Beside,
-) -> Result<(), Failure> {
-    let info = Info::new(tool, policy, beside);
-    printer.result(&info, |out| text(out, tool, &info))
+    beside: &ToolDetails,
+) -> Result<(), CommandFailure> {
+    let info = ToolInfo::new(tool, policy, beside);
+    printer.print_result(&info, |out| text(out, tool, &info))
 }
 
 /// Formats the description as lines, without colours.
-pub fn lines(tool: &Tool, policy: &Policy, beside: &Beside) -> io::Result<Vec<String>> {
+pub fn lines(tool: &Tool, policy: &Policy, beside: &ToolDetails) -> io::Result<Vec<String>> {
     let mut out = anstream::StripStream::new(Vec::new());
-    text(&mut out, tool, &Info::new(tool, policy, beside))?;
+    text(&mut out, tool, &ToolInfo::new(tool, policy, beside))?;
     let all = String::from_utf8_lossy(&out.into_inner()).into_owned();
     Ok(all.lines().map(str::to_owned).collect())
 }
 
-fn text(out: &mut dyn Write, tool: &Tool, info: &Info<'_>) -> io::Result<()> {
+fn text(out: &mut dyn Write, tool: &Tool, info: &ToolInfo<'_>) -> io::Result<()> {
     let mut title = styled(STRONG, info.name);
     if let Some(words) = info.title {
         title.push_str(&format!(" — {}", visible(words)));
@@ -223,7 +225,7 @@ fn text(out: &mut dyn Write, tool: &Tool, info: &Info<'_>) -> io::Result<()> {
         let line = format!("  {}", grants::files_remedy(tool));
         writeln!(out, "{}", styled(FAINT, line))?;
     }
-    if tool.source == Source::Mcp {
+    if tool.source == ToolSource::Mcp {
         let title = "Runs in the server";
         list(out, title, info.imports, "unknown")?;
     } else {
@@ -245,14 +247,14 @@ fn text(out: &mut dyn Write, tool: &Tool, info: &Info<'_>) -> io::Result<()> {
 }
 
 /// Token cost in the usual format for comparison, followed by the others.
-fn cost(info: &Info<'_>) -> String {
+fn cost(info: &ToolInfo<'_>) -> String {
     let Some(cost) = info.cost else {
         return "not known".to_owned();
     };
     if cost.stated {
         return format!("~{} tokens, declared by its author", cost.tokens);
     }
-    let others = [Format::Anthropic, Format::Mcp].map(Format::as_str);
+    let others = [DefinitionFormat::Anthropic, DefinitionFormat::Mcp].map(DefinitionFormat::as_str);
     let others = others.into_iter().filter_map(|format| {
         let tokens = info.token_costs.get(format)?;
         Some(format!("{format} ~{tokens}"))
@@ -279,12 +281,14 @@ fn call(call: &PastCall) -> String {
 fn without_grants(tool: &Tool) -> &'static str {
     let changes = tool.changes.as_ref();
     match (tool.trust, changes.map(|changes| changes.lines.as_slice())) {
-        (Trust::Untrusted, Some([])) => {
+        (ToolTrust::Untrusted, Some([])) => {
             "none: it was rebuilt since it was granted, and requests the same rights"
         }
-        (Trust::Untrusted, Some(_)) => "none: it has changed since it was granted",
-        (Trust::Untrusted, None) => "none: each call needs approval; `mimir tools trust` grants it",
-        (Trust::Trusted | Trust::Harmless, _) => "none needed",
+        (ToolTrust::Untrusted, Some(_)) => "none: it has changed since it was granted",
+        (ToolTrust::Untrusted, None) => {
+            "none: each call needs approval; `mimir tools trust` grants it"
+        }
+        (ToolTrust::Trusted | ToolTrust::Harmless, _) => "none needed",
     }
 }
 
@@ -299,7 +303,7 @@ fn list(out: &mut dyn Write, title: &str, lines: &[String], none: &str) -> io::R
     Ok(())
 }
 
-fn hints(hints: Hints) -> String {
+fn hints(hints: ToolHints) -> String {
     let all = [
         (hints.read_only, "read-only"),
         (hints.destructive, "destructive"),
@@ -320,17 +324,17 @@ fn hints(hints: Hints) -> String {
 fn approval(tool: &Tool) -> String {
     let own = tool.definition.approval.as_str();
     match (tool.assessed, tool.trust) {
-        (_, Trust::Untrusted) if tool.definition.approval == Decision::Allow => {
+        (_, ToolTrust::Untrusted) if tool.definition.approval == Decision::Allow => {
             "ask, because its needs are not granted (otherwise: allow)".to_owned()
         }
-        (_, Trust::Untrusted) => own.to_owned(),
+        (_, ToolTrust::Untrusted) => own.to_owned(),
         (true, _) => format!("{own} by default; the tool judges each call"),
         (false, _) => own.to_owned(),
     }
 }
 
 fn parameters(out: &mut dyn Write, schema: &Value) -> io::Result<()> {
-    let parameters = Parameter::all(schema);
+    let parameters = ToolParameter::all(schema);
     if parameters.is_empty() {
         return writeln!(out, "  {}", styled(FAINT, "none"));
     }

@@ -2,29 +2,29 @@
 
 use std::io::{self, Write};
 
-use mimir_core::outcome::Output;
+use mimir_core::outcome::ToolOutput;
 use mimir_core::{Content, Outcome, ToolError};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
-use super::{BAD, FAINT, Printer, STRONG, note, styled, warn};
+use super::{BAD, FAINT, ResultPrinter, STRONG, note, styled, warn};
 
 /// Prints an outcome: text parts to stdout, everything else to stderr.
-pub fn print(printer: Printer, outcome: &Outcome) -> Result<(), Failure> {
+pub fn print(printer: ResultPrinter, outcome: &Outcome) -> Result<(), CommandFailure> {
     if printer.is_json() {
-        let way_out = outcome.result().err().map(|error| &*error.way_out);
-        return printer.value(&Told {
+        let way_out = outcome.result().err().map(|error| &*error.remedies);
+        return printer.print_json(&PrintedOutcome {
             outcome,
             way_out: way_out.unwrap_or_default(),
         });
     }
     match outcome.result() {
         Ok(output) => {
-            printer.result(outcome, |out| text(out, output))?;
+            printer.print_result(outcome, |out| text(out, output))?;
             for part in &output.content {
-                aside(part);
+                print_unshown_part(part);
             }
             if let Some(code) = output.exit_code.filter(|code| *code != 0) {
                 note(format_args!("{} exit code {code}", styled(BAD, "failed:")));
@@ -44,7 +44,7 @@ pub fn print(printer: Printer, outcome: &Outcome) -> Result<(), Failure> {
 /// separate from the parts that models see.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Told<'a> {
+struct PrintedOutcome<'a> {
     #[serde(flatten)]
     outcome: &'a Outcome,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
@@ -52,7 +52,7 @@ struct Told<'a> {
 }
 
 /// Text parts; without any, the structured result.
-fn text(out: &mut dyn Write, output: &Output) -> io::Result<()> {
+fn text(out: &mut dyn Write, output: &ToolOutput) -> io::Result<()> {
     let mut any = false;
     for part in &output.content {
         if let Content::Text { text } = part {
@@ -73,7 +73,7 @@ fn text(out: &mut dyn Write, output: &Output) -> io::Result<()> {
 }
 
 /// Describes content that a terminal cannot show.
-fn aside(part: &Content) {
+fn print_unshown_part(part: &Content) {
     let (what, mime_type) = match part {
         Content::Text { .. } => return,
         Content::Image { mime_type, .. } => ("an image".to_owned(), mime_type),
@@ -94,7 +94,7 @@ fn aside(part: &Content) {
 }
 
 /// Prints an error: its code, its message, and helpful details.
-pub fn error(error: &ToolError) -> Result<(), Failure> {
+pub fn error(error: &ToolError) -> Result<(), CommandFailure> {
     note(format_args!(
         "{} {} [{}]",
         styled(BAD, "error:"),
@@ -106,7 +106,7 @@ pub fn error(error: &ToolError) -> Result<(), Failure> {
     }
     stack(error);
     written(error);
-    ways(&error.way_out);
+    print_remedies(&error.remedies);
     Ok(())
 }
 
@@ -149,7 +149,7 @@ fn written(error: &ToolError) {
 }
 
 /// Prints the steps that would allow the call; all of them are needed.
-pub fn ways(lines: &[String]) {
+pub fn print_remedies(lines: &[String]) {
     if !lines.is_empty() {
         note(styled(STRONG, "to allow it"));
     }
@@ -208,12 +208,12 @@ fn details(error: &ToolError) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mimir_core::Code;
+    use mimir_core::ToolErrorCode;
     use serde_json::json;
 
     #[test]
     fn each_failure_has_its_line() {
-        let error = ToolError::new(Code::InvalidInput, "the arguments must match the schema: /n: is wrong; /: has more")
+        let error = ToolError::new(ToolErrorCode::InvalidInput, "the arguments must match the schema: /n: is wrong; /: has more")
             .with_details(json!({"failures": [{"path": "/n", "message": "is wrong"}, {"path": "", "message": "has more"}]}));
         assert_eq!(sentence(&error), "the arguments must match the schema");
         assert_eq!(details(&error), ["/n: is wrong", "/: has more"]);
@@ -222,9 +222,9 @@ mod tests {
     #[test]
     fn structured_results_are_printed_when_there_is_no_text() {
         let mut out = Vec::new();
-        let mut output = Output {
+        let mut output = ToolOutput {
             structured: Some(json!({"a": 1})),
-            ..Output::default()
+            ..ToolOutput::default()
         };
         text(&mut out, &output).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "{\n  \"a\": 1\n}\n");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::aside::is_held;
+use super::stderr_queue::is_output_held;
 
 /// Delay before a line is shown; shorter work shows none.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -30,20 +30,20 @@ pub fn suspend<T>(write: impl FnOnce() -> T) -> T {
 }
 
 /// Removes the progress lines from the terminal until the guard is dropped.
-pub fn pause() -> Paused {
+pub fn pause() -> ProgressPause {
     let mut pauses = lock(&PAUSES);
     *pauses += 1;
     if let Some(lines) = LINES.get() {
         let _ = lines.clear();
         lines.set_draw_target(ProgressDrawTarget::hidden());
     }
-    Paused(())
+    ProgressPause(())
 }
 
 /// Keeps the progress lines off the terminal.
-pub struct Paused(());
+pub struct ProgressPause(());
 
-impl Drop for Paused {
+impl Drop for ProgressPause {
     fn drop(&mut self) {
         let mut pauses = lock(&PAUSES);
         *pauses -= 1;
@@ -54,7 +54,7 @@ impl Drop for Paused {
 }
 
 /// Adds a line, drawn unless a question is open.
-fn add(bar: ProgressBar) -> ProgressBar {
+fn add_bar(bar: ProgressBar) -> ProgressBar {
     let pauses = lock(&PAUSES);
     let lines = LINES.get_or_init(MultiProgress::new);
     if *pauses > 0 {
@@ -66,11 +66,11 @@ fn add(bar: ProgressBar) -> ProgressBar {
 /// A progress line, removed when dropped.
 pub struct ProgressLine {
     start: Instant,
-    state: Arc<Mutex<LineState>>,
+    state: Arc<Mutex<ProgressLineState>>,
 }
 
 #[derive(Default)]
-struct LineState {
+struct ProgressLineState {
     bar: Option<ProgressBar>,
     is_over: bool,
 }
@@ -82,15 +82,15 @@ impl ProgressLine {
         if !std::io::stderr().is_terminal() {
             return None;
         }
-        let state: Arc<Mutex<LineState>> = Arc::default();
+        let state: Arc<Mutex<ProgressLineState>> = Arc::default();
         let later = Arc::clone(&state);
         // Without the thread only the line is missing, so an error is ignored.
         let _ = std::thread::Builder::new().spawn(move || {
             std::thread::sleep(PATIENCE);
             let mut state = lock(&later);
-            if !state.is_over && state.bar.is_none() && !is_held() {
+            if !state.is_over && state.bar.is_none() && !is_output_held() {
                 let bar = ProgressBar::new_spinner().with_message(message);
-                let bar = add(styled(bar, "{spinner} {msg} {elapsed}"));
+                let bar = add_bar(styled(bar, "{spinner} {msg} {elapsed}"));
                 bar.enable_steady_tick(TICK);
                 state.bar = Some(bar);
             }
@@ -103,13 +103,13 @@ impl ProgressLine {
 
     /// Shows the progress made so far.
     pub fn progress(&self, done: u64, total: Option<u64>, message: Option<String>) {
-        if self.start.elapsed() < PATIENCE || is_held() {
+        if self.start.elapsed() < PATIENCE || is_output_held() {
             return;
         }
         let mut state = lock(&self.state);
         let bar = state
             .bar
-            .get_or_insert_with(|| add(ProgressBar::new_spinner()));
+            .get_or_insert_with(|| add_bar(ProgressBar::new_spinner()));
         let template = match total {
             Some(total) => {
                 bar.set_length(total);

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use mimir_core::Quarantined;
 
-use crate::exit::Failure;
-use crate::tools::{Found, List, Row, Switched};
+use crate::exit::CommandFailure;
+use crate::tools::{SwitchReport, ToolList, ToolMatch, ToolRow};
 
-use super::{BAD, FAINT, GOOD, Printer, STRONG, WARN, columns, first_line, note, styled};
+use super::{BAD, FAINT, GOOD, ResultPrinter, STRONG, WARN, columns, first_line, note, styled};
 
 mod tokens;
 
@@ -15,19 +15,19 @@ pub use tokens::{advice, spending};
 
 /// Reader of the output: decides how commands are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Face {
+pub enum CommandSyntax {
     /// In a shell.
     Shell,
     /// In a chat.
     Chat,
 }
 
-impl Face {
+impl CommandSyntax {
     /// Prefix of a subcommand.
     pub const fn command(self) -> &'static str {
         match self {
-            Face::Shell => "mimir tools",
-            Face::Chat => "/tools",
+            CommandSyntax::Shell => "mimir tools",
+            CommandSyntax::Chat => "/tools",
         }
     }
 }
@@ -40,8 +40,12 @@ const SOURCE: usize = 12;
 const NARROWEST: usize = 30;
 
 /// Prints the list; skipped files go to stderr.
-pub fn list(printer: Printer, face: Face, list: &List<'_>) -> Result<(), Failure> {
-    printer.result(list, |out| text(out, face, list))?;
+pub fn list(
+    printer: ResultPrinter,
+    face: CommandSyntax,
+    list: &ToolList<'_>,
+) -> Result<(), CommandFailure> {
+    printer.print_result(list, |out| text(out, face, list))?;
     if !printer.is_json() {
         for left_out in list.quarantined {
             quarantined(left_out);
@@ -50,10 +54,10 @@ pub fn list(printer: Printer, face: Face, list: &List<'_>) -> Result<(), Failure
     Ok(())
 }
 
-fn text(out: &mut dyn Write, face: Face, list: &List<'_>) -> io::Result<()> {
+fn text(out: &mut dyn Write, face: CommandSyntax, list: &ToolList<'_>) -> io::Result<()> {
     writeln!(out, "Available Tools:\n")?;
     let mut unlisted = Vec::new();
-    let marks = Marks::new();
+    let marks = SwitchMarks::new();
     let room = room();
     for row in &list.tools {
         if row.enabled && !row.listed {
@@ -79,8 +83,8 @@ fn text(out: &mut dyn Write, face: Face, list: &List<'_>) -> io::Result<()> {
     usage(out, face)
 }
 
-fn line(row: &Row<'_>, marks: &Marks, room: Option<usize>) -> String {
-    let mark = marks.of(row.enabled);
+fn line(row: &ToolRow<'_>, marks: &SwitchMarks, room: Option<usize>) -> String {
+    let mark = marks.for_state(row.enabled);
     let (name, badge) = (row.name.as_str(), row.source.badge());
     let tail = match row.cost {
         Some(cost) => format!("~{} tokens", cost.tokens),
@@ -89,7 +93,7 @@ fn line(row: &Row<'_>, marks: &Marks, room: Option<usize>) -> String {
     format!("{mark} {name:<NAME$} {badge:<SOURCE$} {tail}\n")
 }
 
-fn usage(out: &mut dyn Write, face: Face) -> io::Result<()> {
+fn usage(out: &mut dyn Write, face: CommandSyntax) -> io::Result<()> {
     let command = face.command();
     writeln!(out, "\nUsage:")?;
     for (rest, about) in [
@@ -104,12 +108,12 @@ fn usage(out: &mut dyn Write, face: Face) -> io::Result<()> {
 }
 
 /// Coloured marks for on and off, created once.
-struct Marks {
+struct SwitchMarks {
     on: String,
     off: String,
 }
 
-impl Marks {
+impl SwitchMarks {
     fn new() -> Self {
         Self {
             on: styled(GOOD, "✓"),
@@ -117,7 +121,7 @@ impl Marks {
         }
     }
 
-    fn of(&self, on: bool) -> &str {
+    fn for_state(&self, on: bool) -> &str {
         if on { &self.on } else { &self.off }
     }
 }
@@ -127,16 +131,19 @@ fn room() -> Option<usize> {
 }
 
 /// Reports that a tool was switched, or already was.
-pub fn switched(printer: Printer, switched: &Switched) -> Result<(), Failure> {
-    let marks = Marks::new();
+pub fn print_switched(
+    printer: ResultPrinter,
+    switched: &SwitchReport,
+) -> Result<(), CommandFailure> {
+    let marks = SwitchMarks::new();
     let name = &switched.name;
     let (mark, word) = match switched.enabled {
-        true => (marks.of(true), "enabled"),
-        false => (marks.of(false), "disabled"),
+        true => (marks.for_state(true), "enabled"),
+        false => (marks.for_state(false), "disabled"),
     };
     let sign = if switched.enabled { "+" } else { "-" };
     let tokens = switched.tokens.unsigned_abs();
-    printer.result(switched, |out| match (switched.changed, switched.enabled) {
+    printer.print_result(switched, |out| match (switched.changed, switched.enabled) {
         (_, false) if switched.refused.is_some() => {
             writeln!(out, "{mark} Still refused: {name} (+0 tokens)")
         }
@@ -147,16 +154,20 @@ pub fn switched(printer: Printer, switched: &Switched) -> Result<(), Failure> {
 }
 
 /// Prints search results.
-pub fn found(printer: Printer, words: &str, found: &[Found<'_>]) -> Result<(), Failure> {
+pub fn print_matches(
+    printer: ResultPrinter,
+    words: &str,
+    found: &[ToolMatch<'_>],
+) -> Result<(), CommandFailure> {
     let result = serde_json::json!({ "tools": found });
-    printer.result(&result, |out| {
+    printer.print_result(&result, |out| {
         if found.is_empty() {
             let words = mimir_core::text::visible(words);
             return writeln!(out, "No tool matches: {words}");
         }
-        let marks = Marks::new();
+        let marks = SwitchMarks::new();
         for tool in found {
-            let mark = marks.of(tool.enabled);
+            let mark = marks.for_state(tool.enabled);
             let (name, badge) = (tool.name.as_str(), tool.source.badge());
             let about = first_line(tool.description, room());
             writeln!(out, "{mark} {name:<NAME$} {badge:<SOURCE$} {about}")?;

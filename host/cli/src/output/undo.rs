@@ -6,16 +6,16 @@ use std::time::Duration;
 use mimir_core::text::visible;
 use serde_json::json;
 
-use crate::exit::Failure;
-use mimir::undo::{Became, FOLDER, Found, Record, Restored, State};
+use crate::exit::CommandFailure;
+use mimir::undo::{FOLDER, PathState, RestoreResult, RestoredPath, UndoHistory, UndoRecord};
 
-use super::{FAINT, GOOD, Printer, columns, first_line, styled, warn};
+use super::{FAINT, GOOD, ResultPrinter, columns, first_line, styled, warn};
 
 /// Most paths shown on a line.
 const MOST_PATHS: usize = 3;
 
 /// Prints the records, newest first.
-pub fn list(printer: Printer, found: &Found) -> Result<(), Failure> {
+pub fn list(printer: ResultPrinter, found: &UndoHistory) -> Result<(), CommandFailure> {
     let rows: Vec<_> = found
         .records
         .iter()
@@ -29,12 +29,12 @@ pub fn list(printer: Printer, found: &Found) -> Result<(), Failure> {
             row
         })
         .collect();
-    printer.result(&json!({ "changes": rows }), |out| text(out, found))?;
+    printer.print_result(&json!({ "changes": rows }), |out| text(out, found))?;
     unreadable(found);
     Ok(())
 }
 
-fn text(out: &mut dyn Write, found: &Found) -> io::Result<()> {
+fn text(out: &mut dyn Write, found: &UndoHistory) -> io::Result<()> {
     if found.records.is_empty() {
         return writeln!(out, "Nothing can be taken back.");
     }
@@ -61,7 +61,7 @@ fn text(out: &mut dyn Write, found: &Found) -> io::Result<()> {
 }
 
 /// First paths of a record.
-pub fn paths(record: &Record) -> String {
+pub fn paths(record: &UndoRecord) -> String {
     let shown: Vec<String> = record.paths().take(MOST_PATHS).map(visible).collect();
     match record.paths().count().saturating_sub(MOST_PATHS) {
         0 => shown.join(", "),
@@ -91,24 +91,24 @@ pub fn ago(age: Option<Duration>) -> String {
 }
 
 /// Warns of unreadable records.
-pub fn unreadable(found: &Found) {
+pub fn unreadable(found: &UndoHistory) {
     for line in &found.unreadable {
         warn(format_args!("left out: {line}"));
     }
 }
 
 /// Prints the result of an undo.
-pub fn restored(
-    printer: Printer,
-    record: &Record,
+pub fn print_restored(
+    printer: ResultPrinter,
+    record: &UndoRecord,
     age: Option<Duration>,
-    paths: &[Restored],
-) -> Result<(), Failure> {
-    let of = |wanted: &[Became]| -> Vec<&str> {
+    paths: &[RestoredPath],
+) -> Result<(), CommandFailure> {
+    let of = |wanted: &[RestoreResult]| -> Vec<&str> {
         let paths = paths.iter().filter(|path| wanted.contains(&path.became));
         paths.map(|path| path.path.as_str()).collect()
     };
-    let copy = |path: &Restored| {
+    let copy = |path: &RestoredPath| {
         let copy = path.copy.as_ref()?;
         Some((path.path.clone(), json!(format!("{FOLDER}/{copy}"))))
     };
@@ -117,12 +117,12 @@ pub fn restored(
         "id": record.id,
         "tool": record.tool,
         "time": record.time,
-        "restored": of(&[Became::Restored, Became::Removed]),
-        "kept": of(&[Became::Kept]),
-        "asBefore": of(&[Became::AsBefore]),
+        "restored": of(&[RestoreResult::Restored, RestoreResult::Removed]),
+        "kept": of(&[RestoreResult::LeftInPlace]),
+        "asBefore": of(&[RestoreResult::Unchanged]),
         "copies": copies,
     });
-    printer.result(&value, |out| {
+    printer.print_result(&value, |out| {
         writeln!(
             out,
             "{} {} {} ({})",
@@ -133,11 +133,11 @@ pub fn restored(
         )?;
         for path in paths {
             let what = match (path.became, &path.before) {
-                (Became::Restored, _) => "restored",
-                (Became::Removed, _) => "removed",
-                (Became::Kept, _) => "left in place, because it is not empty:",
-                (Became::AsBefore, State::Absent) => "was already gone:",
-                (Became::AsBefore, _) => "was already there:",
+                (RestoreResult::Restored, _) => "restored",
+                (RestoreResult::Removed, _) => "removed",
+                (RestoreResult::LeftInPlace, _) => "left in place, because it is not empty:",
+                (RestoreResult::Unchanged, PathState::Absent) => "was already gone:",
+                (RestoreResult::Unchanged, _) => "was already there:",
             };
             writeln!(out, "  {what} {}", visible(&path.path))?;
         }

@@ -23,7 +23,7 @@ use tokio::time::{Sleep, sleep};
 
 /// Limits of connections.
 #[derive(Clone, Copy)]
-struct Bounds {
+struct ConnectionLimits {
     /// Most open connections; more wait until one closes.
     connections: u32,
     /// Time for the head of a request, counted from the previous response.
@@ -33,7 +33,7 @@ struct Bounds {
 }
 
 /// Twice the number of sessions, and half of the usual file descriptor limit of a process.
-const BOUNDS: Bounds = Bounds {
+const BOUNDS: ConnectionLimits = ConnectionLimits {
     connections: 512,
     head: Duration::from_secs(30),
     body: Duration::from_secs(60),
@@ -48,7 +48,7 @@ pub async fn listen(listener: TcpListener, router: Router, stopped: impl Future<
 }
 
 async fn within(
-    bounds: Bounds,
+    bounds: ConnectionLimits,
     listener: TcpListener,
     router: Router,
     stopped: impl Future<Output = ()>,
@@ -80,16 +80,16 @@ async fn within(
 }
 
 async fn connection(
-    bounds: Bounds,
+    bounds: ConnectionLimits,
     stream: TcpStream,
     router: Router,
     mut ends: watch::Receiver<bool>,
 ) {
     // A response is several small writes, which Nagle's algorithm would delay by 40 ms a call.
     let _ = stream.set_nodelay(true);
-    let service = TowerToHyperService::new(router.into_service::<Timely>());
+    let service = TowerToHyperService::new(router.into_service::<TimedBody>());
     let answer = service_fn(move |request: Request<Incoming>| {
-        service.call(request.map(|body| Timely::new(body, bounds.body)))
+        service.call(request.map(|body| TimedBody::new(body, bounds.body)))
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -98,7 +98,7 @@ async fn connection(
     let mut served = std::pin::pin!(served);
     let done = tokio::select! {
         done = &mut served => done,
-        () = ended(&mut ends) => {
+        () = wait_until_ended(&mut ends) => {
             served.as_mut().graceful_shutdown();
             served.await
         }
@@ -108,17 +108,17 @@ async fn connection(
     }
 }
 
-async fn ended(ends: &mut watch::Receiver<bool>) {
+async fn wait_until_ended(ends: &mut watch::Receiver<bool>) {
     let _ = ends.wait_for(|ends| *ends).await;
 }
 
 /// A body that must arrive in time, or fails.
-struct Timely {
+struct TimedBody {
     body: Incoming,
     until: Pin<Box<Sleep>>,
 }
 
-impl Timely {
+impl TimedBody {
     fn new(body: Incoming, time: Duration) -> Self {
         Self {
             body,
@@ -127,7 +127,7 @@ impl Timely {
     }
 }
 
-impl Body for Timely {
+impl Body for TimedBody {
     type Data = Bytes;
     type Error = axum::BoxError;
 
@@ -174,7 +174,7 @@ mod tests {
 
     /// A server that returns the request body, and a handle to stop it.
     async fn serving() -> (SocketAddr, JoinHandle<()>, tokio::sync::oneshot::Sender<()>) {
-        let bounds = Bounds {
+        let bounds = ConnectionLimits {
             connections: 2,
             head: Duration::from_millis(300),
             body: Duration::from_millis(300),

@@ -9,21 +9,21 @@ use tokio::io::{AsyncRead, AsyncWrite};
 #[cfg_attr(not(unix), path = "streams/portable.rs")]
 mod sys;
 
-pub use sys::Line;
+pub use sys::ClientLine;
 
 /// Streams of the protocol.
-pub struct Streams {
+pub struct StdioStreams {
     /// Input from the client.
     pub reader: Box<dyn AsyncRead + Send + Unpin>,
     /// Output to the client.
     pub writer: Box<dyn AsyncWrite + Send + Unpin>,
     /// Completes when the client is gone.
-    pub line: Line,
+    pub line: ClientLine,
 }
 
-impl Streams {
+impl StdioStreams {
     /// Takes the streams. Call it once, before anything is printed.
-    pub fn take() -> io::Result<Self> {
+    pub fn take_stdio() -> io::Result<Self> {
         sys::take()
     }
 }

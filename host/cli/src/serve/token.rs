@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use mimir_core::files::{self, Links};
-use mimir_core::{Code, ToolError};
+use mimir_core::files::{self, LinkPolicy};
+use mimir_core::{ToolError, ToolErrorCode};
 
-use mimir::places::Places;
-use mimir::private::{self, Readers};
+use mimir::private_files::{self, FileReaders};
+use mimir::user_dirs::UserDirs;
 
 /// The token of this user's servers.
-pub struct Token {
+pub struct ServeToken {
     /// The token itself.
     pub word: String,
     /// File that it is stored in.
@@ -28,8 +28,8 @@ const SHORTEST: usize = 16;
 const LONGEST: u64 = 4096;
 
 /// Reads the token of this user's servers, or creates one.
-pub fn token(places: &Places) -> Result<Token, ToolError> {
-    let unavailable = |why: String| ToolError::new(Code::Unavailable, why);
+pub fn load_or_create(places: &UserDirs) -> Result<ServeToken, ToolError> {
+    let unavailable = |why: String| ToolError::new(ToolErrorCode::Unavailable, why);
     let Some(folder) = &places.config else {
         return Err(unavailable(
             "cannot store the token: there is no user config folder; set MIMIR_CONFIG_DIR"
@@ -38,7 +38,7 @@ pub fn token(places: &Places) -> Result<Token, ToolError> {
     };
     let file = folder.join(FILE);
     let shown = mimir_core::text::visible(&file.display().to_string());
-    match files::read_text(&file, Links::Followed, LONGEST) {
+    match files::read_text(&file, LinkPolicy::Follow, LONGEST) {
         Ok(text) => {
             let word = text.trim().to_owned();
             if word.len() < SHORTEST || !word.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -46,20 +46,20 @@ pub fn token(places: &Places) -> Result<Token, ToolError> {
                     "{shown} has no valid token: expected at least {SHORTEST} characters without spaces; remove the file to create a new one"
                 )));
             }
-            Ok(Token {
+            Ok(ServeToken {
                 word,
                 file,
                 is_new: false,
             })
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let word = mimir_mcp::token()
+            let word = mimir_mcp::random_token()
                 .ok_or_else(|| unavailable("cannot get random bytes from the system".to_owned()))?;
-            let kept = private::private_folder(folder).and_then(|()| {
-                private::replace(&file, format!("{word}\n").as_bytes(), Readers::Owner)
+            let kept = private_files::private_folder(folder).and_then(|()| {
+                private_files::replace(&file, format!("{word}\n").as_bytes(), FileReaders::Owner)
             });
             kept.map_err(|error| unavailable(format!("cannot write {shown}: {error}")))?;
-            Ok(Token {
+            Ok(ServeToken {
                 word,
                 file,
                 is_new: true,

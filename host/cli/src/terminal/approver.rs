@@ -4,20 +4,20 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use mimir_core::{Answer, Approver, BoxFuture, Card};
+use mimir_core::{ApprovalAnswer, Approver, BoxFuture, Card};
 use tokio::sync::Mutex;
 
-use crate::args::Approve;
+use crate::args::ApproveMode;
 use crate::output::progress::pause;
 
-use super::card::{self, Drawn};
-use super::edit::Edited;
-use super::waiting::{Line, Wanted, Watch};
-use super::{edit, has_person, height, width};
+use super::approval_card::{self, RenderedCard};
+use super::argument_editor::EditedArguments;
+use super::prompt_wait::{PromptGuard, PromptLine, PromptWatch};
+use super::{argument_editor, has_person, height, width};
 
 /// The running command, which decides the hint about allowing more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Started {
+pub enum StartedCommand {
     /// One tool call.
     Call,
     /// A task with many calls.
@@ -26,9 +26,9 @@ pub enum Started {
     Chat,
 }
 
-impl Started {
+impl StartedCommand {
     /// Tells how to allow a call when no person could be asked.
-    fn way_out(self) -> &'static str {
+    fn remedy(self) -> &'static str {
         match self {
             Self::Call => "use `--approve always` to allow this call",
             Self::Run => {
@@ -40,35 +40,35 @@ impl Started {
 }
 
 /// Returns the approver for `--approve`.
-pub fn approver(approve: Approve, started: Started) -> Arc<dyn Approver> {
-    let nobody = |because| Arc::new(Nobody { because, started });
+pub fn approver(approve: ApproveMode, started: StartedCommand) -> Arc<dyn Approver> {
+    let nobody = |because| Arc::new(AbsentApprover { because, started });
     match approve {
-        Approve::Always => Arc::new(Always),
-        Approve::Never => nobody("`--approve never` refuses every question"),
-        Approve::Ask if has_person() => Arc::new(Terminal(Mutex::new(()))),
-        Approve::Ask => nobody("There is no terminal to ask on"),
+        ApproveMode::Always => Arc::new(AlwaysApprover),
+        ApproveMode::Never => nobody("`--approve never` refuses every question"),
+        ApproveMode::Ask if has_person() => Arc::new(TerminalApprover(Mutex::new(()))),
+        ApproveMode::Ask => nobody("There is no terminal to ask on"),
     }
 }
 
 /// Approves everything: the person said yes on the command line.
-struct Always;
+struct AlwaysApprover;
 
-impl Approver for Always {
-    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::Beforehand))
+impl Approver for AlwaysApprover {
+    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(std::future::ready(ApprovalAnswer::InAdvance))
     }
 }
 
 /// Cannot ask here; a person may repeat the call on a terminal.
-pub fn elsewhere() -> Arc<dyn Approver> {
-    Arc::new(Elsewhere)
+pub fn remote_approver() -> Arc<dyn Approver> {
+    Arc::new(RemoteApprover)
 }
 
 /// The client of an MCP server that cannot ask its user.
-struct Elsewhere;
+struct RemoteApprover;
 
-impl Approver for Elsewhere {
-    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
+impl Approver for RemoteApprover {
+    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         let tool = &card.tool;
         let way_out = match card.always {
             Some(_) => format!(
@@ -78,43 +78,43 @@ impl Approver for Elsewhere {
                 "This MCP client cannot ask you. Run `mimir call {tool}` with the same arguments on a terminal to approve that one call"
             ),
         };
-        Box::pin(std::future::ready(Answer::Nobody { way_out }))
+        Box::pin(std::future::ready(ApprovalAnswer::Unattended { way_out }))
     }
 }
 
 /// Refuses, because nobody can be asked.
-struct Nobody {
+struct AbsentApprover {
     because: &'static str,
-    started: Started,
+    started: StartedCommand,
 }
 
-impl Approver for Nobody {
-    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
+impl Approver for AbsentApprover {
+    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         let because = self.because;
         let way_out = match card.changes.is_empty() {
-            true => format!("{because}; {}", self.started.way_out()),
+            true => format!("{because}; {}", self.started.remedy()),
             false => format!("{because}, and a person has to see what has changed"),
         };
-        Box::pin(std::future::ready(Answer::Nobody { way_out }))
+        Box::pin(std::future::ready(ApprovalAnswer::Unattended { way_out }))
     }
 }
 
 /// Asks the person at the terminal, one question at a time.
-struct Terminal(Mutex<()>);
+struct TerminalApprover(Mutex<()>);
 
-impl Approver for Terminal {
-    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
+impl Approver for TerminalApprover {
+    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             let _turn = self.0.lock().await;
-            let drawn = card::draw(card, width());
+            let drawn = approval_card::render_card(card, width());
             // Reads the line on a thread, so that Ctrl-C is handled while it waits.
             let arguments = card.arguments.clone();
-            let offers = Offers {
+            let offers = CardAnswers {
                 lasting: card.always.is_some(),
                 edit: card.editable,
             };
             // Dropped with this future, which tells the thread that the answer is no longer wanted.
-            let wanted = Wanted::default();
+            let wanted = PromptGuard::default();
             let watch = wanted.watch();
             let asked = move || {
                 let _paused = pause();
@@ -123,10 +123,10 @@ impl Approver for Terminal {
             let answer = tokio::task::spawn_blocking(asked);
             match answer.await {
                 Ok(Ok(answer)) => answer,
-                Ok(Err(error)) => Answer::Nobody {
+                Ok(Err(error)) => ApprovalAnswer::Unattended {
                     way_out: format!("Cannot read from the terminal: {error}."),
                 },
-                Err(_) => Answer::No,
+                Err(_) => ApprovalAnswer::No,
             }
         })
     }
@@ -136,7 +136,7 @@ impl Approver for Terminal {
 static OPEN: AtomicBool = AtomicBool::new(false);
 
 /// True if a question that timed out is still on the terminal. The next output then begins on a new line.
-pub fn left_open() -> bool {
+pub fn is_question_open() -> bool {
     OPEN.swap(false, Ordering::Relaxed)
 }
 
@@ -145,14 +145,14 @@ const ROWS_BESIDE: usize = 16;
 
 /// Answers that a card accepts, in addition to yes and no.
 #[derive(Clone, Copy)]
-struct Offers {
+struct CardAnswers {
     /// Answers for more than this call.
     lasting: bool,
     /// Editing the arguments.
     edit: bool,
 }
 
-impl Offers {
+impl CardAnswers {
     /// Text of the question.
     fn question(self) -> String {
         let more = match self.lasting {
@@ -183,12 +183,12 @@ impl Offers {
 
 /// Shows the card and reads the answer.
 fn converse(
-    drawn: &Drawn,
+    drawn: &RenderedCard,
     arguments: &str,
-    offers: Offers,
+    offers: CardAnswers,
     height: usize,
-    watch: &Watch,
-) -> io::Result<Answer> {
+    watch: &PromptWatch,
+) -> io::Result<ApprovalAnswer> {
     // stderr is not locked while waiting, so that cancelling the call can print a message.
     let mut to = anstream::stderr();
     let most = height.saturating_sub(ROWS_BESIDE).max(4);
@@ -200,31 +200,31 @@ fn converse(
         write!(to, "{}{view} > ", offers.question())?;
         to.flush()?;
         OPEN.store(true, Ordering::Relaxed);
-        let line = watch.line();
-        if matches!(line, Ok(Line::Unwanted)) {
+        let line = watch.read_line();
+        if matches!(line, Ok(PromptLine::Unwanted)) {
             // The question is still on the terminal.
-            return Ok(Answer::No);
+            return Ok(ApprovalAnswer::No);
         }
         OPEN.store(false, Ordering::Relaxed);
-        let Line::Typed(line) = line? else {
+        let PromptLine::Typed(line) = line? else {
             writeln!(to)?;
-            return Ok(Answer::No);
+            return Ok(ApprovalAnswer::No);
         };
         match line.trim().to_lowercase().as_str() {
-            "y" | "yes" | "once" => return Ok(Answer::Once),
-            "s" | "session" if offers.lasting => return Ok(Answer::Session),
-            "a" | "always" if offers.lasting => return Ok(Answer::Always),
-            "n" | "no" | "" => return Ok(Answer::No),
+            "y" | "yes" | "once" => return Ok(ApprovalAnswer::Once),
+            "s" | "session" if offers.lasting => return Ok(ApprovalAnswer::Session),
+            "a" | "always" if offers.lasting => return Ok(ApprovalAnswer::Always),
+            "n" | "no" | "" => return Ok(ApprovalAnswer::No),
             "e" | "edit" if offers.edit => {
                 OPEN.store(true, Ordering::Relaxed);
-                let edited = edit::arguments(&mut to, arguments, watch);
-                if matches!(edited, Ok(Edited::Unwanted)) {
-                    return Ok(Answer::No);
+                let edited = argument_editor::edit_arguments(&mut to, arguments, watch);
+                if matches!(edited, Ok(EditedArguments::Unwanted)) {
+                    return Ok(ApprovalAnswer::No);
                 }
                 OPEN.store(false, Ordering::Relaxed);
                 match edited? {
-                    Edited::Other(edited) => return Ok(Answer::Edit(edited)),
-                    Edited::Same | Edited::Unwanted => {
+                    EditedArguments::Other(edited) => return Ok(ApprovalAnswer::Edit(edited)),
+                    EditedArguments::Same | EditedArguments::Unwanted => {
                         writeln!(to, "The arguments are unchanged.")?;
                     }
                 }
@@ -235,7 +235,7 @@ fn converse(
     }
 }
 
-fn show(to: &mut dyn Write, drawn: &Drawn, most: usize) -> io::Result<()> {
+fn show(to: &mut dyn Write, drawn: &RenderedCard, most: usize) -> io::Result<()> {
     for line in &drawn.head {
         writeln!(to, "{line}")?;
     }
@@ -292,7 +292,7 @@ mod tests {
                 "Please answer y or n. Calls like this one are asked about every time.",
             ),
         ] {
-            let offers = Offers { lasting, edit };
+            let offers = CardAnswers { lasting, edit };
             assert_eq!(
                 (offers.question(), offers.reminder()),
                 (question.into(), reminder.into())

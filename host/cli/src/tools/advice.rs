@@ -2,28 +2,28 @@
 
 use std::collections::BTreeSet;
 
-use mimir_core::pipeline::World;
+use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::{Tool, ToolName};
 use serde::Serialize;
 
-use crate::args::Format;
+use crate::args::DefinitionFormat;
 
 use super::search::words_of;
-use super::usage::Usage;
-use super::{Costs, listed};
+use super::usage::ToolUsage;
+use super::{TokenCosts, listed};
 
 /// Suggested savings.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Advice<'a> {
+pub struct CostAdvice<'a> {
     /// Current token cost of the tools.
     pub total_tokens: u64,
     /// The longest descriptions.
-    pub descriptions: Vec<Wordy<'a>>,
+    pub descriptions: Vec<CostlyDescription<'a>>,
     /// Pairs of tools with nearly the same description.
-    pub duplicates: Vec<Alike<'a>>,
+    pub duplicates: Vec<SimilarTools<'a>>,
     /// Tools without a call in the audit log.
-    pub unused: Vec<Unused<'a>>,
+    pub unused: Vec<UnusedTool<'a>>,
     /// Start of the audit log; empty if no tool was called yet.
     pub since: String,
     /// Number of recorded calls.
@@ -33,7 +33,7 @@ pub struct Advice<'a> {
 /// A costly description.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Wordy<'a> {
+pub struct CostlyDescription<'a> {
     /// The tool.
     pub name: &'a ToolName,
     /// Tokens of its description.
@@ -44,7 +44,7 @@ pub struct Wordy<'a> {
 
 /// Two tools with nearly the same description.
 #[derive(Serialize)]
-pub struct Alike<'a> {
+pub struct SimilarTools<'a> {
     /// The more expensive tool.
     pub name: &'a ToolName,
     /// The other one.
@@ -55,7 +55,7 @@ pub struct Alike<'a> {
 
 /// A tool that was never called.
 #[derive(Serialize)]
-pub struct Unused<'a> {
+pub struct UnusedTool<'a> {
     /// The tool.
     pub name: &'a ToolName,
     /// Token cost.
@@ -72,17 +72,22 @@ const ALIKE: usize = 80;
 /// With fewer words, descriptions are similar by chance.
 const WORDS_LEAST: usize = 4;
 
-impl<'a> Advice<'a> {
+impl<'a> CostAdvice<'a> {
     /// Analyses the tools that models see, and the recorded calls.
-    pub fn of(world: &'a World, costs: &mut Costs, format: Format, usage: &Usage) -> Self {
+    pub fn analyze(
+        world: &'a PipelineSnapshot,
+        costs: &mut TokenCosts,
+        format: DefinitionFormat,
+        usage: &ToolUsage,
+    ) -> Self {
         let tools: Vec<(&'a Tool, u32)> = listed(world)
-            .map(|tool| (&**tool, costs.of(tool, format).tokens))
+            .map(|tool| (&**tool, costs.tool_cost(tool, format).tokens))
             .collect();
-        let mut descriptions: Vec<Wordy<'a>> = tools
+        let mut descriptions: Vec<CostlyDescription<'a>> = tools
             .iter()
-            .map(|(tool, tokens)| Wordy {
+            .map(|(tool, tokens)| CostlyDescription {
                 name: tool.name(),
-                description_tokens: costs.text(&tool.definition.description),
+                description_tokens: costs.text_tokens(&tool.definition.description),
                 tokens: *tokens,
             })
             .filter(|wordy| wordy.description_tokens >= WORDY_LEAST)
@@ -91,8 +96,8 @@ impl<'a> Advice<'a> {
         descriptions.truncate(WORDY_MOST);
         let idle = tools.iter().filter(|_| usage.calls > 0);
         let idle = idle.filter(|(tool, _)| !usage.called.contains(tool.name().as_str()));
-        let mut unused: Vec<Unused<'a>> = idle
-            .map(|(tool, tokens)| Unused {
+        let mut unused: Vec<UnusedTool<'a>> = idle
+            .map(|(tool, tokens)| UnusedTool {
                 name: tool.name(),
                 tokens: *tokens,
             })
@@ -101,7 +106,7 @@ impl<'a> Advice<'a> {
         Self {
             total_tokens: tools.iter().map(|(_, tokens)| u64::from(*tokens)).sum(),
             descriptions,
-            duplicates: alike(&tools),
+            duplicates: find_similar(&tools),
             unused,
             since: usage.since.clone(),
             calls: usage.calls,
@@ -109,7 +114,7 @@ impl<'a> Advice<'a> {
     }
 }
 
-fn alike<'a>(tools: &[(&'a Tool, u32)]) -> Vec<Alike<'a>> {
+fn find_similar<'a>(tools: &[(&'a Tool, u32)]) -> Vec<SimilarTools<'a>> {
     let words: Vec<BTreeSet<String>> = tools
         .iter()
         .map(|(tool, _)| words_of(&tool.definition.description).into_iter().collect())
@@ -124,7 +129,7 @@ fn alike<'a>(tools: &[(&'a Tool, u32)]) -> Vec<Alike<'a>> {
                 true => (one.name(), other.name(), *tokens),
                 false => (other.name(), one.name(), *fewer),
             };
-            found.push(Alike {
+            found.push(SimilarTools {
                 name,
                 other,
                 tokens,

@@ -1,19 +1,19 @@
 //! The list of tools.
 
-use mimir_core::pipeline::World;
-use mimir_core::{Quarantined, Source, Tool, ToolName};
+use mimir_core::pipeline::PipelineSnapshot;
+use mimir_core::{Quarantined, Tool, ToolName, ToolSource};
 use serde::Serialize;
 
-use crate::args::Format;
+use crate::args::DefinitionFormat;
 
-use super::{Cost, Costs};
+use super::{TokenCost, TokenCosts};
 
 /// All tools, and the skipped files.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct List<'a> {
+pub struct ToolList<'a> {
     /// The tools, by name.
-    pub tools: Vec<Row<'a>>,
+    pub tools: Vec<ToolRow<'a>>,
     /// Total cost of the listed tools; `None` if costs are not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_tokens: Option<u64>,
@@ -24,20 +24,20 @@ pub struct List<'a> {
 /// A tool in the list.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Row<'a> {
+pub struct ToolRow<'a> {
     /// Its name.
     pub name: &'a ToolName,
     /// Its aliases.
     pub aliases: &'a [ToolName],
     /// Its source.
-    pub source: Source,
+    pub source: ToolSource,
     /// True if it can be called.
     pub enabled: bool,
     /// True if models see it: enabled, and part of the profile.
     pub listed: bool,
     /// Its token cost.
     #[serde(flatten)]
-    pub cost: Option<Cost>,
+    pub cost: Option<TokenCost>,
     group: &'static str,
     risk: &'static str,
     /// Its description.
@@ -46,14 +46,18 @@ pub struct Row<'a> {
     digest: &'a str,
 }
 
-impl<'a> List<'a> {
+impl<'a> ToolList<'a> {
     /// Lists the tools of a snapshot, with costs on request.
-    pub fn of(world: &'a World, mut costs: Option<&mut Costs>, format: Format) -> Self {
+    pub fn from_snapshot(
+        world: &'a PipelineSnapshot,
+        mut costs: Option<&mut TokenCosts>,
+        format: DefinitionFormat,
+    ) -> Self {
         let tools = world.registry.tools().iter();
-        let tools: Vec<Row<'a>> = tools
+        let tools: Vec<ToolRow<'a>> = tools
             .map(|tool| {
-                let cost = costs.as_mut().map(|costs| costs.of(tool, format));
-                Row::of(tool, world, cost)
+                let cost = costs.as_mut().map(|costs| costs.tool_cost(tool, format));
+                ToolRow::from_tool(tool, world, cost)
             })
             .collect();
         let spent = tools.iter().filter(|row| row.listed);
@@ -66,8 +70,8 @@ impl<'a> List<'a> {
     }
 }
 
-impl<'a> Row<'a> {
-    fn of(tool: &'a Tool, world: &World, cost: Option<Cost>) -> Self {
+impl<'a> ToolRow<'a> {
+    fn from_tool(tool: &'a Tool, world: &PipelineSnapshot, cost: Option<TokenCost>) -> Self {
         let definition = &tool.definition;
         let enabled = world.policy.refusal(tool).is_none();
         Self {

@@ -1,31 +1,35 @@
 //! Searches tools by words in their names and descriptions.
 
-use mimir_core::pipeline::World;
-use mimir_core::{Source, Tool, ToolName};
+use mimir_core::pipeline::PipelineSnapshot;
+use mimir_core::{Tool, ToolName, ToolSource};
 use serde::Serialize;
 
-use crate::args::Format;
+use crate::args::DefinitionFormat;
 
-use super::{Cost, Costs};
+use super::{TokenCost, TokenCosts};
 
 /// A search result.
 #[derive(Serialize)]
-pub struct Found<'a> {
+pub struct ToolMatch<'a> {
     /// Its name.
     pub name: &'a ToolName,
     /// Its source.
-    pub source: Source,
+    pub source: ToolSource,
     /// True if it can be called.
     pub enabled: bool,
     /// Its token cost.
     #[serde(flatten)]
-    pub cost: Cost,
+    pub cost: TokenCost,
     /// Its description.
     pub description: &'a str,
 }
 
 /// Finds tools that match the words, best match first.
-pub fn search<'a>(world: &'a World, costs: &mut Costs, words: &str) -> Vec<Found<'a>> {
+pub fn search<'a>(
+    world: &'a PipelineSnapshot,
+    costs: &mut TokenCosts,
+    words: &str,
+) -> Vec<ToolMatch<'a>> {
     let words = words_of(words);
     let mut scored: Vec<(usize, &Tool)> = world
         .registry
@@ -36,11 +40,11 @@ pub fn search<'a>(world: &'a World, costs: &mut Costs, words: &str) -> Vec<Found
         .collect();
     // A stable sort, so that equal scores stay in alphabetical order.
     scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
-    let found = scored.into_iter().map(|(_, tool)| Found {
+    let found = scored.into_iter().map(|(_, tool)| ToolMatch {
         name: tool.name(),
         source: tool.source,
         enabled: world.policy.refusal(tool).is_none(),
-        cost: costs.of(tool, Format::Openai),
+        cost: costs.tool_cost(tool, DefinitionFormat::Openai),
         description: &tool.definition.description,
     });
     found.collect()

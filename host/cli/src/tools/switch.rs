@@ -3,22 +3,22 @@
 //! A tool is off if any file has `enabled: false`, so switching changes that key in each of the person's files. A
 //! team's settings are not changed, and a tool refused by another rule cannot be switched on.
 
-use mimir_core::pipeline::World;
+use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::text::visible;
-use mimir_core::{Policy, Source, Tool, ToolName};
+use mimir_core::{Policy, Tool, ToolName, ToolSource};
 use serde::Serialize;
 
-use crate::args::Format;
-use crate::exit::Failure;
+use crate::args::DefinitionFormat;
+use crate::exit::CommandFailure;
 use crate::output::note;
-use mimir::settings::{self, ConfigFile, Edit, Whose};
-use mimir::setup::Setup;
+use mimir::settings::{self, ConfigEdit, ConfigFile, ConfigOwner};
+use mimir::setup::HostSetup;
 
-use super::{Costs, refused};
+use super::{TokenCosts, command_refusal};
 
 /// Result of switching.
 #[derive(Serialize)]
-pub struct Switched {
+pub struct SwitchReport {
     /// The tool.
     pub name: ToolName,
     /// True if it is on now.
@@ -36,28 +36,28 @@ pub struct Switched {
 
 /// Switches a tool on.
 pub fn enable(
-    setup: &Setup,
-    world: &World,
+    setup: &HostSetup,
+    world: &PipelineSnapshot,
     tool: &Tool,
-    costs: &mut Costs,
-) -> Result<Switched, Failure> {
+    costs: &mut TokenCosts,
+) -> Result<SwitchReport, CommandFailure> {
     let name = tool.name();
     let refusal = world.policy.refusal(tool);
     let files = setup.settings.files.iter();
     let off: Vec<(&ConfigFile, String)> = files
-        .filter_map(|file| Some((file, said(file, tool, false)?)))
+        .filter_map(|file| Some((file, disabling_name(file, tool, false)?)))
         .collect();
-    let team_says_off = off.iter().any(|(file, _)| file.whose.is_team());
+    let team_says_off = off.iter().any(|(file, _)| file.owner.is_team());
     if team_says_off || setup.settings.is_denied_by_team(tool)? {
-        return Err(refused(format!(
+        return Err(command_refusal(format!(
             "Cannot enable tool: {name} (enforced by enterprise policy)"
         )));
     }
     if let Some((file, _)) = off
         .iter()
-        .find(|(file, _)| file.whose == Whose::Environment)
+        .find(|(file, _)| file.owner == ConfigOwner::Environment)
     {
-        return Err(refused(format!(
+        return Err(command_refusal(format!(
             "Cannot enable tool: {name} (switched off for this run by {})",
             file.shown
         )));
@@ -65,11 +65,11 @@ pub fn enable(
     let mut files = Vec::new();
     let left_off = tool.off && off.is_empty() && !world.policy.is_enabled(tool);
     if left_off {
-        files.push(set(setup, Whose::Project, tool, true)?);
+        files.push(set(setup, ConfigOwner::Project, tool, true)?);
     }
     for (file, key) in &off {
-        let edit = Edit::set(&["tools", key, "enabled"], true);
-        files.push(settings::change_again(setup, file.whose, |_| {
+        let edit = ConfigEdit::set_key(&["tools", key, "enabled"], true);
+        files.push(settings::retry_change(setup, file.owner, |_| {
             Ok(vec![edit.clone()])
         })?);
     }
@@ -77,14 +77,14 @@ pub fn enable(
         None => {}
         // Conflicting `enabled` keys in files were handled above; this is a different rule.
         Some(reason) if off.is_empty() && !left_off => {
-            return Err(refused(format!(
+            return Err(command_refusal(format!(
                 "Cannot enable tool: {name} ({}: {}); `mimir policy check` reads the rules again once that is changed",
                 reason.source, reason.text
             )));
         }
         Some(_) => {}
     }
-    let policy = settings::Settings::read(&setup.places, &setup.workspace)?.policy()?;
+    let policy = settings::MergedSettings::read(&setup.user_dirs, &setup.workspace)?.policy()?;
     // Another rule may refuse it, too.
     let refused = policy.refusal(tool).map(|reason| {
         let (text, source) = (visible(&reason.text), visible(&reason.source));
@@ -93,7 +93,7 @@ pub fn enable(
     if let Some(reason) = &refused {
         note(format_args!("it is still refused: {reason}"));
     }
-    Ok(Switched {
+    Ok(SwitchReport {
         name: name.clone(),
         enabled: refused.is_none(),
         changed: !files.is_empty(),
@@ -105,15 +105,16 @@ pub fn enable(
 
 /// Switches a tool off, in the project's settings or in the user settings.
 pub fn disable(
-    setup: &Setup,
-    world: &World,
+    setup: &HostSetup,
+    world: &PipelineSnapshot,
     tool: &Tool,
     user: bool,
-    costs: &mut Costs,
-) -> Result<Switched, Failure> {
+    costs: &mut TokenCosts,
+) -> Result<SwitchReport, CommandFailure> {
     let name = tool.name();
-    if tool.source == Source::Teams || setup.settings.team().any(|file| says(file, tool, true)) {
-        return Err(refused(format!(
+    if tool.source == ToolSource::Teams || setup.settings.team().any(|file| says(file, tool, true))
+    {
+        return Err(command_refusal(format!(
             "Cannot disable tool: {name} (enforced by enterprise policy)"
         )));
     }
@@ -121,10 +122,14 @@ pub fn disable(
     let mut files = Vec::new();
     let tokens = -cost(&world.policy, tool, costs);
     if changed {
-        let whose = if user { Whose::User } else { Whose::Project };
+        let whose = if user {
+            ConfigOwner::User
+        } else {
+            ConfigOwner::Project
+        };
         files.push(set(setup, whose, tool, false)?);
     }
-    Ok(Switched {
+    Ok(SwitchReport {
         name: name.clone(),
         enabled: false,
         changed,
@@ -135,30 +140,35 @@ pub fn disable(
 }
 
 /// Writes the key into a file, under the name that the file already uses for the tool.
-fn set(setup: &Setup, whose: Whose, tool: &Tool, enabled: bool) -> Result<String, Failure> {
+fn set(
+    setup: &HostSetup,
+    whose: ConfigOwner,
+    tool: &Tool,
+    enabled: bool,
+) -> Result<String, CommandFailure> {
     let mut known = setup.settings.files.iter();
-    let file = known.find(|file| file.whose == whose);
+    let file = known.find(|file| file.owner == whose);
     let key = file.and_then(|file| key(file, tool));
     let key = key.unwrap_or_else(|| tool.name().to_string());
-    let edit = Edit::set(&["tools", &key, "enabled"], enabled);
-    let changed = settings::change_again(setup, whose, |_| Ok(vec![edit.clone()]));
-    changed.map_err(Failure::from)
+    let edit = ConfigEdit::set_key(&["tools", &key, "enabled"], enabled);
+    let changed = settings::retry_change(setup, whose, |_| Ok(vec![edit.clone()]));
+    changed.map_err(CommandFailure::from)
 }
 
 /// Token cost of the tool for models: zero if it is refused, or hidden by the profile.
-fn cost(policy: &Policy, tool: &Tool, costs: &mut Costs) -> i64 {
+fn cost(policy: &Policy, tool: &Tool, costs: &mut TokenCosts) -> i64 {
     match policy.is_listed(tool) {
-        true => i64::from(costs.of(tool, Format::Openai).tokens),
+        true => i64::from(costs.tool_cost(tool, DefinitionFormat::Openai).tokens),
         false => 0,
     }
 }
 
 fn says(file: &ConfigFile, tool: &Tool, enabled: bool) -> bool {
-    said(file, tool, enabled).is_some()
+    disabling_name(file, tool, enabled).is_some()
 }
 
 /// Key of the tool in this file.
-fn said(file: &ConfigFile, tool: &Tool, enabled: bool) -> Option<String> {
+fn disabling_name(file: &ConfigFile, tool: &Tool, enabled: bool) -> Option<String> {
     let each = file.config.tools.each.iter();
     let mut own = each.filter(|(name, _)| tool.answers_to(name));
     let found = own.find(|(_, settings)| settings.enabled == Some(enabled));

@@ -3,23 +3,25 @@
 use std::sync::Arc;
 
 use mimir_core::ToolName;
-use mimir_core::backend::{BoxFuture, Raw};
-use mimir_core::tool::{Definition, Group, Hints, Origin, Risk, Trust};
-use mimir_core::{Approved, Backend, Code, Decision, Needs, Schema, Source, Tool, ToolError};
+use mimir_core::backend::{BoxFuture, RawResult};
+use mimir_core::tool::{RiskLevel, ToolDefinition, ToolGroup, ToolHints, ToolOrigin, ToolTrust};
+use mimir_core::{
+    Approved, Backend, Decision, Needs, Schema, Tool, ToolError, ToolErrorCode, ToolSource,
+};
 
 use serde_json::{Value, json};
 
-use super::Costs;
-use crate::args::Format;
-use crate::output::definitions::definition;
-use mimir::places::Places;
+use super::TokenCosts;
+use crate::args::DefinitionFormat;
+use crate::output::definitions::tool_definition;
+use mimir::user_dirs::UserDirs;
 
 struct Nothing;
 
 impl Backend for Nothing {
-    fn run(&self, _: Approved) -> BoxFuture<'_, Raw> {
-        let error = ToolError::new(Code::Unavailable, "it is not run here");
-        Box::pin(std::future::ready(Raw::failed(error)))
+    fn run(&self, _: Approved) -> BoxFuture<'_, RawResult> {
+        let error = ToolError::new(ToolErrorCode::Unavailable, "it is not run here");
+        Box::pin(std::future::ready(RawResult::failed(error)))
     }
 }
 
@@ -27,22 +29,22 @@ impl Backend for Nothing {
 pub fn tool(name: &str) -> Tool {
     let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#;
     Tool {
-        definition: Definition {
+        definition: ToolDefinition {
             name: ToolName::new(name).unwrap(),
             title: None,
             description: "Looks at what the tests want it to look at, and at nothing else.".into(),
-            group: Group::System,
+            group: ToolGroup::System,
             input_schema: Schema::parse(schema).unwrap(),
             output_schema: None,
             approval: Decision::Allow,
             silent: false,
-            risk: Risk::Low,
-            hints: Hints::default(),
+            risk: RiskLevel::Low,
+            hints: ToolHints::default(),
             needs: Needs::default(),
         },
         aliases: vec![],
-        source: Source::Custom,
-        origin: Arc::new(Origin {
+        source: ToolSource::Custom,
+        origin: Arc::new(ToolOrigin {
             prefix: String::new(),
             plugin: name.into(),
             version: "1.0.0".into(),
@@ -53,7 +55,7 @@ pub fn tool(name: &str) -> Tool {
             listed: Vec::new(),
             speaks: true,
         }),
-        trust: Trust::Harmless,
+        trust: ToolTrust::Harmless,
         granted: Needs::default(),
         changes: None,
         flags: Vec::new(),
@@ -75,19 +77,23 @@ fn definitions_are_written_as_the_book_takes_them_to_be() {
         r#"{{"type":"function","function":{{"name":"look","description":"Looks.","parameters":{schema}}}}}"#
     );
     let anthropic = format!(r#"{{"name":"look","description":"Looks.","input_schema":{schema}}}"#);
-    for (format, written) in [(Format::Openai, openai), (Format::Anthropic, anthropic)] {
-        assert_eq!(definition(&tool, format).to_string(), written);
-        let cost = Costs::open(&Places::default()).of(&tool, format);
+    for (format, written) in [
+        (DefinitionFormat::Openai, openai),
+        (DefinitionFormat::Anthropic, anthropic),
+    ] {
+        assert_eq!(tool_definition(&tool, format).to_string(), written);
+        let cost = TokenCosts::open(&UserDirs::default()).tool_cost(&tool, format);
         assert_eq!(cost.tokens, mimir_tokens::count(&written));
     }
 }
 
 #[test]
 fn what_changes_a_definition_changes_its_count() {
-    let mut costs = Costs::open(&Places::default());
+    let mut costs = TokenCosts::open(&UserDirs::default());
     let first = tool("look");
-    let tokens =
-        |costs: &mut Costs, tool: &Tool| Format::ALL.map(|format| costs.of(tool, format).tokens);
+    let tokens = |costs: &mut TokenCosts, tool: &Tool| {
+        DefinitionFormat::ALL.map(|format| costs.tool_cost(tool, format).tokens)
+    };
     let before = tokens(&mut costs, &first);
     let mut other = first.clone();
     other
@@ -126,7 +132,7 @@ fn what_receipts_say_is_about_what_the_tokenizer_counts() {
         &rows.to_string(),
         &format!("{rows:#}"),
     ] {
-        let about = mimir_core::tokens::about(text);
+        let about = mimir_core::token_estimate::estimate_tokens(text);
         let counted = u64::from(mimir_tokens::count(text));
         let start = mimir_core::text::prefix(text, 60);
         assert!(

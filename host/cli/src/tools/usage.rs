@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use mimir_audit::{Entry, Log};
+use mimir_audit::{AuditEntry, AuditLog};
 use mimir_core::Tool;
-use mimir_core::audit::Kind;
+use mimir_core::audit::EventKind;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use mimir::file_error::file_error;
-use mimir::workspace::Workspace;
+use mimir::workspace::WorkspaceFolder;
 
 /// A recorded call with its receipt.
 #[derive(Debug, Serialize)]
@@ -43,7 +43,10 @@ const RECEIPT: [&str; 6] = [
 const LAST: usize = 5;
 
 /// Last calls of a tool, newest first.
-pub fn last_calls(workspace: &Workspace, tool: &Tool) -> Result<Vec<PastCall>, Failure> {
+pub fn last_calls(
+    workspace: &WorkspaceFolder,
+    tool: &Tool,
+) -> Result<Vec<PastCall>, CommandFailure> {
     let mut calls = std::collections::VecDeque::new();
     each_call(workspace, tool.name().as_str(), |entry| {
         let value = entry.value();
@@ -64,7 +67,7 @@ pub fn last_calls(workspace: &Workspace, tool: &Tool) -> Result<Vec<PastCall>, F
 
 /// Tools that were called since the log begins.
 #[derive(Debug, Default)]
-pub struct Usage {
+pub struct ToolUsage {
     /// Time of the first recorded call; empty if there is none.
     pub since: String,
     /// Number of recorded calls.
@@ -73,9 +76,9 @@ pub struct Usage {
     pub called: BTreeSet<String>,
 }
 
-impl Usage {
+impl ToolUsage {
     /// Reads the log.
-    pub fn read(workspace: &Workspace) -> Result<Self, Failure> {
+    pub fn read(workspace: &WorkspaceFolder) -> Result<Self, CommandFailure> {
         let mut usage = Self::default();
         each_call(workspace, "", |entry| {
             if usage.calls == 0 {
@@ -90,18 +93,18 @@ impl Usage {
 
 /// Calls `each` with every recorded call of the tool, or of all tools if `None`, oldest first.
 fn each_call(
-    workspace: &Workspace,
+    workspace: &WorkspaceFolder,
     tool: &str,
-    mut each: impl FnMut(&Entry),
-) -> Result<(), Failure> {
-    let log = Log::at(workspace.audit());
+    mut each: impl FnMut(&AuditEntry),
+) -> Result<(), CommandFailure> {
+    let log = AuditLog::at(workspace.audit());
     let unreadable = |error| file_error("read the audit log", log.path(), &error);
     let snapshot = log.snapshot().map_err(unreadable)?;
     let read = snapshot.lines(|line| {
         // Most lines are about other tools, and parsing one is slower than searching for a name.
         if contains(line.bytes, tool.as_bytes())
-            && let Some(entry) = Entry::read(line.bytes)
-            && entry.text("event") == Kind::Call.as_str()
+            && let Some(entry) = AuditEntry::read(line.bytes)
+            && entry.text("event") == EventKind::Call.as_str()
             && (tool.is_empty() || entry.text("tool") == tool)
         {
             each(&entry);

@@ -6,16 +6,16 @@ use std::time::Duration;
 use crate::backend::BoxFuture;
 use crate::clock::Clock;
 
-use super::{Answer, Approver, Card};
+use super::{ApprovalAnswer, Approver, Card};
 
 /// Asks one approver after the other until one answers. A timeout counts as a no.
-pub struct Chain {
+pub struct ApproverChain {
     approvers: Vec<Arc<dyn Approver>>,
     timeout: Option<Duration>,
     clock: Arc<dyn Clock>,
 }
 
-impl Chain {
+impl ApproverChain {
     /// A chain in the order of asking.
     pub fn new(
         approvers: Vec<Arc<dyn Approver>>,
@@ -29,13 +29,13 @@ impl Chain {
         }
     }
 
-    async fn first(&self, card: &Card) -> Answer {
-        let mut last = Answer::Nobody {
+    async fn first(&self, card: &Card) -> ApprovalAnswer {
+        let mut last = ApprovalAnswer::Unattended {
             way_out: "No way to ask a person is set up.".to_owned(),
         };
         for approver in &self.approvers {
             match approver.ask(card).await {
-                nobody @ Answer::Nobody { .. } => last = nobody,
+                nobody @ ApprovalAnswer::Unattended { .. } => last = nobody,
                 answer => return answer,
             }
         }
@@ -43,12 +43,14 @@ impl Chain {
     }
 }
 
-impl Approver for Chain {
-    fn apart(&self) -> bool {
-        self.approvers.iter().any(|approver| approver.apart())
+impl Approver for ApproverChain {
+    fn needs_separate_answers(&self) -> bool {
+        self.approvers
+            .iter()
+            .any(|approver| approver.needs_separate_answers())
     }
 
-    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             // A timeout beyond the range of the clock is treated as unlimited.
             let end = self.timeout.and_then(|timeout| {
@@ -61,7 +63,7 @@ impl Approver for Chain {
             tokio::select! {
                 biased;
                 answer = self.first(card) => answer,
-                () = end => Answer::Nobody {
+                () = end => ApprovalAnswer::Unattended {
                     way_out: format!(
                         "No answer within {} s (approvals.timeoutMs): call it again when a person can answer.",
                         timeout.as_secs_f64()

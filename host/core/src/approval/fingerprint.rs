@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::call::Caller;
+use crate::call::CallingTool;
 
 /// sha256 over a tool's name, the digest of its build, the arguments, and the callers, in lower-case hex.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -19,11 +19,16 @@ const SHORT: usize = 12;
 impl Fingerprint {
     /// The fingerprint of a top-level call.
     pub fn new(tool: &str, digest: &str, arguments: &Value) -> Self {
-        Self::in_calls(tool, digest, arguments, &[])
+        Self::for_nested_call(tool, digest, arguments, &[])
     }
 
     /// The fingerprint of a nested call; the outermost caller first.
-    pub fn in_calls(tool: &str, digest: &str, arguments: &Value, callers: &[Caller]) -> Self {
+    pub fn for_nested_call(
+        tool: &str,
+        digest: &str,
+        arguments: &Value,
+        callers: &[CallingTool],
+    ) -> Self {
         let mut hash = Sha256::new();
         for part in [tool, digest] {
             part_of(&mut hash, part);

@@ -5,15 +5,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::command::CommandPattern;
-use crate::decision::{Evaluation, Offer};
-use crate::network::Target;
+use crate::decision::{ApprovalOffer, PolicyEvaluation};
+use crate::network::RequestTarget;
 use crate::text;
-use crate::tool::{Source, Tool};
+use crate::tool::{Tool, ToolSource};
 
 /// A pattern of arguments: fixed ones, and open ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Pattern {
+pub struct ApprovalPattern {
     /// Exactly these arguments, and no others.
     fixed: Map<String, Value>,
     /// Arguments with any value, or left out.
@@ -24,27 +24,27 @@ pub struct Pattern {
     commands: Vec<String>,
     /// Instead of the exact `url`: requests with one method to one origin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    requests: Option<Requests>,
+    requests: Option<RequestPattern>,
 }
 
 /// Requests to one origin with one method.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Requests {
+struct RequestPattern {
     /// The scheme, host and port, as in `https://docs.rs`.
     origin: String,
     /// The method, in upper case.
     method: String,
 }
 
-impl Requests {
+impl RequestPattern {
     /// The request that these arguments name in `url` and `method`. `None` for one with a body: the data sent differs
     /// each time.
     fn of(arguments: &Value) -> Option<Self> {
         if !matches!(&arguments["body"], Value::Null) && arguments["body"] != "" {
             return None;
         }
-        let target = Target::parse(arguments["url"].as_str()?).ok()?;
+        let target = RequestTarget::parse(arguments["url"].as_str()?).ok()?;
         let method = match &arguments["method"] {
             Value::Null => "GET",
             method => method.as_str()?,
@@ -77,18 +77,18 @@ const EACH_TIME: &[&str] = &["delete_file"];
 
 /// Returns true if a yes to a call of this tool never covers another call and is not stored.
 pub(crate) fn is_asked_each_time(tool: &Tool) -> bool {
-    tool.source == Source::BuiltIn && EACH_TIME.contains(&tool.name().as_str())
+    tool.source == ToolSource::BuiltIn && EACH_TIME.contains(&tool.name().as_str())
 }
 
 /// The patterns of the commands in question, if each has one and no other question depends on the arguments: anything
 /// else is covered only exactly as shown.
-fn commands(evaluation: &Evaluation) -> Option<Vec<String>> {
+fn commands(evaluation: &PolicyEvaluation) -> Option<Vec<String>> {
     let mut all: Vec<String> = Vec::new();
-    for (reason, basis) in evaluation.asking_from() {
+    for (reason, basis) in evaluation.asking_reasons_with_basis() {
         match &basis.offer {
             Some(offer) if !all.contains(&offer.pattern) => all.push(offer.pattern.clone()),
             Some(_) => {}
-            None if reason.layer.is_about_the_tool() => {}
+            None if reason.layer.is_tool_wide() => {}
             None => return None,
         }
     }
@@ -98,10 +98,10 @@ fn commands(evaluation: &Evaluation) -> Option<Vec<String>> {
 /// The longest argument that is shown in full.
 const SHOWN: usize = 80;
 
-impl Pattern {
+impl ApprovalPattern {
     /// The coverage of "always" for this call. For a tool of an unknown author, exactly these arguments; and an
     /// argument that a rule asks about is covered only as shown.
-    pub(crate) fn of(tool: &Tool, arguments: &Value, evaluation: &Evaluation) -> Self {
+    pub(crate) fn for_call(tool: &Tool, arguments: &Value, evaluation: &PolicyEvaluation) -> Self {
         if let Some(commands) = commands(evaluation) {
             return Self {
                 fixed: Map::new(),
@@ -113,11 +113,12 @@ impl Pattern {
         let name = tool.name().as_str();
         let listed = |list: &'static [(&str, &'static [&'static str])]| {
             let mut list = list.iter();
-            let of_tool = list.find(|(known, _)| tool.source == Source::BuiltIn && *known == name);
+            let of_tool =
+                list.find(|(known, _)| tool.source == ToolSource::BuiltIn && *known == name);
             of_tool.map_or(&[][..], |(_, open)| *open).iter()
         };
         let requests = if evaluation.asks_per_origin() {
-            Requests::of(arguments)
+            RequestPattern::of(arguments)
         } else {
             None
         };
@@ -138,7 +139,7 @@ impl Pattern {
     }
 
     /// Returns true if one of its patterns covers the command.
-    pub(crate) fn covers_command(&self, offer: &Offer) -> bool {
+    pub(crate) fn covers_command(&self, offer: &ApprovalOffer) -> bool {
         let mut patterns = self.commands.iter();
         patterns.any(|pattern| {
             let pattern = CommandPattern::parse(pattern);
@@ -157,7 +158,7 @@ impl Pattern {
         };
         map.iter().all(same)
             && self.fixed.keys().all(|key| map.contains_key(key))
-            && (self.requests.is_none() || self.requests == Requests::of(arguments))
+            && (self.requests.is_none() || self.requests == RequestPattern::of(arguments))
     }
 
     /// The pattern for a person: `path="notes.md", any content`.
@@ -196,34 +197,37 @@ impl Pattern {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decision::{Basis, Decision, Layer, Reads, Reason};
+    use crate::decision::{Decision, DecisionReason, PolicyLayer, RuleArguments, RuleBasis};
     use crate::pipeline::tests::tool;
     use serde_json::json;
 
     /// A question about these arguments.
-    fn asked(reads: Reads) -> Evaluation {
-        asked_by(Basis::from(reads))
+    fn asked(reads: RuleArguments) -> PolicyEvaluation {
+        asked_by(RuleBasis::from(reads))
     }
 
-    fn asked_by(basis: Basis) -> Evaluation {
-        let mut evaluation = Evaluation::default();
-        let reason = Reason {
-            layer: Layer::ArgumentRule,
+    fn asked_by(basis: RuleBasis) -> PolicyEvaluation {
+        let mut evaluation = PolicyEvaluation::default();
+        let reason = DecisionReason {
+            layer: PolicyLayer::ArgumentRule,
             decision: Decision::Ask,
             rule: String::new(),
             source: String::new(),
             text: String::new(),
         };
-        evaluation.push_from(reason, basis);
+        evaluation.push_with_basis(reason, basis);
         evaluation
     }
 
     #[test]
     fn the_next_part_of_a_page_is_the_same_page() {
         let mut fetch = tool("web_fetch");
-        fetch.source = Source::BuiltIn;
-        let about_host = asked(Reads::Only(["url", "method"].map(String::from).into()));
-        let pattern = Pattern::of(&fetch, &json!({"url": "https://a.example/"}), &about_host);
+        fetch.source = ToolSource::BuiltIn;
+        let about_host = asked(RuleArguments::Only(
+            ["url", "method"].map(String::from).into(),
+        ));
+        let pattern =
+            ApprovalPattern::for_call(&fetch, &json!({"url": "https://a.example/"}), &about_host);
         assert!(pattern.covers(&json!({"url": "https://a.example/", "offset": 40_000})));
         for other in [
             json!({"url": "https://a.example/b"}),
@@ -236,14 +240,15 @@ mod tests {
 
     #[test]
     fn a_yes_to_an_origin_covers_its_urls_with_the_same_method_and_no_body() {
-        let evaluation = asked_by(Basis {
+        let evaluation = asked_by(RuleBasis {
             per_origin: true,
-            reads: Reads::nothing(),
-            ..Basis::default()
+            reads: RuleArguments::none(),
+            ..RuleBasis::default()
         });
         let mut fetch = tool("web_fetch");
-        fetch.source = Source::BuiltIn;
-        let pattern = Pattern::of(&fetch, &json!({"url": "https://a.example/x"}), &evaluation);
+        fetch.source = ToolSource::BuiltIn;
+        let pattern =
+            ApprovalPattern::for_call(&fetch, &json!({"url": "https://a.example/x"}), &evaluation);
         for same in [
             json!({"url": "https://a.example/y?z=1", "method": "get", "offset": 3}),
             json!({"url": "https://A.example:443/", "headers": {"accept": "text/html"}}),
@@ -270,10 +275,13 @@ mod tests {
             pattern.describe()
         );
         let text = serde_json::to_string(&pattern).unwrap();
-        assert_eq!(serde_json::from_str::<Pattern>(&text).unwrap(), pattern);
+        assert_eq!(
+            serde_json::from_str::<ApprovalPattern>(&text).unwrap(),
+            pattern
+        );
         // Of a tool whose author is unknown the other arguments stay as they were.
         let stranger = tool("sample");
-        let pattern = Pattern::of(
+        let pattern = ApprovalPattern::for_call(
             &stranger,
             &json!({"url": "https://a.example/", "depth": 1}),
             &evaluation,
@@ -286,13 +294,13 @@ mod tests {
     fn a_pattern_covers_what_was_shown_and_no_more() {
         let mut write = tool("write_file");
         let arguments = json!({"path": "a.md", "content": "x", "createDirs": true});
-        let about_file = asked(Reads::Only([String::from("path")].into()));
-        let stranger = Pattern::of(&write, &arguments, &about_file);
+        let about_file = asked(RuleArguments::Only([String::from("path")].into()));
+        let stranger = ApprovalPattern::for_call(&write, &arguments, &about_file);
         assert!(stranger.covers(&arguments));
         assert!(!stranger.covers(&json!({"path": "a.md", "content": "y", "createDirs": true})));
 
-        write.source = Source::BuiltIn;
-        let ours = Pattern::of(&write, &arguments, &about_file);
+        write.source = ToolSource::BuiltIn;
+        let ours = ApprovalPattern::for_call(&write, &arguments, &about_file);
         assert!(ours.covers(&json!({"createDirs": true, "path": "a.md", "content": "y"})));
         for more in [
             json!({"path": "b.md", "content": "x", "createDirs": true}),
@@ -311,16 +319,16 @@ mod tests {
     #[test]
     fn what_was_asked_about_stays_as_it_was_seen() {
         let mut write = tool("write_file");
-        write.source = Source::BuiltIn;
+        write.source = ToolSource::BuiltIn;
         let arguments = json!({"path": "a.sh", "content": "curl x | sh"});
         let worse = json!({"path": "a.sh", "content": "rm -rf ~"});
         for (reads, open) in [
-            (Reads::Everything, false),
-            (Reads::Only([String::from("content")].into()), false),
-            (Reads::Only([String::from("encoding")].into()), true),
-            (Reads::nothing(), true),
+            (RuleArguments::Everything, false),
+            (RuleArguments::Only([String::from("content")].into()), false),
+            (RuleArguments::Only([String::from("encoding")].into()), true),
+            (RuleArguments::none(), true),
         ] {
-            let pattern = Pattern::of(&write, &arguments, &asked(reads.clone()));
+            let pattern = ApprovalPattern::for_call(&write, &arguments, &asked(reads.clone()));
             assert!(pattern.covers(&arguments));
             assert_eq!(pattern.covers(&worse), open, "{reads:?}");
         }

@@ -7,22 +7,22 @@ use serde_json::Value;
 
 use crate::call::CallContext;
 use crate::decision::Decision;
-use crate::error::Code;
+use crate::error::ToolErrorCode;
 use crate::outcome::Outcome;
 use crate::text;
-use crate::tool::{Source, Tool};
+use crate::tool::{Tool, ToolSource};
 
-use super::Kind;
+use super::EventKind;
 
 /// One line of the audit log. Never contains content; arguments only if the settings allow it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Event {
+pub struct AuditEvent {
     /// The time of the event or of the call's arrival, RFC 3339 in UTC.
     #[serde(serialize_with = "rfc3339")]
     pub time: SystemTime,
     /// The kind.
-    pub event: Kind,
+    pub event: EventKind,
     /// The id of the call, if any.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub id: String,
@@ -49,7 +49,7 @@ pub struct Event {
     pub trace: Option<String>,
     /// The source of the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<Source>,
+    pub source: Option<ToolSource>,
     /// sha256 of the tool's build.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
@@ -72,7 +72,7 @@ pub struct Event {
     pub ok: bool,
     /// The error code.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub code: Option<Code>,
+    pub code: Option<ToolErrorCode>,
     /// For a call: wall clock in milliseconds, excluding the time for approvals.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<f64>,
@@ -106,10 +106,10 @@ const NAME_MAX: usize = 64;
 const SUBJECT_MAX: usize = 256;
 const DETAIL_MAX: usize = 1000;
 
-impl Event {
+impl AuditEvent {
     /// A completed event. Add its subject with [`with_subject`](Self::with_subject),
     /// [`with_detail`](Self::with_detail), [`in_call`](Self::in_call) and the fields.
-    pub fn of(kind: Kind, time: SystemTime) -> Self {
+    pub fn new(kind: EventKind, time: SystemTime) -> Self {
         Self {
             time,
             event: kind,
@@ -146,13 +146,13 @@ impl Event {
         Self {
             tool: text::prefix(tool, NAME_MAX).to_owned(),
             ok: false,
-            ..Self::of(Kind::Call, time).in_call(context)
+            ..Self::new(EventKind::Call, time).with_context(context)
         }
     }
 
     /// Sets the call, the session and the user.
     #[must_use]
-    pub fn in_call(mut self, context: &CallContext) -> Self {
+    pub fn with_context(mut self, context: &CallContext) -> Self {
         self.id = context.request_id.to_string();
         self.session = context.session_id.clone();
         self.user = context.user.clone();
@@ -168,7 +168,7 @@ impl Event {
 
     /// Sets the tool with its source and build.
     #[must_use]
-    pub fn of_tool(mut self, tool: &Tool) -> Self {
+    pub fn with_tool_origin(mut self, tool: &Tool) -> Self {
         self.tool = tool.name().to_string();
         self.source = Some(tool.source);
         self.digest = Some(tool.origin.digest.clone());
@@ -191,7 +191,7 @@ impl Event {
 
     /// Marks the event as refused.
     #[must_use]
-    pub fn refused(mut self, code: Code) -> Self {
+    pub fn refused(mut self, code: ToolErrorCode) -> Self {
         self.ok = false;
         self.code = Some(code);
         self
@@ -214,9 +214,9 @@ impl Event {
 }
 
 /// A time in the format of the log.
-pub struct Rfc3339(jiff::Timestamp);
+pub struct Rfc3339Time(jiff::Timestamp);
 
-impl TryFrom<SystemTime> for Rfc3339 {
+impl TryFrom<SystemTime> for Rfc3339Time {
     type Error = serde_json::Error;
 
     fn try_from(time: SystemTime) -> Result<Self, Self::Error> {
@@ -225,7 +225,7 @@ impl TryFrom<SystemTime> for Rfc3339 {
     }
 }
 
-impl std::fmt::Display for Rfc3339 {
+impl std::fmt::Display for Rfc3339Time {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:.3}", self.0)
     }
@@ -233,6 +233,6 @@ impl std::fmt::Display for Rfc3339 {
 
 /// Serializes a time in the format of the log.
 pub fn rfc3339<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
-    let time = Rfc3339::try_from(*time).map_err(serde::ser::Error::custom)?;
+    let time = Rfc3339Time::try_from(*time).map_err(serde::ser::Error::custom)?;
     to.collect_str(&time)
 }

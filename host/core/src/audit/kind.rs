@@ -7,7 +7,7 @@ use serde::Serialize;
 /// The kind of an event. The spelling is part of the log's format and never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum EventKind {
     /// A tool was called, or its call was refused.
     Call,
     /// A person's answer with an effect beyond a yes or a no to one call: it was stored, or the arguments were edited.
@@ -34,48 +34,48 @@ pub enum Kind {
     Recovered,
 }
 
-impl Kind {
+impl EventKind {
     /// Every kind, in the order of the documentation.
-    pub const ALL: [Kind; 12] = [
-        Kind::Call,
-        Kind::Approval,
-        Kind::Grant,
-        Kind::Revoke,
-        Kind::Effect,
-        Kind::ConfigChange,
-        Kind::SecretSet,
-        Kind::SecretRemoved,
-        Kind::Undo,
-        Kind::RedactionException,
-        Kind::Rotated,
-        Kind::Recovered,
+    pub const ALL: [EventKind; 12] = [
+        EventKind::Call,
+        EventKind::Approval,
+        EventKind::Grant,
+        EventKind::Revoke,
+        EventKind::Effect,
+        EventKind::ConfigChange,
+        EventKind::SecretSet,
+        EventKind::SecretRemoved,
+        EventKind::Undo,
+        EventKind::RedactionException,
+        EventKind::Rotated,
+        EventKind::Recovered,
     ];
 
     /// Returns true for kinds that only the log itself may write: readers act on them.
     pub const fn is_own(self) -> bool {
-        matches!(self, Kind::Rotated | Kind::Recovered)
+        matches!(self, EventKind::Rotated | EventKind::Recovered)
     }
 
     /// The spelling in the log.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Kind::Call => "call",
-            Kind::Approval => "approval",
-            Kind::Grant => "grant",
-            Kind::Revoke => "revoke",
-            Kind::Effect => "effect",
-            Kind::ConfigChange => "config-change",
-            Kind::SecretSet => "secret-set",
-            Kind::SecretRemoved => "secret-removed",
-            Kind::Undo => "undo",
-            Kind::RedactionException => "redaction-exception",
-            Kind::Rotated => "rotated",
-            Kind::Recovered => "recovered",
+            EventKind::Call => "call",
+            EventKind::Approval => "approval",
+            EventKind::Grant => "grant",
+            EventKind::Revoke => "revoke",
+            EventKind::Effect => "effect",
+            EventKind::ConfigChange => "config-change",
+            EventKind::SecretSet => "secret-set",
+            EventKind::SecretRemoved => "secret-removed",
+            EventKind::Undo => "undo",
+            EventKind::RedactionException => "redaction-exception",
+            EventKind::Rotated => "rotated",
+            EventKind::Recovered => "recovered",
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for EventKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }

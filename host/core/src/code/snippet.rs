@@ -7,16 +7,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Language, Snippet};
-use crate::command::{Command, Place, Program};
-use crate::error::{Code, ToolError};
+use super::{CodeLanguage, CodeSnippet};
+use crate::command::{CommandProgram, CommandRequest, CommandTarget};
+use crate::error::{ToolError, ToolErrorCode};
 
 /// The arguments of `run_code`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Request {
+pub struct RunCodeArgs {
     /// The language of the code.
-    pub language: Language,
+    pub language: CodeLanguage,
     /// The code.
     #[schemars(length(min = 1))]
     pub code: String,
@@ -39,7 +39,7 @@ pub struct Request {
     /// The backend: `wasm` an engine in WebAssembly, `process` the interpreter of this machine in the sandbox of
     /// commands, `container` one in a container. Default `auto`: the first of them that is available.
     #[serde(default)]
-    pub backend: Way,
+    pub backend: CodeBackend,
     /// Python only: the name of a session. What code of the same session has defined and imported is there again.
     #[serde(default)]
     #[schemars(regex(pattern = "^[A-Za-z0-9_-]{1,32}$"))]
@@ -58,7 +58,7 @@ pub(crate) fn named_tools(arguments: &Value) -> Option<Vec<String>> {
 /// The backend that runs the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Way {
+pub enum CodeBackend {
     /// The first of the others that is available.
     #[default]
     Auto,
@@ -83,10 +83,10 @@ const SESSION_MOST: usize = 32;
 /// Maximum length of code passed as an argument. Linux allows 128 KiB, including the terminator.
 const ARGUMENT_MOST: usize = 120_000;
 
-impl Request {
+impl RunCodeArgs {
     /// Parses the arguments of a call.
-    pub fn of(arguments: &Value) -> Result<Self, ToolError> {
-        let bad = |message: String| ToolError::new(Code::InvalidInput, message);
+    pub fn parse(arguments: &Value) -> Result<Self, ToolError> {
+        let bad = |message: String| ToolError::new(ToolErrorCode::InvalidInput, message);
         let request = Self::deserialize(arguments).map_err(|error| bad(error.to_string()))?;
         if request.code.trim().is_empty() {
             return Err(bad("the code is empty; say what to run".to_owned()));
@@ -99,7 +99,7 @@ impl Request {
                 );
                 return Err(bad(message));
             }
-            if request.language != Language::Python {
+            if request.language != CodeLanguage::Python {
                 let message = "`session` is only supported for Python; code in other languages always starts without state";
                 return Err(bad(message.to_owned()));
             }
@@ -117,8 +117,8 @@ impl Request {
     }
 
     /// Converts to the request for an engine.
-    pub fn snippet(self) -> Snippet {
-        Snippet {
+    pub fn snippet(self) -> CodeSnippet {
+        CodeSnippet {
             language: self.language,
             code: self.code,
             arguments: self.args,
@@ -131,7 +131,7 @@ impl Request {
     }
 }
 
-impl Way {
+impl CodeBackend {
     /// The spelling used in arguments and results.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -143,16 +143,16 @@ impl Way {
     }
 
     /// The target of the command, if this backend uses an interpreter.
-    pub fn place(self, language: Language) -> Option<Place> {
+    pub fn place(self, language: CodeLanguage) -> Option<CommandTarget> {
         match self {
             Self::Auto | Self::Wasm => None,
-            Self::Process => Some(Place::Machine),
-            Self::Container => Some(Place::Container(language)),
+            Self::Process => Some(CommandTarget::HostPrograms),
+            Self::Container => Some(CommandTarget::Container(language)),
         }
     }
 }
 
-impl Language {
+impl CodeLanguage {
     /// The interpreter's program.
     pub const fn interpreter(self) -> &'static str {
         match self {
@@ -163,11 +163,11 @@ impl Language {
     }
 }
 
-impl Snippet {
+impl CodeSnippet {
     /// The command that runs the code with an interpreter. The code is an argument, so that the standard input belongs
     /// to the program, and shell code is parsed and checked like any other. Code that is too long for an argument is
     /// passed on the standard input, and the program then has none of its own.
-    pub fn command(&self, place: Place) -> Result<Command, ToolError> {
+    pub fn command(&self, place: CommandTarget) -> Result<CommandRequest, ToolError> {
         let long = self.code.len() > ARGUMENT_MOST;
         if long && !self.stdin.is_empty() {
             let message = format!(
@@ -175,7 +175,7 @@ impl Snippet {
                  own; write the code or the input into a file of the workspace",
                 ARGUMENT_MOST / 1000
             );
-            return Err(ToolError::new(Code::InvalidInput, message));
+            return Err(ToolError::new(ToolErrorCode::InvalidInput, message));
         }
         let (code, stdin) = match long {
             true => ("", self.code.as_bytes().to_vec()),
@@ -184,32 +184,32 @@ impl Snippet {
         let program = self.language.interpreter();
         // Python buffers its output to a pipe until it ends; a stopped program would lose it.
         let words: &[&str] = match (self.language, long) {
-            (Language::Python, false) => &[program, "-u", "-c", code],
-            (Language::Python, true) => &[program, "-u", "-"],
-            (Language::Bash, false) => &[program, "-c", code, program],
-            (Language::Bash, true) => &[program, "-s", "--"],
+            (CodeLanguage::Python, false) => &[program, "-u", "-c", code],
+            (CodeLanguage::Python, true) => &[program, "-u", "-"],
+            (CodeLanguage::Bash, false) => &[program, "-c", code, program],
+            (CodeLanguage::Bash, true) => &[program, "-s", "--"],
             // Takes the position of the script's file name.
-            (Language::Javascript, false) => &[program, "-e", code, "--", "code"],
-            (Language::Javascript, true) => &[program, "-"],
+            (CodeLanguage::Javascript, false) => &[program, "-e", code, "--", "code"],
+            (CodeLanguage::Javascript, true) => &[program, "-"],
         };
         let words = words.iter().map(|word| (*word).to_owned());
-        Ok(Command {
-            program: Program::Vector(words.chain(self.arguments.iter().cloned()).collect()),
+        Ok(CommandRequest {
+            program: CommandProgram::Vector(words.chain(self.arguments.iter().cloned()).collect()),
             directory: self.directory.clone(),
             environment: self.environment.clone(),
             stdin,
             timeout: Some(self.timeout),
-            place,
+            target: place,
         })
     }
 }
 
 /// The command of a `run_code` call, if its arguments determine the backend: then it is checked before the call runs,
 /// like one of `exec`.
-pub(crate) fn command_of(arguments: &Value) -> Option<Command> {
+pub(crate) fn command_of(arguments: &Value) -> Option<CommandRequest> {
     // Most calls of most tools return here.
     arguments.get("language")?;
-    let request = Request::of(arguments).ok()?;
+    let request = RunCodeArgs::parse(arguments).ok()?;
     let place = request.backend.place(request.language)?;
     request.snippet().command(place).ok()
 }
@@ -223,8 +223,8 @@ mod tests {
     fn words(arguments: Value) -> Vec<String> {
         let command = command_of(&arguments).unwrap();
         match command.program {
-            Program::Vector(words) => words,
-            Program::Script(_) => panic!("a shell"),
+            CommandProgram::Vector(words) => words,
+            CommandProgram::Script(_) => panic!("a shell"),
         }
     }
 
@@ -253,9 +253,9 @@ mod tests {
         assert_eq!(command.stdin.len(), long.len());
         assert_eq!(words(arguments.clone()), ["python3", "-u", "-"]);
         arguments["stdin"] = json!("x");
-        let snippet = Request::of(&arguments).unwrap().snippet();
-        let error = snippet.command(Place::Machine).unwrap_err();
-        assert_eq!(error.code, Code::InvalidInput);
+        let snippet = RunCodeArgs::parse(&arguments).unwrap().snippet();
+        let error = snippet.command(CommandTarget::HostPrograms).unwrap_err();
+        assert_eq!(error.code, ToolErrorCode::InvalidInput);
         assert!(error.message.contains("into a file"), "{error}");
     }
 
@@ -270,12 +270,12 @@ mod tests {
                 "tmeout",
             ),
         ] {
-            let error = Request::of(&arguments).unwrap_err();
-            assert_eq!(error.code, Code::InvalidInput);
+            let error = RunCodeArgs::parse(&arguments).unwrap_err();
+            assert_eq!(error.code, ToolErrorCode::InvalidInput);
             assert!(error.message.contains(says), "{error}");
         }
-        let request = Request::of(&json!({"language": "bash", "code": "x"})).unwrap();
-        assert_eq!((request.timeout, request.backend), (60, Way::Auto));
+        let request = RunCodeArgs::parse(&json!({"language": "bash", "code": "x"})).unwrap();
+        assert_eq!((request.timeout, request.backend), (60, CodeBackend::Auto));
         assert_eq!(request.snippet().timeout, Duration::from_secs(60));
     }
 }

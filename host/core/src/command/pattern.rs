@@ -7,18 +7,18 @@
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use super::Word;
+use super::ShellWord;
 
 /// A pattern of commands.
 #[derive(Debug, Clone)]
 pub struct CommandPattern {
-    words: Vec<Part>,
+    words: Vec<PatternWord>,
     written: String,
 }
 
 /// One word of a pattern.
 #[derive(Debug, Clone)]
-enum Part {
+enum PatternWord {
     /// All remaining words, or none.
     Rest,
     Glob(GlobMatcher),
@@ -43,10 +43,10 @@ impl CommandPattern {
         let last = parts.len() - 1;
         let word = |(at, part): (usize, &&str)| {
             if at == last && *part == "*" {
-                return Ok(Part::Rest);
+                return Ok(PatternWord::Rest);
             }
             let glob = GlobBuilder::new(part).literal_separator(true).build();
-            glob.map(|glob| Part::Glob(glob.compile_matcher()))
+            glob.map(|glob| PatternWord::Glob(glob.compile_matcher()))
                 .map_err(|error| format!("`{part}` is not a valid glob: {}", error.kind()))
         };
         Ok(Self {
@@ -65,12 +65,12 @@ impl CommandPattern {
     }
 
     /// Returns true if it covers the command, however the shell expands unknown words.
-    pub fn matches(&self, words: &[Word]) -> bool {
+    pub fn matches(&self, words: &[ShellWord]) -> bool {
         let mut words = words.iter();
         for part in &self.words {
             match (part, words.next()) {
-                (Part::Rest, _) => return true,
-                (Part::Glob(glob), Some(Word::Known(word))) if glob.is_match(word) => {}
+                (PatternWord::Rest, _) => return true,
+                (PatternWord::Glob(glob), Some(ShellWord::Known(word))) if glob.is_match(word) => {}
                 _ => return false,
             }
         }
@@ -78,14 +78,16 @@ impl CommandPattern {
     }
 
     /// Returns true if it covers the command for some expansion of unknown words.
-    pub fn may_match(&self, words: &[Word]) -> bool {
+    pub fn may_match(&self, words: &[ShellWord]) -> bool {
         let mut words = words.iter();
         for part in &self.words {
             match (part, words.next()) {
-                (Part::Rest, _) | (_, Some(Word::Unknown(_) | Word::Found(_) | Word::Glob(_))) => {
+                (PatternWord::Rest, _)
+                | (_, Some(ShellWord::Unknown(_) | ShellWord::GlobMatch(_) | ShellWord::Glob(_))) =>
+                {
                     return true;
                 }
-                (Part::Glob(glob), Some(Word::Known(word))) if glob.is_match(word) => {}
+                (PatternWord::Glob(glob), Some(ShellWord::Known(word))) if glob.is_match(word) => {}
                 _ => return false,
             }
         }
@@ -98,10 +100,10 @@ impl CommandPattern {
 mod tests {
     use super::*;
 
-    fn words(text: &str) -> Vec<Word> {
+    fn words(text: &str) -> Vec<ShellWord> {
         let word = |text: &str| match text.starts_with('$') {
-            true => Word::Unknown(text.to_owned()),
-            false => Word::Known(text.to_owned()),
+            true => ShellWord::Unknown(text.to_owned()),
+            false => ShellWord::Known(text.to_owned()),
         };
         text.split(' ').map(word).collect()
     }

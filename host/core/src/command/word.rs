@@ -2,7 +2,7 @@
 //!
 //! Out of scope: the meaning of the word to a program.
 
-use super::Word;
+use super::ShellWord;
 
 /// Numbers from the shell itself: neither an option nor more than one word.
 const NUMBERS: [&str; 4] = ["$?", "$#", "$$", "$!"];
@@ -10,38 +10,43 @@ const NUMBERS: [&str; 4] = ["$?", "$#", "$$", "$!"];
 /// The parser's marker for the name of a pipe or a file of the shell's own.
 const PIPE: &str = "<(…)";
 
-impl Word {
+impl ShellWord {
     /// The exact text that the program receives, if known.
     pub fn known(&self) -> Option<&str> {
         match self {
-            Word::Known(text) => Some(text),
-            Word::Glob(_) | Word::Found(_) | Word::Unknown(_) => None,
+            ShellWord::Known(text) => Some(text),
+            ShellWord::Glob(_) | ShellWord::GlobMatch(_) | ShellWord::Unknown(_) => None,
         }
     }
 
     /// The text for a person.
     pub fn text(&self) -> &str {
         match self {
-            Word::Known(text) | Word::Glob(text) | Word::Found(text) | Word::Unknown(text) => text,
+            ShellWord::Known(text)
+            | ShellWord::Glob(text)
+            | ShellWord::GlobMatch(text)
+            | ShellWord::Unknown(text) => text,
         }
     }
 
     /// Returns true if it stays one word whatever its value: it is quoted, or a number from the shell itself.
     pub fn is_single(&self) -> bool {
         match self {
-            Word::Known(_) | Word::Found(_) => true,
-            Word::Glob(_) => false,
-            Word::Unknown(raw) => raw == PIPE || is_number(raw) || is_quoted(raw),
+            ShellWord::Known(_) | ShellWord::GlobMatch(_) => true,
+            ShellWord::Glob(_) => false,
+            ShellWord::Unknown(raw) => raw == PIPE || is_number(raw) || is_quoted(raw),
         }
     }
 
     /// Returns true if it may expand to a word with a leading dash.
     pub fn may_be_option(&self) -> bool {
         match self {
-            Word::Known(text) => text.starts_with('-'),
-            Word::Glob(text) | Word::Found(text) => text.starts_with(['*', '?', '[', '-']),
-            Word::Unknown(raw) if raw == PIPE || is_number(raw) => false,
-            Word::Unknown(raw) => {
+            ShellWord::Known(text) => text.starts_with('-'),
+            ShellWord::Glob(text) | ShellWord::GlobMatch(text) => {
+                text.starts_with(['*', '?', '[', '-'])
+            }
+            ShellWord::Unknown(raw) if raw == PIPE || is_number(raw) => false,
+            ShellWord::Unknown(raw) => {
                 let first = raw.strip_prefix('"').unwrap_or(raw);
                 !self.is_single() || first.starts_with(['-', '$', '`', '"', '\'', '\\'])
             }
@@ -189,14 +194,14 @@ mod tests {
             ("\"$(", false, true),
             ("", false, true),
         ] {
-            let word = Word::Unknown(raw.to_owned());
+            let word = ShellWord::Unknown(raw.to_owned());
             let said = (word.is_single(), word.may_be_option());
             assert_eq!(said, (single, option), "{raw}");
         }
-        assert!(Word::Glob("*.rs".into()).may_be_option());
-        assert!(!Word::Glob("a*".into()).may_be_option());
-        assert!(!Word::Glob("*.rs".into()).is_single());
-        let found = Word::Found("*.rs".into());
+        assert!(ShellWord::Glob("*.rs".into()).may_be_option());
+        assert!(!ShellWord::Glob("a*".into()).may_be_option());
+        assert!(!ShellWord::Glob("*.rs".into()).is_single());
+        let found = ShellWord::GlobMatch("*.rs".into());
         assert!(found.is_single() && found.may_be_option() && found.known().is_none());
     }
 }

@@ -34,7 +34,7 @@ pub struct AgentSettings {
 
 /// The limits of one task.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Budget {
+pub struct AgentBudget {
     /// Answers of the model.
     pub turns: u64,
     /// Tool calls.
@@ -53,7 +53,7 @@ pub struct Budget {
     pub retries: u64,
 }
 
-impl Budget {
+impl AgentBudget {
     /// No budget at all.
     pub const NOTHING: Self = Self {
         turns: 0,
@@ -67,7 +67,7 @@ impl Budget {
     };
 }
 
-impl Default for Budget {
+impl Default for AgentBudget {
     fn default() -> Self {
         Self {
             // A long task takes some tens of turns; more than that is usually a loop.
@@ -131,8 +131,8 @@ impl AgentSettings {
     }
 
     /// These limits, and those of `base` where unset.
-    pub fn over(&self, base: Budget) -> Budget {
-        Budget {
+    pub fn over(&self, base: AgentBudget) -> AgentBudget {
+        AgentBudget {
             turns: self.max_turns.unwrap_or(base.turns),
             tool_calls: self.max_tool_calls.unwrap_or(base.tool_calls),
             tokens: self.max_tokens.unwrap_or(base.tokens),
@@ -145,11 +145,11 @@ impl AgentSettings {
     }
 
     /// The keys that widen a limit of `below`, or change the instructions of the model.
-    pub(super) fn lowering(&self, below: &Self, keys: &mut Vec<String>) {
+    pub(super) fn collect_weakening_keys(&self, below: &Self, keys: &mut Vec<String>) {
         if self.instructions.is_some() && self.instructions != below.instructions {
             keys.push("agent.instructions".to_owned());
         }
-        let base = below.over(Budget::default());
+        let base = below.over(AgentBudget::default());
         let ours = self.over(base);
         if ours != ours.tightest(base) {
             keys.push("agent".to_owned());
@@ -157,8 +157,8 @@ impl AgentSettings {
     }
 
     /// Caps these settings by those of the weaker files.
-    pub(super) fn within(&mut self, below: &Self) {
-        let base = below.over(Budget::default());
+    pub(super) fn clamp_to(&mut self, below: &Self) {
+        let base = below.over(AgentBudget::default());
         let budget = self.over(base).tightest(base);
         *self = Self::from(budget);
         self.instructions.clone_from(&below.instructions);
@@ -184,8 +184,8 @@ impl AgentSettings {
     }
 }
 
-impl From<Budget> for AgentSettings {
-    fn from(budget: Budget) -> Self {
+impl From<AgentBudget> for AgentSettings {
+    fn from(budget: AgentBudget) -> Self {
         Self {
             instructions: None,
             max_turns: Some(budget.turns),
@@ -208,7 +208,7 @@ fn lower(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     }
 }
 
-impl Budget {
+impl AgentBudget {
     /// The tighter of each pair of limits.
     #[must_use]
     pub fn tightest(self, other: Self) -> Self {
@@ -251,7 +251,7 @@ mod tests {
             assert!(block(json!({ "maxCost": bad })).check("agent").is_err());
         }
         assert_eq!(
-            AgentSettings::from(Budget::default()).check("agent"),
+            AgentSettings::from(AgentBudget::default()).check("agent"),
             Ok(())
         );
     }
@@ -263,17 +263,17 @@ mod tests {
             json!({"maxTurns": 20, "maxToolCalls": 3, "maxCost": 1.5, "instructions": "theirs"}),
         );
         let mut keys = Vec::new();
-        file.lowering(&below, &mut keys);
+        file.collect_weakening_keys(&below, &mut keys);
         assert_eq!(keys, ["agent.instructions", "agent"]);
-        file.within(&below);
-        let budget = file.over(Budget::default());
+        file.clamp_to(&below);
+        let budget = file.over(AgentBudget::default());
         assert_eq!(
             (budget.turns, budget.tool_calls, budget.cost),
             (10, 3, Some(1.5))
         );
         assert_eq!(file.instructions.as_deref(), Some("mine"));
         let mut keys = Vec::new();
-        block(json!({"maxTurns": 9, "maxCost": 1})).lowering(&below, &mut keys);
+        block(json!({"maxTurns": 9, "maxCost": 1})).collect_weakening_keys(&below, &mut keys);
         assert!(keys.is_empty(), "{keys:?}");
     }
 
@@ -283,12 +283,12 @@ mod tests {
             for value in [1_000, 900_000] {
                 let below = block(json!({ below: value, "instructions": "mine", "maxCost": 2 }));
                 let mut keys = Vec::new();
-                AgentSettings::default().lowering(&below, &mut keys);
+                AgentSettings::default().collect_weakening_keys(&below, &mut keys);
                 assert!(keys.is_empty(), "{below:?}: {keys:?}");
             }
         }
         let (below, mut keys) = (block(json!({"maxTurns": 2})), Vec::new());
-        block(json!({"maxTurns": 3})).lowering(&below, &mut keys);
+        block(json!({"maxTurns": 3})).collect_weakening_keys(&below, &mut keys);
         assert_eq!(keys, ["agent"]);
     }
 
@@ -298,7 +298,7 @@ mod tests {
         own.under_team(&block(
             json!({"maxTurns": 20, "maxCost": 2, "retries": 1, "instructions": "x"}),
         ));
-        let budget = own.over(Budget::default());
+        let budget = own.over(AgentBudget::default());
         assert_eq!(
             (budget.turns, budget.cost, budget.retries),
             (10, Some(2.0), 1)

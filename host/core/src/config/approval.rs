@@ -12,7 +12,7 @@ use crate::decision::Decision;
 /// `approval: ask`, or a block with a level, danger patterns and conditions.
 #[derive(Debug, Clone, Default, PartialEq, JsonSchema)]
 #[schemars(untagged)]
-pub enum ApprovalSetting {
+pub enum ToolApproval {
     /// Not set.
     #[default]
     Unset,
@@ -32,13 +32,13 @@ pub struct ApprovalBlock {
     /// Regular expressions over the arguments; a call with a match requires an approval.
     pub danger_patterns: Vec<String>,
     /// Calls that require an approval.
-    pub conditions: Conditions,
+    pub conditions: ApprovalConditions,
 }
 
 /// Calls that require an approval because of their effects.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct Conditions {
+pub struct ApprovalConditions {
     /// Calls whose argument `method` is one of these.
     pub method_requires_approval: Vec<String>,
     /// Calls whose argument `url` names a host that the tool was not granted.
@@ -64,7 +64,7 @@ impl ApprovalDefaults {
     }
 }
 
-impl ApprovalSetting {
+impl ToolApproval {
     /// The decision for every call, if set.
     pub fn level(&self) -> Option<Decision> {
         match self {
@@ -83,28 +83,27 @@ impl ApprovalSetting {
     }
 }
 
-impl<'de> Deserialize<'de> for ApprovalSetting {
+impl<'de> Deserialize<'de> for ToolApproval {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct WordOrBlock;
-        impl<'de> Visitor<'de> for WordOrBlock {
-            type Value = ApprovalSetting;
+        struct ToolApprovalVisitor;
+        impl<'de> Visitor<'de> for ToolApprovalVisitor {
+            type Value = ToolApproval;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(
                     "allow, ask, deny, or a block with level, dangerPatterns and conditions",
                 )
             }
             fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
-                Ok(ApprovalSetting::Unset)
+                Ok(ToolApproval::Unset)
             }
             fn visit_str<E: de::Error>(self, word: &str) -> Result<Self::Value, E> {
-                Decision::deserialize(de::value::StrDeserializer::new(word))
-                    .map(ApprovalSetting::Word)
+                Decision::deserialize(de::value::StrDeserializer::new(word)).map(ToolApproval::Word)
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
                 ApprovalBlock::deserialize(de::value::MapAccessDeserializer::new(map))
-                    .map(ApprovalSetting::Block)
+                    .map(ToolApproval::Block)
             }
         }
-        from.deserialize_any(WordOrBlock)
+        from.deserialize_any(ToolApprovalVisitor)
     }
 }

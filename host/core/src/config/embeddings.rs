@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Config;
 use crate::needs::{HostNeed, SecretNeed};
-use crate::network::Target;
-use crate::tool::{Source, Tool};
+use crate::network::RequestTarget;
+use crate::tool::{Tool, ToolSource};
 
 /// The embeddings endpoint, which lets memories be found by meaning. Replaces the block of a weaker file as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -39,7 +39,7 @@ const MODEL_MOST: usize = 200;
 
 /// A valid embeddings endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Embeddings {
+pub struct EmbeddingsEndpoint {
     /// The block as JSON.
     pub settings: String,
     /// The host.
@@ -50,9 +50,9 @@ pub struct Embeddings {
 
 impl EmbeddingsSettings {
     /// Checks the block. The error names the wrong key and the reason.
-    pub fn check(&self) -> Result<Embeddings, String> {
+    pub fn check(&self) -> Result<EmbeddingsEndpoint, String> {
         let target =
-            Target::parse(&self.url).map_err(|error| format!("embeddings.url: {error}"))?;
+            RequestTarget::parse(&self.url).map_err(|error| format!("embeddings.url: {error}"))?;
         if self.url.contains(['?', '#']) {
             return Err(
                 "embeddings.url has a query or a fragment; `/embeddings` is put at its end"
@@ -88,7 +88,7 @@ impl EmbeddingsSettings {
                 ));
             }
         };
-        Ok(Embeddings {
+        Ok(EmbeddingsEndpoint {
             settings: serde_json::to_string(self).map_err(|error| error.to_string())?,
             secret,
             host: HostNeed {
@@ -100,7 +100,7 @@ impl EmbeddingsSettings {
     }
 }
 
-impl Embeddings {
+impl EmbeddingsEndpoint {
     /// Adds the needs of the endpoint to a built-in tool that compares meanings. Other tools declare their hosts
     /// themselves.
     pub fn equip(&self, tool: &mut Tool) {
@@ -117,12 +117,12 @@ impl Embeddings {
 /// Returns true for the tool that this block is for.
 pub(crate) fn compares(tool: &Tool) -> bool {
     let mut variables = tool.definition.needs.variables.iter();
-    tool.source == Source::BuiltIn && variables.any(|name| name == EMBEDDINGS_VARIABLE)
+    tool.source == ToolSource::BuiltIn && variables.any(|name| name == EMBEDDINGS_VARIABLE)
 }
 
 impl Config {
     /// The embeddings endpoint, if a valid one is set.
-    pub fn embeddings(&self) -> Option<Embeddings> {
+    pub fn embeddings(&self) -> Option<EmbeddingsEndpoint> {
         self.embeddings.as_ref()?.check().ok()
     }
 }
@@ -133,7 +133,7 @@ mod tests {
 
     use super::*;
 
-    fn check(block: Value) -> Result<Embeddings, String> {
+    fn check(block: Value) -> Result<EmbeddingsEndpoint, String> {
         let settings: EmbeddingsSettings =
             serde_json::from_value(block).map_err(|error| error.to_string())?;
         settings.check()

@@ -41,7 +41,7 @@ pub struct RedactionSettings {
 /// `tools.NAME.audit`
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct ToolAudit {
+pub struct ToolAuditSettings {
     /// Records the arguments of its calls, in place of `audit.logArgs`.
     pub log_args: Option<bool>,
     /// Results are never recorded; only `false` is accepted.

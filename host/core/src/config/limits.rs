@@ -92,7 +92,7 @@ impl LimitSettings {
     }
 
     /// Checks that every limit is in range; `at` is the key of the block.
-    pub fn check(&self, at: &str) -> Result<(), OutOfRange> {
+    pub fn check(&self, at: &str) -> Result<(), OutOfRangeError> {
         let count = |number: Option<usize>| number.map(|number| number as u64);
         check_time(&format!("{at}.timeMs"), self.time_ms)?;
         let ranges = [
@@ -167,7 +167,7 @@ impl From<Limits> for LimitSettings {
 /// A limit out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {value} is out of range: expected {least} to {most}")]
-pub struct OutOfRange {
+pub struct OutOfRangeError {
     /// The key.
     pub key: String,
     /// The value.
@@ -179,37 +179,37 @@ pub struct OutOfRange {
 }
 
 /// Minimum and maximum.
-type Range = (u64, u64);
+type AllowedRange = (u64, u64);
 
 /// A day, as for `mimir call --timeout`: a longer call makes no sense.
-const TIME_MS: Range = (1, 24 * 60 * 60 * 1_000);
+const TIME_MS: AllowedRange = (1, 24 * 60 * 60 * 1_000);
 
 /// The minimum starts a component. The maximum is that of the engine's counter: with it the clock alone limits a call.
-const FUEL: Range = (1_000, i64::MAX as u64);
+const FUEL: AllowedRange = (1_000, i64::MAX as u64);
 
 /// A result is in memory several times while it is read and shown.
-const OUTPUT_BYTES: Range = (1, 1 << 30);
-const OUTPUT_CHARS: Range = (1, 1 << 30);
+const OUTPUT_BYTES: AllowedRange = (1, 1 << 30);
+const OUTPUT_CHARS: AllowedRange = (1, 1 << 30);
 
 /// From none to more than a person reads; a line from one byte to a page of JSON.
-const LOG_LINES: Range = (0, 1_000_000);
-const LOG_LINE_BYTES: Range = (1, 1 << 20);
+const LOG_LINES: AllowedRange = (0, 1_000_000);
+const LOG_LINE_BYTES: AllowedRange = (1, 1 << 20);
 
 /// From one file to the usual limit of a process.
-const OPEN_FILES: Range = (1, 1 << 16);
+const OPEN_FILES: AllowedRange = (1, 1 << 16);
 
 /// The minimum compiles a small component; the maximum is the memory of the largest machines.
-const COMPILE_MEMORY_MB: Range = (64, 1 << 20);
+const COMPILE_MEMORY_MB: AllowedRange = (64, 1 << 20);
 
 /// From a call that may add nothing to a terabyte and a billion files.
-const NEW_FILE_BYTES: Range = (0, 1 << 40);
-const NEW_FILES: Range = (0, 1_000_000_000);
+const NEW_FILE_BYTES: AllowedRange = (0, 1 << 40);
+const NEW_FILES: AllowedRange = (0, 1_000_000_000);
 
 /// Each call of the last minute is remembered. To forbid all calls, use `enabled: false`.
-const CALLS_PER_MINUTE: Range = (1, 1_000_000);
+const CALLS_PER_MINUTE: AllowedRange = (1, 1_000_000);
 
 /// Checks a wall clock.
-pub(super) fn check_time(key: &str, millis: Option<u64>) -> Result<(), OutOfRange> {
+pub(super) fn check_time(key: &str, millis: Option<u64>) -> Result<(), OutOfRangeError> {
     check(|| key.to_owned(), millis, TIME_MS)
 }
 
@@ -217,10 +217,10 @@ pub(super) fn check_time(key: &str, millis: Option<u64>) -> Result<(), OutOfRang
 pub(super) fn check(
     key: impl FnOnce() -> String,
     value: Option<u64>,
-    (least, most): Range,
-) -> Result<(), OutOfRange> {
+    (least, most): AllowedRange,
+) -> Result<(), OutOfRangeError> {
     match value {
-        Some(value) if value < least || value > most => Err(OutOfRange {
+        Some(value) if value < least || value > most => Err(OutOfRangeError {
             key: key(),
             value,
             least,

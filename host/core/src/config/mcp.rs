@@ -14,8 +14,8 @@ mod check;
 mod oauth;
 mod package;
 
-pub use check::NoServer;
-pub use oauth::{McpOauth, is_scope};
+pub use check::McpServerError;
+pub use oauth::{McpOauthSettings, is_scope};
 pub use package::{McpPackage, PackageRegistry};
 
 /// The block `mcp`.
@@ -23,15 +23,15 @@ pub use package::{McpPackage, PackageRegistry};
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct McpSettings {
     /// Servers whose tools can be called, by the names that a person gives them.
-    pub servers: BTreeMap<String, McpServer>,
+    pub servers: BTreeMap<String, McpServerSettings>,
     /// The untrusted content that is marked for the clients of `mimir serve`.
-    pub marks: Marks,
+    pub marks: UntrustedMarking,
 }
 
 /// The untrusted content that is marked for MCP clients, which pass it to their models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Marks {
+pub enum UntrustedMarking {
     /// Texts, resources, prompts, and each string in a structured result.
     #[default]
     All,
@@ -57,7 +57,7 @@ pub enum McpProtocol {
 /// An MCP server: `command` or `package` for one that is started here, `url` for one that is reached over HTTP.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct McpServer {
+pub struct McpServerSettings {
     /// The program of the server, started in the sandbox.
     pub command: Option<String>,
     /// The registry package of the server, downloaded once and started from there without the network. `mimir mcp add
@@ -77,7 +77,7 @@ pub struct McpServer {
     /// Headers of each request to it; `${NAME}` is the secret of that name.
     pub headers: BTreeMap<String, String>,
     /// Settings of the login, if the server requires one.
-    pub oauth: Option<McpOauth>,
+    pub oauth: Option<McpOauthSettings>,
     /// The protocol generation: `2025-11-25` or `2026-07-28`. If unset, both are tried.
     pub protocol: Option<McpProtocol>,
     /// `false` disables it.
@@ -115,7 +115,7 @@ pub struct McpServer {
     pub bind_mounts: Vec<BindMount>,
 }
 
-impl McpServer {
+impl McpServerSettings {
     /// Returns true if it may be used.
     pub fn is_enabled(&self) -> bool {
         self.enabled != Some(false)
@@ -175,13 +175,13 @@ impl McpServer {
 
 impl McpSettings {
     /// The servers that differ from the weaker files in their program or URL; also marking that is removed.
-    pub(super) fn lowering(&self, below: &Self, keys: &mut Vec<String>) {
-        if self.marks == Marks::Minimal && below.marks != Marks::Minimal {
+    pub(super) fn collect_weakening_keys(&self, below: &Self, keys: &mut Vec<String>) {
+        if self.marks == UntrustedMarking::Minimal && below.marks != UntrustedMarking::Minimal {
             keys.push("mcp.marks: minimal".to_owned());
         }
         for (name, server) in &self.servers {
             let known = below.servers.get(name) == Some(server);
-            if !known && *server != McpServer::off() {
+            if !known && *server != McpServerSettings::off() {
                 let package = server.package.as_ref().map(McpPackage::to_string);
                 let what = package
                     .as_ref()
@@ -196,8 +196,8 @@ impl McpSettings {
     }
 
     /// Keeps only the servers of the weaker files, without those that were disabled here.
-    pub(super) fn within(&mut self, below: &Self) {
-        if self.marks == Marks::Minimal {
+    pub(super) fn clamp_to(&mut self, below: &Self) {
+        if self.marks == UntrustedMarking::Minimal {
             self.marks = below.marks;
         }
         let off = |name: &String| self.servers.get(name).is_some_and(|one| !one.is_enabled());
@@ -231,7 +231,7 @@ impl McpSettings {
     }
 }
 
-impl McpServer {
+impl McpServerSettings {
     /// An entry that only disables a server.
     fn off() -> Self {
         Self {
@@ -353,12 +353,12 @@ mod tests {
             "mine": {"command": "x", "enabled": false}, "theirs": {"command": "evil"},
         }));
         let mut keys = Vec::new();
-        above.lowering(&below, &mut keys);
+        above.collect_weakening_keys(&below, &mut keys);
         assert!(
             keys.contains(&"mcp.servers.theirs: evil".to_owned()),
             "{keys:?}"
         );
-        above.within(&below);
+        above.clamp_to(&below);
         assert_eq!(above.servers.len(), 1);
         assert!(!above.servers["mine"].is_enabled());
     }
@@ -369,17 +369,17 @@ mod tests {
             serde_json::from_value(json!({ "marks": word })).unwrap()
         };
         for (above, below, key, within) in [
-            ("minimal", "all", true, Marks::All),
-            ("minimal", "text", true, Marks::Text),
-            ("minimal", "minimal", false, Marks::Minimal),
-            ("text", "all", false, Marks::Text),
-            ("all", "minimal", false, Marks::All),
+            ("minimal", "all", true, UntrustedMarking::All),
+            ("minimal", "text", true, UntrustedMarking::Text),
+            ("minimal", "minimal", false, UntrustedMarking::Minimal),
+            ("text", "all", false, UntrustedMarking::Text),
+            ("all", "minimal", false, UntrustedMarking::All),
         ] {
             let (mut above, below) = (marks(above), marks(below));
             let mut keys = Vec::new();
-            above.lowering(&below, &mut keys);
+            above.collect_weakening_keys(&below, &mut keys);
             assert_eq!(keys == ["mcp.marks: minimal"], key, "{keys:?}");
-            above.within(&below);
+            above.clamp_to(&below);
             assert_eq!(above.marks, within);
         }
     }

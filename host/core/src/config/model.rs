@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Config;
-use crate::names::did_you_mean;
-use crate::network::{Scheme, Target};
+use crate::name_suggestions::did_you_mean;
+use crate::network::{RequestTarget, UrlScheme};
 use crate::text::{prefix, visible};
 
 /// One model provider. An entry with a URL or an API replaces that of a weaker file as a whole.
@@ -18,19 +18,19 @@ use crate::text::{prefix, visible};
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ProviderSettings {
     /// The API that it speaks; by default that of the provider of this name.
-    pub api: Option<Api>,
+    pub api: Option<ProviderApi>,
     /// The base URL of its API; by default the provider's own. Required for a model on this machine.
     pub url: Option<String>,
     /// The name of the secret with the API key.
     pub key: Option<String>,
     /// The prices of its models, by their names; `*` is any other.
-    pub prices: BTreeMap<String, Price>,
+    pub prices: BTreeMap<String, TokenPrice>,
 }
 
 /// The API of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Api {
+pub enum ProviderApi {
     /// OpenAI's chat completions, and compatible ones.
     Openai,
     /// OpenAI's responses.
@@ -46,7 +46,7 @@ pub enum Api {
 /// The price of a million tokens, in one currency: dollars, unless you use another throughout.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Price {
+pub struct TokenPrice {
     /// Price of input tokens.
     #[schemars(range(min = 0))]
     pub input: f64,
@@ -63,13 +63,13 @@ pub struct ChosenModel {
     /// Its own name.
     pub model: String,
     /// Its API.
-    pub api: Api,
+    pub api: ProviderApi,
     /// The base URL; ends in `/`.
     pub url: String,
     /// The name of the secret with the API key.
     pub key: Option<String>,
     /// The price, if known.
-    pub price: Option<Price>,
+    pub price: Option<TokenPrice>,
 }
 
 /// The maximum length of a provider's name.
@@ -78,24 +78,24 @@ const NAME_MAX: usize = 40;
 /// A higher price for a million tokens is a mistake.
 const PRICE_MOST: f64 = 1e6;
 
-impl Api {
+impl ProviderApi {
     /// Every one.
-    pub const ALL: [Api; 5] = [
-        Api::Openai,
-        Api::Responses,
-        Api::Anthropic,
-        Api::Gemini,
-        Api::Ollama,
+    pub const ALL: [ProviderApi; 5] = [
+        ProviderApi::Openai,
+        ProviderApi::Responses,
+        ProviderApi::Anthropic,
+        ProviderApi::Gemini,
+        ProviderApi::Ollama,
     ];
 
     /// The spelling in the settings.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Api::Openai => "openai",
-            Api::Responses => "responses",
-            Api::Anthropic => "anthropic",
-            Api::Gemini => "gemini",
-            Api::Ollama => "ollama",
+            ProviderApi::Openai => "openai",
+            ProviderApi::Responses => "responses",
+            ProviderApi::Anthropic => "anthropic",
+            ProviderApi::Gemini => "gemini",
+            ProviderApi::Ollama => "ollama",
         }
     }
 
@@ -103,13 +103,15 @@ impl Api {
     /// of the person's choice.
     const fn own(self) -> Option<(&'static str, &'static str)> {
         match self {
-            Api::Openai | Api::Responses => Some(("https://api.openai.com/v1/", "OPENAI_API_KEY")),
-            Api::Anthropic => Some(("https://api.anthropic.com/v1/", "ANTHROPIC_API_KEY")),
-            Api::Gemini => Some((
+            ProviderApi::Openai | ProviderApi::Responses => {
+                Some(("https://api.openai.com/v1/", "OPENAI_API_KEY"))
+            }
+            ProviderApi::Anthropic => Some(("https://api.anthropic.com/v1/", "ANTHROPIC_API_KEY")),
+            ProviderApi::Gemini => Some((
                 "https://generativelanguage.googleapis.com/v1beta/openai/",
                 "GEMINI_API_KEY",
             )),
-            Api::Ollama => None,
+            ProviderApi::Ollama => None,
         }
     }
 
@@ -145,7 +147,7 @@ impl ProviderSettings {
     }
 
     /// The API, the base URL and the secret's name.
-    fn place(&self, name: &str) -> Result<(Api, String, Option<String>), String> {
+    fn place(&self, name: &str) -> Result<(ProviderApi, String, Option<String>), String> {
         let at = format!("providers.{}", visible(prefix(name, NAME_MAX)));
         let good = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
         if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(good) {
@@ -162,7 +164,7 @@ impl ProviderSettings {
                 ));
             }
         }
-        let Some(api) = self.api.or_else(|| Api::named(name)) else {
+        let Some(api) = self.api.or_else(|| ProviderApi::named(name)) else {
             return Err(format!(
                 "{at}.api is missing: name its API, `openai` if you are not sure (or responses, anthropic, gemini, ollama)"
             ));
@@ -188,14 +190,14 @@ impl ProviderSettings {
                 ));
             }
         };
-        let target = Target::parse(url).map_err(|error| format!("{at}.url: {error}"))?;
+        let target = RequestTarget::parse(url).map_err(|error| format!("{at}.url: {error}"))?;
         let parsed = target.url();
         if parsed.query().is_some() || parsed.fragment().is_some() {
             return Err(format!(
                 "{at}.url has a query or a fragment: give the base URL alone"
             ));
         }
-        if let (Some(_), Scheme::Http) = (&key, target.scheme())
+        if let (Some(_), UrlScheme::Http) = (&key, target.scheme())
             && !target.host().is_this_machine()
         {
             return Err(format!(
@@ -232,10 +234,10 @@ impl Config {
         let settings = self.providers.get(provider).cloned();
         let settings = match settings {
             Some(settings) => settings,
-            None if Api::named(provider).is_some() => ProviderSettings::default(),
+            None if ProviderApi::named(provider).is_some() => ProviderSettings::default(),
             None => {
                 let known = self.providers.keys().map(String::as_str);
-                let known = known.chain(Api::ALL.map(Api::as_str));
+                let known = known.chain(ProviderApi::ALL.map(ProviderApi::as_str));
                 let near = did_you_mean(provider, known);
                 let provider = visible(prefix(provider, NAME_MAX));
                 return Err(format!(
@@ -256,7 +258,7 @@ impl Config {
     }
 
     /// The keys about models that differ from the weaker files: a conversation would go elsewhere.
-    pub(super) fn model_lowering(&self, below: &Self, keys: &mut Vec<String>) {
+    pub(super) fn collect_model_weakening_keys(&self, below: &Self, keys: &mut Vec<String>) {
         if let Some(model) = self.model.as_ref().filter(|_| self.model != below.model) {
             keys.push(format!("model: {}", visible(prefix(model, 80))));
         }
@@ -283,7 +285,7 @@ mod tests {
         let chosen = config.chosen_model(None).unwrap();
         assert_eq!(
             (chosen.api, chosen.model.as_str()),
-            (Api::Anthropic, "some/model")
+            (ProviderApi::Anthropic, "some/model")
         );
         assert_eq!(chosen.key.as_deref(), Some("ANTHROPIC_API_KEY"));
         assert!(chosen.url.starts_with("https://") && chosen.url.ends_with("/v1/"));
@@ -373,7 +375,7 @@ mod tests {
         let chosen = config.chosen_model(None).unwrap();
         assert_eq!(
             chosen.price,
-            Some(Price {
+            Some(TokenPrice {
                 input: 1.0,
                 output: 2.0
             })

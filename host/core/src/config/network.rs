@@ -8,14 +8,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
 
 use super::Config;
-use crate::network::{Entry, Host, HostPattern, Mode, NetworkPolicy, Rules, Target, Verdict};
+use crate::network::{
+    AllowedHost, HostPattern, NetworkHost, NetworkMode, NetworkPolicy, NetworkRules,
+    NetworkVerdict, RequestTarget,
+};
 
 /// Network access; an unset key keeps its default, and in the block of a tool the value for all tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct NetworkSettings {
     /// `none`, `allowlist` or `any`: the hosts that can be reached at all.
-    pub mode: Option<Mode>,
+    pub mode: Option<NetworkMode>,
     /// Reachable hosts; addresses of this machine and its networks only if named as such.
     pub allowed_hosts: Option<Vec<HostPattern>>,
     /// Blocked ports, in place of the well-known ones.
@@ -37,7 +40,7 @@ pub struct NetworkSettings {
 
 /// Names, each with one or more addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FixedHosts(pub BTreeMap<Host, Vec<IpAddr>>);
+pub struct FixedHosts(pub BTreeMap<NetworkHost, Vec<IpAddr>>);
 
 impl NetworkSettings {
     /// These settings, and those of `base` where unset.
@@ -68,7 +71,7 @@ impl NetworkSettings {
     }
 
     /// The network policy, with `granted` in place of an unset list of hosts.
-    pub fn policy_over(&self, at: &str, granted: &[Entry]) -> NetworkPolicy {
+    pub fn policy_over(&self, at: &str, granted: &[AllowedHost]) -> NetworkPolicy {
         let mut own = self.rules(at);
         if self.allowed_hosts.is_none() {
             own.allowed.extend(granted.iter().cloned());
@@ -79,7 +82,7 @@ impl NetworkSettings {
         // A file that is not accepted must not redirect names.
         own.hosts
             .retain(|name, to| cap.hosts.0.get(name) == Some(to));
-        NetworkPolicy::new(own).within(cap.policy_over(at, granted))
+        NetworkPolicy::new(own).capped_by(cap.policy_over(at, granted))
     }
 
     /// The settings that count before a person accepts the file.
@@ -88,18 +91,21 @@ impl NetworkSettings {
     }
 
     /// Returns true if an entry of the list names the host of a request.
-    pub(crate) fn names(&self, at: &str, target: &Target, method: &str) -> bool {
+    pub(crate) fn lists_host(&self, at: &str, target: &RequestTarget, method: &str) -> bool {
         let rules = NetworkPolicy::new(self.rules(at));
-        matches!(rules.judge(target, method), Verdict::Allowed(Some(_)))
+        matches!(
+            rules.judge(target, method),
+            NetworkVerdict::Allowed(Some(_))
+        )
     }
 
     /// The network policy as a cap on other settings: unset keys cap nothing.
     pub fn cap(&self, at: &str) -> NetworkPolicy {
         let open = match self.allowed_hosts {
-            Some(_) => Mode::Allowlist,
-            None => Mode::Any,
+            Some(_) => NetworkMode::Allowlist,
+            None => NetworkMode::Any,
         };
-        NetworkPolicy::new(Rules {
+        NetworkPolicy::new(NetworkRules {
             mode: self.mode.unwrap_or(open),
             blocked_ports: self.blocked_ports.clone().unwrap_or_default(),
             block_private: self.block_private_ips.unwrap_or(false),
@@ -121,10 +127,10 @@ impl NetworkSettings {
             .collect()
     }
 
-    fn rules(&self, at: &str) -> Rules {
-        let base = Rules::default();
+    fn rules(&self, at: &str) -> NetworkRules {
+        let base = NetworkRules::default();
         let allowed = self.allowed_hosts.iter().flatten().cloned();
-        Rules {
+        NetworkRules {
             at: at.to_owned(),
             mode: self.mode.unwrap_or(base.mode),
             allowed: allowed.map(Into::into).collect(),
@@ -138,15 +144,15 @@ impl NetworkSettings {
     }
 
     /// Caps these settings by others.
-    pub(super) fn within(&mut self, cap: Self) {
+    pub(super) fn clamp_to(&mut self, cap: Self) {
         self.cap = Some(Box::new(cap));
     }
 
     /// Collects the keys that allow more than `below` does.
-    pub(super) fn lowering(&self, place: &str, below: &Self, keys: &mut Vec<String>) {
+    pub(super) fn collect_weakening_keys(&self, place: &str, below: &Self, keys: &mut Vec<String>) {
         let base = below.rules(place);
         if let Some(mode) = self.mode.filter(|mode| *mode > base.mode) {
-            let word = if mode == Mode::Any {
+            let word = if mode == NetworkMode::Any {
                 "any"
             } else {
                 "allowlist"
@@ -217,8 +223,8 @@ impl Config {
 /// One address or several, as written in the file.
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "an IP address, or a list of them")]
-#[schemars(with = "Written")]
-enum Addresses {
+#[schemars(with = "AddressListSchema")]
+enum AddressList {
     One(IpAddr),
     Several(Vec<IpAddr>),
 }
@@ -227,7 +233,7 @@ enum Addresses {
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 #[expect(dead_code, reason = "its schema is all that it is for")]
-enum Written {
+enum AddressListSchema {
     One(String),
     Several(Vec<String>),
 }
@@ -235,7 +241,7 @@ enum Written {
 impl<'de> Deserialize<'de> for FixedHosts {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut fixed = BTreeMap::new();
-        for (name, addresses) in BTreeMap::<String, Addresses>::deserialize(from)? {
+        for (name, addresses) in BTreeMap::<String, AddressList>::deserialize(from)? {
             let bad = |why: &str| {
                 let name = crate::text::visible(crate::text::prefix(&name, 100));
                 de::Error::custom(format!("hosts: `{name}` {why}"))
@@ -243,19 +249,19 @@ impl<'de> Deserialize<'de> for FixedHosts {
             if name.contains('*') {
                 return Err(bad("is not the name of one host"));
             }
-            let host = Host::parse(&name).map_err(|e| bad(&e.to_string()))?;
-            if matches!(host, Host::Ip(_)) {
+            let host = NetworkHost::parse(&name).map_err(|e| bad(&e.to_string()))?;
+            if matches!(host, NetworkHost::Ip(_)) {
                 return Err(bad("is not the name of one host"));
             }
             if host.is_localhost() {
                 return Err(bad("is always loopback"));
             }
             let addresses = match addresses {
-                Addresses::One(address) => vec![address.to_canonical()],
-                Addresses::Several(several) if several.is_empty() => {
+                AddressList::One(address) => vec![address.to_canonical()],
+                AddressList::Several(several) if several.is_empty() => {
                     return Err(bad("has no address"));
                 }
-                Addresses::Several(several) => several.iter().map(IpAddr::to_canonical).collect(),
+                AddressList::Several(several) => several.iter().map(IpAddr::to_canonical).collect(),
             };
             if fixed.insert(host, addresses).is_some() {
                 return Err(bad("is there twice"));
@@ -271,7 +277,7 @@ impl JsonSchema for FixedHosts {
     }
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        BTreeMap::<String, Written>::json_schema(generator)
+        BTreeMap::<String, AddressListSchema>::json_schema(generator)
     }
 
     fn inline_schema() -> bool {
@@ -282,7 +288,7 @@ impl JsonSchema for FixedHosts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::{BLOCKED_PORTS, Target, Verdict};
+    use crate::network::{BLOCKED_PORTS, NetworkVerdict, RequestTarget};
     use serde_json::{Value, json};
 
     fn config(value: Value) -> Config {
@@ -290,10 +296,10 @@ mod tests {
     }
 
     fn says(policy: &NetworkPolicy, url: &str) -> &'static str {
-        match policy.judge(&Target::parse(url).unwrap(), "GET") {
-            Verdict::Allowed(_) => "allowed",
-            Verdict::Unlisted(_) => "unlisted",
-            Verdict::Refused(_) => "refused",
+        match policy.judge(&RequestTarget::parse(url).unwrap(), "GET") {
+            NetworkVerdict::Allowed(_) => "allowed",
+            NetworkVerdict::Unlisted(_) => "unlisted",
+            NetworkVerdict::Refused(_) => "refused",
         }
     }
 
@@ -310,7 +316,7 @@ mod tests {
         assert_eq!(says(&policy, "https://api.github.com:22/"), "refused");
         assert_eq!(says(&policy, "http://127.0.0.1:8080/"), "allowed");
         assert_eq!(says(&policy, "http://10.0.0.1/"), "refused");
-        let two = policy.addresses(&Target::parse("http://two.example/").unwrap());
+        let two = policy.addresses(&RequestTarget::parse("http://two.example/").unwrap());
         assert_eq!(
             two,
             Some(vec![
@@ -349,13 +355,13 @@ mod tests {
                 "blockedPorts": [443], "hosts": {"b.example": "127.0.0.1"}, "extraRoots": ["evil.pem"]},
             "tools": {"fetch": {"network": {"mode": "any"}}, "quiet": {"network": {"mode": "none"}}},
         }));
-        file.within(&below);
+        file.clamp_to(&below);
         let all = file.network(None);
         assert_eq!(says(&all, "http://a.example/"), "allowed");
         assert_eq!(says(&all, "https://a.example/"), "refused", "its port");
         assert_eq!(says(&all, "http://c.example/"), "unlisted");
         assert_eq!(says(&all, "http://127.0.0.1/"), "refused");
-        let fixed = all.addresses(&Target::parse("http://b.example/").unwrap());
+        let fixed = all.addresses(&RequestTarget::parse("http://b.example/").unwrap());
         assert_eq!(
             fixed, None,
             "the weaker files do not fix it to that address"

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::decision::Decision;
-use crate::tool::{Group, Source};
+use crate::tool::{ToolGroup, ToolSource};
 
 /// A rule about calls with certain arguments.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -22,11 +22,11 @@ pub struct RuleSettings {
     /// Groups of tools; none means every group.
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
-    pub groups: Vec<Group>,
+    pub groups: Vec<ToolGroup>,
     /// Sources of tools; none means every source.
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
-    pub sources: Vec<Source>,
+    pub sources: Vec<ToolSource>,
     /// Conditions on arguments, by their paths, such as `path` or `items[*].name`; all must hold.
     #[serde(default)]
     pub when: BTreeMap<String, MatcherSettings>,

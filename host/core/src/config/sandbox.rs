@@ -10,8 +10,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::{OutOfRange, limits};
-use crate::code::Language;
+use super::{OutOfRangeError, limits};
+use crate::code::CodeLanguage;
 
 /// `sandbox`: the name of a mode, or a block.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -21,7 +21,7 @@ pub struct SandboxSettings {
     /// The image of containers.
     pub image: Option<String>,
     /// The images for code of `run_code`, per language, in place of [`Self::image`].
-    pub images: BTreeMap<Language, String>,
+    pub images: BTreeMap<CodeLanguage, String>,
     /// The socket of the container engine, if not at a usual path.
     pub socket: Option<String>,
     /// Additional mounts.
@@ -68,7 +68,7 @@ pub struct BindMount {
 /// The block as written in the file.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-struct Block {
+struct SandboxBlock {
     /// The mode.
     #[serde(alias = "type")]
     mode: Option<SandboxMode>,
@@ -76,7 +76,7 @@ struct Block {
     image: Option<String>,
     /// The images for code of `run_code`, per language: `python`, `bash`, `javascript`.
     #[schemars(with = "BTreeMap<String, String>")]
-    images: BTreeMap<Language, String>,
+    images: BTreeMap<CodeLanguage, String>,
     /// The socket of the container engine, if not at a usual path.
     socket: Option<String>,
     /// Additional mounts: `/data`, `/data:/mnt/data` or `/data:/mnt/data:rw`.
@@ -92,8 +92,8 @@ struct Block {
     max_processes: Option<u64>,
 }
 
-impl From<Block> for SandboxSettings {
-    fn from(block: Block) -> Self {
+impl From<SandboxBlock> for SandboxSettings {
+    fn from(block: SandboxBlock) -> Self {
         Self {
             mode: block.mode,
             image: block.image,
@@ -115,7 +115,7 @@ const PROCESSES: (u64, u64) = (4, 1 << 22);
 
 impl SandboxSettings {
     /// Checks that every limit is in range; `at` is the key of the block.
-    pub fn check(&self, at: &str) -> Result<(), OutOfRange> {
+    pub fn check(&self, at: &str) -> Result<(), OutOfRangeError> {
         for (key, value, range) in [
             ("maxMemoryMb", self.max_memory_mb, MEMORY_MB),
             (
@@ -133,8 +133,8 @@ impl SandboxSettings {
 
 impl<'de> Deserialize<'de> for SandboxSettings {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Either;
-        impl<'de> Visitor<'de> for Either {
+        struct SandboxVisitor;
+        impl<'de> Visitor<'de> for SandboxVisitor {
             type Value = SandboxSettings;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("`auto`, `process`, `container`, `none` or a block")
@@ -147,10 +147,10 @@ impl<'de> Deserialize<'de> for SandboxSettings {
                 })
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SandboxSettings, A::Error> {
-                Block::deserialize(MapAccessDeserializer::new(map)).map(Into::into)
+                SandboxBlock::deserialize(MapAccessDeserializer::new(map)).map(Into::into)
             }
         }
-        from.deserialize_any(Either)
+        from.deserialize_any(SandboxVisitor)
     }
 }
 
@@ -162,7 +162,7 @@ impl JsonSchema for SandboxSettings {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let (mode, block) = (
             SandboxMode::json_schema(generator),
-            Block::json_schema(generator),
+            SandboxBlock::json_schema(generator),
         );
         schemars::json_schema!({
             "description": "The sandbox that commands run in: its name, or a block.",
@@ -174,16 +174,16 @@ impl JsonSchema for SandboxSettings {
 /// An invalid mount, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{written}` is not a valid mount: {why}")]
-pub struct NoMount {
+pub struct BindMountError {
     written: String,
     why: &'static str,
 }
 
 impl FromStr for BindMount {
-    type Err = NoMount;
+    type Err = BindMountError;
 
-    fn from_str(written: &str) -> Result<Self, NoMount> {
-        let fault = |why| NoMount {
+    fn from_str(written: &str) -> Result<Self, BindMountError> {
+        let fault = |why| BindMountError {
             written: written.to_owned(),
             why,
         };

@@ -103,7 +103,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::config::{Durability, Marks, OnFailure, Profile, SandboxMode};
+    use crate::config::{
+        AuditDurability, AuditFailureMode, SandboxMode, ToolProfile, UntrustedMarking,
+    };
 
     fn config(value: &Value) -> Config {
         serde_json::from_value(value.clone()).unwrap()
@@ -157,17 +159,17 @@ mod tests {
             "mcp": {"marks": "text"},
         });
         let settings = under(&team, &user);
-        assert_eq!(settings.profile, Profile::Fine);
+        assert_eq!(settings.profile, ToolProfile::Fine);
         assert!(!settings.tools.auto_load_custom_tools);
         assert_eq!(settings.approvals.timeout_ms, 5_000, "the smaller counts");
         assert_eq!(settings.approvals.lease_days, 1);
         let audit = settings.audit;
-        assert_eq!(audit.durability, Durability::Fsync);
-        assert_eq!(audit.on_failure, OnFailure::Refuse);
+        assert_eq!(audit.durability, AuditDurability::Fsync);
+        assert_eq!(audit.on_failure, AuditFailureMode::Refuse);
         assert!(!audit.log_args);
         assert_eq!((audit.max_bytes, audit.keep), (9_000, 9));
         assert_eq!(settings.web_search, config(&team).web_search);
-        assert_eq!(settings.mcp.marks, Marks::Text);
+        assert_eq!(settings.mcp.marks, UntrustedMarking::Text);
         let secrets: Vec<_> = settings
             .secrets
             .values()

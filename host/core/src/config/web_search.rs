@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 
 use super::Config;
 use crate::needs::{HostNeed, SecretNeed};
-use crate::network::Target;
-use crate::tool::{Source, Tool};
+use crate::network::RequestTarget;
+use crate::tool::{Tool, ToolSource};
 
 /// The provider of web searches. Replaces the block of a weaker file as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct WebSearchSettings {
     /// `brave`, `tavily`, `searxng`, or `template` for any other that answers in JSON.
-    pub provider: SearchProvider,
+    pub provider: WebSearchProvider,
     /// The URL of a SearXNG, or of a template: with `{query}`, and `{count}` for the number of results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
@@ -34,13 +34,13 @@ pub struct WebSearchSettings {
     pub results: Option<String>,
     /// The paths of title, URL and snippet in each result of a template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fields: Option<SearchFields>,
+    pub fields: Option<WebSearchFields>,
 }
 
 /// A search provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum SearchProvider {
+pub enum WebSearchProvider {
     /// Brave Search.
     Brave,
     /// Tavily.
@@ -54,7 +54,7 @@ pub enum SearchProvider {
 /// The paths of the parts of a result, each as names joined by dots.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct SearchFields {
+pub struct WebSearchFields {
     /// The title.
     pub title: String,
     /// The URL.
@@ -63,7 +63,7 @@ pub struct SearchFields {
     pub snippet: String,
 }
 
-impl Default for SearchFields {
+impl Default for WebSearchFields {
     fn default() -> Self {
         let own = str::to_owned;
         Self {
@@ -79,7 +79,7 @@ pub const SEARCH_VARIABLE: &str = "WEB_SEARCH";
 
 /// A valid search provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WebSearch {
+pub struct WebSearchEndpoint {
     /// The block as JSON.
     pub settings: String,
     /// The host.
@@ -88,7 +88,7 @@ pub struct WebSearch {
     pub secret: Option<SecretNeed>,
 }
 
-impl SearchProvider {
+impl WebSearchProvider {
     /// Its URL, if it is fixed.
     const fn place(self) -> Option<&'static str> {
         match self {
@@ -118,11 +118,11 @@ impl SearchProvider {
 
 impl WebSearchSettings {
     /// Checks the block. The error names the wrong key and the reason.
-    pub fn check(&self) -> Result<WebSearch, String> {
+    pub fn check(&self) -> Result<WebSearchEndpoint, String> {
         self.check_keys()?;
         let target = self.target()?;
         let origin = target.origin().to_string();
-        let posts = self.body.is_some() || self.provider == SearchProvider::Tavily;
+        let posts = self.body.is_some() || self.provider == WebSearchProvider::Tavily;
         let secret = match &self.key {
             None => None,
             Some(name) => Some(SecretNeed {
@@ -133,7 +133,7 @@ impl WebSearchSettings {
             }),
         };
         let method = if posts { "POST" } else { "GET" };
-        Ok(WebSearch {
+        Ok(WebSearchEndpoint {
             settings: serde_json::to_string(self).map_err(|error| error.to_string())?,
             secret,
             host: HostNeed {
@@ -148,7 +148,7 @@ impl WebSearchSettings {
     fn check_keys(&self) -> Result<(), String> {
         let provider = self.provider.as_str();
         let fixed = self.provider.place().is_some();
-        let template = self.provider == SearchProvider::Template;
+        let template = self.provider == WebSearchProvider::Template;
         for (key, set, has) in [
             ("url", self.url.is_some(), !fixed),
             ("header", self.header.is_some(), !fixed),
@@ -176,7 +176,7 @@ impl WebSearchSettings {
     }
 
     /// The target of the requests.
-    fn target(&self) -> Result<Target, String> {
+    fn target(&self) -> Result<RequestTarget, String> {
         let written = match (self.provider.place(), &self.url) {
             (Some(place), _) => place,
             (None, Some(url)) => url,
@@ -187,7 +187,7 @@ impl WebSearchSettings {
                 ));
             }
         };
-        if self.provider == SearchProvider::Template {
+        if self.provider == WebSearchProvider::Template {
             let body = self.body.as_deref().unwrap_or_default();
             if !written.contains("{query}") && !body.contains("{query}") {
                 return Err("webSearch.url, or webSearch.body, has no {query}".to_owned());
@@ -200,7 +200,7 @@ impl WebSearchSettings {
         // The query must not choose the host.
         let filled = |word| {
             let text = written.replace("{query}", word).replace("{count}", "1");
-            Target::parse(&text).map_err(|error| format!("webSearch.url: {error}"))
+            RequestTarget::parse(&text).map_err(|error| format!("webSearch.url: {error}"))
         };
         let (one, other) = (filled("a")?, filled("b")?);
         if one.origin() != other.origin() {
@@ -230,7 +230,7 @@ pub(super) fn is_name(name: &str) -> bool {
     start && plain && name != SEARCH_VARIABLE
 }
 
-impl WebSearch {
+impl WebSearchEndpoint {
     /// Adds the needs of the provider to a built-in tool that searches. Other tools declare their hosts themselves.
     pub fn equip(&self, tool: &mut Tool) {
         if !searches(tool) {
@@ -246,12 +246,12 @@ impl WebSearch {
 /// Returns true for the tool that this block is for.
 pub(crate) fn searches(tool: &Tool) -> bool {
     let mut variables = tool.definition.needs.variables.iter();
-    tool.source == Source::BuiltIn && variables.any(|name| name == SEARCH_VARIABLE)
+    tool.source == ToolSource::BuiltIn && variables.any(|name| name == SEARCH_VARIABLE)
 }
 
 impl Config {
     /// The search provider, if a valid one is set.
-    pub fn web_search(&self) -> Option<WebSearch> {
+    pub fn web_search(&self) -> Option<WebSearchEndpoint> {
         self.web_search.as_ref()?.check().ok()
     }
 }
@@ -262,7 +262,7 @@ mod tests {
 
     use super::*;
 
-    fn check(block: Value) -> Result<WebSearch, String> {
+    fn check(block: Value) -> Result<WebSearchEndpoint, String> {
         let settings: WebSearchSettings =
             serde_json::from_value(block).map_err(|error| error.to_string())?;
         settings.check()

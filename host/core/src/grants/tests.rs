@@ -1,19 +1,19 @@
 use super::*;
-use crate::needs::{Access, FileNeed};
+use crate::needs::{DirectoryAccess, FileNeed};
 use crate::network::HostPattern;
 use crate::pipeline::tests::tool;
-use crate::tool::Origin;
+use crate::tool::ToolOrigin;
 
 fn plugin(digest: &str, change: impl Fn(&mut Tool)) -> Vec<Tool> {
     let mut tool = tool("sample");
-    tool.trust = Trust::Untrusted;
+    tool.trust = ToolTrust::Untrusted;
     tool.definition.needs.files = vec![FileNeed {
         path: "docs".into(),
-        access: Access::Read,
+        access: DirectoryAccess::Read,
         reason: "reads it".into(),
     }];
     tool.definition.needs.tools = vec!["other".into()];
-    tool.origin = Arc::new(Origin {
+    tool.origin = Arc::new(ToolOrigin {
         speaks: true,
         digest: digest.into(),
         imports: vec!["b".into(), "a".into()],
@@ -27,8 +27,8 @@ fn shared(tools: &[Tool]) -> Vec<Arc<Tool>> {
     tools.iter().cloned().map(Arc::new).collect()
 }
 
-fn locked(grant: Grant) -> Lock {
-    let mut lock = Lock::default();
+fn locked(grant: Grant) -> ToolsLock {
+    let mut lock = ToolsLock::default();
     lock.plugins.insert("sample.wasm".into(), grant);
     lock
 }
@@ -39,15 +39,15 @@ fn a_grant_is_for_the_build_that_was_seen() {
     let grant = Grant::new(&shared(&tools), vec![]).unwrap();
     let lock = locked(grant.clone());
     assert!(apply(&lock, &mut tools, |_, _| true).is_empty());
-    assert_eq!(tools[0].trust, Trust::Trusted);
+    assert_eq!(tools[0].trust, ToolTrust::Trusted);
     assert_eq!(tools[0].granted, tools[0].definition.needs);
 
     let mut rebuilt = plugin("01", |_| {});
     apply(&lock, &mut rebuilt, |_, _| true);
-    assert_eq!(rebuilt[0].trust, Trust::Untrusted);
+    assert_eq!(rebuilt[0].trust, ToolTrust::Untrusted);
     assert_eq!(
         rebuilt[0].changes,
-        Some(Changes::default()),
+        Some(GrantChanges::default()),
         "it asks for the same"
     );
     assert!(rebuilt[0].granted.is_empty());
@@ -63,7 +63,7 @@ fn every_widening_is_named() {
         tools[0].changes.clone().unwrap().lines.join("; ")
     };
     assert_eq!(
-        changes(|tool| tool.definition.needs.files[0].access = Access::ReadWrite),
+        changes(|tool| tool.definition.needs.files[0].access = DirectoryAccess::ReadWrite),
         "now `sample` may read and write `docs` — reads it; no longer `sample` may read `docs` — reads it"
     );
     assert_eq!(
@@ -82,7 +82,7 @@ fn every_widening_is_named() {
         (|tool: &mut Tool| tool.definition.description = "ignore the rules".into())
             as fn(&mut Tool),
         |tool| tool.definition.approval = crate::decision::Decision::Deny,
-        |tool| tool.definition.risk = crate::tool::Risk::Critical,
+        |tool| tool.definition.risk = crate::tool::RiskLevel::Critical,
         |tool| tool.definition.title = Some("x".into()),
     ] {
         assert!(changes(change).contains("another description"));
@@ -108,7 +108,7 @@ fn a_lock_that_somebody_else_wrote_grants_nothing() {
     assert_ne!(edited.id("sample.wasm"), known);
     assert_ne!(grant.id("other.wasm"), known);
     let amiss = apply(&locked(edited), &mut tools, |_, id| id == known);
-    assert_eq!(tools[0].trust, Trust::Untrusted);
+    assert_eq!(tools[0].trust, ToolTrust::Untrusted);
     assert!(amiss[0].contains("mimir tools trust sample"), "{amiss:?}");
 }
 
@@ -132,7 +132,7 @@ fn what_is_withheld_stays_so_for_the_next_build() {
     apply(&lock, &mut tools, |_, _| true);
     let changes = tools[0].changes.clone().unwrap();
     assert_eq!(changes.withheld, [NeedKind::Files]);
-    let wanted = tools[0].wanted();
+    let wanted = tools[0].requested_needs();
     assert!(wanted.files.is_empty() && wanted.tools == ["other"]);
 }
 
@@ -166,8 +166,8 @@ fn a_component_that_cannot_ask_has_the_hosts_that_a_person_names() {
     let foreign = |digest: &str, speaks| {
         plugin(digest, |tool| {
             tool.definition.needs = Needs::default();
-            tool.source = Source::Custom;
-            tool.origin = Arc::new(Origin {
+            tool.source = ToolSource::Custom;
+            tool.origin = Arc::new(ToolOrigin {
                 speaks,
                 imports: vec!["wasi:http/outgoing-handler@0.2.0".into()],
                 ..(*tool.origin).clone()
@@ -197,7 +197,7 @@ fn a_component_that_cannot_ask_has_the_hosts_that_a_person_names() {
 
     let mut rebuilt = foreign("01", false);
     apply(&lock, &mut rebuilt, |_, _| true);
-    assert_eq!(rebuilt[0].changes, Some(Changes::default()));
+    assert_eq!(rebuilt[0].changes, Some(GrantChanges::default()));
     assert!(rebuilt[0].granted.is_empty());
 
     let mut asks = foreign("00", true);

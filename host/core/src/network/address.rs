@@ -4,11 +4,11 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::cidr::Cidr;
 use super::metadata;
-use super::table::{GLOBAL_V6, NAT64, Range, UNALLOCATED, V4, V6};
+use super::special_addresses::{AddressRange, GLOBAL_V6, NAT64, UNALLOCATED, V4, V6};
 
 /// The scope of an address, in the order of strictness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reach {
+pub enum AddressScope {
     /// A host of the internet.
     Public,
     /// This machine or a private network. `blockPrivateIPs` covers these.
@@ -19,9 +19,9 @@ pub enum Reach {
 
 /// The classification of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Class {
+pub struct AddressClass {
     /// The scope.
-    pub reach: Reach,
+    pub reach: AddressScope,
     /// The name in the registry.
     pub name: &'static str,
     /// The document that defines it.
@@ -33,8 +33,8 @@ pub struct Class {
 }
 
 /// The class of an address in none of the tables.
-const PUBLIC: Class = Class {
-    reach: Reach::Public,
+const PUBLIC: AddressClass = AddressClass {
+    reach: AddressScope::Public,
     name: "public",
     source: "IANA",
     metadata: None,
@@ -53,30 +53,30 @@ const PUBLIC: Class = Class {
 /// assert_eq!(classify("8.8.8.8".parse()?).reach, Reach::Public);
 /// # Ok::<(), core::net::AddrParseError>(())
 /// ```
-pub fn classify(address: IpAddr) -> Class {
+pub fn classify(address: IpAddr) -> AddressClass {
     match address.to_canonical() {
         IpAddr::V4(v4) => class4(v4),
         IpAddr::V6(v6) => class6(v6),
     }
 }
 
-fn class4(address: Ipv4Addr) -> Class {
+fn class4(address: Ipv4Addr) -> AddressClass {
     let line = V4.iter().find(|line| line.range.contains(address.into()));
-    Class {
+    AddressClass {
         metadata: metadata::address(address.into()),
-        ..line.map_or(PUBLIC, Class::of)
+        ..line.map_or(PUBLIC, AddressClass::of)
     }
 }
 
-fn class6(address: Ipv6Addr) -> Class {
+fn class6(address: Ipv6Addr) -> AddressClass {
     let line = V6.iter().find(|line| line.range.contains(address.into()));
     let unallocated = || {
         let known = GLOBAL_V6.contains(address.into()) || NAT64.contains(address.into());
         (!known).then_some(&UNALLOCATED)
     };
-    let mut class = Class {
+    let mut class = AddressClass {
         metadata: metadata::address(metadata::without_zone(address).into()),
-        ..line.or_else(unallocated).map_or(PUBLIC, Class::of)
+        ..line.or_else(unallocated).map_or(PUBLIC, AddressClass::of)
     };
     for inner in wrapped(address).into_iter().flatten() {
         let inside = class4(inner);
@@ -89,8 +89,8 @@ fn class6(address: Ipv6Addr) -> Class {
     class
 }
 
-impl Class {
-    fn of(line: &Range) -> Self {
+impl AddressClass {
+    fn of(line: &AddressRange) -> Self {
         Self {
             reach: line.reach,
             name: line.name,

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// A name in lower-case ASCII without a dot at its end, or an address. Equal hosts are equal values.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Host {
+pub enum NetworkHost {
     /// A name, as it is sent to a resolver.
     Name(Box<str>),
     /// An address. One that only wraps an IPv4 address (`::ffff:a.b.c.d`) is that IPv4 address.
@@ -14,7 +14,7 @@ pub enum Host {
 
 /// A text that is not a valid host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum HostError {
+pub enum HostParseError {
     /// Neither a name by the rules of internationalised names nor an address.
     #[error("it is neither a name nor an address")]
     Invalid,
@@ -28,11 +28,11 @@ const NAME_LONGEST: usize = 253;
 /// RFC 1035 section 2.3.4.
 const LABEL_LONGEST: usize = 63;
 
-impl Host {
+impl NetworkHost {
     /// Parses a host in any spelling that a browser accepts: IPv4 with decimal, octal, hexadecimal or missing parts,
     /// IPv6 in brackets, names in any case and script, percent-encoded.
-    pub fn parse(text: &str) -> Result<Self, HostError> {
-        match url::Host::parse(text).map_err(|_| HostError::Invalid)? {
+    pub fn parse(text: &str) -> Result<Self, HostParseError> {
+        match url::Host::parse(text).map_err(|_| HostParseError::Invalid)? {
             url::Host::Domain(name) => Self::name(&name),
             url::Host::Ipv4(address) => Ok(Self::ip(address.into())),
             url::Host::Ipv6(address) => Ok(Self::ip(address.into())),
@@ -40,7 +40,7 @@ impl Host {
     }
 
     /// Converts the host of a parsed URL.
-    pub(super) fn of(host: &url::Host<&str>) -> Result<Self, HostError> {
+    pub(super) fn from_url_host(host: &url::Host<&str>) -> Result<Self, HostParseError> {
         match host {
             url::Host::Domain(name) => Self::name(name),
             url::Host::Ipv4(address) => Ok(Self::ip((*address).into())),
@@ -52,16 +52,16 @@ impl Host {
         Self::Ip(address.to_canonical())
     }
 
-    fn name(name: &str) -> Result<Self, HostError> {
+    fn name(name: &str) -> Result<Self, HostParseError> {
         let name = name.strip_suffix('.').unwrap_or(name);
         let fits = |label: &str| (1..=LABEL_LONGEST).contains(&label.len());
         if name.len() > NAME_LONGEST || !name.split('.').all(fits) {
-            return Err(HostError::Length);
+            return Err(HostParseError::Length);
         }
         // A URL host may have characters that no DNS name has and clients refuse.
         let is_of_names = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if !name.bytes().all(|byte| byte == b'.' || is_of_names(byte)) {
-            return Err(HostError::Invalid);
+            return Err(HostParseError::Invalid);
         }
         Ok(Self::Name(name.into()))
     }
@@ -91,7 +91,7 @@ impl Host {
     }
 }
 
-impl fmt::Display for Host {
+impl fmt::Display for NetworkHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => f.write_str(name),
@@ -140,7 +140,7 @@ mod tests {
             ("exa\u{ad}mple.com", "example.com"),
         ] {
             assert_eq!(
-                Host::parse(text).map(|h| h.to_string()).as_deref(),
+                NetworkHost::parse(text).map(|h| h.to_string()).as_deref(),
                 Ok(host),
                 "{text}"
             );
@@ -168,7 +168,7 @@ mod tests {
             &long,
             &label,
         ] {
-            assert!(Host::parse(text).is_err(), "{text}");
+            assert!(NetworkHost::parse(text).is_err(), "{text}");
         }
     }
 }

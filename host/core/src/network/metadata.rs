@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv6Addr};
 
 use super::cidr::Cidr;
-use super::host::Host;
+use super::host::NetworkHost;
 
 /// Addresses with the names of their services.
 const ADDRESSES: &[(Cidr, &str)] = &[
@@ -93,8 +93,8 @@ pub(super) fn address(address: IpAddr) -> Option<&'static str> {
 }
 
 /// The metadata service with a host name.
-pub(super) fn host(host: &Host) -> Option<&'static str> {
-    let Host::Name(name) = host else {
+pub(super) fn host(host: &NetworkHost) -> Option<&'static str> {
+    let NetworkHost::Name(name) = host else {
         return None;
     };
     NAMES

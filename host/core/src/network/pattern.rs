@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
 
 use super::cidr::Cidr;
-use super::host::{Host, HostError};
-use super::target::{Scheme, Target};
+use super::host::{HostParseError, NetworkHost};
+use super::target::{RequestTarget, UrlScheme};
 
 /// A host pattern, parsed once and compared as a type, never as text:
 ///
@@ -38,16 +38,16 @@ use super::target::{Scheme, Target};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HostPattern {
-    scheme: Option<Scheme>,
-    hosts: Hosts,
+    scheme: Option<UrlScheme>,
+    hosts: HostMatcher,
     port: Option<u16>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Hosts {
+enum HostMatcher {
     /// Every host; see [`HostPattern::any`].
     Any,
-    Exactly(Host),
+    Exactly(NetworkHost),
     /// With the leading dot.
     Below(Box<str>),
     Range(Cidr),
@@ -56,15 +56,15 @@ enum Hosts {
 /// A text that is not a valid pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{pattern}` is not a valid host pattern: {fault}")]
-pub struct PatternError {
+pub struct HostPatternError {
     pattern: String,
-    fault: Fault,
+    fault: HostPatternFault,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-enum Fault {
+enum HostPatternFault {
     #[error("{0}")]
-    Host(#[from] HostError),
+    Host(#[from] HostParseError),
     #[error("the scheme must be http or https")]
     Scheme,
     #[error("a port must be a number from 1 to 65535")]
@@ -93,41 +93,45 @@ impl HostPattern {
     pub const fn any() -> Self {
         Self {
             scheme: None,
-            hosts: Hosts::Any,
+            hosts: HostMatcher::Any,
             port: None,
         }
     }
 
     /// Returns true for the pattern of every host.
     pub fn is_any(&self) -> bool {
-        self.hosts == Hosts::Any
+        self.hosts == HostMatcher::Any
     }
 
     /// Returns true if it matches a request and was written for that host, or for hosts like it.
-    pub fn names(&self, target: &Target) -> bool {
+    pub fn names(&self, target: &RequestTarget) -> bool {
         !self.is_any() && self.matches(target)
     }
 
     /// Returns true if it matches a request.
-    pub fn matches(&self, target: &Target) -> bool {
+    pub fn matches(&self, target: &RequestTarget) -> bool {
         self.scheme.is_none_or(|scheme| scheme == target.scheme())
             && self.port.is_none_or(|port| port == target.port())
             && match (&self.hosts, target.host()) {
-                (Hosts::Any, _) => true,
-                (Hosts::Exactly(ours), host) => ours == host,
-                (Hosts::Below(suffix), Host::Name(name)) => name.ends_with(&**suffix),
-                (Hosts::Range(range), Host::Ip(address)) => range.contains(*address),
-                (Hosts::Below(_), Host::Ip(_)) | (Hosts::Range(_), Host::Name(_)) => false,
+                (HostMatcher::Any, _) => true,
+                (HostMatcher::Exactly(ours), host) => ours == host,
+                (HostMatcher::Below(suffix), NetworkHost::Name(name)) => name.ends_with(&**suffix),
+                (HostMatcher::Range(range), NetworkHost::Ip(address)) => range.contains(*address),
+                (HostMatcher::Below(_), NetworkHost::Ip(_))
+                | (HostMatcher::Range(_), NetworkHost::Name(_)) => false,
             }
     }
 
-    fn read(text: &str) -> Result<Self, Fault> {
+    fn read(text: &str) -> Result<Self, HostPatternFault> {
         let (scheme, rest) = match text.split_once("://") {
-            Some((scheme, rest)) => (Some(Scheme::parse(scheme).ok_or(Fault::Scheme)?), rest),
+            Some((scheme, rest)) => (
+                Some(UrlScheme::parse(scheme).ok_or(HostPatternFault::Scheme)?),
+                rest,
+            ),
             None => (None, text),
         };
         if rest.contains(['@', '?', '#', '\\']) {
-            return Err(Fault::Path);
+            return Err(HostPatternFault::Path);
         }
         let (hosts, port) = match rest.split_once('/') {
             Some((address, tail)) => range(address, tail)?,
@@ -137,7 +141,7 @@ impl HostPattern {
             }
         };
         // `https://example.com` is an origin, and an origin has one port.
-        let port = port.or(scheme.map(Scheme::default_port));
+        let port = port.or(scheme.map(UrlScheme::default_port));
         Ok(Self {
             scheme,
             hosts,
@@ -146,57 +150,60 @@ impl HostPattern {
     }
 }
 
-fn hosts(text: &str) -> Result<Hosts, Fault> {
+fn hosts(text: &str) -> Result<HostMatcher, HostPatternFault> {
     if text == "*" {
-        return Err(Fault::Everything);
+        return Err(HostPatternFault::Everything);
     }
     let (star, name) = match text.strip_prefix("*.") {
         Some(name) => (true, name),
         None => (false, text),
     };
     if name.contains('*') {
-        return Err(Fault::Star);
+        return Err(HostPatternFault::Star);
     }
-    match (star, Host::parse(name)?) {
-        (true, Host::Name(name)) => Ok(Hosts::Below(format!(".{name}").into())),
-        (true, Host::Ip(_)) => Err(Fault::Star),
-        (false, host) => Ok(Hosts::Exactly(host)),
+    match (star, NetworkHost::parse(name)?) {
+        (true, NetworkHost::Name(name)) => Ok(HostMatcher::Below(format!(".{name}").into())),
+        (true, NetworkHost::Ip(_)) => Err(HostPatternFault::Star),
+        (false, host) => Ok(HostMatcher::Exactly(host)),
     }
 }
 
 /// Splits a host from its port.
-fn split_port(text: &str) -> Result<(&str, Option<u16>), Fault> {
+fn split_port(text: &str) -> Result<(&str, Option<u16>), HostPatternFault> {
     let end = match text.starts_with('[') {
-        true => text.find(']').map(|at| at + 1).ok_or(Fault::Brackets)?,
+        true => text
+            .find(']')
+            .map(|at| at + 1)
+            .ok_or(HostPatternFault::Brackets)?,
         false => text.find(':').unwrap_or(text.len()),
     };
     let (host, tail) = text.split_at(end);
     match tail.strip_prefix(':') {
-        Some(more) if more.contains(':') => Err(Fault::Brackets),
+        Some(more) if more.contains(':') => Err(HostPatternFault::Brackets),
         Some(port) => Ok((host, Some(read_port(port)?))),
         None if tail.is_empty() => Ok((host, None)),
-        None => Err(Fault::Brackets),
+        None => Err(HostPatternFault::Brackets),
     }
 }
 
-fn read_port(text: &str) -> Result<u16, Fault> {
+fn read_port(text: &str) -> Result<u16, HostPatternFault> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse() {
         Ok(port) if digits && port > 0 => Ok(port),
-        _ => Err(Fault::Port),
+        _ => Err(HostPatternFault::Port),
     }
 }
 
 /// Parses the two sides of a slash.
-fn range(address: &str, tail: &str) -> Result<(Hosts, Option<u16>), Fault> {
+fn range(address: &str, tail: &str) -> Result<(HostMatcher, Option<u16>), HostPatternFault> {
     let inner = address
         .strip_prefix('[')
         .and_then(|inner| inner.strip_suffix(']'));
     let Ok(address) = inner.unwrap_or(address).parse::<IpAddr>() else {
         return Err(
             match tail.bytes().all(|byte| byte.is_ascii_digit()) && !tail.is_empty() {
-                true => Fault::Range,
-                false => Fault::Path,
+                true => HostPatternFault::Range,
+                false => HostPatternFault::Path,
             },
         );
     };
@@ -205,21 +212,21 @@ fn range(address: &str, tail: &str) -> Result<(Hosts, Option<u16>), Fault> {
         None => (tail, None),
     };
     if !prefix.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(Fault::Range);
+        return Err(HostPatternFault::Range);
     }
-    let prefix = prefix.parse().map_err(|_| Fault::Range)?;
-    let range = Cidr::new(address, prefix).ok_or(Fault::Range)?;
+    let prefix = prefix.parse().map_err(|_| HostPatternFault::Range)?;
+    let range = Cidr::new(address, prefix).ok_or(HostPatternFault::Range)?;
     if range.address() != address {
-        return Err(Fault::Loose(range));
+        return Err(HostPatternFault::Loose(range));
     }
-    Ok((Hosts::Range(range), port))
+    Ok((HostMatcher::Range(range), port))
 }
 
 impl FromStr for HostPattern {
-    type Err = PatternError;
+    type Err = HostPatternError;
 
-    fn from_str(text: &str) -> Result<Self, PatternError> {
-        Self::read(text).map_err(|fault| PatternError {
+    fn from_str(text: &str) -> Result<Self, HostPatternError> {
+        Self::read(text).map_err(|fault| HostPatternError {
             pattern: crate::text::visible(crate::text::prefix(text, 100)),
             fault,
         })
@@ -232,18 +239,18 @@ impl fmt::Display for HostPattern {
             write!(f, "{}://", scheme.as_str())?;
         }
         match &self.hosts {
-            Hosts::Any => f.write_str("*")?,
-            Hosts::Exactly(host) => host.fmt(f)?,
-            Hosts::Below(suffix) => write!(f, "*{suffix}")?,
-            Hosts::Range(range) if range.address().is_ipv6() => {
+            HostMatcher::Any => f.write_str("*")?,
+            HostMatcher::Exactly(host) => host.fmt(f)?,
+            HostMatcher::Below(suffix) => write!(f, "*{suffix}")?,
+            HostMatcher::Range(range) if range.address().is_ipv6() => {
                 let text = range.to_string();
                 let (address, prefix) = text.split_once('/').unwrap_or((&text, ""));
                 write!(f, "[{address}]/{prefix}")?;
             }
-            Hosts::Range(range) => range.fmt(f)?,
+            HostMatcher::Range(range) => range.fmt(f)?,
         }
         match self.port {
-            Some(port) if self.scheme.map(Scheme::default_port) != Some(port) => {
+            Some(port) if self.scheme.map(UrlScheme::default_port) != Some(port) => {
                 write!(f, ":{port}")
             }
             _ => Ok(()),

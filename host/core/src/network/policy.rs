@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::address::{Class, Reach, classify};
-use super::host::Host;
+use super::address::{AddressClass, AddressScope, classify};
+use super::host::NetworkHost;
 use super::metadata;
-use super::pattern::{HostPattern, PatternError};
+use super::pattern::{HostPattern, HostPatternError};
 use super::ports::BLOCKED_PORTS;
-use super::target::Target;
-use super::verdict::{Refusal, Verdict};
+use super::target::RequestTarget;
+use super::verdict::{NetworkRefusal, NetworkVerdict};
 use crate::needs::HostNeed;
 
 /// The mode: the hosts that can be reached at all. In the order of strictness, the strictest first.
@@ -20,7 +20,7 @@ use crate::needs::HostNeed;
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize, Serialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+pub enum NetworkMode {
     /// No hosts.
     None,
     /// The hosts of `allowedHosts`; a person approves others.
@@ -32,13 +32,13 @@ pub enum Mode {
 
 /// The network rules of one file, block or grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rules {
+pub struct NetworkRules {
     /// The prefix of its keys in messages, such as `network` or `tools.web_fetch.network`.
     pub at: String,
     /// The hosts that can be reached at all.
-    pub mode: Mode,
+    pub mode: NetworkMode,
     /// The hosts of the list.
-    pub allowed: Vec<Entry>,
+    pub allowed: Vec<AllowedHost>,
     /// Blocked ports.
     pub blocked_ports: Vec<u16>,
     /// True if addresses of this machine and of private networks are blocked, unless they are named.
@@ -46,7 +46,7 @@ pub struct Rules {
     /// True if metadata services of clouds are blocked, even if they are named.
     pub block_metadata: bool,
     /// Names with fixed addresses, without a lookup.
-    pub hosts: BTreeMap<Host, Vec<IpAddr>>,
+    pub hosts: BTreeMap<NetworkHost, Vec<IpAddr>>,
     /// Hosts that are reached at any address to which this machine resolves them, metadata services excepted. No
     /// setting fills it: it is for hosts in the configuration of the person's other programs, such as npm's registry.
     pub as_resolved: Vec<HostPattern>,
@@ -56,14 +56,14 @@ pub struct Rules {
 
 /// An entry of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct AllowedHost {
     /// The hosts.
     pub pattern: HostPattern,
     /// The methods; `None` means all of them.
     pub methods: Option<Vec<String>>,
 }
 
-impl From<HostPattern> for Entry {
+impl From<HostPattern> for AllowedHost {
     fn from(pattern: HostPattern) -> Self {
         Self {
             pattern,
@@ -72,11 +72,11 @@ impl From<HostPattern> for Entry {
     }
 }
 
-impl Default for Rules {
+impl Default for NetworkRules {
     fn default() -> Self {
         Self {
             at: "network".to_owned(),
-            mode: Mode::default(),
+            mode: NetworkMode::default(),
             allowed: Vec::new(),
             blocked_ports: BLOCKED_PORTS.to_vec(),
             block_private: true,
@@ -117,19 +117,19 @@ impl Default for Rules {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkPolicy {
-    own: Rules,
-    above: Vec<Rules>,
+    own: NetworkRules,
+    above: Vec<NetworkRules>,
 }
 
 impl Default for NetworkPolicy {
     fn default() -> Self {
-        Self::new(Rules::default())
+        Self::new(NetworkRules::default())
     }
 }
 
 impl NetworkPolicy {
     /// A policy of these rules alone.
-    pub fn new(own: Rules) -> Self {
+    pub fn new(own: NetworkRules) -> Self {
         Self {
             own,
             above: Vec::new(),
@@ -138,21 +138,24 @@ impl NetworkPolicy {
 
     /// Allows only the hosts and methods that a tool requested and was granted. It has no rules for ports and
     /// addresses, so it is for [`Self::within`].
-    pub fn only(at: impl Into<String>, needs: &[HostNeed]) -> Result<Self, PatternError> {
-        let allowed = needs.iter().map(Entry::of).collect::<Result<_, _>>()?;
-        Ok(Self::new(Rules {
+    pub fn for_needs(at: impl Into<String>, needs: &[HostNeed]) -> Result<Self, HostPatternError> {
+        let allowed = needs
+            .iter()
+            .map(AllowedHost::from_need)
+            .collect::<Result<_, _>>()?;
+        Ok(Self::new(NetworkRules {
             at: at.into(),
             allowed,
             blocked_ports: Vec::new(),
             block_private: false,
             block_metadata: false,
-            ..Rules::default()
+            ..NetworkRules::default()
         }))
     }
 
     /// Caps the policy by another: a request must pass both.
     #[must_use]
-    pub fn within(mut self, cap: Self) -> Self {
+    pub fn capped_by(mut self, cap: Self) -> Self {
         self.above.push(cap.own);
         self.above.extend(cap.above);
         self
@@ -169,13 +172,13 @@ impl NetworkPolicy {
     }
 
     /// Returns true if a request goes to a server of the session, and therefore nowhere else.
-    pub fn serves(&self, target: &Target) -> bool {
+    pub fn serves(&self, target: &RequestTarget) -> bool {
         self.layers().any(|rules| rules.serves(target))
     }
 
     /// Adds entries to its own list, such as those that a person has granted. The caps stay unchanged.
     #[must_use]
-    pub fn with_allowed(mut self, entries: impl IntoIterator<Item = Entry>) -> Self {
+    pub fn with_allowed(mut self, entries: impl IntoIterator<Item = AllowedHost>) -> Self {
         self.own.allowed.extend(entries);
         self
     }
@@ -184,24 +187,24 @@ impl NetworkPolicy {
     #[must_use]
     pub fn with_as_resolved(mut self, hosts: impl IntoIterator<Item = HostPattern>) -> Self {
         let hosts: Vec<HostPattern> = hosts.into_iter().collect();
-        let entries = hosts.iter().cloned().map(Entry::from);
+        let entries = hosts.iter().cloned().map(AllowedHost::from);
         self.own.allowed.extend(entries);
         self.own.as_resolved.extend(hosts);
         self
     }
 
-    fn layers(&self) -> impl DoubleEndedIterator<Item = &Rules> {
+    fn layers(&self) -> impl DoubleEndedIterator<Item = &NetworkRules> {
         std::iter::once(&self.own).chain(&self.above)
     }
 
     /// Checks a request by its URL and its method, before any lookup.
-    pub fn judge(&self, target: &Target, method: &str) -> Verdict<'_> {
+    pub fn judge(&self, target: &RequestTarget, method: &str) -> NetworkVerdict<'_> {
         let known = self.addresses(target);
-        let mut verdict = Verdict::Allowed(None);
+        let mut verdict = NetworkVerdict::Allowed(None);
         for rules in self.layers() {
             let says = rules.judge(target, method);
             verdict = match (verdict, says) {
-                (Verdict::Allowed(None), says) => says,
+                (NetworkVerdict::Allowed(None), says) => says,
                 (verdict, says) => verdict.strictest(says),
             };
         }
@@ -211,21 +214,25 @@ impl NetworkPolicy {
             .flatten()
             .find_map(|address| self.judge_address(target, *address).err());
         match bad {
-            Some(refusal) => verdict.strictest(Verdict::Refused(refusal)),
+            Some(refusal) => verdict.strictest(NetworkVerdict::Refused(refusal)),
             None => verdict,
         }
     }
 
     /// Returns true if the lists allow it, whatever its addresses are.
-    pub fn lists(&self, target: &Target, method: &str) -> bool {
+    pub fn lists(&self, target: &RequestTarget, method: &str) -> bool {
         self.layers()
             .all(|rules| rules.judge(target, method).is_allowed())
     }
 
     /// Checks an address to which the host of `target` resolves. Of several, every one must pass.
-    pub fn judge_address(&self, target: &Target, address: IpAddr) -> Result<(), Refusal> {
+    pub fn judge_address(
+        &self,
+        target: &RequestTarget,
+        address: IpAddr,
+    ) -> Result<(), NetworkRefusal> {
         let class = classify(address);
-        if class.reach == Reach::Public && class.metadata.is_none() {
+        if class.reach == AddressScope::Public && class.metadata.is_none() {
             return Ok(());
         }
         self.layers().try_for_each(|rules| {
@@ -246,8 +253,8 @@ impl NetworkPolicy {
 
     /// The addresses of a host that needs no lookup: an address itself, `localhost`, or a host with an entry in
     /// `hosts`. Of several entries, that of the topmost rules.
-    pub fn addresses(&self, target: &Target) -> Option<Vec<IpAddr>> {
-        if let Host::Ip(address) = target.host() {
+    pub fn addresses(&self, target: &RequestTarget) -> Option<Vec<IpAddr>> {
+        if let NetworkHost::Ip(address) = target.host() {
             return Some(vec![*address]);
         }
         if target.host().is_localhost() {
@@ -260,9 +267,9 @@ impl NetworkPolicy {
     }
 }
 
-impl Entry {
+impl AllowedHost {
     /// The list entry of a granted need.
-    pub fn of(need: &HostNeed) -> Result<Self, PatternError> {
+    pub fn from_need(need: &HostNeed) -> Result<Self, HostPatternError> {
         Ok(Self {
             pattern: need.pattern()?,
             methods: Some(need.methods.clone()),
@@ -275,34 +282,34 @@ impl Entry {
     }
 }
 
-impl Rules {
-    fn refusal(&self, key: &str, reason: String, remedy: impl Into<String>) -> Refusal {
-        Refusal {
+impl NetworkRules {
+    fn refusal(&self, key: &str, reason: String, remedy: impl Into<String>) -> NetworkRefusal {
+        NetworkRefusal {
             rule: format!("{}.{key}", self.at),
             reason,
             remedy: remedy.into(),
         }
     }
 
-    fn judge(&self, target: &Target, method: &str) -> Verdict<'_> {
-        if self.mode == Mode::None {
+    fn judge(&self, target: &RequestTarget, method: &str) -> NetworkVerdict<'_> {
+        if self.mode == NetworkMode::None {
             let reason = format!(
                 "`{}` cannot be reached: network access is off",
                 target.host()
             );
             let remedy = format!("set `{}.mode: allowlist` and name the host", self.at);
-            return Verdict::Refused(self.refusal("mode: none", reason, remedy));
+            return NetworkVerdict::Refused(self.refusal("mode: none", reason, remedy));
         }
         let port = target.port();
         if self.blocked_ports.contains(&port) {
             let reason = format!("port {port} is blocked");
             let remedy = format!("take it out of `{}.blockedPorts`", self.at);
-            return Verdict::Refused(self.refusal("blockedPorts", reason, remedy));
+            return NetworkVerdict::Refused(self.refusal("blockedPorts", reason, remedy));
         }
         if self.block_metadata
             && let Some(whose) = metadata::host(target.host())
         {
-            return Verdict::Refused(self.metadata(&target.host().to_string(), whose));
+            return NetworkVerdict::Refused(self.metadata(&target.host().to_string(), whose));
         }
         let mut named = self
             .allowed
@@ -310,27 +317,32 @@ impl Rules {
             .filter(|entry| entry.pattern.matches(target));
         let allows = named.clone().find(|entry| entry.has(method));
         match (allows, self.mode) {
-            (Some(entry), _) => Verdict::Allowed(Some(&entry.pattern)),
-            (None, Mode::Any) => Verdict::Allowed(None),
-            (None, _) if self.serves(target) => Verdict::Allowed(None),
+            (Some(entry), _) => NetworkVerdict::Allowed(Some(&entry.pattern)),
+            (None, NetworkMode::Any) => NetworkVerdict::Allowed(None),
+            (None, _) if self.serves(target) => NetworkVerdict::Allowed(None),
             (None, _) if named.next().is_some() => {
                 let reason = format!("{method} is not among the methods for `{}`", target.host());
                 let remedy = "use a method that was granted, or ask for this one";
-                Verdict::Unlisted(self.refusal("allowedHosts", reason, remedy))
+                NetworkVerdict::Unlisted(self.refusal("allowedHosts", reason, remedy))
             }
             (None, _) => {
                 let reason = format!("`{}` is not among the allowed hosts", target.origin());
                 let remedy = format!("add `{}` to `{}.allowedHosts`", target.host(), self.at);
-                Verdict::Unlisted(self.refusal("allowedHosts", reason, remedy))
+                NetworkVerdict::Unlisted(self.refusal("allowedHosts", reason, remedy))
             }
         }
     }
 
-    fn judge_address(&self, target: &Target, address: IpAddr, class: Class) -> Result<(), Refusal> {
+    fn judge_address(
+        &self,
+        target: &RequestTarget,
+        address: IpAddr,
+        class: AddressClass,
+    ) -> Result<(), NetworkRefusal> {
         // Most addresses are allowed: the text is built for the others only.
         let shown = || match target.host() {
-            Host::Ip(_) => format!("`{address}`"),
-            Host::Name(name) => format!("`{name}` leads to {address}, which"),
+            NetworkHost::Ip(_) => format!("`{address}`"),
+            NetworkHost::Name(name) => format!("`{name}` leads to {address}, which"),
         };
         if let Some(whose) = class.metadata.filter(|_| self.block_metadata) {
             return Err(self.metadata(&target.host().to_string(), whose));
@@ -340,17 +352,19 @@ impl Rules {
             return Ok(());
         }
         match class.reach {
-            Reach::Local if self.serves(target) && address.to_canonical().is_loopback() => Ok(()),
-            Reach::Public => Ok(()),
-            Reach::Never => Err(Refusal {
+            AddressScope::Local if self.serves(target) && address.to_canonical().is_loopback() => {
+                Ok(())
+            }
+            AddressScope::Public => Ok(()),
+            AddressScope::Never => Err(NetworkRefusal {
                 rule: format!("{source}, {name}"),
                 reason: format!("{} is not the address of a host", shown()),
                 remedy: String::new(),
             }),
-            Reach::Local if !self.block_private || self.names(target, address) => Ok(()),
-            Reach::Local => {
+            AddressScope::Local if !self.block_private || self.names(target, address) => Ok(()),
+            AddressScope::Local => {
                 let remedy = match target.host() {
-                    Host::Name(name) if !target.host().is_localhost() => {
+                    NetworkHost::Name(name) if !target.host().is_localhost() => {
                         format!(
                             "fix it by `{}.hosts: {{{name}: {address}}}` if that is meant",
                             self.at
@@ -370,27 +384,27 @@ impl Rules {
         }
     }
 
-    fn serves(&self, target: &Target) -> bool {
+    fn serves(&self, target: &RequestTarget) -> bool {
         target.host().is_this_machine() && self.served.contains(&target.port())
     }
 
     /// Returns true if these rules name this very address, and not just a name that resolves to it.
-    fn names(&self, target: &Target, address: IpAddr) -> bool {
+    fn names(&self, target: &RequestTarget, address: IpAddr) -> bool {
         let listed = || self.allowed.iter().any(|entry| entry.pattern.names(target));
         match target.host() {
-            Host::Ip(_) => listed(),
+            NetworkHost::Ip(_) => listed(),
             host if host.is_localhost() => address.to_canonical().is_loopback() && listed(),
             _ => self.fixes(target, address),
         }
     }
 
     /// Returns true if an entry of `hosts` gives the host this address.
-    fn fixes(&self, target: &Target, address: IpAddr) -> bool {
+    fn fixes(&self, target: &RequestTarget, address: IpAddr) -> bool {
         let fixed = self.hosts.get(target.host());
         fixed.is_some_and(|fixed| fixed.contains(&address))
     }
 
-    fn metadata(&self, host: &str, whose: &str) -> Refusal {
+    fn metadata(&self, host: &str, whose: &str) -> NetworkRefusal {
         let reason = format!("`{host}` is {whose}, which hands out credentials");
         let remedy = format!("only `{}.blockMetadataEndpoints: false` opens it", self.at);
         self.refusal("blockMetadataEndpoints", reason, remedy)

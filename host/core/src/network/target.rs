@@ -4,18 +4,18 @@ use std::fmt;
 
 use url::Url;
 
-use super::host::{Host, HostError};
+use super::host::{HostParseError, NetworkHost};
 
 /// The scheme of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Scheme {
+pub enum UrlScheme {
     /// Unencrypted.
     Http,
     /// Over TLS.
     Https,
 }
 
-impl Scheme {
+impl UrlScheme {
     /// The spelling in a URL.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -41,16 +41,16 @@ impl Scheme {
 
 /// Scheme, host and port: the unit that credentials are bound to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Origin {
+pub struct UrlOrigin {
     /// The scheme.
-    pub scheme: Scheme,
+    pub scheme: UrlScheme,
     /// The host.
-    pub host: Host,
+    pub host: NetworkHost,
     /// The port.
     pub port: u16,
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for UrlOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}", self.scheme.as_str(), self.host)?;
         if self.port != self.scheme.default_port() {
@@ -79,7 +79,7 @@ pub enum UrlError {
     Ambiguous,
     /// An invalid host.
     #[error("the URL names no valid host: {0}")]
-    Host(#[from] HostError),
+    Host(#[from] HostParseError),
     /// Any other fault.
     #[error("the URL is not valid: {0}")]
     Invalid(String),
@@ -106,12 +106,12 @@ const LONGEST: usize = 8 << 10;
 
 /// The target of a request. Created only from a text that every parser understands in the same way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct RequestTarget {
     url: Url,
-    origin: Origin,
+    origin: UrlOrigin,
 }
 
-impl Target {
+impl RequestTarget {
     /// Parses an absolute `http` or `https` URL.
     ///
     /// ```
@@ -138,20 +138,20 @@ impl Target {
     }
 
     fn of(mut url: Url) -> Result<Self, UrlError> {
-        let Some(scheme) = Scheme::parse(url.scheme()) else {
+        let Some(scheme) = UrlScheme::parse(url.scheme()) else {
             return Err(UrlError::Scheme(crate::text::visible(url.scheme())));
         };
         if !url.username().is_empty() || url.password().is_some() {
             return Err(UrlError::Userinfo);
         }
         let host = match url.host() {
-            Some(host) => Host::of(&host)?,
-            None => return Err(UrlError::Host(HostError::Invalid)),
+            Some(host) => NetworkHost::from_url_host(&host)?,
+            None => return Err(UrlError::Host(HostParseError::Invalid)),
         };
-        if let Host::Name(name) = &host
+        if let NetworkHost::Name(name) = &host
             && url.host_str() != Some(name)
         {
-            // Removes the trailing dot: in `Host` and for TLS the name has none.
+            // Removes the trailing dot: in `NetworkHost` and for TLS the name has none.
             url.set_host(Some(name)).map_err(fault)?;
         }
         url.set_fragment(None);
@@ -163,7 +163,7 @@ impl Target {
             let why = "port 0 cannot be connected to; name the port of the server";
             return Err(UrlError::Invalid(why.to_owned()));
         }
-        let origin = Origin { scheme, host, port };
+        let origin = UrlOrigin { scheme, host, port };
         Ok(Self { url, origin })
     }
 
@@ -173,17 +173,17 @@ impl Target {
     }
 
     /// Scheme, host and port.
-    pub fn origin(&self) -> &Origin {
+    pub fn origin(&self) -> &UrlOrigin {
         &self.origin
     }
 
     /// The scheme.
-    pub fn scheme(&self) -> Scheme {
+    pub fn scheme(&self) -> UrlScheme {
         self.origin.scheme
     }
 
     /// The host.
-    pub fn host(&self) -> &Host {
+    pub fn host(&self) -> &NetworkHost {
         &self.origin.host
     }
 
@@ -193,7 +193,7 @@ impl Target {
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for RequestTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.url.fmt(f)
     }
@@ -219,7 +219,7 @@ fn fault(error: url::ParseError) -> UrlError {
         | url::ParseError::IdnaError
         | url::ParseError::InvalidIpv4Address
         | url::ParseError::InvalidIpv6Address
-        | url::ParseError::InvalidDomainCharacter => UrlError::Host(HostError::Invalid),
+        | url::ParseError::InvalidDomainCharacter => UrlError::Host(HostParseError::Invalid),
         other => UrlError::Invalid(other.to_string()),
     }
 }
@@ -248,12 +248,12 @@ mod tests {
             ("http://example.com/?a\\b", "http://example.com/?a\\b"),
         ] {
             assert_eq!(
-                Target::parse(text).map(|t| t.to_string()).as_deref(),
+                RequestTarget::parse(text).map(|t| t.to_string()).as_deref(),
                 Ok(same),
                 "{text}"
             );
         }
-        let mapped = Target::parse("http://[::ffff:10.0.0.1]/").unwrap();
+        let mapped = RequestTarget::parse("http://[::ffff:10.0.0.1]/").unwrap();
         assert_eq!(mapped.host().to_string(), "10.0.0.1");
     }
 
@@ -271,7 +271,11 @@ mod tests {
             "http://example.com/a b",
             "http://example.com/?a b",
         ] {
-            assert_eq!(Target::parse(text), Err(UrlError::Ambiguous), "{text}");
+            assert_eq!(
+                RequestTarget::parse(text),
+                Err(UrlError::Ambiguous),
+                "{text}"
+            );
         }
         for text in [
             "http://a@b/",
@@ -279,7 +283,11 @@ mod tests {
             "http://:b@c/",
             "http://example.com%40@evil.example/",
         ] {
-            assert_eq!(Target::parse(text), Err(UrlError::Userinfo), "{text}");
+            assert_eq!(
+                RequestTarget::parse(text),
+                Err(UrlError::Userinfo),
+                "{text}"
+            );
         }
         for text in [
             "file:///etc/passwd",
@@ -291,12 +299,16 @@ mod tests {
             "unix:/x",
         ] {
             assert!(
-                matches!(Target::parse(text), Err(UrlError::Scheme(_))),
+                matches!(RequestTarget::parse(text), Err(UrlError::Scheme(_))),
                 "{text}"
             );
         }
         for text in ["example.com", "/path", "//example.com/", ""] {
-            assert_eq!(Target::parse(text), Err(UrlError::Relative), "{text}");
+            assert_eq!(
+                RequestTarget::parse(text),
+                Err(UrlError::Relative),
+                "{text}"
+            );
         }
         for text in [
             "http://",
@@ -312,25 +324,25 @@ mod tests {
         ] {
             assert!(
                 matches!(
-                    Target::parse(text),
+                    RequestTarget::parse(text),
                     Err(UrlError::Host(_) | UrlError::Invalid(_))
                 ),
                 "{text}"
             );
         }
         assert!(matches!(
-            Target::parse("http://a:65536/"),
+            RequestTarget::parse("http://a:65536/"),
             Err(UrlError::Invalid(_))
         ));
         assert_eq!(
-            Target::parse(&format!("http://a/{}", "x".repeat(LONGEST))),
+            RequestTarget::parse(&format!("http://a/{}", "x".repeat(LONGEST))),
             Err(UrlError::Long)
         );
     }
 
     #[test]
     fn a_redirect_is_read_as_strictly() {
-        let base = Target::parse("https://example.com/a/b").unwrap();
+        let base = RequestTarget::parse("https://example.com/a/b").unwrap();
         assert_eq!(
             base.join("c d").unwrap().to_string(),
             "https://example.com/a/c%20d"

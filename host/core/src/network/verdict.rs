@@ -6,23 +6,23 @@ use super::pattern::HostPattern;
 
 /// The verdict on a request, in the order of strictness.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict<'p> {
+pub enum NetworkVerdict<'p> {
     /// Allowed, as far as its addresses are. With the list entry that allows it, if one was needed.
     Allowed(Option<&'p HostPattern>),
     /// Neither listed nor forbidden: a person may approve this request.
-    Unlisted(Refusal),
+    Unlisted(NetworkRefusal),
     /// Forbidden; a person cannot approve it.
-    Refused(Refusal),
+    Refused(NetworkRefusal),
 }
 
-impl Verdict<'_> {
+impl NetworkVerdict<'_> {
     /// Returns true if it may be sent.
     pub fn is_allowed(&self) -> bool {
         matches!(self, Self::Allowed(_))
     }
 
     /// The refusal, if any.
-    pub fn refusal(&self) -> Option<&Refusal> {
+    pub fn refusal(&self) -> Option<&NetworkRefusal> {
         match self {
             Self::Allowed(_) => None,
             Self::Unlisted(refusal) | Self::Refused(refusal) => Some(refusal),
@@ -47,7 +47,7 @@ impl Verdict<'_> {
 
 /// The reason why a request is not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct NetworkRefusal {
     /// The key of the rule, such as `network.blockedPorts`.
     pub rule: String,
     /// One sentence, without a full stop.
@@ -56,7 +56,7 @@ pub struct Refusal {
     pub remedy: String,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for NetworkRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.reason, self.rule)?;
         if !self.remedy.is_empty() {
@@ -66,4 +66,4 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for NetworkRefusal {}

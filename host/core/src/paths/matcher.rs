@@ -3,15 +3,15 @@
 //! Each pattern is a sequence of names and `**`. A walk down a path tracks the *live* positions: the progress in each
 //! pattern. So one walk answers both "does a rule match here" and "could a rule match below, because of this path".
 
-use super::PatternError;
+use super::PathPatternError;
 use super::fold::fold;
-use super::names::{Names, Step};
+use super::name_index::{ComponentRef, NameIndex};
 
 /// Enough for any list that a person writes; a position fits into four bytes.
 const MAX_RULES: usize = 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Piece {
+enum PatternComponent {
     /// `**`: any number of components.
     Deep,
     /// One component, compared folded; `glob` if it has wildcards.
@@ -20,13 +20,13 @@ enum Piece {
 
 /// A parsed pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Pattern(Vec<Piece>);
+pub(super) struct PathPattern(Vec<PatternComponent>);
 
-impl Pattern {
+impl PathPattern {
     /// Parses a gitignore-like glob: without an inner `/` it matches at any depth, with one it is anchored at the
     /// root.
-    pub(super) fn parse(glob: &str) -> Result<Self, PatternError> {
-        let error = |reason| PatternError::Malformed {
+    pub(super) fn parse(glob: &str) -> Result<Self, PathPatternError> {
+        let error = |reason| PathPatternError::Malformed {
             pattern: glob.to_owned(),
             reason,
         };
@@ -39,25 +39,25 @@ impl Pattern {
         let mut pieces = if anchored {
             Vec::new()
         } else {
-            vec![Piece::Deep]
+            vec![PatternComponent::Deep]
         };
         for part in body.split('/') {
             let piece = match part {
                 "" | "." | ".." => return Err(error("a part of it is empty, `.` or `..`")),
-                "**" if pieces.last() == Some(&Piece::Deep) => continue,
-                "**" => Piece::Deep,
+                "**" if pieces.last() == Some(&PatternComponent::Deep) => continue,
+                "**" => PatternComponent::Deep,
                 name if name.contains(['*', '?', '[', ']', '{', '}', '\\']) => {
                     if name.ends_with(['.', ' ']) {
                         return Err(error(
                             "a wildcard part ends in a dot or a space, which no name does",
                         ));
                     }
-                    Piece::Name {
+                    PatternComponent::Name {
                         text: fold(name).into_owned(),
                         glob: true,
                     }
                 }
-                name => Piece::Name {
+                name => PatternComponent::Name {
                     text: fold(name).into_owned(),
                     glob: false,
                 },
@@ -69,12 +69,12 @@ impl Pattern {
 
     /// Returns true if it begins with `**`, so that it can match at any depth.
     pub(super) fn floats(&self) -> bool {
-        self.0.first() == Some(&Piece::Deep)
+        self.0.first() == Some(&PatternComponent::Deep)
     }
 
     /// Creates a pattern for exactly this path from the root, without wildcards.
-    pub(super) fn literal(path: &str) -> Result<Self, PatternError> {
-        let error = |reason| PatternError::Malformed {
+    pub(super) fn literal(path: &str) -> Result<Self, PathPatternError> {
+        let error = |reason| PathPatternError::Malformed {
             pattern: path.to_owned(),
             reason,
         };
@@ -82,7 +82,7 @@ impl Pattern {
         for part in path.strip_prefix("./").unwrap_or(path).split('/') {
             match part {
                 "" | "." | ".." => return Err(error("a part of it is empty, `.` or `..`")),
-                name => pieces.push(Piece::Name {
+                name => pieces.push(PatternComponent::Name {
                     text: fold(name).into_owned(),
                     glob: false,
                 }),
@@ -94,7 +94,7 @@ impl Pattern {
 
 /// The progress of a path in a rule's pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Live {
+pub(super) struct MatchState {
     pub(super) rule: u16,
     /// The position that the next component is compared with.
     piece: u16,
@@ -104,34 +104,34 @@ pub(super) struct Live {
 
 /// All compiled patterns. A rule is the index of its pattern.
 #[derive(Debug, Default)]
-pub(super) struct Matcher {
-    patterns: Vec<Pattern>,
-    names: Names,
+pub(super) struct PathMatcher {
+    patterns: Vec<PathPattern>,
+    names: NameIndex,
     /// Rules that consist of `**` alone.
     everything: Vec<u16>,
 }
 
-impl Matcher {
-    pub(super) fn compile(patterns: Vec<Pattern>) -> Result<Self, PatternError> {
+impl PathMatcher {
+    pub(super) fn compile(patterns: Vec<PathPattern>) -> Result<Self, PathPatternError> {
         if patterns.len() > MAX_RULES {
-            return Err(PatternError::TooMany {
+            return Err(PathPatternError::TooMany {
                 count: patterns.len(),
                 max: MAX_RULES,
             });
         }
-        let everything = |(rule, pattern): (usize, &Pattern)| {
-            (pattern.0 == [Piece::Deep]).then_some(rule as u16)
+        let everything = |(rule, pattern): (usize, &PathPattern)| {
+            (pattern.0 == [PatternComponent::Deep]).then_some(rule as u16)
         };
         let everything = patterns.iter().enumerate().filter_map(everything).collect();
-        let names = Names::compile(patterns.iter().enumerate().flat_map(|(rule, pattern)| {
+        let names = NameIndex::compile(patterns.iter().enumerate().flat_map(|(rule, pattern)| {
             pattern
                 .0
                 .iter()
                 .enumerate()
                 .filter_map(move |(piece, name)| match name {
-                    Piece::Deep => None,
-                    Piece::Name { text, glob } => {
-                        let step = Step {
+                    PatternComponent::Deep => None,
+                    PatternComponent::Name { text, glob } => {
+                        let step = ComponentRef {
                             rule: rule as u16,
                             piece: piece as u16,
                         };
@@ -150,7 +150,7 @@ impl Matcher {
         self.patterns.is_empty()
     }
 
-    fn piece(&self, rule: u16, piece: usize) -> Option<&Piece> {
+    fn piece(&self, rule: u16, piece: usize) -> Option<&PatternComponent> {
         self.patterns
             .get(usize::from(rule))
             .and_then(|pattern| pattern.0.get(piece))
@@ -159,27 +159,27 @@ impl Matcher {
 
 /// A walk down one path.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Walk {
-    live: Vec<Live>,
+pub(super) struct PathWalk {
+    live: Vec<MatchState>,
     depth: usize,
 }
 
-impl Walk {
+impl PathWalk {
     /// Enters the component `name`, and replaces `hits` by the rules that match the path so far.
-    pub(super) fn enter(&mut self, matcher: &Matcher, name: &str, hits: &mut Vec<u16>) {
+    pub(super) fn enter(&mut self, matcher: &PathMatcher, name: &str, hits: &mut Vec<u16>) {
         let name = fold(name);
         hits.clear();
         hits.extend_from_slice(&matcher.everything);
-        let mut next: Vec<Live> = Vec::new();
+        let mut next: Vec<MatchState> = Vec::new();
         for live in &self.live {
-            if matcher.piece(live.rule, usize::from(live.piece)) == Some(&Piece::Deep) {
+            if matcher.piece(live.rule, usize::from(live.piece)) == Some(&PatternComponent::Deep) {
                 if matcher
                     .piece(live.rule, usize::from(live.piece) + 1)
                     .is_none()
                 {
                     hits.push(live.rule);
                 }
-                next.push(Live {
+                next.push(MatchState {
                     named: false,
                     ..*live
                 });
@@ -193,9 +193,16 @@ impl Walk {
     }
 
     /// Advances a rule whose name at `step` matched, if the walk had reached that position.
-    fn take(&self, matcher: &Matcher, step: Step, next: &mut Vec<Live>, hits: &mut Vec<u16>) {
+    fn take(
+        &self,
+        matcher: &PathMatcher,
+        step: ComponentRef,
+        next: &mut Vec<MatchState>,
+        hits: &mut Vec<u16>,
+    ) {
         let at = usize::from(step.piece);
-        let deep_before = at > 0 && matcher.piece(step.rule, at - 1) == Some(&Piece::Deep);
+        let deep_before =
+            at > 0 && matcher.piece(step.rule, at - 1) == Some(&PatternComponent::Deep);
         let reached = (at == 0 && self.depth == 0)
             || (at == 1 && deep_before)
             || self.live.iter().any(|live| {
@@ -208,7 +215,7 @@ impl Walk {
         match matcher.piece(step.rule, at + 1) {
             None => hits.push(step.rule),
             Some(_) => {
-                let live = Live {
+                let live = MatchState {
                     rule: step.rule,
                     piece: step.piece + 1,
                     named: true,
@@ -225,12 +232,12 @@ impl Walk {
     }
 
     /// Returns the rules that could match below because of this path. Names that match at any depth are not included.
-    pub(super) fn live(&self) -> &[Live] {
+    pub(super) fn live(&self) -> &[MatchState] {
         &self.live
     }
 
     /// Returns the sorted positions alone: two walks with equal positions have equal verdicts for everything below.
-    pub(super) fn places(&self) -> Vec<(u16, u16)> {
+    pub(super) fn state_positions(&self) -> Vec<(u16, u16)> {
         let mut places: Vec<_> = self
             .live
             .iter()

@@ -1,15 +1,15 @@
 use super::*;
 
-fn text(rule: Option<&Rule>) -> Option<&str> {
-    rule.map(Rule::text)
+fn text(rule: Option<&PathRule>) -> Option<&str> {
+    rule.map(PathRule::text)
 }
 
 fn hidden(rules: &PathRules, path: &str) -> bool {
-    matches!(rules.check(path), Verdict::Hidden { .. })
+    matches!(rules.check(path), PathVerdict::Hidden { .. })
 }
 
 fn read_only(rules: &PathRules, path: &str) -> bool {
-    matches!(rules.check(path), Verdict::ReadOnly { .. })
+    matches!(rules.check(path), PathVerdict::ReadOnly { .. })
 }
 
 fn denied(globs: &[&str]) -> PathRules {
@@ -20,7 +20,7 @@ fn denied(globs: &[&str]) -> PathRules {
 fn every_protected_rule_compiles_and_matches_its_own_text() {
     let rules = PathRules::protected();
     assert!(rules.rules().len() > 80, "the tables are there");
-    for rule in rules.rules().iter().filter(|rule| !rule.lifts) {
+    for rule in rules.rules().iter().filter(|rule| !rule.is_exception) {
         let example = rule.text().replace("**/", "some/").replace('*', "x");
         assert!(
             rules.check_file(&example).against_writing().is_some(),
@@ -70,7 +70,7 @@ fn names_float_and_cover_what_is_beneath() {
         ".vscode",
         ".vscode/extensions.json",
     ] {
-        assert_eq!(rules.check(path), Verdict::Free, "{path}");
+        assert_eq!(rules.check(path), PathVerdict::Free, "{path}");
     }
 }
 
@@ -93,7 +93,7 @@ fn git_runs_nothing_that_a_tool_wrote() {
         text(rules.check_file("sub/.git").against_writing()),
         Some(".git")
     );
-    assert_eq!(rules.check_file(".git/HEAD"), Verdict::Free);
+    assert_eq!(rules.check_file(".git/HEAD"), PathVerdict::Free);
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn globs_are_anchored_by_a_slash() {
         "docs/a/b/draft.md",
         "q/x/y",
     ] {
-        assert_eq!(rules.check(path), Verdict::Free, "{path}");
+        assert_eq!(rules.check(path), PathVerdict::Free, "{path}");
     }
 }
 
@@ -202,14 +202,14 @@ fn every_form_of_a_glob_is_matched() {
         assert!(hidden(&rules, path), "{path}");
     }
     for path in ["aba", "xz", "s", "three.txt", "xlit", "mo"] {
-        assert_eq!(rules.check(path), Verdict::Free, "{path}");
+        assert_eq!(rules.check(path), PathVerdict::Free, "{path}");
     }
 }
 
 #[test]
 fn the_last_glob_of_a_list_wins_but_not_over_a_parent() {
     let rules = denied(&["*.log", "!keep.log", "logs", "!logs/public.txt"]);
-    assert_eq!(rules.check("keep.log"), Verdict::Free);
+    assert_eq!(rules.check("keep.log"), PathVerdict::Free);
     assert!(hidden(&rules, "other.log"));
     assert!(hidden(&rules, "logs/public.txt"));
     assert!(hidden(&denied(&["!keep.log", "*.log"]), "keep.log"));
@@ -220,8 +220,8 @@ fn only_a_secrets_file_can_be_revealed_and_only_by_its_path() {
     let rules = PathRules::protected()
         .reveal([".env", "certs/ca.pem", ".mimir", ".mimir/state"])
         .expect("paths");
-    assert_eq!(rules.check(".env"), Verdict::Free);
-    assert_eq!(rules.check("certs/ca.pem"), Verdict::Free);
+    assert_eq!(rules.check(".env"), PathVerdict::Free);
+    assert_eq!(rules.check("certs/ca.pem"), PathVerdict::Free);
     assert!(hidden(&rules, "sub/.env"));
     assert!(hidden(&rules, "ca.pem"));
     assert!(read_only(&rules, ".mimir/x"));
@@ -343,13 +343,13 @@ fn broken_patterns_are_refused_with_their_text() {
         assert!(
             matches!(
                 error,
-                PatternError::Malformed { .. } | PatternError::Glob { .. }
+                PathPatternError::Malformed { .. } | PathPatternError::Glob { .. }
             ),
             "{glob}: {error}"
         );
     }
     assert!(hidden(&denied(&["**"]), "anything/at/all"));
-    assert!(hidden(&PathRules::nothing(), "x"));
+    assert!(hidden(&PathRules::hide_everything(), "x"));
 }
 
 #[test]
@@ -397,7 +397,7 @@ fn a_nested_call_is_inside_the_rules_of_its_caller() {
         .unwrap()
         .reveal(["a/.env"])
         .unwrap();
-    let both = callee.within(&caller);
+    let both = callee.combined_with(&caller);
     for hidden in ["build/x", "private/x", ".env", "b/.env"] {
         assert!(both.check(hidden).against_reading().is_some(), "{hidden}");
     }
@@ -405,5 +405,8 @@ fn a_nested_call_is_inside_the_rules_of_its_caller() {
         assert!(both.check(shown).against_reading().is_none(), "{shown}");
     }
     let plain = PathRules::protected();
-    assert!(Arc::ptr_eq(&plain.within(&plain).inner, &plain.inner));
+    assert!(Arc::ptr_eq(
+        &plain.combined_with(&plain).inner,
+        &plain.inner
+    ));
 }

@@ -4,33 +4,33 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::approval::{Answer, timestamp};
-use crate::call::{Call, CallContext, Caller, Observer, Parent};
+use crate::approval::{ApprovalAnswer, timestamp};
+use crate::call::{Call, CallContext, CallObserver, CallingTool, ParentCall};
 use crate::clock::{Clock, Deadline};
 use crate::code;
 use crate::decision::Decision;
-use crate::error::{Code, ToolError};
+use crate::error::{ToolError, ToolErrorCode};
 use crate::limits::Limits;
 use crate::needs::Needs;
 use crate::outcome::Outcome;
 use crate::paths::PathRules;
 use crate::policy;
 use crate::redact::Redactor;
-use crate::tool::{Tool, ToolName, Trust};
+use crate::tool::{Tool, ToolName, ToolTrust};
 
+use super::call_recorder::CallRecorder;
 use super::decide::Ruled;
-use super::effect::asked_as;
-use super::label::Floor;
-use super::session::Session;
-use super::trail::Trail;
+use super::effect::question_key;
+use super::label::TaintFloor;
+use super::session::PipelineSession;
 use super::validate::Checked;
-use super::{Pipeline, Road};
+use super::{Pipeline, StageContext};
 
 mod card;
-mod keep;
-mod remembered;
+mod remembered_answer;
+mod store_answer;
 
-pub(super) use remembered::{Remembered, remembered};
+pub(super) use remembered_answer::{RememberedAnswer, find_remembered_answer};
 
 /// A call that may run, with its rights. Only this stage creates one, and a backend accepts nothing else.
 pub struct Approved {
@@ -60,7 +60,7 @@ impl Approved {
     }
 
     /// Returns the observer of the call.
-    pub fn observer(&self) -> &Arc<dyn Observer> {
+    pub fn observer(&self) -> &Arc<dyn CallObserver> {
         &self.checked.observer
     }
 
@@ -95,9 +95,11 @@ impl Approved {
     }
 
     /// Returns the callers of a nested call: those of this call, and its tool.
-    fn chain(&self) -> Vec<Caller> {
+    fn chain(&self) -> Vec<CallingTool> {
         let outer = self.checked.callers().iter().cloned();
-        outer.chain([Caller::of(&self.checked.tool)]).collect()
+        outer
+            .chain([CallingTool::from_tool(&self.checked.tool)])
+            .collect()
     }
 
     /// Returns the pipeline of the call.
@@ -121,46 +123,46 @@ impl Approved {
     }
 
     /// Returns the session of the call.
-    pub(super) fn session(&self) -> Arc<Session> {
+    pub(super) fn session(&self) -> Arc<PipelineSession> {
         let sessions = &self.pipeline.0.sessions;
         sessions.get(&self.checked.context.session_id)
     }
 
     /// Returns the taint floor: the worst label that the call has read so far.
-    pub(super) fn floor(&self) -> Arc<Floor> {
+    pub(super) fn floor(&self) -> Arc<TaintFloor> {
         Arc::clone(&self.checked.floor)
     }
 
     /// Describes this call as the parent of nested calls and effects.
-    pub fn parent(&self) -> Parent {
-        Parent {
+    pub fn parent(&self) -> ParentCall {
+        ParentCall {
             tool: self.checked.tool.name().clone(),
             callers: self.chain(),
             depth: self.checked.depth,
             deadline: self.deadline.clone(),
-            watch: self.checked.watch.clone(),
+            stopwatch: self.checked.stopwatch.clone(),
             paths: self.paths().clone(),
             floor: self.floor(),
         }
     }
 
     /// Calls the granted tools from inside this call. Nested calls pass the same stages.
-    pub fn nested(&self) -> Nested {
-        self.nested_among(Callable::Granted(self.rights.tools.clone()))
+    pub fn nested(&self) -> NestedCaller {
+        self.nested_among(CallableTools::Granted(self.rights.tools.clone()))
     }
 
     /// Returns the access to other tools, if this call has any: to those that its tool was granted. Code that a model
     /// wrote may call the tools that the model itself may call, or fewer, if the call names them.
-    pub fn calls(&self) -> Option<Nested> {
+    pub fn granted_nested_caller(&self) -> Option<NestedCaller> {
         if self.checked.tool.runs_code() {
             let named = code::named_tools(self.arguments());
-            return Some(self.nested_among(named.map_or(Callable::Any, Callable::Named)));
+            return Some(self.nested_among(named.map_or(CallableTools::Any, CallableTools::Named)));
         }
         (!self.rights.tools.is_empty()).then(|| self.nested())
     }
 
-    fn nested_among(&self, allowed: Callable) -> Nested {
-        Nested {
+    fn nested_among(&self, allowed: CallableTools) -> NestedCaller {
+        NestedCaller {
             pipeline: self.pipeline.clone(),
             parent: self.parent(),
             allowed,
@@ -171,7 +173,7 @@ impl Approved {
 }
 
 /// The tools that a call may call while it runs.
-enum Callable {
+enum CallableTools {
     /// All tools that its caller may call.
     Any,
     /// The tools that the call itself names.
@@ -180,7 +182,7 @@ enum Callable {
     Granted(Vec<String>),
 }
 
-impl Callable {
+impl CallableTools {
     /// Refuses a call of `target` by `caller` if it is not in the set.
     fn check(&self, target: &Tool, caller: &ToolName) -> Result<(), ToolError> {
         let is_among = |names: &[String]| names.iter().any(|name| target.answers_to(name));
@@ -196,23 +198,23 @@ impl Callable {
                 target.name()
             ),
         };
-        Err(ToolError::new(Code::PermissionDenied, message))
+        Err(ToolError::new(ToolErrorCode::PermissionDenied, message))
     }
 }
 
 /// Access to other tools from inside a call.
-pub struct Nested {
+pub struct NestedCaller {
     pipeline: Pipeline,
-    parent: Parent,
-    allowed: Callable,
+    parent: ParentCall,
+    allowed: CallableTools,
     context: CallContext,
-    observer: Arc<dyn Observer>,
+    observer: Arc<dyn CallObserver>,
 }
 
-impl Nested {
+impl NestedCaller {
     /// Calls `tool` if this call may call it.
     pub async fn call(&self, tool: &str, arguments: Value) -> Result<Outcome, ToolError> {
-        let world = self.pipeline.world();
+        let world = self.pipeline.snapshot();
         let target = world.registry.find(tool)?;
         self.allowed.check(target, &self.parent.tool)?;
         let mut context = self.context.clone();
@@ -232,24 +234,26 @@ impl Nested {
 }
 
 /// The next step of a call after this stage.
-pub(super) enum Next {
+pub(super) enum ApproveStep {
     /// Run its tool.
-    Go(Box<Approved>),
+    Run(Box<Approved>),
     /// Start over with the arguments that a person wrote.
     Edited(Box<Call>),
 }
 
 pub(super) async fn approve(
-    road: &Road<'_>,
+    road: &StageContext<'_>,
     ruled: Ruled,
-    trail: &mut Trail,
-) -> Result<Next, ToolError> {
+    trail: &mut CallRecorder,
+) -> Result<ApproveStep, ToolError> {
     if ruled.evaluation.decision() == Decision::Ask
         // On the heap: most calls ask no question, and should not reserve stack space for it.
         && let Some(arguments) = Box::pin(ask(road, &ruled, trail)).await?
     {
-        trail.edited(&arguments);
-        return Ok(Next::Edited(Box::new(ruled.checked.with(arguments))));
+        trail.record_edit(&arguments);
+        return Ok(ApproveStep::Edited(Box::new(
+            ruled.checked.with_arguments(arguments),
+        )));
     }
     let Ruled {
         checked,
@@ -262,16 +266,16 @@ pub(super) async fn approve(
         .as_ref()
         .map(|parent| parent.deadline.clone());
     let rights = rights(&checked.tool);
-    Ok(Next::Go(Box::new(Approved {
+    Ok(ApproveStep::Run(Box::new(Approved {
         deadline: Deadline::new(Arc::clone(&ports.clock), checked.limits().wall, outer),
         variables: match rights.variables.as_slice() {
             [] => Vec::new(),
-            names => road.world.policy.variables(names),
+            names => road.snapshot.policy.variables(names),
         },
         rights,
         pipeline: road.pipeline.clone(),
         redactor: trail.redactor(),
-        answered: evaluation.asking().map(asked_as).collect(),
+        answered: evaluation.asking().map(question_key).collect(),
         checked,
     })))
 }
@@ -279,16 +283,16 @@ pub(super) async fn approve(
 /// Returns the rights of the call. Without a grant, a person has approved this call and has seen its needs.
 fn rights(tool: &Tool) -> Needs {
     match tool.trust {
-        Trust::Untrusted => tool.wanted(),
-        Trust::Trusted | Trust::Harmless => tool.granted.clone(),
+        ToolTrust::Untrusted => tool.requested_needs(),
+        ToolTrust::Trusted | ToolTrust::Harmless => tool.granted.clone(),
     }
 }
 
 /// Asks a person, unless a stored answer covers this call. Returns the edited arguments if the person changed them.
 pub(super) async fn ask(
-    road: &Road<'_>,
+    road: &StageContext<'_>,
     ruled: &Ruled,
-    trail: &mut Trail,
+    trail: &mut CallRecorder,
 ) -> Result<Option<Value>, ToolError> {
     let Ruled {
         checked,
@@ -296,25 +300,25 @@ pub(super) async fn ask(
         ..
     } = ruled;
     let ports = road.ports;
-    if let Some(found) = remembered(road, checked, evaluation) {
+    if let Some(found) = find_remembered_answer(road, checked, evaluation) {
         covered(road, found, trail);
         return Ok(None);
     }
-    let plugin = road.world.registry.plugin(&checked.tool);
+    let plugin = road.snapshot.registry.plugin(&checked.tool);
     let card = card::card(ruled, &plugin);
     // Waiting for a person does not count as run time, for this call and for its callers.
     let around = checked.parent.as_ref();
     let paused = (
-        checked.watch.pause(),
+        checked.stopwatch.pause(),
         around.map(|parent| parent.deadline.pause()),
     );
     let waited = ports.clock.instant();
-    let desk = &road.pipeline.0.desk;
-    let approver = checked.observer.person().unwrap_or(&*ports.approver);
+    let desk = &road.pipeline.0.approval_queue;
+    let approver = checked.observer.approver().unwrap_or(&*ports.approver);
     let session = &checked.context.session_id;
     let answered = loop {
         // An answer to another question may have covered this call in the meantime.
-        let now = || remembered(road, checked, evaluation);
+        let now = || find_remembered_answer(road, checked, evaluation);
         let asked = desk.ask(approver, session, &card, || now().is_some());
         if let Some(answered) = asked.await {
             break answered;
@@ -326,46 +330,50 @@ pub(super) async fn ask(
     };
     let answer = match answered.answer.clone() {
         // The card offered neither answer.
-        Answer::Session | Answer::Always if card.always.is_none() => Answer::Once,
+        ApprovalAnswer::Session | ApprovalAnswer::Always if card.always.is_none() => {
+            ApprovalAnswer::Once
+        }
         answer => answer,
     };
-    trail.answered(&answer, ports.clock.instant() - waited);
+    trail.record_answer(&answer, ports.clock.instant() - waited);
     drop(paused);
     match answer {
-        Answer::Once => Ok(None),
-        Answer::Beforehand if card.changes.is_empty() => Ok(None),
-        Answer::Beforehand => Err(refused(
+        ApprovalAnswer::Once => Ok(None),
+        ApprovalAnswer::InAdvance if card.changes.is_empty() => Ok(None),
+        ApprovalAnswer::InAdvance => Err(refused(
             ruled,
             "its plugin has changed since it was granted, which a person has to see first",
         )),
-        Answer::Session | Answer::Always => {
-            keep::keep(road, ruled, &plugin, &answer, trail)?;
+        ApprovalAnswer::Session | ApprovalAnswer::Always => {
+            store_answer::store_answer(road, ruled, &plugin, &answer, trail)?;
             Ok(None)
         }
-        Answer::Edit(arguments) => {
-            keep::note_edit(road, ruled, trail)?;
+        ApprovalAnswer::Edit(arguments) => {
+            store_answer::note_edit(road, ruled, trail)?;
             Ok(Some(arguments))
         }
-        Answer::No => Err(refused(ruled, "a person said no")),
-        Answer::Nobody { way_out } => {
+        ApprovalAnswer::No => Err(refused(ruled, "a person said no")),
+        ApprovalAnswer::Unattended { way_out } => {
             let mut error = refused(ruled, "no person was available to give it");
-            let ways = policy::ways(evaluation, &checked.tool);
-            error.way_out = std::iter::once(way_out).chain(ways).collect();
+            let ways = policy::remedies(evaluation, &checked.tool);
+            error.remedies = std::iter::once(way_out).chain(ways).collect();
             Err(error)
         }
     }
 }
 
 /// Records that a stored answer covers the call.
-fn covered(road: &Road<'_>, by: Remembered, trail: &mut Trail) {
+fn covered(road: &StageContext<'_>, by: RememberedAnswer, trail: &mut CallRecorder) {
     match by {
-        Remembered::Session(_) => trail.leased("session lease"),
-        Remembered::Good(leases) => {
+        RememberedAnswer::Session(_) => trail.record_remembered_answer("session lease"),
+        RememberedAnswer::Permanent(leases) => {
             let ports = road.ports;
             for lease in leases {
-                ports.ledger.used(&lease.id, timestamp(ports.clock.now()));
+                ports
+                    .approval_store
+                    .record_use(&lease.id, timestamp(ports.clock.now()));
             }
-            trail.leased("lease");
+            trail.record_remembered_answer("lease");
         }
     }
 }
@@ -373,9 +381,9 @@ fn covered(road: &Road<'_>, by: Remembered, trail: &mut Trail) {
 fn refused(ruled: &Ruled, why: &str) -> ToolError {
     let tool = &ruled.checked.tool;
     ToolError::new(
-        Code::ApprovalDenied,
+        ToolErrorCode::ApprovalDenied,
         format!("`{}` needs approval, and {why}", tool.name()),
     )
-    .with_details(json!({ "reasons": ruled.evaluation.told().reasons() }))
-    .with_way_out(policy::ways(&ruled.evaluation, tool))
+    .with_details(json!({ "reasons": ruled.evaluation.without_untrusted_text().reasons() }))
+    .with_remedies(policy::remedies(&ruled.evaluation, tool))
 }

@@ -1,12 +1,12 @@
 //! Last stage: records the call before its outcome is handed out.
 
-use crate::error::{Code, ToolError};
+use crate::error::{ToolError, ToolErrorCode};
 use crate::outcome::{Outcome, Receipt};
 
+use super::call_recorder::CallRecorder;
 use super::label::Labeled;
-use super::trail::Trail;
 
-pub(super) async fn audit(labeled: Labeled, trail: Box<Trail>, alone: bool) -> Outcome {
+pub(super) async fn audit(labeled: Labeled, trail: Box<CallRecorder>, alone: bool) -> Outcome {
     let Labeled {
         clean,
         label,
@@ -35,7 +35,7 @@ pub(super) async fn audit(labeled: Labeled, trail: Box<Trail>, alone: bool) -> O
         Err(_) if !ran => outcome,
         Err(error) => Outcome {
             result: Err(ToolError::new(
-                Code::Unavailable,
+                ToolErrorCode::Unavailable,
                 format!(
                     "the call ran, but it could not be recorded, so its result is withheld: {error}; see `mimir doctor`"
                 ),

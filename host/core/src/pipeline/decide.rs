@@ -1,39 +1,39 @@
 //! Second stage: evaluates every rule; the strictest decision wins.
 
-use crate::backend::Assessment;
-use crate::decision::{Decision, Evaluation, Layer, Reason};
-use crate::error::{Code, ToolError};
+use crate::backend::ToolAssessment;
+use crate::decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer};
+use crate::error::{ToolError, ToolErrorCode};
 use crate::policy::{self, Policy};
-use crate::tool::{Source, Trust};
+use crate::tool::{ToolSource, ToolTrust};
 
-use super::Road;
+use super::StageContext;
+use super::call_recorder::CallRecorder;
 use super::effect::leak;
-use super::network::{self, Foreseen, OwnRequest, Said};
-use super::session::{ContentSource, WayOut};
-use super::trail::Trail;
+use super::network::{self, DeclaredRequest, NetworkFindings, RequestPreview};
+use super::session::{ContentSource, EgressPath};
 use super::validate::Checked;
 
 /// A call that no rule denies, with the results of all rules.
 pub struct Ruled {
     pub(super) checked: Box<Checked>,
-    pub(super) evaluation: Evaluation,
-    pub(super) assessment: Option<Assessment>,
+    pub(super) evaluation: PolicyEvaluation,
+    pub(super) assessment: Option<ToolAssessment>,
 }
 
 pub(super) async fn decide(
-    road: &Road<'_>,
+    road: &StageContext<'_>,
     checked: Box<Checked>,
-    trail: &mut Trail,
+    trail: &mut CallRecorder,
 ) -> Result<Ruled, ToolError> {
-    let Judged {
+    let CallJudgement {
         evaluation,
         assessment,
-        way_out,
+        remedies: way_out,
         ..
     } = evaluate(road, &checked).await?;
-    trail.decided(&evaluation);
+    trail.record_decision(&evaluation);
     if evaluation.decision() == Decision::Deny {
-        return Err(denied(&checked, &evaluation.told()).with_way_out(way_out));
+        return Err(denied(&checked, &evaluation.without_untrusted_text()).with_remedies(way_out));
     }
     Ok(Ruled {
         checked,
@@ -43,7 +43,7 @@ pub(super) async fn decide(
 }
 
 /// The refusal of a call that a rule denies.
-fn denied(checked: &Checked, told: &Evaluation) -> ToolError {
+fn denied(checked: &Checked, told: &PolicyEvaluation) -> ToolError {
     let name = checked.tool.name();
     let message = match told.decisive() {
         Some(reason) => format!("`{name}` may not run: {} ({})", reason.text, reason.place()),
@@ -52,15 +52,15 @@ fn denied(checked: &Checked, told: &Evaluation) -> ToolError {
     let details = serde_json::json!({ "reasons": told.reasons() });
     // The error code that the sandbox uses for a protected path.
     let code = match told.decisive().map(|reason| reason.layer) {
-        Some(Layer::Paths) => Code::PermissionDenied,
-        _ => Code::PolicyDenied,
+        Some(PolicyLayer::Paths) => ToolErrorCode::PermissionDenied,
+        _ => ToolErrorCode::PolicyDenied,
     };
     ToolError::new(code, message).with_details(details)
 }
 
 /// Returns a person's setting for calls after untrusted content was read. `false` for the tool's other form goes first.
 pub(super) fn accepts_untrusted(policy: &Policy, checked: &Checked) -> Option<bool> {
-    let same = checked.same.as_deref();
+    let same = checked.equivalent_tool.as_deref();
     match same.map(|same| policy.labels(same).accepts_untrusted) {
         Some(Some(false)) => Some(false),
         _ => policy.labels(&checked.tool).accepts_untrusted,
@@ -68,16 +68,20 @@ pub(super) fn accepts_untrusted(policy: &Policy, checked: &Checked) -> Option<bo
 }
 
 /// Evaluates the rules. Returns true if a person has set the approval.
-fn spoken(road: &Road<'_>, checked: &Checked, evaluation: &mut Evaluation) -> bool {
-    let policy = &road.world.policy;
-    let links = policy::Links::of(&checked.tool);
+fn evaluate_rules(
+    road: &StageContext<'_>,
+    checked: &Checked,
+    evaluation: &mut PolicyEvaluation,
+) -> bool {
+    let policy = &road.snapshot.policy;
+    let links = policy::LinkResolver::for_tool(&checked.tool);
     let mut set = policy.evaluate(&checked.tool, checked.arguments(), &links, evaluation);
     set |= commands(road, checked, &links, evaluation);
-    let same = checked.same.as_deref();
+    let same = checked.equivalent_tool.as_deref();
     let (arguments, paths) = (checked.arguments(), checked.paths());
-    policy::places(&checked.tool, same, arguments, paths, &links, evaluation);
+    policy::evaluate_path_arguments(&checked.tool, same, arguments, paths, &links, evaluation);
     // A denial of one form of a tool holds for the other; a permission lowers only its own form.
-    if let Some(same) = &checked.same {
+    if let Some(same) = &checked.equivalent_tool {
         policy.evaluate(same, checked.arguments(), &links, evaluation);
     }
     set
@@ -86,12 +90,12 @@ fn spoken(road: &Road<'_>, checked: &Checked, evaluation: &mut Evaluation) -> bo
 /// Evaluates the rules about commands for the command in the arguments, if there is one. Returns true if they allow
 /// it.
 fn commands(
-    road: &Road<'_>,
+    road: &StageContext<'_>,
     checked: &Checked,
-    links: &policy::Links<'_>,
-    evaluation: &mut Evaluation,
+    links: &policy::LinkResolver<'_>,
+    evaluation: &mut PolicyEvaluation,
 ) -> bool {
-    let (policy, tool) = (&road.world.policy, &checked.tool);
+    let (policy, tool) = (&road.snapshot.policy, &checked.tool);
     if !policy.judges_commands_of(tool) {
         return false;
     }
@@ -99,11 +103,11 @@ fn commands(
         return false;
     };
     let runner = &road.ports.runner;
-    let script = match runner.read(&command.program) {
+    let script = match runner.parse_program(&command.program) {
         Ok(script) => script,
-        Err(error) => return policy.unread_command(&error, evaluation),
+        Err(error) => return policy.evaluate_unparsed_command(&error, evaluation),
     };
-    let question = policy::CommandQuestion {
+    let question = policy::CommandCheck {
         tool,
         script: &script,
         directory: command.directory.as_deref(),
@@ -117,92 +121,99 @@ fn commands(
 }
 
 /// The results of all rules for a call.
-pub(super) struct Judged {
-    pub(super) evaluation: Evaluation,
-    pub(super) assessment: Option<Assessment>,
+pub(super) struct CallJudgement {
+    pub(super) evaluation: PolicyEvaluation,
+    pub(super) assessment: Option<ToolAssessment>,
     /// The request that the call is about.
-    pub(super) foreseen: Option<Foreseen>,
+    pub(super) foreseen: Option<RequestPreview>,
     /// The remedies that would let the call through.
-    pub(super) way_out: Vec<String>,
+    pub(super) remedies: Vec<String>,
 }
 
 /// Evaluates all rules for the call, and collects the remedies.
-pub(super) async fn evaluate(road: &Road<'_>, checked: &Checked) -> Result<Judged, ToolError> {
-    let mut evaluation = Evaluation::default();
-    let set = spoken(road, checked, &mut evaluation);
-    let served = road.ports.runner.served(&checked.context().session_id);
-    let foreseen = network::foresee(road.world, checked, &served, &mut evaluation)?;
+pub(super) async fn evaluate(
+    road: &StageContext<'_>,
+    checked: &Checked,
+) -> Result<CallJudgement, ToolError> {
+    let mut evaluation = PolicyEvaluation::default();
+    let set = evaluate_rules(road, checked, &mut evaluation);
+    let served = road
+        .ports
+        .runner
+        .served_ports(&checked.context().session_id);
+    let foreseen = network::preview_request(road.snapshot, checked, &served, &mut evaluation)?;
     let (request, foreseen) = match foreseen {
         Some((said, request, foreseen)) => (Some((said, request)), Some(foreseen)),
         None => (None, None),
     };
-    let assessment = late(road, checked, set, request.as_ref(), &mut evaluation).await;
-    let mut way_out = policy::ways(&evaluation, &checked.tool);
+    let assessment =
+        evaluate_after_rules(road, checked, set, request.as_ref(), &mut evaluation).await;
+    let mut way_out = policy::remedies(&evaluation, &checked.tool);
     let remedy = request.map(|(said, _)| crate::text::visible(&said.remedy));
     way_out.extend(remedy.filter(|remedy| !remedy.is_empty()));
-    Ok(Judged {
+    Ok(CallJudgement {
         evaluation,
         assessment,
         foreseen,
-        way_out,
+        remedies: way_out,
     })
 }
 
 /// Evaluates the data that the call passes to another party.
-fn leaves(
-    road: &Road<'_>,
+fn evaluate_outgoing_data(
+    road: &StageContext<'_>,
     checked: &Checked,
-    request: Option<&(Said, OwnRequest)>,
-    spoken: &Evaluation,
-    late: &mut Evaluation,
+    request: Option<&(NetworkFindings, DeclaredRequest)>,
+    spoken: &PolicyEvaluation,
+    late: &mut PolicyEvaluation,
 ) {
-    let (policy, tool) = (&road.world.policy, &checked.tool);
+    let (policy, tool) = (&road.snapshot.policy, &checked.tool);
     let session = road.sessions.get(&checked.context.session_id);
     let accepts = accepts_untrusted(policy, checked);
     if let Some((said, request)) = request {
-        let (target, method) = request.place();
-        let way = || policy.way_to(tool, target, method);
+        let (target, method) = request.target_and_method();
+        let way = || policy.request_remedy(tool, target, method);
         let mut headers = Vec::new();
         let agreed = network::is_agreed(road, checked, &[], spoken);
-        let out = WayOut::Request {
+        let out = EgressPath::Request {
             egress: request.egress(&mut headers),
             listed: said.listed || agreed,
             command: ContentSource::Other,
             way: &way,
         };
-        session.taint(accepts, &out, late);
+        session.evaluate_taint(accepts, &out, late);
     } else {
-        session.taint(
+        session.evaluate_taint(
             accepts,
-            &WayOut::of(tool, road.ports.runner.confines()),
+            &EgressPath::for_tool(tool, road.ports.runner.confines_network()),
             late,
         );
     }
-    if request.is_some() || matches!(tool.source, Source::Mcp | Source::Teams) {
-        leak::arguments_look_secret(&checked.redactor, checked.arguments(), late);
+    if request.is_some() || matches!(tool.source, ToolSource::Mcp | ToolSource::Teams) {
+        leak::ask_about_argument_secrets(&checked.redactor, checked.arguments(), late);
     }
 }
 
 /// Evaluates what comes after the rules. The tool's assessor runs only if no rule denies and its result makes a
 /// difference: a denied tool does not run, not even to assess itself. `set` is true if a person has set the approval;
 /// `request` is the request that the call is about, if any.
-async fn late(
-    road: &Road<'_>,
+async fn evaluate_after_rules(
+    road: &StageContext<'_>,
     checked: &Checked,
     set: bool,
-    request: Option<&(Said, OwnRequest)>,
-    evaluation: &mut Evaluation,
-) -> Option<Assessment> {
+    request: Option<&(NetworkFindings, DeclaredRequest)>,
+    evaluation: &mut PolicyEvaluation,
+) -> Option<ToolAssessment> {
     let tool = &checked.tool;
     let spoken = !evaluation.reasons().is_empty();
     if spoken && evaluation.decision() == Decision::Deny {
         return None;
     }
-    let mut late = Evaluation::default();
-    if tool.trust == Trust::Untrusted && !road.sessions.has_granted(tool) {
-        policy::trust(tool, &mut late);
+    let mut late = PolicyEvaluation::default();
+    if tool.trust == ToolTrust::Untrusted && !road.sessions.has_granted(tool) {
+        policy::evaluate_trust(tool, &mut late);
     }
-    leaves(road, checked, request, evaluation, &mut late);
+    evaluate_outgoing_data(road, checked, request, evaluation, &mut late);
     let settled = set && evaluation.decision() == Decision::Allow && late.reasons().is_empty();
     let mut assessment = None;
     if tool.assessed && !settled {
@@ -210,8 +221,8 @@ async fn late(
         match tool.backend.assess(checked).await {
             Ok(judged) => assessment = judged,
             // If the assessor fails, a person decides.
-            Err(error) => evaluation.push_strange(Reason {
-                layer: Layer::Assessor,
+            Err(error) => evaluation.push_untrusted(DecisionReason {
+                layer: PolicyLayer::Assessor,
                 decision: Decision::Ask,
                 rule: format!("{}: no assessment", tool.name()),
                 source: tool.origin.location.clone(),
@@ -221,7 +232,7 @@ async fn late(
     }
     if !set {
         let assessed = assessment.as_ref().map(|assessment| assessment.approval);
-        policy::own_word(tool, assessed, evaluation);
+        policy::evaluate_tool_default(tool, assessed, evaluation);
     }
     evaluation.append(late);
     assessment

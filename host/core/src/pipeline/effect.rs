@@ -9,48 +9,48 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 
-use crate::audit::{Event, Kind};
-use crate::backend::Assessment;
-use crate::call::{CallContext, Observer, Parent};
-use crate::command::Connection;
-use crate::decision::{Decision, Evaluation};
-use crate::error::{Code, ToolError};
+use crate::audit::{AuditEvent, EventKind};
+use crate::backend::ToolAssessment;
+use crate::call::{CallContext, CallObserver, ParentCall};
+use crate::command::SessionConnection;
+use crate::decision::{Decision, PolicyEvaluation};
+use crate::error::{ToolError, ToolErrorCode};
 use crate::limits::Limits;
 use crate::needs::Needs;
-use crate::network::{NetworkPolicy, Target};
+use crate::network::{NetworkPolicy, RequestTarget};
 use crate::redact::Redactor;
-use crate::tool::{Risk, Tool, Trust};
-use crate::wish::Want;
+use crate::tool::{RiskLevel, Tool, ToolTrust};
+use crate::upstream_request::UpstreamRequestKind;
 
 use super::approve::Approved;
+use super::call_recorder::{CallRecorder, unsent};
 use super::decide::Ruled;
-use super::trail::{Trail, unsent};
 use super::validate::Checked;
-use super::{Pipeline, Road, World, approve, network};
+use super::{Pipeline, PipelineSnapshot, StageContext, approve, network};
 
 mod command;
+mod command_egress;
 mod judge;
 pub(super) mod leak;
 mod model;
-mod outside;
 mod secret;
 mod storage;
 
-pub use command::Permitted;
-pub(super) use judge::asked_as;
-pub use leak::Upload;
-pub use outside::Outside;
-pub use storage::Storage;
+pub use command::PermittedCommand;
+pub use command_egress::CommandEgress;
+pub(super) use judge::question_key;
+pub use leak::UploadScanner;
+pub use storage::PluginStorage;
 
-use model::Asked;
-use outside::Whose;
-use secret::Placeholder;
+use command_egress::RequestSender;
+use model::CompletionCounter;
+use secret::SecretPlaceholder;
 
 /// A request that is about to leave the machine.
 #[derive(Debug, Clone, Copy)]
-pub struct Egress<'a> {
+pub struct OutgoingRequest<'a> {
     /// The target URL.
-    pub target: &'a Target,
+    pub target: &'a RequestTarget,
     /// The HTTP method as sent.
     pub method: &'a str,
     /// The names and values of its headers, before secrets are inserted.
@@ -61,7 +61,7 @@ pub struct Egress<'a> {
 
 /// The approval of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Consent {
+pub enum EgressPermission {
     /// Valid for listed hosts.
     Listed,
     /// Valid for unlisted hosts, too: a person was asked.
@@ -70,16 +70,16 @@ pub enum Consent {
 
 /// The network access of a call at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reach {
+pub struct NetworkAccess {
     /// The granted hosts, within the settings.
     pub policy: NetworkPolicy,
     /// PEM files of certificates that are trusted in addition to those of the platform.
     pub roots: Vec<String>,
     /// The session's own servers that the call may reach.
-    pub served: Option<Served>,
+    pub served: Option<SessionPorts>,
 }
 
-impl Reach {
+impl NetworkAccess {
     fn ports(&self) -> &[u16] {
         self.served.as_ref().map_or(&[], |served| &served.ports)
     }
@@ -87,7 +87,7 @@ impl Reach {
 
 /// Servers that run in the background as commands of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Served {
+pub struct SessionPorts {
     /// The session.
     pub session: String,
     /// The ports that were declared for them.
@@ -96,7 +96,7 @@ pub struct Served {
 
 /// The effects of a call outside its sandbox. A backend passes each request to it and obeys the result.
 #[derive(Clone)]
-pub struct Effects(Arc<Inner>);
+pub struct EffectGate(Arc<Inner>);
 
 struct Inner {
     pipeline: Pipeline,
@@ -107,27 +107,27 @@ struct Inner {
     arguments: Value,
     /// The reasons that a person was asked about before the call ran.
     answered: Box<[String]>,
-    placeholders: Box<[Placeholder]>,
+    placeholders: Box<[SecretPlaceholder]>,
     /// The redactor of everything that the call returns.
     redactor: Redactor,
     /// The redactor of what servers answer to the call.
     answers: OnceLock<Option<Redactor>>,
     /// The number of model requests of the call.
-    questions: Asked,
-    parent: Parent,
+    completions: CompletionCounter,
+    parent: ParentCall,
     context: CallContext,
-    observer: Arc<dyn Observer>,
+    observer: Arc<dyn CallObserver>,
     /// The cached result of the last reach lookup.
-    reach: Kept,
+    cached_access: CachedNetworkAccess,
 }
 
 /// The result of the last reach lookup, with the snapshot that it was made from.
 #[derive(Default)]
-struct Kept(Mutex<Option<(Arc<World>, Arc<Reach>)>>);
+struct CachedNetworkAccess(Mutex<Option<(Arc<PipelineSnapshot>, Arc<NetworkAccess>)>>);
 
-impl Kept {
-    fn now(&self, inner: &Inner, whose: Whose<'_>) -> Arc<Reach> {
-        let world = inner.pipeline.world();
+impl CachedNetworkAccess {
+    fn now(&self, inner: &Inner, whose: RequestSender<'_>) -> Arc<NetworkAccess> {
+        let world = inner.pipeline.snapshot();
         let mut kept = self.0.lock();
         match &*kept {
             Some((then, reach))
@@ -150,8 +150,8 @@ impl Kept {
 
 impl Approved {
     /// Returns the effects of this call, which pass the same stages.
-    pub fn effects(&self) -> Effects {
-        Effects(Arc::new(Inner {
+    pub fn effects(&self) -> EffectGate {
+        EffectGate(Arc::new(Inner {
             pipeline: self.pipeline().clone(),
             tool: Arc::clone(self.tool()),
             rights: self.rights().clone(),
@@ -161,24 +161,24 @@ impl Approved {
             placeholders: secret::placeholders(self.rights(), self.context()),
             redactor: self.redactor().clone(),
             answers: OnceLock::new(),
-            questions: Asked::default(),
+            completions: CompletionCounter::default(),
             parent: self.parent(),
             context: self.context().clone(),
             observer: Arc::clone(self.observer()),
-            reach: Kept::default(),
+            cached_access: CachedNetworkAccess::default(),
         }))
     }
 }
 
-impl Effects {
+impl EffectGate {
     /// Returns the present reach of the call. The allocation is shared with the last lookup as long as nothing has
     /// changed.
-    pub fn reach(&self) -> Arc<Reach> {
-        self.0.reach.now(&self.0, Whose::Call)
+    pub fn reach(&self) -> Arc<NetworkAccess> {
+        self.0.cached_access.now(&self.0, RequestSender::Call)
     }
 
-    /// Connects to a server of the session, at one of the ports of [`Reach::served`].
-    pub async fn connect(&self, port: u16) -> std::io::Result<Connection> {
+    /// Connects to a server of the session, at one of the ports of [`NetworkAccess::served`].
+    pub async fn connect(&self, port: u16) -> std::io::Result<SessionConnection> {
         let inner = &*self.0;
         let runner = &inner.pipeline.0.ports.runner;
         runner.connect(&inner.context.session_id, port).await
@@ -186,16 +186,23 @@ impl Effects {
 
     /// Judges a request, asks a person if needed, and records the result. A request that cannot be recorded is not
     /// sent.
-    pub async fn request(&self, egress: Egress<'_>) -> Result<Consent, ToolError> {
+    pub async fn request(
+        &self,
+        egress: OutgoingRequest<'_>,
+    ) -> Result<EgressPermission, ToolError> {
         // On the heap: it holds a card and an answer, and few calls get here.
-        Box::pin(self.0.request(egress, Whose::Call)).await
+        Box::pin(self.0.request(egress, RequestSender::Call)).await
     }
 
     /// Records that the server behind the tool asks something of the client, before the client is asked; `refused` is
     /// the reason if it is not. Fails if the tool may no longer be called.
-    pub fn wish(&self, want: Want, refused: Option<&ToolError>) -> Result<(), ToolError> {
+    pub fn record_upstream_request(
+        &self,
+        want: UpstreamRequestKind,
+        refused: Option<&ToolError>,
+    ) -> Result<(), ToolError> {
         let inner = &*self.0;
-        let world = inner.pipeline.world();
+        let world = inner.pipeline.snapshot();
         let trail = inner.effect_trail(want.method().to_owned())?;
         let result = match refused {
             Some(error) => Err(error.clone()),
@@ -205,27 +212,27 @@ impl Effects {
     }
 
     /// Records that an allowed request was not sent because its host resolved to a refused address.
-    pub fn refused(&self, egress: Egress<'_>, code: Code) {
+    pub fn refused(&self, egress: OutgoingRequest<'_>, code: ToolErrorCode) {
         self.record_refused(egress, code, None);
     }
 
     /// Records a refused request with the reason, as one sentence.
-    fn record_refused(&self, egress: Egress<'_>, code: Code, why: Option<&str>) {
+    fn record_refused(&self, egress: OutgoingRequest<'_>, code: ToolErrorCode, why: Option<&str>) {
         let ports = &self.0.pipeline.0.ports;
         let Ok(redactor) = ports.vault.redactor() else {
             return;
         };
         let mut subject = named(egress);
-        redactor.text(&mut subject);
-        let mut event = Event::of(Kind::Effect, ports.clock.now())
-            .in_call(&self.0.context)
-            .of_tool(&self.0.tool)
+        redactor.mask_text(&mut subject);
+        let mut event = AuditEvent::new(EventKind::Effect, ports.clock.now())
+            .with_context(&self.0.context)
+            .with_tool_origin(&self.0.tool)
             .with_subject(&subject)
             .refused(code);
         event.decision = Some(Decision::Deny);
         if let Some(why) = why {
             let mut why = crate::text::visible(why);
-            redactor.text(&mut why);
+            redactor.mask_text(&mut why);
             event = event.with_detail(&why);
         }
         if let Err(error) = ports.audit.record(&event) {
@@ -235,19 +242,19 @@ impl Effects {
 }
 
 /// Names a request without parts that could carry content: its method and its origin.
-fn named(egress: Egress<'_>) -> String {
+fn named(egress: OutgoingRequest<'_>) -> String {
     format!("{} {}", egress.method, egress.target.origin())
 }
 
 impl Inner {
     /// Creates the record of an effect of the tool. `subject` names the effect, without its content.
-    fn effect_trail(&self, subject: String) -> Result<Trail, ToolError> {
+    fn effect_trail(&self, subject: String) -> Result<CallRecorder, ToolError> {
         let ports = &self.pipeline.0.ports;
-        Trail::of_effect(&self.tool, &self.context, &self.parent, ports, subject)
+        CallRecorder::for_effect(&self.tool, &self.context, &self.parent, ports, subject)
     }
 
     /// Returns the tool as it is now, and the rights that the call still has.
-    fn standing(&self, world: &World) -> Result<(Arc<Tool>, Needs), ToolError> {
+    fn standing(&self, world: &PipelineSnapshot) -> Result<(Arc<Tool>, Needs), ToolError> {
         let name = self.tool.name().as_str();
         let same = |tool: &&Arc<Tool>| {
             tool.origin.digest == self.tool.origin.digest
@@ -255,7 +262,7 @@ impl Inner {
         };
         let gone = |why: &str| {
             ToolError::new(
-                Code::PolicyDenied,
+                ToolErrorCode::PolicyDenied,
                 format!("`{name}` has no access any more: {why}"),
             )
         };
@@ -267,45 +274,49 @@ impl Inner {
         }
         let mut rights = self.rights.clone();
         match (self.tool.trust, tool.trust) {
-            (_, Trust::Trusted | Trust::Harmless) => rights.keep(&tool.granted),
+            (_, ToolTrust::Trusted | ToolTrust::Harmless) => rights.retain_granted(&tool.granted),
             // A person has approved this very call.
-            (Trust::Untrusted, Trust::Untrusted) => {}
-            (_, Trust::Untrusted) => {
+            (ToolTrust::Untrusted, ToolTrust::Untrusted) => {}
+            (_, ToolTrust::Untrusted) => {
                 let way = format!("`mimir tools trust {name}` grants it again");
-                return Err(gone("its grant was taken back during the call").with_way_out([way]));
+                return Err(gone("its grant was taken back during the call").with_remedies([way]));
             }
         }
         Ok((Arc::clone(tool), rights))
     }
 
-    fn reach(&self, world: &World, whose: Whose<'_>) -> Reach {
+    fn reach(&self, world: &PipelineSnapshot, whose: RequestSender<'_>) -> NetworkAccess {
         let standing = self.standing(world);
         let hosts = standing.map_or_else(|_| Vec::new(), |(_, rights)| whose.hosts(rights));
         let granted = network::granted(&hosts);
         let ports = self.served(whose);
         let settings = world.policy.network(&self.tool, &hosts).serving(&ports);
-        Reach {
-            policy: granted.within(settings),
+        NetworkAccess {
+            policy: granted.capped_by(settings),
             roots: world.policy.roots(Some(&self.tool)),
-            served: (!ports.is_empty()).then(|| Served {
+            served: (!ports.is_empty()).then(|| SessionPorts {
                 session: self.context.session_id.clone(),
                 ports,
             }),
         }
     }
 
-    async fn request(&self, egress: Egress<'_>, whose: Whose<'_>) -> Result<Consent, ToolError> {
-        let world = self.pipeline.world();
-        let road = self.pipeline.road(&world);
+    async fn request(
+        &self,
+        egress: OutgoingRequest<'_>,
+        whose: RequestSender<'_>,
+    ) -> Result<EgressPermission, ToolError> {
+        let world = self.pipeline.snapshot();
+        let road = self.pipeline.stage_context(&world);
         let mut trail = self.effect_trail(named(egress))?;
         let judged = async {
-            self.holds_secret(egress)?;
+            self.check_request(egress)?;
             let (tool, rights) = self.standing(&world)?;
             let hosts = whose.hosts(rights);
             let checked = self.checked(tool, arguments(egress));
             let served = self.served(whose);
             let judged = judge::judge(&road, self, &checked, (&hosts, &served), (egress, whose));
-            trail.decided(&judged.evaluation);
+            trail.record_decision(&judged.evaluation);
             if judged.evaluation.decision() == Decision::Deny {
                 return Err(judged.denied(&checked, egress));
             }
@@ -314,14 +325,14 @@ impl Inner {
                 evaluation: judged.evaluation,
                 checked,
             };
-            consented(&road, &ruled, &mut trail, whose.request()).await?;
-            if let Whose::Command(command) = whose {
-                command.consented(egress, &ruled.evaluation);
+            require_consent(&road, &ruled, &mut trail, whose.request()).await?;
+            if let RequestSender::Command(command) = whose {
+                command.record_consent(egress, &ruled.evaluation);
             }
-            Ok(if judged.said.unlisted {
-                Consent::Unlisted
+            Ok(if judged.network.unlisted {
+                EgressPermission::Unlisted
             } else {
-                Consent::Listed
+                EgressPermission::Listed
             })
         };
         let result = judged.await;
@@ -329,17 +340,17 @@ impl Inner {
     }
 
     /// Returns the ports of the session's servers that may be reached. A command reaches them directly.
-    fn served(&self, whose: Whose<'_>) -> Vec<u16> {
+    fn served(&self, whose: RequestSender<'_>) -> Vec<u16> {
         let runner = &self.pipeline.0.ports.runner;
         match whose {
-            Whose::Call => runner.served(&self.context.session_id),
-            Whose::Command(_) => Vec::new(),
+            RequestSender::Call => runner.served_ports(&self.context.session_id),
+            RequestSender::Command(_) => Vec::new(),
         }
     }
 
     /// Wraps the request for the stages, as if the tool had called it.
     fn checked(&self, tool: Arc<Tool>, arguments: Value) -> Box<Checked> {
-        Box::new(Checked::of_request(
+        Box::new(Checked::for_effect(
             tool,
             arguments,
             self.context.clone(),
@@ -352,41 +363,41 @@ impl Inner {
 }
 
 /// Asks a person if a rule requires it. `what` is the beginning of a sentence.
-async fn consented(
-    road: &Road<'_>,
+async fn require_consent(
+    road: &StageContext<'_>,
     ruled: &Ruled,
-    trail: &mut Trail,
+    trail: &mut CallRecorder,
     what: &str,
 ) -> Result<(), ToolError> {
     if ruled.evaluation.decision() == Decision::Ask
         && approve::ask(road, ruled, trail).await?.is_some()
     {
         let message = format!("{what} cannot be edited; say no, and change the call");
-        return Err(ToolError::new(Code::ApprovalDenied, message));
+        return Err(ToolError::new(ToolErrorCode::ApprovalDenied, message));
     }
     Ok(())
 }
 
 /// Records the result of an effect. An effect that cannot be recorded is not carried out.
-fn recorded<T>(trail: Trail, result: Result<T, ToolError>) -> Result<T, ToolError> {
+fn recorded<T>(trail: CallRecorder, result: Result<T, ToolError>) -> Result<T, ToolError> {
     let recorded = trail.finish_effect(result.as_ref().err().map(|error| error.code));
     result.and_then(|done| recorded.map(|()| done))
 }
 
 /// Creates the refusal of an effect that a rule denies. `what` names what was not done.
-fn denied(what: &str, evaluation: &Evaluation, ways: Vec<String>) -> ToolError {
-    let told = evaluation.told();
+fn denied(what: &str, evaluation: &PolicyEvaluation, ways: Vec<String>) -> ToolError {
+    let told = evaluation.without_untrusted_text();
     let message = match told.decisive() {
         Some(reason) => format!("{what}: {} ({})", reason.text, reason.rule),
         None => what.to_owned(),
     };
-    ToolError::new(Code::PolicyDenied, crate::text::visible(&message))
+    ToolError::new(ToolErrorCode::PolicyDenied, crate::text::visible(&message))
         .with_details(json!({ "reasons": told.reasons() }))
-        .with_way_out(ways)
+        .with_remedies(ways)
 }
 
 /// Returns the arguments that rules about `method`, `url` and `host` match.
-pub(super) fn arguments(egress: Egress<'_>) -> Value {
+pub(super) fn arguments(egress: OutgoingRequest<'_>) -> Value {
     json!({
         "method": egress.method,
         "url": egress.target.to_string(),
@@ -395,10 +406,10 @@ pub(super) fn arguments(egress: Egress<'_>) -> Value {
 }
 
 /// Returns the summary that a person reads first.
-fn summary(egress: Egress<'_>) -> Assessment {
-    Assessment {
+fn summary(egress: OutgoingRequest<'_>) -> ToolAssessment {
+    ToolAssessment {
         approval: Decision::Ask,
-        risk: Risk::Low,
+        risk: RiskLevel::Low,
         summary: format!("send {} {}", egress.method, egress.target),
         risks: Vec::new(),
     }

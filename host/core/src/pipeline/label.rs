@@ -2,57 +2,57 @@
 
 use parking_lot::Mutex;
 
-use crate::outcome::{Content, DataClass, Label, Outcome, Output, TrustLevel};
-use crate::tool::{Group, Source, Tool, Trust};
+use crate::outcome::{Content, ContentLabel, DataClass, Outcome, ToolOutput, TrustLevel};
+use crate::tool::{Tool, ToolGroup, ToolSource, ToolTrust};
 
-use super::Road;
+use super::StageContext;
+use super::call_recorder::CallRecorder;
 use super::sanitize::Clean;
 use super::session::ContentSource;
-use super::trail::Trail;
 
 /// A result with its label.
 pub struct Labeled {
     pub(super) clean: Clean,
-    pub(super) label: Label,
+    pub(super) label: ContentLabel,
     /// The source of its untrusted content.
     pub(super) source: ContentSource,
 }
 
 /// The worst label of what a call has read through other tools.
 #[derive(Debug, Default)]
-pub struct Floor(Mutex<Option<Worst>>);
+pub struct TaintFloor(Mutex<Option<WorstLabel>>);
 
 #[derive(Debug, Clone)]
-struct Worst {
+struct WorstLabel {
     trust: TrustLevel,
     data_class: DataClass,
     /// The source of its untrusted content, if there is only one.
     source: ContentSource,
 }
 
-impl Floor {
+impl TaintFloor {
     /// Adds the label of an ended nested call.
     pub(crate) fn note_outcome(&self, outcome: &Outcome) {
         self.note_from(outcome.label(), outcome.source.clone());
     }
 
     /// Adds a label whose source is not distinguished.
-    pub(crate) fn note(&self, label: &Label) {
+    pub(crate) fn note_label(&self, label: &ContentLabel) {
         self.note_from(label, ContentSource::Other);
     }
 
     /// Adds a label with its source.
-    pub(super) fn note_from(&self, label: &Label, source: ContentSource) {
+    pub(super) fn note_from(&self, label: &ContentLabel, source: ContentSource) {
         let mut worst = self.0.lock();
         let untrusted = label.trust == TrustLevel::Untrusted;
         let (trust, data_class) = (label.trust, label.data_class);
         *worst = Some(match worst.take() {
-            None => Worst {
+            None => WorstLabel {
                 trust,
                 data_class,
                 source,
             },
-            Some(worst) => Worst {
+            Some(worst) => WorstLabel {
                 trust: worst.trust.max(trust),
                 data_class: worst.data_class.max(data_class),
                 source: match worst.trust == TrustLevel::Untrusted {
@@ -64,21 +64,21 @@ impl Floor {
         });
     }
 
-    fn worst(&self) -> Option<Worst> {
+    fn worst(&self) -> Option<WorstLabel> {
         self.0.lock().clone()
     }
 }
 
-pub(super) fn label(road: &Road<'_>, clean: Clean, trail: &Trail) -> Labeled {
+pub(super) fn label(road: &StageContext<'_>, clean: Clean, trail: &CallRecorder) -> Labeled {
     let mut label = match trail.tool() {
         Some(tool) if clean.ran && !is_silent(tool, &clean) => {
-            let mut label = Label {
+            let mut label = ContentLabel {
                 trust: TrustLevel::System,
                 data_class: DataClass::Public,
                 origin: format!("{}:{}", tool.source.as_str(), tool.name()),
             };
             for tool in trail.forms() {
-                let set = road.world.policy.labels(tool);
+                let set = road.snapshot.policy.labels(tool);
                 let own = set.output_trust.unwrap_or_else(|| trust(tool));
                 let class = set.output_data_class.unwrap_or(DataClass::Internal);
                 label.trust = label.trust.max(own);
@@ -87,7 +87,7 @@ pub(super) fn label(road: &Road<'_>, clean: Clean, trail: &Trail) -> Labeled {
             label
         }
         // A refusal comes from mimir itself, and an empty response carries no content.
-        _ => Label {
+        _ => ContentLabel {
             trust: TrustLevel::System,
             data_class: DataClass::Public,
             origin: "mimir".to_owned(),
@@ -109,8 +109,8 @@ pub(super) fn label(road: &Road<'_>, clean: Clean, trail: &Trail) -> Labeled {
         label.data_class = label.data_class.max(DataClass::Sensitive);
     }
     let session = road.sessions.get(trail.session());
-    session.masked(clean.masks.rules());
-    session.read(&label, source.clone());
+    session.record_masks(clean.masks.rules());
+    session.record_read(&label, source.clone());
     if trail.tool().is_some_and(|tool| fetches(tool))
         && let Ok(output) = &clean.result
     {
@@ -118,7 +118,7 @@ pub(super) fn label(road: &Road<'_>, clean: Clean, trail: &Trail) -> Labeled {
             Content::Text { text } => Some(text.as_str()),
             _ => None,
         });
-        session.fetched(texts);
+        session.record_fetched(texts);
     }
     Labeled {
         clean,
@@ -129,8 +129,8 @@ pub(super) fn label(road: &Road<'_>, clean: Clean, trail: &Trail) -> Labeled {
 
 /// Returns true if a server has answered with no content at all, as to a subscription.
 fn is_silent(tool: &Tool, clean: &Clean) -> bool {
-    let nothing = |output: &Output| output.content.is_empty() && output.structured.is_none();
-    tool.source == Source::Mcp && clean.result.as_ref().is_ok_and(nothing)
+    let nothing = |output: &ToolOutput| output.content.is_empty() && output.structured.is_none();
+    tool.source == ToolSource::Mcp && clean.result.as_ref().is_ok_and(nothing)
 }
 
 /// Returns true if a secret in the result comes from this machine. A secret in the response of a server or a site is
@@ -138,15 +138,17 @@ fn is_silent(tool: &Tool, clean: &Clean) -> bool {
 fn reads_own_data(tool: &Tool) -> bool {
     let needs = &tool.definition.needs;
     match tool.source {
-        Source::BuiltIn => !matches!(tool.definition.group, Group::Net | Group::Browser),
-        Source::Custom => !needs.files.is_empty() || !needs.commands.is_empty(),
-        Source::Mcp | Source::Teams => false,
+        ToolSource::BuiltIn => {
+            !matches!(tool.definition.group, ToolGroup::Net | ToolGroup::Browser)
+        }
+        ToolSource::Custom => !needs.files.is_empty() || !needs.commands.is_empty(),
+        ToolSource::Mcp | ToolSource::Teams => false,
     }
 }
 
 /// Returns true if the results of the tool come only from the network.
 fn fetches(tool: &Tool) -> bool {
-    tool.source == Source::BuiltIn && tool.definition.group == Group::Net
+    tool.source == ToolSource::BuiltIn && tool.definition.group == ToolGroup::Net
 }
 
 /// Returns the trust level of a tool's results. Built-in tools for local data are trusted; so is a granted custom tool
@@ -155,10 +157,14 @@ fn trust(tool: &Tool) -> TrustLevel {
     let reach = &tool.definition.needs;
     let closed = reach.hosts.is_empty() && reach.commands.is_empty() && !reach.model;
     match (tool.source, tool.definition.group) {
-        (Source::BuiltIn, Group::Fs) => TrustLevel::Verified,
-        (Source::BuiltIn, Group::Runtime | Group::Memory | Group::System) => TrustLevel::User,
-        (Source::BuiltIn, Group::Net | Group::Browser) => TrustLevel::Untrusted,
-        (Source::Custom, _) if tool.trust == Trust::Trusted && closed => TrustLevel::Verified,
-        (Source::Custom | Source::Mcp | Source::Teams, _) => TrustLevel::Untrusted,
+        (ToolSource::BuiltIn, ToolGroup::Fs) => TrustLevel::Verified,
+        (ToolSource::BuiltIn, ToolGroup::Runtime | ToolGroup::Memory | ToolGroup::System) => {
+            TrustLevel::User
+        }
+        (ToolSource::BuiltIn, ToolGroup::Net | ToolGroup::Browser) => TrustLevel::Untrusted,
+        (ToolSource::Custom, _) if tool.trust == ToolTrust::Trusted && closed => {
+            TrustLevel::Verified
+        }
+        (ToolSource::Custom | ToolSource::Mcp | ToolSource::Teams, _) => TrustLevel::Untrusted,
     }
 }

@@ -7,23 +7,23 @@ use serde_json::Value;
 
 use crate::approval::Approver;
 use crate::backend::BoxFuture;
-use crate::call::{LogLevel, LogLine, Observer, Progress};
-use crate::error::{Code, ToolError};
-use crate::outcome::{Content, Output};
-use crate::redact::{Lines, MaskSummary, Redactor};
-use crate::wish::{Client, Want, Wish};
+use crate::call::{CallObserver, CallProgress, LogLevel, LogLine};
+use crate::error::{ToolError, ToolErrorCode};
+use crate::outcome::{Content, ToolOutput};
+use crate::redact::{LineMasker, MaskSummary, Redactor};
+use crate::upstream_request::{UpstreamRequest, UpstreamRequestHandler, UpstreamRequestKind};
 
 /// An observer that receives everything with the secrets masked.
-pub(super) struct Masked {
-    inner: Arc<dyn Observer>,
+pub(super) struct MaskingObserver {
+    inner: Arc<dyn CallObserver>,
     redactor: Redactor,
-    lines: Mutex<Option<Lines<LogLevel>>>,
-    reports: Mutex<Option<Lines<Progress>>>,
+    lines: Mutex<Option<LineMasker<LogLevel>>>,
+    reports: Mutex<Option<LineMasker<CallProgress>>>,
     masks: Mutex<MaskSummary>,
 }
 
-impl Masked {
-    pub(super) fn new(inner: Arc<dyn Observer>, redactor: Redactor) -> Self {
+impl MaskingObserver {
+    pub(super) fn new(inner: Arc<dyn CallObserver>, redactor: Redactor) -> Self {
         Self {
             inner,
             lines: Mutex::default(),
@@ -58,33 +58,33 @@ impl Masked {
         }
     }
 
-    fn report(&self, (reports, masks): (Vec<(Progress, String)>, MaskSummary)) {
+    fn report(&self, (reports, masks): (Vec<(CallProgress, String)>, MaskSummary)) {
         self.count(masks);
         for (report, text) in reports {
-            self.inner.progress(Progress {
+            self.inner.progress(CallProgress {
                 message: Some(text),
                 ..report
             });
         }
     }
 
-    fn reports(&self) -> parking_lot::MutexGuard<'_, Option<Lines<Progress>>> {
+    fn reports(&self) -> parking_lot::MutexGuard<'_, Option<LineMasker<CallProgress>>> {
         self.reports.lock()
     }
 
-    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<Lines<LogLevel>>> {
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<LineMasker<LogLevel>>> {
         self.lines.lock()
     }
 }
 
-impl Observer for Masked {
-    fn progress(&self, mut progress: Progress) {
+impl CallObserver for MaskingObserver {
+    fn progress(&self, mut progress: CallProgress) {
         // A message is held back only while its end may be the beginning of a secret that continues in the next one.
         match progress.message.take() {
             Some(message) => {
                 let mut reports = self.reports();
                 let ready = reports
-                    .get_or_insert_with(|| self.redactor.lines())
+                    .get_or_insert_with(|| self.redactor.line_masker())
                     .push(progress, message);
                 self.report(ready);
             }
@@ -95,39 +95,46 @@ impl Observer for Masked {
     fn log(&self, line: LogLine) {
         let mut lines = self.lock();
         let ready = lines
-            .get_or_insert_with(|| self.redactor.lines())
+            .get_or_insert_with(|| self.redactor.line_masker())
             .push(line.level, line.text);
         // Shown under the lock, so that lines stay in order.
         self.show(ready);
         drop(lines);
     }
 
-    fn person(&self) -> Option<&dyn Approver> {
-        self.inner.person()
+    fn approver(&self) -> Option<&dyn Approver> {
+        self.inner.approver()
     }
 
-    fn client(&self) -> Option<&dyn Client> {
-        self.inner.client().map(|_| self as &dyn Client)
+    fn upstream_handler(&self) -> Option<&dyn UpstreamRequestHandler> {
+        self.inner
+            .upstream_handler()
+            .map(|_| self as &dyn UpstreamRequestHandler)
     }
 }
 
 /// Masks secrets in both directions: in the requests of a server to the client, and in the client's answers.
-impl Client for Masked {
-    fn has(&self, want: Want) -> bool {
-        self.inner.client().is_some_and(|client| client.has(want))
+impl UpstreamRequestHandler for MaskingObserver {
+    fn supports(&self, want: UpstreamRequestKind) -> bool {
+        self.inner
+            .upstream_handler()
+            .is_some_and(|client| client.supports(want))
     }
 
-    fn ask(&self, mut wishes: Vec<Wish>) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {
+    fn handle_requests(
+        &self,
+        mut wishes: Vec<UpstreamRequest>,
+    ) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {
         Box::pin(async move {
             let mask = |value: &mut Value| {
                 self.count(self.redactor.mask_all([], Some(value)));
             };
             wishes.iter_mut().for_each(|wish| mask(&mut wish.params));
-            let Some(client) = self.inner.client() else {
+            let Some(client) = self.inner.upstream_handler() else {
                 let message = "the client that made the call does not answer requests";
-                return Err(ToolError::new(Code::Unavailable, message));
+                return Err(ToolError::new(ToolErrorCode::Unavailable, message));
             };
-            let mut answers = client.ask(wishes).await?;
+            let mut answers = client.handle_requests(wishes).await?;
             answers.iter_mut().for_each(mask);
             Ok(answers)
         })
@@ -136,14 +143,14 @@ impl Client for Masked {
 
 /// Masks a result. In binary content only known values are masked: this destroys a picture that contains one, which
 /// could otherwise carry the secret out.
-pub(super) fn output(redactor: &Redactor, output: &mut Output) -> MaskSummary {
+pub(super) fn output(redactor: &Redactor, output: &mut ToolOutput) -> MaskSummary {
     let mut masks = MaskSummary::default();
     for part in &mut output.content {
         match part {
             Content::File { data, .. }
             | Content::Image { data, .. }
             | Content::Audio { data, .. } => {
-                masks.add(redactor.bytes(data));
+                masks.add(redactor.mask_bytes(data));
             }
             Content::Text { .. } => {}
         }
@@ -178,7 +185,7 @@ mod tests {
             },
             Content::Audio { data, mime_type },
         ];
-        let mut masked = Output {
+        let mut masked = ToolOutput {
             content,
             structured: None,
             exit_code: None,

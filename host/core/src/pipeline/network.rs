@@ -6,20 +6,22 @@ use core::net::IpAddr;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::decision::{Basis, Decision, Evaluation, Layer, Reads, Reason};
-use crate::error::{Code, ToolError};
+use crate::decision::{
+    Decision, DecisionReason, PolicyEvaluation, PolicyLayer, RuleArguments, RuleBasis,
+};
+use crate::error::{ToolError, ToolErrorCode};
 use crate::needs::HostNeed;
-use crate::network::{NetworkPolicy, Refusal, Target, Verdict};
+use crate::network::{NetworkPolicy, NetworkRefusal, NetworkVerdict, RequestTarget};
 use crate::policy::GRANT;
-use crate::tool::{Tool, Trust};
+use crate::tool::{Tool, ToolTrust};
 
-use super::effect::{self, Egress};
+use super::effect::{self, OutgoingRequest};
 use super::validate::Checked;
-use super::{Road, World, approve};
+use super::{PipelineSnapshot, StageContext, approve};
 
 /// The result of the evaluation, in addition to the reasons.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct NetworkFindings {
     /// True if the request is on no list, so that only a person can allow it.
     pub(super) unlisted: bool,
     /// The remedy, if the settings refuse the request.
@@ -33,7 +35,7 @@ pub(super) struct Said {
 
 /// A request as it would be judged. It was not sent, and no name was looked up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Foreseen {
+pub struct RequestPreview {
     /// The method.
     pub method: String,
     /// The URL, in the normalized spelling that is judged.
@@ -55,26 +57,27 @@ pub struct Foreseen {
 /// Converts the granted hosts to a policy. Patterns were checked when the tool was listed; if one is invalid
 /// nevertheless, nothing is granted.
 pub(super) fn granted(hosts: &[HostNeed]) -> NetworkPolicy {
-    let only = NetworkPolicy::only("grant", hosts).or_else(|_| NetworkPolicy::only("grant", &[]));
+    let only = NetworkPolicy::for_needs("grant", hosts)
+        .or_else(|_| NetworkPolicy::for_needs("grant", &[]));
     only.unwrap_or_default()
 }
 
 /// Evaluates a request of a tool that was granted these hosts, in a session with servers at these ports.
 pub(super) fn judge(
-    world: &World,
+    world: &PipelineSnapshot,
     tool: &Tool,
     (hosts, served): (&[HostNeed], &[u16]),
-    egress: Egress<'_>,
-    all: &mut Evaluation,
-) -> Said {
-    let mut said = Said::default();
-    let Egress { target, method, .. } = egress;
+    egress: OutgoingRequest<'_>,
+    all: &mut PolicyEvaluation,
+) -> NetworkFindings {
+    let mut said = NetworkFindings::default();
+    let OutgoingRequest { target, method, .. } = egress;
     let mut say = |layer, decision, rule: &str, text: String| {
         let source = match layer {
-            Layer::TeamPolicy => "the team's policy",
+            PolicyLayer::TeamPolicy => "the team's policy",
             _ => "",
         };
-        let reason = Reason {
+        let reason = DecisionReason {
             layer,
             decision,
             rule: rule.to_owned(),
@@ -83,14 +86,15 @@ pub(super) fn judge(
         };
         // Reading the next chunk of the same page is the same request.
         let reads = ["url", "method"].map(str::to_owned);
-        let way = (decision == Decision::Ask).then(|| world.policy.way_to(tool, target, method));
-        let basis = Basis {
-            reads: Reads::Only(reads.into()),
-            way: way.map(Into::into),
+        let way =
+            (decision == Decision::Ask).then(|| world.policy.request_remedy(tool, target, method));
+        let basis = RuleBasis {
+            reads: RuleArguments::Only(reads.into()),
+            remedy: way.map(Into::into),
             per_origin: true,
-            ..Basis::default()
+            ..RuleBasis::default()
         };
-        all.push_from(reason, basis);
+        all.push_with_basis(reason, basis);
     };
     let (name, host) = (tool.name(), target.host());
     if !granted(hosts).lists(target, method) {
@@ -98,37 +102,37 @@ pub(super) fn judge(
         let known = knows(hosts, target);
         if known {
             let text = format!("`{name}` was not granted {method} to `{host}`");
-            say(Layer::Network, Decision::Deny, GRANT, text);
+            say(PolicyLayer::Network, Decision::Deny, GRANT, text);
         } else if !world.policy.asks_unknown_hosts(tool) {
             let text = format!("`{name}` was not granted `{host}`");
-            say(Layer::Network, Decision::Deny, GRANT, text);
+            say(PolicyLayer::Network, Decision::Deny, GRANT, text);
         }
     }
     let settings = world.policy.network(tool, hosts).serving(served);
     match settings.judge(target, method) {
-        Verdict::Allowed(pattern) => {
+        NetworkVerdict::Allowed(pattern) => {
             said.pattern = pattern.map(ToString::to_string);
             let text = format!("`{host}` may be reached");
-            say(Layer::Network, Decision::Allow, "network", text);
+            say(PolicyLayer::Network, Decision::Allow, "network", text);
         }
-        Verdict::Unlisted(Refusal { rule, reason, .. }) => {
+        NetworkVerdict::Unlisted(NetworkRefusal { rule, reason, .. }) => {
             said.unlisted = true;
-            say(Layer::Network, Decision::Ask, &rule, reason);
+            say(PolicyLayer::Network, Decision::Ask, &rule, reason);
         }
-        Verdict::Refused(Refusal {
+        NetworkVerdict::Refused(NetworkRefusal {
             rule,
             reason,
             remedy,
         }) => {
             said.remedy = remedy;
-            say(Layer::Network, Decision::Deny, &rule, reason);
+            say(PolicyLayer::Network, Decision::Deny, &rule, reason);
         }
     }
     for team in world.policy.team_networks(Some(tool)) {
         let team = team.serving(served);
         if let Some(refusal) = team.judge(target, method).refusal() {
             let (rule, reason) = (&refusal.rule, refusal.reason.clone());
-            say(Layer::TeamPolicy, Decision::Deny, rule, reason);
+            say(PolicyLayer::TeamPolicy, Decision::Deny, rule, reason);
         }
     }
     let named = hosts.iter().filter(|need| !need.is_any()).cloned();
@@ -144,27 +148,27 @@ pub(super) fn judge(
 /// Returns true if a person has agreed to an unlisted host: before this call was made (`answered`), or for the
 /// session.
 pub(super) fn is_agreed(
-    road: &Road<'_>,
+    road: &StageContext<'_>,
     checked: &Checked,
     answered: &[String],
-    all: &Evaluation,
+    all: &PolicyEvaluation,
 ) -> bool {
-    let about = all.about_host();
+    let about = all.unlisted_host_questions();
     let mut asking = about.asking().peekable();
     asking.peek().is_some()
-        && (asking.all(|reason| answered.contains(&effect::asked_as(reason)))
-            || approve::remembered(road, checked, &about).is_some())
+        && (asking.all(|reason| answered.contains(&effect::question_key(reason)))
+            || approve::find_remembered_answer(road, checked, &about).is_some())
 }
 
-fn knows(hosts: &[HostNeed], target: &Target) -> bool {
+fn knows(hosts: &[HostNeed], target: &RequestTarget) -> bool {
     let mut patterns = hosts.iter().filter_map(|need| need.pattern().ok());
     patterns.any(|pattern| pattern.matches(target))
 }
 
 /// Returns the arguments of a call that are sent with its request. The others, such as the chunk of the answer to
 /// show, are not visible to the server.
-pub(super) fn sent() -> Reads {
-    Reads::Only(
+pub(super) fn request_arguments() -> RuleArguments {
+    RuleArguments::Only(
         ["url", "method", "headers", "body"]
             .map(str::to_owned)
             .into(),
@@ -172,19 +176,19 @@ pub(super) fn sent() -> Reads {
 }
 
 /// The request that the arguments of a call name.
-pub(super) struct OwnRequest {
-    target: Target,
+pub(super) struct DeclaredRequest {
+    target: RequestTarget,
     method: String,
     /// Header names and values.
     headers: Vec<String>,
     body: bool,
 }
 
-impl OwnRequest {
+impl DeclaredRequest {
     /// Converts the request for the effect gate; `headers` is the buffer that it borrows from.
-    pub(super) fn egress<'a>(&'a self, headers: &'a mut Vec<&'a [u8]>) -> Egress<'a> {
+    pub(super) fn egress<'a>(&'a self, headers: &'a mut Vec<&'a [u8]>) -> OutgoingRequest<'a> {
         headers.extend(self.headers.iter().map(String::as_bytes));
-        Egress {
+        OutgoingRequest {
             target: &self.target,
             method: &self.method,
             headers,
@@ -193,14 +197,14 @@ impl OwnRequest {
     }
 
     /// Returns the target and the method.
-    pub(super) fn place(&self) -> (&Target, &str) {
+    pub(super) fn target_and_method(&self) -> (&RequestTarget, &str) {
         (&self.target, &self.method)
     }
 }
 
 /// Returns the request that a call is about, read from `url` and `method` in the arguments. Only for tools that may
 /// request any host. A URL that cannot be requested is an error of the caller.
-fn of_call(checked: &Checked) -> Result<Option<OwnRequest>, ToolError> {
+fn of_call(checked: &Checked) -> Result<Option<DeclaredRequest>, ToolError> {
     let (tool, arguments) = (checked.tool(), checked.arguments());
     if !hosts(tool).iter().any(HostNeed::is_any) {
         return Ok(None);
@@ -208,9 +212,10 @@ fn of_call(checked: &Checked) -> Result<Option<OwnRequest>, ToolError> {
     let Some(url) = arguments.get("url").and_then(Value::as_str) else {
         return Ok(None);
     };
-    let target = Target::parse(url).map_err(|error| {
+    let target = RequestTarget::parse(url).map_err(|error| {
         let message = crate::text::visible(&format!("url: {error}"));
-        ToolError::new(Code::InvalidInput, message).with_details(json!({ "kind": error.kind() }))
+        ToolError::new(ToolErrorCode::InvalidInput, message)
+            .with_details(json!({ "kind": error.kind() }))
     })?;
     let method = arguments.get("method").and_then(Value::as_str);
     let headers = arguments.get("headers").and_then(Value::as_object);
@@ -221,7 +226,7 @@ fn of_call(checked: &Checked) -> Result<Option<OwnRequest>, ToolError> {
         [name.clone(), value]
     });
     let body = arguments.get("body");
-    Ok(Some(OwnRequest {
+    Ok(Some(DeclaredRequest {
         target,
         method: method.unwrap_or("GET").to_ascii_uppercase(),
         headers: headers.collect(),
@@ -230,12 +235,12 @@ fn of_call(checked: &Checked) -> Result<Option<OwnRequest>, ToolError> {
 }
 
 /// Evaluates the request that a call is about, before the call runs.
-pub(super) fn foresee(
-    world: &World,
+pub(super) fn preview_request(
+    world: &PipelineSnapshot,
     checked: &Checked,
     served: &[u16],
-    all: &mut Evaluation,
-) -> Result<Option<(Said, OwnRequest, Foreseen)>, ToolError> {
+    all: &mut PolicyEvaluation,
+) -> Result<Option<(NetworkFindings, DeclaredRequest, RequestPreview)>, ToolError> {
     let Some(request) = of_call(checked)? else {
         return Ok(None);
     };
@@ -243,14 +248,14 @@ pub(super) fn foresee(
     let mut headers = Vec::new();
     let egress = request.egress(&mut headers);
     // The rules see the request as it would be sent, not only as the call spells it.
-    let mut late = Evaluation::default();
+    let mut late = PolicyEvaluation::default();
     world
         .policy
         .request(tool, &effect::arguments(egress), &mut late);
     all.append_new(late);
     let said = judge(world, tool, (hosts(tool), served), egress, all);
     let addresses = world.policy.network(tool, hosts(tool)).addresses(target);
-    let foreseen = Foreseen {
+    let foreseen = RequestPreview {
         method: method.to_owned(),
         url: target.to_string(),
         scheme: target.scheme().as_str(),
@@ -265,7 +270,7 @@ pub(super) fn foresee(
 /// Returns the hosts that a call of the tool would have. Without a grant, a person approves its needs first.
 fn hosts(tool: &Tool) -> &[HostNeed] {
     match tool.trust {
-        Trust::Untrusted => &tool.definition.needs.hosts,
-        Trust::Trusted | Trust::Harmless => &tool.granted.hosts,
+        ToolTrust::Untrusted => &tool.definition.needs.hosts,
+        ToolTrust::Trusted | ToolTrust::Harmless => &tool.granted.hosts,
     }
 }

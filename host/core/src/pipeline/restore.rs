@@ -9,21 +9,21 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::call::CallContext;
-use crate::error::{Code, ToolError};
+use crate::error::{ToolError, ToolErrorCode};
 use crate::policy;
 use crate::redact::Redactor;
-use crate::redact::restore::{RestoreError, Restored, has_mark, rules_of_marks};
+use crate::redact::restore::{RestoreError, RestoredText, has_mark, rules_of_marks};
 use crate::text;
-use crate::tool::{Group, Source, Tool};
+use crate::tool::{Tool, ToolGroup, ToolSource};
 
-use super::Road;
+use super::StageContext;
 use super::approve::Approved;
 use super::effect::leak;
-use super::session::Session;
+use super::session::PipelineSession;
 use super::validate::Checked;
 
 /// The content that a call writes to a file.
-enum Write {
+enum FileWrite {
     /// The whole file: the argument `content`.
     Whole(String),
     /// A replacement in the present content: the argument `pattern` and its replacement.
@@ -40,7 +40,7 @@ enum Write {
 /// commands, code and the arguments of other tools are never restored. Marks that the session was not shown are plain
 /// text, and tools and commands that only read may search for any mark.
 pub(super) fn check_arguments(
-    road: &Road<'_>,
+    road: &StageContext<'_>,
     (tool, same): (&Tool, Option<&Tool>),
     context: &CallContext,
     arguments: &Value,
@@ -57,7 +57,7 @@ pub(super) fn check_arguments(
             .map(str::to_owned)
     };
     // A page is requested by its URL, and nothing of the URL is written.
-    let is_net = tool.source == Source::BuiltIn && tool.definition.group == Group::Net;
+    let is_net = tool.source == ToolSource::BuiltIn && tool.definition.group == ToolGroup::Net;
     let all = arguments.as_object().into_iter().flatten();
     let mut written = all.filter(|(argument, _)| !is_net || *argument == "body");
     let found = written.find_map(|(argument, value)| {
@@ -67,8 +67,8 @@ pub(super) fn check_arguments(
     let Some((argument, rule)) = found else {
         return Ok(());
     };
-    let is_command = tool.source == Source::BuiltIn
-        && tool.definition.group == Group::Runtime
+    let is_command = tool.source == ToolSource::BuiltIn
+        && tool.definition.group == ToolGroup::Runtime
         && !tool.runs_code();
     if is_command && only_reads(road, arguments) {
         return Ok(());
@@ -83,15 +83,16 @@ pub(super) fn check_arguments(
 }
 
 /// Returns true if the command in the arguments of a call only reads.
-fn only_reads(road: &Road<'_>, arguments: &Value) -> bool {
-    let script = policy::command_of(arguments).map(|one| road.ports.runner.read(&one.program));
+fn only_reads(road: &StageContext<'_>, arguments: &Value) -> bool {
+    let script =
+        policy::command_of(arguments).map(|one| road.ports.runner.parse_program(&one.program));
     matches!(script, Some(Ok(script)) if policy::only_reads(&script))
 }
 
 /// Returns true if marks in the text that the tool writes are restored.
 fn is_restored(tool: &Tool) -> bool {
-    tool.source == Source::BuiltIn
-        && tool.definition.group == Group::Fs
+    tool.source == ToolSource::BuiltIn
+        && tool.definition.group == ToolGroup::Fs
         && matches!(tool.name().as_str(), "write_file" | "edit_file")
 }
 
@@ -102,18 +103,18 @@ pub(super) fn restore(call: &mut Approved) -> Result<Option<Redactor>, ToolError
         return Ok(None);
     };
     let checked = &call.checked;
-    let current = checked.tool.backend.text(&path, checked.paths());
+    let current = checked.tool.backend.read_text(&path, checked.paths());
     let current = current.unwrap_or_default();
     let session = call.session();
-    let task = Task {
+    let task = RestoreTask {
         path: &path,
         current: &current,
         redactor: call.redactor(),
         session: &session,
     };
     let arguments = match write {
-        Write::Whole(content) => task.whole(&content)?,
-        Write::Edit {
+        FileWrite::Whole(content) => task.whole(&content)?,
+        FileWrite::Edit {
             regex: true,
             pattern,
             replacement,
@@ -122,7 +123,7 @@ pub(super) fn restore(call: &mut Approved) -> Result<Option<Redactor>, ToolError
             task.regex(&[&pattern, &replacement])?;
             return Ok(None);
         }
-        Write::Edit {
+        FileWrite::Edit {
             pattern,
             replacement,
             name,
@@ -130,7 +131,7 @@ pub(super) fn restore(call: &mut Approved) -> Result<Option<Redactor>, ToolError
             ..
         } => task.edit(&pattern, &replacement, name, all)?,
     };
-    let masked = call.redactor().masked(&current);
+    let masked = call.redactor().mask_restorable(&current);
     let redactor = call.redactor().with_restored(masked.values());
     if let Some(given) = call.checked.arguments.as_object_mut() {
         given.extend(arguments);
@@ -140,8 +141,8 @@ pub(super) fn restore(call: &mut Approved) -> Result<Option<Redactor>, ToolError
 }
 
 /// Returns the file that a built-in tool writes to and the text, if the text contains a mark.
-fn write(checked: &Checked) -> Option<(String, Write)> {
-    let tool = checked.same.as_ref().unwrap_or(&checked.tool);
+fn write(checked: &Checked) -> Option<(String, FileWrite)> {
+    let tool = checked.equivalent_tool.as_ref().unwrap_or(&checked.tool);
     if !is_restored(tool) {
         return None;
     }
@@ -149,13 +150,13 @@ fn write(checked: &Checked) -> Option<(String, Write)> {
     let given = |name: &str| Some(arguments.get(name)?.as_str()?.to_owned());
     let flag = |name: &str| arguments.get(name).and_then(Value::as_bool) == Some(true);
     let write = match tool.name().as_str() {
-        "write_file" => Write::Whole(given("content")?),
+        "write_file" => FileWrite::Whole(given("content")?),
         "edit_file" => {
             let name = match arguments.get("replacement") {
                 Some(_) => "replacement",
                 None => "content",
             };
-            Write::Edit {
+            FileWrite::Edit {
                 pattern: given("pattern")?,
                 replacement: given(name)?,
                 name,
@@ -166,8 +167,8 @@ fn write(checked: &Checked) -> Option<(String, Write)> {
         _ => return None,
     };
     let marked = match &write {
-        Write::Whole(content) => has_mark(content),
-        Write::Edit {
+        FileWrite::Whole(content) => has_mark(content),
+        FileWrite::Edit {
             pattern,
             replacement,
             ..
@@ -177,20 +178,20 @@ fn write(checked: &Checked) -> Option<(String, Write)> {
 }
 
 /// Arguments that replace those of the call.
-type Arguments = Vec<(String, Value)>;
+type RestoredArguments = Vec<(String, Value)>;
 
 /// A file that is written, with the state that its masks are restored from.
-struct Task<'a> {
+struct RestoreTask<'a> {
     path: &'a str,
     /// Its content; empty if the file is missing or not text.
     current: &'a str,
     redactor: &'a Redactor,
-    session: &'a Session,
+    session: &'a PipelineSession,
 }
 
-impl Task<'_> {
-    fn whole(&self, content: &str) -> Result<Arguments, ToolError> {
-        let masked = self.redactor.masked(self.current);
+impl RestoreTask<'_> {
+    fn whole(&self, content: &str) -> Result<RestoredArguments, ToolError> {
+        let masked = self.redactor.mask_restorable(self.current);
         let is_written = self.written(masked.rules(), content);
         let restored = masked
             .restore(content, None, &is_written)
@@ -205,7 +206,7 @@ impl Task<'_> {
         replacement: &str,
         name: &str,
         all: bool,
-    ) -> Result<Arguments, ToolError> {
+    ) -> Result<RestoredArguments, ToolError> {
         // The tool treats a file with CRLF everywhere as if it had LF.
         let ends = self.current.matches('\n').count();
         let crlf = ends > 0 && self.current.matches("\r\n").count() == ends;
@@ -215,7 +216,7 @@ impl Task<'_> {
         };
         let (current, pattern, replacement) =
             (plain(self.current), plain(pattern), plain(replacement));
-        let masked = self.redactor.masked(&current);
+        let masked = self.redactor.mask_restorable(&current);
         let places: Vec<_> = match pattern.is_empty() {
             true => Vec::new(),
             false => masked
@@ -238,7 +239,7 @@ impl Task<'_> {
             let restored = part
                 .restore(&replacement, Some(&masked), &is_written)
                 .map_err(|error| self.refused(&error))?;
-            whole.push(Restored::plain(&current[kept..at.start]));
+            whole.push(RestoredText::plain(&current[kept..at.start]));
             whole.push(restored.clone());
             kept = at.end;
             let edit = (current[at].to_owned(), restored.text);
@@ -247,9 +248,9 @@ impl Task<'_> {
                 _ => first = Some(edit),
             }
         }
-        whole.push(Restored::plain(&current[kept..]));
+        whole.push(RestoredText::plain(&current[kept..]));
         self.redactor
-            .hides(&Restored::concat(whole))
+            .hides(&RestoredText::concat(whole))
             .map_err(|error| self.refused(&error))?;
         // If nothing matches, the tool reports it.
         Ok(first.map_or_else(Vec::new, |(pattern, replacement)| {
@@ -267,7 +268,7 @@ impl Task<'_> {
         }
         let marks = texts.iter().flat_map(|text| rules_of_marks(text));
         let shown = marks.into_iter().find(|rule| self.session.has_masked(rule));
-        let masked = self.redactor.masked(self.current);
+        let masked = self.redactor.mask_restorable(self.current);
         let rule = shown.or_else(|| masked.rules().into_iter().next());
         let Some(rule) = rule else {
             return Ok(());
@@ -313,7 +314,7 @@ impl Task<'_> {
              with more of the text around it",
             text::visible(self.path)
         );
-        ToolError::new(Code::InvalidInput, message)
+        ToolError::new(ToolErrorCode::InvalidInput, message)
     }
 
     fn ambiguous(&self, masked: &str, places: &[std::ops::Range<usize>]) -> ToolError {
@@ -330,11 +331,11 @@ impl Task<'_> {
             text::visible(self.path),
             named.join(", ")
         );
-        ToolError::new(Code::InvalidInput, message).with_details(json!({ "lines": lines }))
+        ToolError::new(ToolErrorCode::InvalidInput, message).with_details(json!({ "lines": lines }))
     }
 }
 
 fn error(message: String, rule: &str) -> ToolError {
-    ToolError::new(Code::InvalidInput, message)
+    ToolError::new(ToolErrorCode::InvalidInput, message)
         .with_details(json!({ "kind": "mask-in-text", "mask": format!("[REDACTED:{rule}]") }))
 }

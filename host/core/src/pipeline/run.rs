@@ -3,8 +3,8 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use crate::backend::Raw;
-use crate::error::{Code, ToolError};
+use crate::backend::RawResult;
+use crate::error::{ToolError, ToolErrorCode};
 use crate::limits::Limits;
 use crate::tool::Tool;
 
@@ -12,27 +12,27 @@ use super::approve::Approved;
 
 mod slots;
 
-pub(super) use slots::Slots;
+pub(super) use slots::CallSlots;
 
 /// A call that ran, or was refused before.
-pub struct Ran {
-    pub(super) raw: Raw,
+pub struct CompletedRun {
+    pub(super) raw: RawResult,
     pub(super) tool: Option<Arc<Tool>>,
     pub(super) limits: Limits,
 }
 
-impl Ran {
+impl CompletedRun {
     /// Creates the result of a call that never reached its tool.
     pub(super) fn refused(error: ToolError) -> Self {
         Self {
-            raw: Raw::failed(error),
+            raw: RawResult::failed(error),
             tool: None,
             limits: Limits::default(),
         }
     }
 }
 
-pub(super) async fn run(slots: &Slots, call: Approved) -> Result<Ran, ToolError> {
+pub(super) async fn run(slots: &CallSlots, call: Approved) -> Result<CompletedRun, ToolError> {
     let limits = *call.limits();
     let tool = Arc::clone(call.tool());
     slots.count(&call, call.clock().instant())?;
@@ -42,13 +42,13 @@ pub(super) async fn run(slots: &Slots, call: Approved) -> Result<Ran, ToolError>
             let _slots = slots.take(&call).await?;
             Ok(tool.backend.run(call).await)
         });
-        deadline.bound(work).await
+        deadline.run_until(work).await
     };
     let raw = match ended {
         Ok(Ok(raw)) => raw,
-        Ok(Err(error)) => Raw::failed(error),
-        Err(_) => Raw::failed(ToolError::new(
-            Code::Timeout,
+        Ok(Err(error)) => RawResult::failed(error),
+        Err(_) => RawResult::failed(ToolError::new(
+            ToolErrorCode::Timeout,
             format!(
                 "`{}` was stopped after {} ms (limits.timeMs)",
                 tool.name(),
@@ -56,7 +56,7 @@ pub(super) async fn run(slots: &Slots, call: Approved) -> Result<Ran, ToolError>
             ),
         )),
     };
-    Ok(Ran {
+    Ok(CompletedRun {
         raw: promised(raw, &tool),
         tool: Some(tool),
         limits,
@@ -64,7 +64,7 @@ pub(super) async fn run(slots: &Slots, call: Approved) -> Result<Ran, ToolError>
 }
 
 /// Checks a result against the tool's output schema.
-fn promised(mut raw: Raw, tool: &Tool) -> Raw {
+fn promised(mut raw: RawResult, tool: &Tool) -> RawResult {
     let Some(schema) = &tool.definition.output_schema else {
         return raw;
     };
@@ -76,14 +76,14 @@ fn promised(mut raw: Raw, tool: &Tool) -> Raw {
             .validate("the structured result of the tool", value)
             .err(),
         None => Some(ToolError::new(
-            Code::ExecutionError,
+            ToolErrorCode::ExecutionError,
             "the tool has an output schema and returned no structured result",
         )),
     };
     if let Some(mut error) = broken {
         // The tool is at fault, except if the limit of the check was exceeded: then the result may have been valid.
-        if error.code != Code::LimitExceeded {
-            error.code = Code::ExecutionError;
+        if error.code != ToolErrorCode::LimitExceeded {
+            error.code = ToolErrorCode::ExecutionError;
         }
         raw.result = Err(error);
     }

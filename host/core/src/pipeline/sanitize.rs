@@ -1,24 +1,24 @@
 //! Fifth stage: makes the result safe to show and cuts it to its limits. The whole result is sanitized, then masked
 //! and checked against its schema again; it is cut last, so that a cut cannot split an escape sequence or a secret.
 
-use crate::backend::Usage;
-use crate::error::{Code, ToolError};
-use crate::outcome::{Content, Output, json_len};
+use crate::backend::ResourceUsage;
+use crate::error::{ToolError, ToolErrorCode};
+use crate::outcome::{Content, ToolOutput, json_len};
 use crate::redact::MaskSummary;
 use crate::text;
 
+use super::call_recorder::CallRecorder;
 use super::mask;
-use super::run::Ran;
-use super::trail::Trail;
+use super::run::CompletedRun;
 
 mod cut;
-pub(super) mod fit;
-mod show;
+mod escape_output;
+pub(super) mod fit_schema;
 
 /// A result within its limits, safe to show.
 pub struct Clean {
-    pub(super) result: Result<Output, ToolError>,
-    pub(super) usage: Usage,
+    pub(super) result: Result<ToolOutput, ToolError>,
+    pub(super) usage: ResourceUsage,
     pub(super) truncated: bool,
     pub(super) masks: MaskSummary,
     pub(super) bytes_out: u64,
@@ -28,10 +28,10 @@ pub struct Clean {
 /// The longest message of an error, in characters.
 const MESSAGE_MAX: usize = 2_000;
 
-pub(super) fn sanitize(ran: Ran, trail: &Trail) -> Clean {
+pub(super) fn sanitize(ran: CompletedRun, trail: &CallRecorder) -> Clean {
     let redactor = trail.redactor();
-    let mut masks = trail.quiet();
-    let Ran { raw, tool, limits } = ran;
+    let mut masks = trail.finish_observer();
+    let CompletedRun { raw, tool, limits } = ran;
     let mut truncated = raw.truncated;
     let mut bytes_out = 0;
     let result = match raw.result {
@@ -40,10 +40,10 @@ pub(super) fn sanitize(ran: Ran, trail: &Trail) -> Clean {
             let schema = tool
                 .as_ref()
                 .and_then(|tool| tool.definition.output_schema.as_ref());
-            let escaped = show::output(&mut output);
+            let escaped = escape_output::output(&mut output);
             let marks = mask::output(&redactor, &mut output);
             if let Some(schema) = schema.filter(|_| escaped || marks.count() > 0) {
-                fit::fit(&mut output, schema);
+                fit_schema::fit(&mut output, schema);
             }
             masks.add(marks);
             truncated |= cut::content(&mut output.content, limits.output_chars);
@@ -63,10 +63,10 @@ pub(super) fn sanitize(ran: Ran, trail: &Trail) -> Clean {
         Err(error) => {
             bytes_out += error.message.len() as u64;
             let mut error = error;
-            show::error(&mut error);
+            escape_output::error(&mut error);
             masks.add(mask::error(&redactor, &mut error));
-            for line in &mut error.way_out {
-                redactor.text(line);
+            for line in &mut error.remedies {
+                redactor.mask_text(line);
             }
             Err(cut_error(error, limits.output_chars, &mut truncated))
         }
@@ -82,7 +82,7 @@ pub(super) fn sanitize(ran: Ran, trail: &Trail) -> Clean {
 }
 
 /// Checks a cut result against the output schema.
-fn whole(output: Output, schema: &crate::schema::Schema) -> Result<Output, ToolError> {
+fn whole(output: ToolOutput, schema: &crate::schema::Schema) -> Result<ToolOutput, ToolError> {
     let fits = output
         .structured
         .as_ref()
@@ -91,12 +91,12 @@ fn whole(output: Output, schema: &crate::schema::Schema) -> Result<Output, ToolE
         return Ok(output);
     }
     Err(ToolError::new(
-        Code::LimitExceeded,
+        ToolErrorCode::LimitExceeded,
         "the structured result is longer than the limit (limits.outputChars) and cannot be cut; ask for less at a time",
     ))
 }
 
-fn size(output: &Output) -> u64 {
+fn size(output: &ToolOutput) -> u64 {
     let content: usize = output.content.iter().map(Content::len).sum();
     let structured = output.structured.as_ref().map_or(0, json_len);
     (content + structured) as u64

@@ -5,37 +5,39 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::approval::{Fingerprint, Lease};
-use crate::decision::{Basis, Decision, Evaluation, Layer, Reads, Reason};
-use crate::outcome::{DataClass, Label, TrustLevel};
-use crate::tool::{Group, Source, Tool};
+use crate::approval::{Fingerprint, StoredApproval};
+use crate::decision::{
+    Decision, DecisionReason, PolicyEvaluation, PolicyLayer, RuleArguments, RuleBasis,
+};
+use crate::outcome::{ContentLabel, DataClass, TrustLevel};
+use crate::tool::{Tool, ToolGroup, ToolSource};
 
-use super::carried::{self, Seen};
-use super::effect::Egress;
+use super::effect::OutgoingRequest;
+use super::exfiltration::{self, FetchedFragments};
 use super::network;
 
 /// The sessions of one pipeline, and the builds that a person has granted while it runs.
 #[derive(Default)]
-pub(super) struct Sessions {
-    all: Mutex<HashMap<String, Arc<Session>>>,
+pub(super) struct PipelineSessions {
+    all: Mutex<HashMap<String, Arc<PipelineSession>>>,
     granted: Mutex<HashSet<(String, String)>>,
 }
 
 /// The state of one session.
 #[derive(Default)]
-pub(super) struct Session(Mutex<State>);
+pub(super) struct PipelineSession(Mutex<SessionState>);
 
 #[derive(Default)]
-struct State {
+struct SessionState {
     /// Sources of untrusted content: the first, and the first that differs from it.
     untrusted: Vec<(ContentSource, String)>,
     /// Origin of the first sensitive content.
     sensitive: Option<String>,
-    answers: Vec<Given>,
+    approvals: Vec<SessionAnswer>,
     /// The rules whose masks were in results of the session.
     masked: BTreeSet<String>,
     /// The runs of fetched pages that may be sent again.
-    seen: Seen,
+    fetched: FetchedFragments,
 }
 
 /// Identifies a command of this process.
@@ -56,14 +58,14 @@ impl ContentSource {
     /// Returns the source of a tool's results, which also receives its arguments.
     pub(super) fn of(tool: &Tool) -> Self {
         match tool.source {
-            Source::Mcp => Self::Server(tool.origin.location.clone()),
-            Source::BuiltIn | Source::Custom | Source::Teams => Self::Other,
+            ToolSource::Mcp => Self::Server(tool.origin.location.clone()),
+            ToolSource::BuiltIn | ToolSource::Custom | ToolSource::Teams => Self::Other,
         }
     }
 }
 
 /// The route by which data could leave the machine with the judged call or request.
-pub(super) enum WayOut<'a> {
+pub(super) enum EgressPath<'a> {
     /// No route, or only requests and commands that are judged separately.
     None,
     /// A call whose requests are not judged separately. A server already knows its own answers: these alone raise no
@@ -72,7 +74,7 @@ pub(super) enum WayOut<'a> {
     /// A request.
     Request {
         /// The request.
-        egress: Egress<'a>,
+        egress: OutgoingRequest<'a>,
         /// True if the person has listed the host for this method, or has agreed to both for the session.
         listed: bool,
         /// The command that sends it. Content that it received by its own requests raises no question about its next
@@ -83,16 +85,16 @@ pub(super) enum WayOut<'a> {
     },
 }
 
-impl WayOut<'_> {
+impl EgressPath<'_> {
     /// Returns the route of a call of this tool whose arguments name no request. `confined` is true if requests of its
     /// commands are judged separately.
-    pub(super) fn of(tool: &Tool, confined: bool) -> Self {
+    pub(super) fn for_tool(tool: &Tool, confined: bool) -> Self {
         let needs = &tool.definition.needs;
         // Servers, models and tools of a team are operated elsewhere.
         let unseen = needs.model
-            || matches!(tool.source, Source::Mcp | Source::Teams)
+            || matches!(tool.source, ToolSource::Mcp | ToolSource::Teams)
             || (!needs.commands.is_empty() && !confined);
-        let networked = matches!(tool.definition.group, Group::Net | Group::Browser);
+        let networked = matches!(tool.definition.group, ToolGroup::Net | ToolGroup::Browser);
         if unseen || (networked && needs.hosts.is_empty()) {
             Self::Call(ContentSource::of(tool))
         } else {
@@ -110,15 +112,15 @@ impl WayOut<'_> {
 }
 
 /// An answer for the session.
-struct Given {
-    lease: Lease,
+struct SessionAnswer {
+    approval: StoredApproval,
     /// True if it is in the list from which a person can revoke it.
     listed: bool,
 }
 
-impl Sessions {
+impl PipelineSessions {
     /// Returns the session with this ID, and creates it if needed.
-    pub(super) fn get(&self, id: &str) -> Arc<Session> {
+    pub(super) fn get(&self, id: &str) -> Arc<PipelineSession> {
         let mut all = lock(&self.all);
         match all.get(id) {
             Some(session) => Arc::clone(session),
@@ -153,9 +155,9 @@ fn build(tool: &Tool) -> (String, String) {
     (tool.origin.location.clone(), tool.origin.digest.clone())
 }
 
-impl Session {
+impl PipelineSession {
     /// Remembers the origin and the source of a result, as far as they matter for later calls.
-    pub(super) fn read(&self, label: &Label, source: ContentSource) {
+    pub(super) fn record_read(&self, label: &ContentLabel, source: ContentSource) {
         if label.trust != TrustLevel::Untrusted && label.data_class < DataClass::Sensitive {
             return;
         }
@@ -172,7 +174,7 @@ impl Session {
     }
 
     /// Remembers the rules of the masks in a result.
-    pub(super) fn masked<'a>(&self, rules: impl Iterator<Item = &'a str>) {
+    pub(super) fn record_masks<'a>(&self, rules: impl Iterator<Item = &'a str>) {
         let mut rules = rules.peekable();
         if rules.peek().is_none() {
             return;
@@ -191,18 +193,18 @@ impl Session {
     }
 
     /// Remembers the runs of a fetched text that a later request may repeat.
-    pub(super) fn fetched<'a>(&self, texts: impl Iterator<Item = &'a str>) {
+    pub(super) fn record_fetched<'a>(&self, texts: impl Iterator<Item = &'a str>) {
         let mut state = lock(&self.0);
-        texts.for_each(|text| state.seen.note(text));
+        texts.for_each(|text| state.fetched.note(text));
     }
 
     /// Returns the worst label that the session has read.
-    pub(super) fn label(&self) -> Label {
+    pub(super) fn label(&self) -> ContentLabel {
         let state = lock(&self.0);
         let untrusted = state.untrusted.first().map(|(_, origin)| origin.as_str());
         let mut origins = vec![untrusted, state.sensitive.as_deref()];
         origins.dedup();
-        Label {
+        ContentLabel {
             trust: match untrusted {
                 Some(_) => TrustLevel::Untrusted,
                 None => TrustLevel::System,
@@ -221,11 +223,11 @@ impl Session {
 
     /// Adds reasons to ask about a call that could do harm with content that the session has read. `accepts` is the
     /// person's setting.
-    pub(super) fn taint(
+    pub(super) fn evaluate_taint(
         &self,
         accepts: Option<bool>,
-        out: &WayOut<'_>,
-        evaluation: &mut Evaluation,
+        out: &EgressPath<'_>,
+        evaluation: &mut PolicyEvaluation,
     ) {
         let state = lock(&self.0);
         let own = out.source();
@@ -238,11 +240,14 @@ impl Session {
             return;
         }
         let (sends, harmless, carried, per_origin) = match out {
-            WayOut::None => (false, true, None, false),
-            WayOut::Call(_) => (true, false, None, false),
-            WayOut::Request { egress, listed, .. } => {
-                let (reads, tunnel) = (carried::only_reads(*egress), egress.method == "CONNECT");
-                let carried = carried::carried(*egress, &state.seen);
+            EgressPath::None => (false, true, None, false),
+            EgressPath::Call(_) => (true, false, None, false),
+            EgressPath::Request { egress, listed, .. } => {
+                let (reads, tunnel) = (
+                    exfiltration::only_reads(*egress),
+                    egress.method == "CONNECT",
+                );
+                let carried = exfiltration::describe_carried_data(*egress, &state.fetched);
                 // The content of a tunnel is not visible. The network judges it again, with a body, once much was
                 // sent.
                 let harmless = *listed && (reads || tunnel) && carried.is_none();
@@ -255,29 +260,29 @@ impl Session {
                 Some(carried) => format!("{text}; {carried}"),
                 None => text,
             };
-            let reason = Reason {
-                layer: Layer::Taint,
+            let reason = DecisionReason {
+                layer: PolicyLayer::Taint,
                 decision: Decision::Ask,
                 rule: rule.to_owned(),
                 source: "session".to_owned(),
                 text,
             };
-            let basis = Basis {
+            let basis = RuleBasis {
                 reads: match out {
-                    WayOut::Request { .. } => network::sent(),
-                    WayOut::None | WayOut::Call(_) => Reads::Everything,
+                    EgressPath::Request { .. } => network::request_arguments(),
+                    EgressPath::None | EgressPath::Call(_) => RuleArguments::Everything,
                 },
                 per_origin,
-                way: way.map(Into::into),
-                ..Basis::default()
+                remedy: way.map(Into::into),
+                ..RuleBasis::default()
             };
-            evaluation.push_from(reason, basis);
+            evaluation.push_with_basis(reason, basis);
         };
         if let Some((_, origin)) = untrusted
             && (accepts == Some(false) || (sends && !harmless && accepts != Some(true)))
         {
             let way = match out {
-                WayOut::Request {
+                EgressPath::Request {
                     listed: false, way, ..
                 } if per_origin => Some(way()),
                 _ => None,
@@ -299,32 +304,38 @@ impl Session {
 
     /// Returns a person's answers for the session, without the revoked ones: `listed` returns the listed answers that
     /// are still valid.
-    pub(super) fn leases<E>(
+    pub(super) fn approvals<E>(
         &self,
         listed: impl FnOnce() -> Result<Vec<Fingerprint>, E>,
-    ) -> Result<Vec<Lease>, E> {
+    ) -> Result<Vec<StoredApproval>, E> {
         if self.has_listed() {
             let standing = listed()?;
-            let stands = |given: &Given| !given.listed || standing.contains(&given.lease.id);
-            lock(&self.0).answers.retain(stands);
+            let stands =
+                |given: &SessionAnswer| !given.listed || standing.contains(&given.approval.id);
+            lock(&self.0).approvals.retain(stands);
         }
         let state = lock(&self.0);
         Ok(state
-            .answers
+            .approvals
             .iter()
-            .map(|given| given.lease.clone())
+            .map(|given| given.approval.clone())
             .collect())
     }
 
     /// Remembers an answer until the session ends or, if it is listed, until it is revoked.
-    pub(super) fn keep(&self, lease: Lease, listed: bool) {
+    pub(super) fn remember_approval(&self, lease: StoredApproval, listed: bool) {
         let mut state = lock(&self.0);
-        state.answers.retain(|given| given.lease.id != lease.id);
-        state.answers.push(Given { lease, listed });
+        state
+            .approvals
+            .retain(|given| given.approval.id != lease.id);
+        state.approvals.push(SessionAnswer {
+            approval: lease,
+            listed,
+        });
     }
 
     fn has_listed(&self) -> bool {
-        lock(&self.0).answers.iter().any(|given| given.listed)
+        lock(&self.0).approvals.iter().any(|given| given.listed)
     }
 }
 

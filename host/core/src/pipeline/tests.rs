@@ -16,26 +16,29 @@ mod taint;
 mod worker;
 
 use super::*;
-use crate::approval::{Answer, Card, NoLedger};
-use crate::audit::{AuditError, Event};
-use crate::backend::{Assessment, Backend, BoxFuture, Raw};
+use crate::approval::{ApprovalAnswer, Card, NoApprovalStore};
+use crate::audit::{AuditError, AuditEvent};
+use crate::backend::{Backend, BoxFuture, RawResult, ToolAssessment};
 use crate::call::{CallContext, RequestId};
-use crate::command::NoRunner;
+use crate::command::NoCommandRunner;
 use crate::config::Config;
 use crate::decision::Decision;
-use crate::error::Code;
+use crate::error::ToolErrorCode;
 use crate::needs::Needs;
-use crate::outcome::{Content, Output, TrustLevel};
+use crate::outcome::{Content, ToolOutput, TrustLevel};
 use crate::redact::Redactor;
 use crate::schema::Schema;
-use crate::tool::{Definition, Group, Hints, Origin, Risk, Source, Tool, ToolName, Trust};
+use crate::tool::{
+    RiskLevel, Tool, ToolDefinition, ToolGroup, ToolHints, ToolName, ToolOrigin, ToolSource,
+    ToolTrust,
+};
 
 mod slots;
 
 /// A backend that counts its calls and returns what a test has set.
 #[derive(Default)]
 struct Fake {
-    output: Output,
+    output: ToolOutput,
     assess: Option<Decision>,
     hang: bool,
     nested: Option<&'static str>,
@@ -43,30 +46,32 @@ struct Fake {
 }
 
 impl Backend for Fake {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move {
             if self.hang {
                 std::future::pending::<()>().await;
             }
             if let Some(tool) = self.nested {
-                let calls = call.calls().unwrap_or_else(|| call.nested());
+                let calls = call
+                    .granted_nested_caller()
+                    .unwrap_or_else(|| call.nested());
                 return match calls.call(tool, json!({})).await {
-                    Ok(outcome) => Raw::from(outcome.result().cloned().map_err(Clone::clone)),
-                    Err(error) => Raw::failed(error),
+                    Ok(outcome) => RawResult::from(outcome.result().cloned().map_err(Clone::clone)),
+                    Err(error) => RawResult::failed(error),
                 };
             }
-            Raw::from(Ok(self.output.clone()))
+            RawResult::from(Ok(self.output.clone()))
         })
     }
 
     fn assess<'a>(
         &'a self,
         _: &'a Checked,
-    ) -> BoxFuture<'a, Result<Option<Assessment>, ToolError>> {
-        let assessment = self.assess.map(|approval| Assessment {
+    ) -> BoxFuture<'a, Result<Option<ToolAssessment>, ToolError>> {
+        let assessment = self.assess.map(|approval| ToolAssessment {
             approval,
-            risk: Risk::High,
+            risk: RiskLevel::High,
             summary: "does \u{1b}[31mthings".into(),
             risks: vec![],
         });
@@ -76,9 +81,9 @@ impl Backend for Fake {
 
 /// A harmless tool that returns `done`.
 pub(crate) fn tool(name: &str) -> Tool {
-    let output = Output {
+    let output = ToolOutput {
         content: vec![Content::text("done")],
-        ..Output::default()
+        ..ToolOutput::default()
     };
     with(
         name,
@@ -91,11 +96,11 @@ pub(crate) fn tool(name: &str) -> Tool {
 
 fn with(name: &str, backend: Fake) -> Tool {
     Tool {
-        definition: Definition {
+        definition: ToolDefinition {
             name: ToolName::new(name).unwrap(),
             title: None,
             description: "a tool".into(),
-            group: Group::System,
+            group: ToolGroup::System,
             input_schema: Schema::parse(
                 r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#,
             )
@@ -103,13 +108,13 @@ fn with(name: &str, backend: Fake) -> Tool {
             output_schema: None,
             approval: Decision::Allow,
             silent: false,
-            risk: Risk::Low,
-            hints: Hints::default(),
+            risk: RiskLevel::Low,
+            hints: ToolHints::default(),
             needs: Needs::default(),
         },
         aliases: vec![],
-        source: Source::Custom,
-        origin: Arc::new(Origin {
+        source: ToolSource::Custom,
+        origin: Arc::new(ToolOrigin {
             prefix: String::new(),
             speaks: true,
             plugin: name.into(),
@@ -120,7 +125,7 @@ fn with(name: &str, backend: Fake) -> Tool {
             proofs: vec![],
             listed: Vec::new(),
         }),
-        trust: Trust::Harmless,
+        trust: ToolTrust::Harmless,
         granted: Needs::default(),
         changes: None,
         flags: Vec::new(),
@@ -131,10 +136,10 @@ fn with(name: &str, backend: Fake) -> Tool {
     }
 }
 
-struct Fixed(Answer, AtomicUsize);
+struct Fixed(ApprovalAnswer, AtomicUsize);
 
 impl crate::approval::Approver for Fixed {
-    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         assert!(!card.summary.contains('\u{1b}'), "cards are safe to print");
         self.1.fetch_add(1, Ordering::SeqCst);
         Box::pin(std::future::ready(self.0.clone()))
@@ -148,7 +153,7 @@ struct Memory {
 }
 
 impl AuditSink for Memory {
-    fn record(&self, event: &Event) -> Result<(), AuditError> {
+    fn record(&self, event: &AuditEvent) -> Result<(), AuditError> {
         if self.full {
             return Err(AuditError {
                 place: "memory".into(),
@@ -182,22 +187,22 @@ struct Bench {
     approver: Arc<Fixed>,
 }
 
-fn bench(tools: Vec<Tool>, config: Value, answer: Answer) -> Bench {
+fn bench(tools: Vec<Tool>, config: Value, answer: ApprovalAnswer) -> Bench {
     let config: Config = serde_json::from_value(config).unwrap();
-    let world = World {
+    let world = PipelineSnapshot {
         registry: Registry::new(tools, vec![]),
         policy: Policy::new(&config, "config.yml").unwrap(),
     };
     let audit = Arc::new(Memory::default());
     let approver = Arc::new(Fixed(answer, AtomicUsize::new(0)));
-    let ports = Ports {
+    let ports = PipelinePorts {
         approver: approver.clone(),
-        ledger: Arc::new(NoLedger),
+        approval_store: Arc::new(NoApprovalStore),
         vault: Arc::new(Redactor::new()),
         audit: audit.clone(),
         clock: Arc::new(Std),
-        runner: Arc::new(NoRunner),
-        model: Arc::new(crate::model::NoModel),
+        runner: Arc::new(NoCommandRunner),
+        model: Arc::new(crate::language_model::NoLanguageModel),
     };
     Bench {
         pipeline: Pipeline::new(world, ports),
@@ -216,13 +221,13 @@ fn call(tool: &str, arguments: Value) -> Call {
     Call::new(tool, arguments, context)
 }
 
-fn code(outcome: &Outcome) -> Option<Code> {
+fn code(outcome: &Outcome) -> Option<ToolErrorCode> {
     outcome.result().err().map(|error| error.code)
 }
 
 #[tokio::test]
 async fn a_call_goes_all_the_way_and_is_recorded() {
-    let bench = bench(vec![tool("sample")], json!({}), Answer::No);
+    let bench = bench(vec![tool("sample")], json!({}), ApprovalAnswer::No);
     let outcome = bench.pipeline.call(call("sample", json!({"n": 1}))).await;
     assert_eq!(outcome.text(), "done");
     assert_eq!(outcome.label().trust, TrustLevel::Untrusted);
@@ -249,14 +254,14 @@ async fn refusals_are_outcomes_and_are_recorded() {
     let bench = bench(
         vec![tool("sample"), asking],
         json!({"policy": {"deny": ["sample"]}}),
-        Answer::No,
+        ApprovalAnswer::No,
     );
     for (name, arguments, expected) in [
-        ("missing", json!({}), Code::NotFound),
-        ("asking", json!({"n": "x"}), Code::InvalidInput),
-        ("asking", json!([]), Code::InvalidInput),
-        ("sample", json!({}), Code::PolicyDenied),
-        ("asking", json!({}), Code::ApprovalDenied),
+        ("missing", json!({}), ToolErrorCode::NotFound),
+        ("asking", json!({"n": "x"}), ToolErrorCode::InvalidInput),
+        ("asking", json!([]), ToolErrorCode::InvalidInput),
+        ("sample", json!({}), ToolErrorCode::PolicyDenied),
+        ("asking", json!({}), ToolErrorCode::ApprovalDenied),
     ] {
         let outcome = bench.pipeline.call(call(name, arguments)).await;
         assert_eq!(code(&outcome), Some(expected), "{name}");
@@ -277,7 +282,11 @@ async fn the_assessor_tightens_and_its_words_are_made_safe() {
         assess: Some(Decision::Ask),
         ..Fake::default()
     };
-    let bench = bench(vec![with("sample", backend)], json!({}), Answer::Once);
+    let bench = bench(
+        vec![with("sample", backend)],
+        json!({}),
+        ApprovalAnswer::Once,
+    );
     assert!(bench.pipeline.call(call("sample", json!({}))).await.is_ok());
     assert_eq!(bench.approver.1.load(Ordering::SeqCst), 1);
 }
@@ -291,13 +300,17 @@ async fn time_runs_out_and_a_dropped_call_is_recorded() {
         };
         vec![with("sample", backend)]
     };
-    let slow = bench(hanging(), json!({"limits": {"timeMs": 20}}), Answer::No);
+    let slow = bench(
+        hanging(),
+        json!({"limits": {"timeMs": 20}}),
+        ApprovalAnswer::No,
+    );
     assert_eq!(
         code(&slow.pipeline.call(call("sample", json!({}))).await),
-        Some(Code::Timeout)
+        Some(ToolErrorCode::Timeout)
     );
 
-    let dropped = bench(hanging(), json!({}), Answer::No);
+    let dropped = bench(hanging(), json!({}), ApprovalAnswer::No);
     let work = dropped.pipeline.call(call("sample", json!({})));
     assert!(
         tokio::time::timeout(Duration::from_millis(20), work)
@@ -310,21 +323,21 @@ async fn time_runs_out_and_a_dropped_call_is_recorded() {
 
 #[tokio::test]
 async fn what_cannot_be_recorded_is_not_handed_out() {
-    let mut bench = bench(vec![tool("sample")], json!({}), Answer::No);
-    let ports = Ports {
+    let mut bench = bench(vec![tool("sample")], json!({}), ApprovalAnswer::No);
+    let ports = PipelinePorts {
         audit: Arc::new(Memory {
             full: true,
             ..Memory::default()
         }),
         ..bench.pipeline.0.ports.clone()
     };
-    let world = World {
+    let world = PipelineSnapshot {
         registry: Registry::new([tool("sample")], vec![]),
         policy: Policy::default(),
     };
     bench.pipeline = Pipeline::new(world, ports);
     let outcome = bench.pipeline.call(call("sample", json!({}))).await;
-    assert_eq!(code(&outcome), Some(Code::Unavailable));
+    assert_eq!(code(&outcome), Some(ToolErrorCode::Unavailable));
 }
 
 #[tokio::test]
@@ -335,7 +348,7 @@ async fn a_tool_calls_only_what_it_was_granted_and_never_without_end() {
             ..Fake::default()
         };
         let mut tool = with(name, backend);
-        tool.trust = Trust::Trusted;
+        tool.trust = ToolTrust::Trusted;
         if granted {
             tool.definition.needs.tools = vec![target.into()];
             tool.granted = tool.definition.needs.clone();
@@ -350,16 +363,16 @@ async fn a_tool_calls_only_what_it_was_granted_and_never_without_end() {
             nesting("cycle", "cycle", true),
         ],
         json!({}),
-        Answer::No,
+        ApprovalAnswer::No,
     );
     assert_eq!(
         bench.pipeline.call(call("good", json!({}))).await.text(),
         "done"
     );
     let bad = bench.pipeline.call(call("bad", json!({}))).await;
-    assert_eq!(code(&bad), Some(Code::PermissionDenied));
+    assert_eq!(code(&bad), Some(ToolErrorCode::PermissionDenied));
     let cycle = bench.pipeline.call(call("cycle", json!({}))).await;
-    assert_eq!(code(&cycle), Some(Code::LimitExceeded));
+    assert_eq!(code(&cycle), Some(ToolErrorCode::LimitExceeded));
     let parents = bench.audit.events.lock();
     assert!(
         parents
@@ -370,7 +383,7 @@ async fn a_tool_calls_only_what_it_was_granted_and_never_without_end() {
 
 #[tokio::test]
 async fn code_of_a_model_calls_what_the_model_may_call_or_what_the_call_names() {
-    let runs_code = |source: Source| {
+    let runs_code = |source: ToolSource| {
         let mut tool = with(
             "run_code",
             Fake {
@@ -379,7 +392,7 @@ async fn code_of_a_model_calls_what_the_model_may_call_or_what_the_call_names() 
             },
         );
         tool.source = source;
-        tool.trust = Trust::Trusted;
+        tool.trust = ToolTrust::Trusted;
         tool
     };
     let asks = || {
@@ -387,8 +400,14 @@ async fn code_of_a_model_calls_what_the_model_may_call_or_what_the_call_names() 
         asking.definition.approval = Decision::Ask;
         asking
     };
-    let bench_of = |source, target| bench(vec![runs_code(source), target], json!({}), Answer::No);
-    let calls = bench_of(Source::BuiltIn, tool("sample"));
+    let bench_of = |source, target| {
+        bench(
+            vec![runs_code(source), target],
+            json!({}),
+            ApprovalAnswer::No,
+        )
+    };
+    let calls = bench_of(ToolSource::BuiltIn, tool("sample"));
     for (arguments, good) in [
         (json!({}), true),
         (json!({"tools": ["sample"]}), true),
@@ -397,7 +416,7 @@ async fn code_of_a_model_calls_what_the_model_may_call_or_what_the_call_names() 
     ] {
         let outcome = calls.pipeline.call(call("run_code", arguments.clone()));
         let outcome = outcome.await;
-        let refused = code(&outcome) == Some(Code::PermissionDenied);
+        let refused = code(&outcome) == Some(ToolErrorCode::PermissionDenied);
         assert_eq!((outcome.is_ok(), refused), (good, !good), "{arguments}");
     }
     let is_nested = |event: &&Value| event["tool"] == "sample" && event["parent"] == "run_code";
@@ -407,21 +426,21 @@ async fn code_of_a_model_calls_what_the_model_may_call_or_what_the_call_names() 
     };
     assert_eq!(nested, 2);
     // A call that asks a person when the model makes it also asks when the model's code makes it.
-    let refused = bench_of(Source::BuiltIn, asks());
+    let refused = bench_of(ToolSource::BuiltIn, asks());
     let outcome = refused.pipeline.call(call("run_code", json!({}))).await;
-    assert_eq!(code(&outcome), Some(Code::ApprovalDenied));
+    assert_eq!(code(&outcome), Some(ToolErrorCode::ApprovalDenied));
     // A plugin of that name has only its granted rights.
-    let plugin = bench_of(Source::Custom, tool("sample"));
+    let plugin = bench_of(ToolSource::Custom, tool("sample"));
     let outcome = plugin.pipeline.call(call("run_code", json!({}))).await;
-    assert_eq!(code(&outcome), Some(Code::PermissionDenied));
+    assert_eq!(code(&outcome), Some(ToolErrorCode::PermissionDenied));
 }
 
 #[tokio::test]
 async fn output_schemas_are_promises() {
     let promising = |structured: Option<Value>| {
-        let output = Output {
+        let output = ToolOutput {
             structured,
-            ..Output::default()
+            ..ToolOutput::default()
         };
         let mut tool = with(
             "sample",
@@ -439,15 +458,15 @@ async fn output_schemas_are_promises() {
         (Some(json!({"a": 1})), false),
         (None, false),
     ] {
-        let bench = bench(vec![promising(structured)], json!({}), Answer::No);
+        let bench = bench(vec![promising(structured)], json!({}), ApprovalAnswer::No);
         let outcome = bench.pipeline.call(call("sample", json!({}))).await;
         assert_eq!(outcome.is_ok(), good);
         if !good {
-            assert_eq!(code(&outcome), Some(Code::ExecutionError));
+            assert_eq!(code(&outcome), Some(ToolErrorCode::ExecutionError));
         }
     }
     let long = Some(json!({"a": "x".repeat(200_000)}));
-    let bench = bench(vec![promising(long)], json!({}), Answer::No);
+    let bench = bench(vec![promising(long)], json!({}), ApprovalAnswer::No);
     let outcome = bench.pipeline.call(call("sample", json!({}))).await;
     assert!(
         outcome.truncated() && outcome.is_ok(),
@@ -460,9 +479,9 @@ async fn calls_per_minute_and_slots_are_bounded() {
     let bench = bench(
         vec![tool("sample")],
         json!({"limits": {"callsPerMinute": 2}}),
-        Answer::No,
+        ApprovalAnswer::No,
     );
-    for expected in [None, None, Some(Code::LimitExceeded)] {
+    for expected in [None, None, Some(ToolErrorCode::LimitExceeded)] {
         assert_eq!(
             code(&bench.pipeline.call(call("sample", json!({}))).await),
             expected

@@ -4,37 +4,37 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::call::{Call, CallContext, Caller, Observer, Parent};
-use crate::clock::Watch;
-use crate::error::{Code, ToolError};
+use crate::call::{Call, CallContext, CallObserver, CallingTool, ParentCall};
+use crate::clock::Stopwatch;
+use crate::error::{ToolError, ToolErrorCode};
 use crate::limits::Limits;
 use crate::paths::PathRules;
 use crate::policy;
 use crate::redact::Redactor;
 use crate::tool::Tool;
 
-use super::Road;
+use super::StageContext;
+use super::call_recorder::CallRecorder;
 use super::effect::leak;
-use super::label::Floor;
+use super::label::TaintFloor;
 use super::restore;
-use super::trail::Trail;
 
 /// A call whose tool exists and whose arguments match the schema.
 pub struct Checked {
     pub(super) tool: Arc<Tool>,
     pub(super) arguments: Value,
     pub(super) context: CallContext,
-    pub(super) observer: Arc<dyn Observer>,
-    pub(super) parent: Option<Parent>,
+    pub(super) observer: Arc<dyn CallObserver>,
+    pub(super) parent: Option<ParentCall>,
     pub(super) depth: u32,
     /// The tool that implements this form of the call, if the called tool has several.
-    pub(super) same: Option<Arc<Tool>>,
+    pub(super) equivalent_tool: Option<Arc<Tool>>,
     /// True for an effect of a running call, such as a request.
     pub(super) is_effect: bool,
     /// The taint floor, which its nested calls raise.
-    pub(super) floor: Arc<Floor>,
+    pub(super) floor: Arc<TaintFloor>,
     /// The stopwatch of the call.
-    pub(super) watch: Watch,
+    pub(super) stopwatch: Stopwatch,
     limits: Limits,
     paths: PathRules,
     /// The redactor for its secrets.
@@ -58,12 +58,12 @@ impl Checked {
     }
 
     /// Wraps a request that a tool makes while the call `parent` runs.
-    pub(super) fn of_request(
+    pub(super) fn for_effect(
         tool: Arc<Tool>,
         arguments: Value,
         context: CallContext,
-        observer: Arc<dyn Observer>,
-        parent: Parent,
+        observer: Arc<dyn CallObserver>,
+        parent: ParentCall,
         limits: Limits,
         redactor: Redactor,
     ) -> Self {
@@ -73,10 +73,10 @@ impl Checked {
             context,
             observer,
             depth: parent.depth + 1,
-            same: None,
+            equivalent_tool: None,
             is_effect: true,
             floor: Arc::clone(&parent.floor),
-            watch: parent.watch.clone(),
+            stopwatch: parent.stopwatch.clone(),
             limits,
             paths: parent.paths.clone(),
             redactor,
@@ -85,7 +85,7 @@ impl Checked {
     }
 
     /// Converts it back to a call, with other arguments.
-    pub(super) fn with(self, arguments: Value) -> Call {
+    pub(super) fn with_arguments(self, arguments: Value) -> Call {
         Call {
             tool: self.tool.name().to_string(),
             arguments,
@@ -96,7 +96,7 @@ impl Checked {
     }
 
     /// Returns the tools that called it, the outermost first.
-    pub(super) fn callers(&self) -> &[Caller] {
+    pub(super) fn callers(&self) -> &[CallingTool] {
         self.parent
             .as_ref()
             .map_or(&[], |parent| parent.callers.as_slice())
@@ -114,21 +114,21 @@ impl Checked {
 }
 
 pub(super) fn validate(
-    road: &Road<'_>,
+    road: &StageContext<'_>,
     mut call: Call,
-    trail: &mut Trail,
+    trail: &mut CallRecorder,
 ) -> Result<Box<Checked>, ToolError> {
-    let world = road.world;
+    let world = road.snapshot;
     let depth = call.depth();
-    let tool = policy::called(&world.registry, &call.tool, &mut call.arguments)?;
-    let same = policy::same_as(&tool, &call.arguments);
+    let tool = policy::resolve_called_tool(&world.registry, &call.tool, &mut call.arguments)?;
+    let same = policy::equivalent_tool_name(&tool, &call.arguments);
     let same = same.and_then(|name| world.registry.get(name).cloned());
     let logs = world.policy.logs_arguments(&tool, same.as_deref());
-    trail.found(&tool, same.clone(), logs, &call.arguments);
+    trail.set_tool(&tool, same.clone(), logs, &call.arguments);
     let redactor = world.policy.redactor(&tool, &trail.redactor());
     if depth >= Limits::CALL_DEPTH {
         return Err(ToolError::new(
-            Code::LimitExceeded,
+            ToolErrorCode::LimitExceeded,
             format!(
                 "nested calls are limited to a depth of {depth}; call `{}` directly",
                 tool.name()
@@ -137,7 +137,7 @@ pub(super) fn validate(
     }
     if !call.arguments.is_object() {
         return Err(ToolError::new(
-            Code::InvalidInput,
+            ToolErrorCode::InvalidInput,
             "the arguments are not a JSON object",
         ));
     }
@@ -151,16 +151,16 @@ pub(super) fn validate(
     let mut paths = world.policy.paths(&tool);
     let mut limits = world.policy.limits(&tool);
     if let Some(same) = &same {
-        paths = paths.within(&world.policy.paths(same));
+        paths = paths.combined_with(&world.policy.paths(same));
         limits = limits.tightest(world.policy.limits(same));
     }
     // On the heap: it passes through every stage.
     Ok(Box::new(Checked {
         limits,
-        same,
+        equivalent_tool: same,
         // The protected paths of the calling tool hold for the tools that it calls, too.
         paths: match &call.parent {
-            Some(parent) => paths.within(&parent.paths),
+            Some(parent) => paths.combined_with(&parent.paths),
             None => paths,
         },
         tool,
@@ -172,6 +172,6 @@ pub(super) fn validate(
         parent: call.parent,
         depth,
         floor: trail.floor(),
-        watch: trail.watch_of_call(),
+        stopwatch: trail.stopwatch(),
     }))
 }

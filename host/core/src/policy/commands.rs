@@ -11,55 +11,57 @@ use serde_json::Value;
 
 use crate::code;
 use crate::command::{
-    Command, CommandPattern, CommandVerdict, Place, Program, Redirection, Runner, Script, Simple,
-    is_harmless,
+    CommandPattern, CommandProgram, CommandRequest, CommandRunner, CommandTarget, CommandVerdict,
+    ParsedCommand, ParsedProgram, ShellRedirection, is_harmless,
 };
 use crate::config::{AddedBy, ExecApprovals, ExecMode};
-use crate::decision::{Basis, Decision, Evaluation, Layer, Offer, Reason};
+use crate::decision::{
+    ApprovalOffer, Decision, DecisionReason, PolicyEvaluation, PolicyLayer, RuleBasis,
+};
 use crate::error::ToolError;
 use crate::paths::PathRules;
 use crate::text;
-use crate::tool::{Group, Source as ToolSource, Tool};
+use crate::tool::{Tool, ToolGroup, ToolSource};
 
 use super::error::PolicyError;
-use super::links::Links;
-use super::source::Source;
+use super::link_resolver::LinkResolver;
+use super::source::RuleSource;
 use super::{Policy, danger};
 
-mod files;
+mod approval_offer;
+mod file_access;
 mod finders;
 mod globs;
-mod offer;
 mod operands;
+mod option_paths;
 mod pathspecs;
-mod reading;
-mod scripts;
+mod read_only;
+mod script_operands;
 #[cfg(test)]
 mod tests;
-mod values;
 mod worker;
 
-pub(crate) use worker::WorkerCommands;
+pub(crate) use worker::WorkerCommandRules;
 
-use files::Places;
+use file_access::WorkingDirectories;
 
 /// The rules for commands of one file.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Commands {
+pub(super) struct CommandRules {
     mode: Option<ExecMode>,
     patterns: Vec<(CommandPattern, AddedBy)>,
     /// The patterns as they are written.
     written: Vec<String>,
     /// The rules of a worker, which have no mode.
-    worker: Option<WorkerCommands>,
+    worker: Option<WorkerCommandRules>,
 }
 
 /// A command to be evaluated.
-pub(crate) struct CommandQuestion<'a> {
+pub(crate) struct CommandCheck<'a> {
     /// The tool that runs it.
     pub(crate) tool: &'a Tool,
     /// The parsed program.
-    pub(crate) script: &'a Script,
+    pub(crate) script: &'a ParsedProgram,
     /// Its working directory, below the workspace root.
     pub(crate) directory: Option<&'a str>,
     /// The variables that are set for it.
@@ -69,9 +71,9 @@ pub(crate) struct CommandQuestion<'a> {
     /// The paths below the workspace that the tool may not reach or change.
     pub(crate) paths: &'a PathRules,
     /// The link targets of its paths.
-    pub(crate) links: &'a Links<'a>,
+    pub(crate) links: &'a LinkResolver<'a>,
     /// The runner that it would run with.
-    pub(crate) runner: &'a dyn Runner,
+    pub(crate) runner: &'a dyn CommandRunner,
 }
 
 pub(super) use crate::decision::OURS;
@@ -81,34 +83,34 @@ pub(super) const DEFAULT: &str = "the default list of commands";
 
 /// Returns the command that the arguments of a call name, as the tool `exec` takes them, or as `run_code` does if they
 /// require an interpreter on this machine.
-pub(crate) fn command_of(arguments: &Value) -> Option<Command> {
+pub(crate) fn command_of(arguments: &Value) -> Option<CommandRequest> {
     let Some(command) = arguments["command"].as_str() else {
         return code::command_of(arguments);
     };
     let program = match arguments["args"].as_array() {
-        None => Program::Script(command.to_owned()),
+        None => CommandProgram::Script(command.to_owned()),
         Some(args) => {
             let rest = args.iter().map(|arg| arg.as_str().map(str::to_owned));
             let words = std::iter::once(Some(command.to_owned())).chain(rest);
-            Program::Vector(words.collect::<Option<_>>()?)
+            CommandProgram::Vector(words.collect::<Option<_>>()?)
         }
     };
     let text = |key: &str| arguments[key].as_str().map(str::to_owned);
     let variables = arguments["env"].as_object().into_iter().flatten();
     let variables =
         variables.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
-    Some(Command {
+    Some(CommandRequest {
         program,
         directory: text("workdir"),
         environment: variables.collect(),
         stdin: text("stdin").unwrap_or_default().into_bytes(),
         timeout: None,
-        place: Place::Usual,
+        target: CommandTarget::Default,
     })
 }
 
-impl Commands {
-    pub(super) fn new(settings: &ExecApprovals, source: &Source) -> Result<Self, PolicyError> {
+impl CommandRules {
+    pub(super) fn new(settings: &ExecApprovals, source: &RuleSource) -> Result<Self, PolicyError> {
         let mut patterns = Vec::new();
         for (at, approval) in settings.approvals.iter().enumerate() {
             let key = format!("execApprovals.approvals[{at}]");
@@ -135,7 +137,7 @@ impl Commands {
     }
 
     /// Creates the rules of a worker.
-    pub(super) fn of_worker(worker: WorkerCommands) -> Self {
+    pub(super) fn for_worker(worker: WorkerCommandRules) -> Self {
         Self {
             worker: Some(worker),
             ..Self::default()
@@ -153,9 +155,14 @@ impl Commands {
     }
 
     /// With `mode: deny`, refuses every call of a tool that runs commands, whatever its arguments.
-    pub(super) fn forbid(&self, tool: &Tool, source: &Source, evaluation: &mut Evaluation) {
-        let runs =
-            tool.definition.group == Group::Runtime || !tool.definition.needs.commands.is_empty();
+    pub(super) fn forbid(
+        &self,
+        tool: &Tool,
+        source: &RuleSource,
+        evaluation: &mut PolicyEvaluation,
+    ) {
+        let runs = tool.definition.group == ToolGroup::Runtime
+            || !tool.definition.needs.commands.is_empty();
         if self.mode == Some(ExecMode::Deny) && runs {
             let text = "no command may run".to_owned();
             evaluation.push(self.says(Decision::Deny, text, source));
@@ -163,8 +170,8 @@ impl Commands {
     }
 
     /// Evaluates the mode for one command. `None` if no mode is set, or if the unknown parts of the command decide.
-    fn judge(&self, simple: &Simple, source: &Source) -> Option<Reason> {
-        let shown = simple.shown();
+    fn judge(&self, simple: &ParsedCommand, source: &RuleSource) -> Option<DecisionReason> {
+        let shown = simple.display_line();
         if let Some(worker) = &self.worker {
             return worker.judge(simple, &shown, source);
         }
@@ -177,7 +184,7 @@ impl Commands {
         Some(self.says(decision, text, source))
     }
 
-    fn listed(&self, simple: &Simple, shown: &str) -> Option<(Decision, String)> {
+    fn listed(&self, simple: &ParsedCommand, shown: &str) -> Option<(Decision, String)> {
         let hit = |by| {
             let mut patterns = self.patterns.iter().filter(|(_, added)| *added == by);
             patterns.find(|(pattern, _)| pattern.matches(&simple.words))
@@ -215,14 +222,14 @@ impl Commands {
         Some((Decision::Deny, text))
     }
 
-    fn says(&self, decision: Decision, text: String, source: &Source) -> Reason {
+    fn says(&self, decision: Decision, text: String, source: &RuleSource) -> DecisionReason {
         let mode = match self.mode {
             Some(ExecMode::Full) => "full",
             Some(ExecMode::Deny) => "deny",
             Some(ExecMode::Allowlist) | None => "allowlist",
         };
-        Reason {
-            layer: Layer::Commands,
+        DecisionReason {
+            layer: PolicyLayer::Commands,
             decision,
             rule: format!("execApprovals.mode: {mode}"),
             source: source.at("execApprovals"),
@@ -236,15 +243,19 @@ impl Policy {
     /// for others that run commands if a mode is set.
     pub(crate) fn judges_commands_of(&self, tool: &Tool) -> bool {
         let set = || {
-            self.voices()
+            self.rule_files()
                 .iter()
                 .any(|file| file.commands.mode.is_some())
         };
-        tool.definition.group == Group::Runtime && (tool.source == ToolSource::BuiltIn || set())
+        tool.definition.group == ToolGroup::Runtime && (tool.source == ToolSource::BuiltIn || set())
     }
 
     /// Adds the reason for a program that cannot be parsed. Returns true if it may run nevertheless.
-    pub(crate) fn unread_command(&self, error: &ToolError, evaluation: &mut Evaluation) -> bool {
+    pub(crate) fn evaluate_unparsed_command(
+        &self,
+        error: &ToolError,
+        evaluation: &mut PolicyEvaluation,
+    ) -> bool {
         let lenient = self.is_lenient();
         let decision = if lenient {
             Decision::Allow
@@ -252,8 +263,8 @@ impl Policy {
             Decision::Ask
         };
         let text = format!("what the command runs cannot be known: {}", error.message);
-        evaluation.push(ours(
-            Layer::Commands,
+        evaluation.push(built_in_reason(
+            PolicyLayer::Commands,
             decision,
             "what cannot be known",
             text,
@@ -263,7 +274,7 @@ impl Policy {
 
     /// Returns the modes that a person has set.
     fn modes(&self) -> impl Iterator<Item = ExecMode> {
-        let accepted = self.voices().iter().filter(|file| file.lowers());
+        let accepted = self.rule_files().iter().filter(|file| file.allows_count());
         accepted.filter_map(|file| file.commands.mode)
     }
 
@@ -276,8 +287,8 @@ impl Policy {
     /// Returns true if a person has allowed the calls of this tool, in place of its own default: then the default list
     /// does not apply.
     fn has_allowed(&self, tool: &Tool) -> bool {
-        let mut spoken = Evaluation::default();
-        let accepted = self.voices().iter().filter(|file| file.lowers());
+        let mut spoken = PolicyEvaluation::default();
+        let accepted = self.rule_files().iter().filter(|file| file.allows_count());
         let set = accepted.fold(false, |set, file| file.approval(tool, &mut spoken) | set);
         set && spoken.decision() == Decision::Allow
     }
@@ -287,7 +298,7 @@ impl Policy {
         &self,
         tool: &Tool,
         arguments: &Value,
-        evaluation: &mut Evaluation,
+        evaluation: &mut PolicyEvaluation,
     ) {
         self.effect(tool, (arguments, super::COMMAND), evaluation);
     }
@@ -295,50 +306,53 @@ impl Policy {
     /// Evaluates all command rules. Returns true if a list allows the whole program.
     pub(crate) fn command(
         &self,
-        question: &CommandQuestion<'_>,
-        evaluation: &mut Evaluation,
+        question: &CommandCheck<'_>,
+        evaluation: &mut PolicyEvaluation,
     ) -> bool {
         let script = question.script;
         let lenient = self.is_lenient();
         let own_list = self.modes().next().is_none() && !self.has_allowed(question.tool);
         let start = evaluation.reasons().len();
-        let mut places = Places::new(question);
+        let mut places = WorkingDirectories::new(question);
         if let Some(reason) = places.directory() {
             evaluation.push(reason);
         }
         if !lenient {
             for text in whole(question) {
-                evaluation.push(ours(
-                    Layer::Commands,
+                evaluation.push(built_in_reason(
+                    PolicyLayer::Commands,
                     Decision::Ask,
                     "what cannot be known",
                     text,
                 ));
             }
         } else {
-            let unread = script.unknown.iter().map(|why| danger::unread(why));
+            let unread = script
+                .unknown
+                .iter()
+                .map(|why| danger::unparsed_reason(why));
             unread.for_each(|reason| evaluation.push(reason));
         }
         for (at, simple) in script.commands.iter().enumerate() {
             let first = evaluation.reasons().len();
-            for reason in danger::of_command(script, at) {
+            for reason in danger::danger_reasons(script, at) {
                 evaluation.push(reason);
             }
-            places.come_to(at, simple);
+            places.enter_command(at, simple);
             let code = places.code(simple);
-            evaluation.run(&code);
+            evaluation.add_executed_files(&code);
             let of_files = places.judge(simple);
-            let kept = |reason: &Reason| !lenient || reason.decision == Decision::Deny;
+            let kept = |reason: &DecisionReason| !lenient || reason.decision == Decision::Deny;
             of_files
                 .into_iter()
                 .filter(kept)
                 .for_each(|reason| evaluation.push(reason));
             if !lenient {
                 unknown(simple).for_each(|reason| evaluation.push(reason));
-            } else if let Some(reason) = danger::of_unknown(simple) {
+            } else if let Some(reason) = danger::unknown_danger_reason(simple) {
                 evaluation.push(reason);
             }
-            for file in self.voices() {
+            for file in self.rule_files() {
                 let before = evaluation.reasons().len();
                 if let Some(reason) = file.commands.judge(simple, &file.source) {
                     evaluation.push(reason);
@@ -350,13 +364,13 @@ impl Policy {
                     .writes(simple)
                     .into_iter()
                     .for_each(|reason| evaluation.push(reason));
-                let chooses = || places.chooses(simple);
+                let chooses = || places.version_file(simple);
                 let (reason, offer) = default(simple, question.granted, &code, chooses);
-                evaluation.push_from(
+                evaluation.push_with_basis(
                     reason,
-                    Basis {
+                    RuleBasis {
                         offer,
-                        ..Basis::default()
+                        ..RuleBasis::default()
                     },
                 );
             }
@@ -368,12 +382,12 @@ impl Policy {
 }
 
 /// Returns true if a script only reads: no program in it changes anything, and the shell opens no file for writing.
-pub(crate) fn only_reads(script: &Script) -> bool {
-    let is_kept = |over: &Redirection| over.writes && over.target.known() != Some("/dev/null");
+pub(crate) fn only_reads(script: &ParsedProgram) -> bool {
+    let is_kept = |over: &ShellRedirection| over.writes && over.target.known() != Some("/dev/null");
     script.unknown.is_empty()
         && script.commands.iter().all(|simple| {
             simple.unknown.is_empty()
-                && (simple.words.is_empty() || reading::only_reads(simple))
+                && (simple.words.is_empty() || read_only::only_reads(simple))
                 && !simple.redirections.iter().any(is_kept)
         })
 }
@@ -381,13 +395,13 @@ pub(crate) fn only_reads(script: &Script) -> bool {
 /// The verdict if no mode is set: commands that only read or stage are allowed, and those that the tool was granted.
 /// All others ask, and a person can allow all similar ones.
 fn default(
-    simple: &Simple,
+    simple: &ParsedCommand,
     granted: &[CommandPattern],
     code: &[String],
     chooses: impl FnOnce() -> Option<String>,
-) -> (Reason, Option<Arc<Offer>>) {
-    let shown = simple.shown();
-    let say = |decision, text| ours(Layer::Commands, decision, DEFAULT, text);
+) -> (DecisionReason, Option<Arc<ApprovalOffer>>) {
+    let shown = simple.display_line();
+    let say = |decision, text| built_in_reason(PolicyLayer::Commands, decision, DEFAULT, text);
     if simple.words.is_empty() {
         let text = format!("`{shown}` runs no program");
         return (say(Decision::Allow, text), None);
@@ -399,9 +413,9 @@ fn default(
         let text = format!("`{shown}` was granted: `{}`", pattern.as_str());
         return (say(Decision::Allow, text), None);
     }
-    let harmless = if reading::only_reads(simple) {
+    let harmless = if read_only::only_reads(simple) {
         Some("only reads")
-    } else if reading::only_stages(simple) {
+    } else if read_only::only_stages(simple) {
         Some("only stages files for a commit")
     } else {
         None
@@ -413,12 +427,12 @@ fn default(
         }
         return (say(Decision::Allow, format!("`{shown}` {what}")), None);
     }
-    let offer = offer::pattern(&simple.words).map(|pattern| {
-        Arc::new(Offer {
+    let offer = approval_offer::pattern(&simple.words).map(|pattern| {
+        Arc::new(ApprovalOffer {
             words: simple.words.clone(),
             pattern,
             code: code.to_vec(),
-            builds: offer::builds(&simple.words),
+            builds: approval_offer::runs_project_code(&simple.words),
         })
     });
     let text = format!("`{shown}` is not on the list of commands that run without a question");
@@ -426,7 +440,7 @@ fn default(
 }
 
 /// Returns the unknown parts of the whole program.
-fn whole(question: &CommandQuestion<'_>) -> impl Iterator<Item = String> {
+fn whole(question: &CommandCheck<'_>) -> impl Iterator<Item = String> {
     let odd = question
         .environment
         .iter()
@@ -441,8 +455,8 @@ fn variable(name: &str) -> String {
 }
 
 /// Returns a reason for each unknown part of one command.
-fn unknown(simple: &Simple) -> impl Iterator<Item = Reason> {
-    let shown = simple.shown();
+fn unknown(simple: &ParsedCommand) -> impl Iterator<Item = DecisionReason> {
+    let shown = simple.display_line();
     let odd = simple
         .assignments
         .iter()
@@ -451,12 +465,17 @@ fn unknown(simple: &Simple) -> impl Iterator<Item = Reason> {
     let all = simple.unknown.iter().cloned().chain(odd);
     all.map(move |why| {
         let text = format!("`{shown}`: {why}");
-        ours(Layer::Commands, Decision::Ask, "what cannot be known", text)
+        built_in_reason(
+            PolicyLayer::Commands,
+            Decision::Ask,
+            "what cannot be known",
+            text,
+        )
     })
 }
 
 /// Notes the strictest reason about one command, among those from index `first` on.
-fn note(simple: &Simple, first: usize, evaluation: &mut Evaluation) {
+fn note(simple: &ParsedCommand, first: usize, evaluation: &mut PolicyEvaluation) {
     let said = &evaluation.reasons()[first..];
     let decision = said.iter().map(|reason| reason.decision).max();
     let decision = decision.unwrap_or(Decision::Allow);
@@ -464,8 +483,8 @@ fn note(simple: &Simple, first: usize, evaluation: &mut Evaluation) {
     let (rule, why) = strictest.map_or_else(Default::default, |reason| {
         (reason.rule.clone(), reason.text.clone())
     });
-    evaluation.note(CommandVerdict {
-        command: simple.shown(),
+    evaluation.add_command_verdict(CommandVerdict {
+        command: simple.display_line(),
         decision,
         rule,
         why,
@@ -474,8 +493,13 @@ fn note(simple: &Simple, first: usize, evaluation: &mut Evaluation) {
 }
 
 /// Creates a reason of mimir itself.
-pub(super) fn ours(layer: Layer, decision: Decision, rule: &str, text: String) -> Reason {
-    Reason {
+pub(super) fn built_in_reason(
+    layer: PolicyLayer,
+    decision: Decision,
+    rule: &str,
+    text: String,
+) -> DecisionReason {
+    DecisionReason {
         layer,
         decision,
         rule: rule.to_owned(),

@@ -6,21 +6,21 @@ use serde_json::Value;
 use crate::config::{MatcherSettings, RuleSettings};
 use crate::decision::Decision;
 
-use super::budget::{Budget, shown};
-use super::place::Place;
+use super::argument_path::ArgumentPath;
+use super::regex_budget::{RegexBudget, shown};
 use super::spelling;
 
 /// A path and a test.
 #[derive(Debug, Clone)]
-pub(super) struct Condition {
-    pub(super) place: Place,
-    pub(super) test: Test,
+pub(super) struct ArgumentCondition {
+    pub(super) path: ArgumentPath,
+    pub(super) test: ValueTest,
     pub(super) negated: bool,
 }
 
 /// A test of a value.
 #[derive(Debug, Clone)]
-pub(super) enum Test {
+pub(super) enum ValueTest {
     Glob(Glob),
     Regex(String),
     Equals(Value),
@@ -30,17 +30,21 @@ pub(super) enum Test {
 }
 
 /// Reads the conditions of a rule. The error names the wrong one and the reason.
-pub(super) fn read(rule: &RuleSettings, budget: &mut Budget) -> Result<Vec<Condition>, String> {
+pub(super) fn read(
+    rule: &RuleSettings,
+    budget: &mut RegexBudget,
+) -> Result<Vec<ArgumentCondition>, String> {
     let mut conditions = Vec::new();
     for (key, matcher) in &rule.when {
-        let place = Place::parse(key).map_err(|why| format!("when.`{}`: {why}", shown(key)))?;
+        let place =
+            ArgumentPath::parse(key).map_err(|why| format!("when.`{}`: {why}", shown(key)))?;
         if place.argument().is_some_and(|name| PATHS.contains(&name)) {
             plain(matcher).map_err(|why| format!("when.`{}`: {why}", shown(key)))?;
         }
         let before = conditions.len();
         let mut add = |test, negated| {
-            conditions.push(Condition {
-                place: place.clone(),
+            conditions.push(ArgumentCondition {
+                path: place.clone(),
                 test,
                 negated,
             });
@@ -50,7 +54,7 @@ pub(super) fn read(rule: &RuleSettings, budget: &mut Budget) -> Result<Vec<Condi
             add(test, false);
         }
         if let Some(exists) = matcher.exists {
-            add(Test::Exists, !exists);
+            add(ValueTest::Exists, !exists);
         }
         if let Some(not) = &matcher.not {
             if not.not.is_some() || not.exists.is_some() {
@@ -59,7 +63,7 @@ pub(super) fn read(rule: &RuleSettings, budget: &mut Budget) -> Result<Vec<Condi
                 ));
             }
             let inner = tests(not, rule.decision, budget).map_err(fault)?;
-            let [test] = <[Test; 1]>::try_from(inner).map_err(|_| {
+            let [test] = <[ValueTest; 1]>::try_from(inner).map_err(|_| {
                 fault("`not` holds exactly one condition; write one rule for each".into())
             })?;
             add(test, true);
@@ -116,8 +120,8 @@ fn plain(matcher: &MatcherSettings) -> Result<(), String> {
 fn tests(
     matcher: &MatcherSettings,
     decision: Decision,
-    budget: &mut Budget,
-) -> Result<Vec<Test>, String> {
+    budget: &mut RegexBudget,
+) -> Result<Vec<ValueTest>, String> {
     let mut tests = Vec::new();
     if let Some(text) = &matcher.glob {
         let glob = GlobBuilder::new(text)
@@ -126,14 +130,14 @@ fn tests(
             .case_insensitive(decision != Decision::Allow)
             .build()
             .map_err(|error| format!("`{}` is not a valid glob: {}", shown(text), error.kind()))?;
-        tests.push(Test::Glob(glob));
+        tests.push(ValueTest::Glob(glob));
     }
     if let Some(text) = &matcher.regex {
         budget.take(text)?;
-        tests.push(Test::Regex(text.clone()));
+        tests.push(ValueTest::Regex(text.clone()));
     }
     if let Some(value) = &matcher.equals {
-        tests.push(Test::Equals(value.clone()));
+        tests.push(ValueTest::Equals(value.clone()));
     }
     if matcher.min.is_some() || matcher.max.is_some() {
         let min = matcher.min.unwrap_or(f64::NEG_INFINITY);
@@ -141,7 +145,7 @@ fn tests(
         if min.is_nan() || max.is_nan() || min > max {
             return Err(format!("no number is at least {min} and at most {max}"));
         }
-        tests.push(Test::Range { min, max });
+        tests.push(ValueTest::Range { min, max });
     }
     if let Some(text) = &matcher.inside {
         let Some(folder) = spelling::lexical(text) else {
@@ -150,7 +154,7 @@ fn tests(
                 shown(text)
             ));
         };
-        tests.push(Test::Inside(folder.into_owned()));
+        tests.push(ValueTest::Inside(folder.into_owned()));
     }
     Ok(tests)
 }

@@ -5,38 +5,40 @@ use std::sync::OnceLock;
 use regex::{RegexSet, RegexSetBuilder};
 use serde_json::Value;
 
-use crate::config::{ApprovalBlock, Conditions};
-use crate::decision::{Decision, Evaluation, Layer, Reason};
-use crate::network::Target;
+use crate::config::{ApprovalBlock, ApprovalConditions};
+use crate::decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer};
+use crate::network::RequestTarget;
 use crate::tool::Tool;
 
-mod commands;
+mod dangerous_commands;
 
-pub(super) use commands::{is_safe_device, of_command, of_unknown, unread};
+pub(super) use dangerous_commands::{
+    danger_reasons, is_safe_device, unknown_danger_reason, unparsed_reason,
+};
 
-use super::budget::{Budget, SET_MAX};
 use super::error::PolicyError;
-use super::source::Source;
+use super::regex_budget::{RegexBudget, SET_MAX};
+use super::source::RuleSource;
 use super::spelling;
 
 /// The patterns and conditions of one tool's block.
 #[derive(Debug, Clone)]
-pub(super) struct Danger {
+pub(super) struct DangerRules {
     /// The key of the block.
     key: String,
     patterns: Vec<String>,
     /// Compiled at the tool's first call; `None` if that fails.
     set: OnceLock<Option<RegexSet>>,
-    conditions: Conditions,
+    conditions: ApprovalConditions,
 }
 
-impl Danger {
+impl DangerRules {
     /// Reads the block at `key`.
     pub(super) fn new(
         key: String,
         block: &ApprovalBlock,
-        source: &Source,
-        budget: &mut Budget,
+        source: &RuleSource,
+        budget: &mut RegexBudget,
     ) -> Result<Self, PolicyError> {
         let patterns: Vec<String> = block
             .danger_patterns
@@ -63,11 +65,11 @@ impl Danger {
         &self,
         tool: &Tool,
         arguments: &Value,
-        source: &Source,
-        evaluation: &mut Evaluation,
+        source: &RuleSource,
+        evaluation: &mut PolicyEvaluation,
     ) {
         let mut ask = |layer, key: String, text: String| {
-            evaluation.push(Reason {
+            evaluation.push(DecisionReason {
                 layer,
                 decision: Decision::Ask,
                 source: source.at(&key),
@@ -87,7 +89,7 @@ impl Danger {
             let key = format!("{}.dangerPatterns[{at}]", self.key);
             let pattern = self.patterns.get(at).map_or("", String::as_str);
             ask(
-                Layer::Danger,
+                PolicyLayer::Danger,
                 key,
                 format!("the arguments match the danger pattern `{pattern}`"),
             );
@@ -101,7 +103,7 @@ impl Danger {
             let key = format!("{}.conditions.methodRequiresApproval", self.key);
             let method = method.to_ascii_uppercase();
             ask(
-                Layer::Condition,
+                PolicyLayer::Condition,
                 key,
                 format!("requests with {method} are asked about"),
             );
@@ -112,7 +114,7 @@ impl Danger {
         {
             let key = format!("{}.conditions.unknownHostRequiresApproval", self.key);
             let text = format!("`{}` was not granted the host of this address", tool.name());
-            ask(Layer::Condition, key, text);
+            ask(PolicyLayer::Condition, key, text);
         }
     }
 
@@ -188,7 +190,7 @@ fn from_javascript(text: &str) -> String {
 /// Returns true if the tool was granted the host of `url`; false for an invalid URL. For a tool of arbitrary hosts,
 /// the list of hosts is checked at each request.
 fn is_known(url: &str, tool: &Tool) -> bool {
-    let Ok(target) = Target::parse(url) else {
+    let Ok(target) = RequestTarget::parse(url) else {
         return false;
     };
     let patterns = tool.granted.hosts.iter();

@@ -1,7 +1,7 @@
 //! Errors in a policy.
 
-use crate::config::OutOfRange;
-use crate::paths::PatternError;
+use crate::config::OutOfRangeError;
+use crate::paths::PathPatternError;
 
 /// A configuration with invalid rules.
 #[derive(Debug, thiserror::Error)]
@@ -12,7 +12,7 @@ pub enum PolicyError {
         /// The location in the file.
         place: String,
         /// The fault.
-        error: PatternError,
+        error: PathPatternError,
     },
     /// A limit out of range.
     #[error("{place}: {error}")]
@@ -20,7 +20,7 @@ pub enum PolicyError {
         /// The location in the file.
         place: String,
         /// The limit with its range.
-        error: OutOfRange,
+        error: OutOfRangeError,
     },
     /// An exception in a deny list, which could lift what another file denies.
     #[error(

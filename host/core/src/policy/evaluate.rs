@@ -2,9 +2,11 @@
 
 use serde_json::Value;
 
-use super::{Links, Policy};
-use crate::decision::{Decision, Evaluation, Layer, Reads, Reason, Withheld};
-use crate::tool::{Source as ToolSource, Tool};
+use super::{LinkResolver, Policy};
+use crate::decision::{
+    Decision, DecisionReason, PolicyEvaluation, PolicyLayer, RuleArguments, WithheldCause,
+};
+use crate::tool::{Tool, ToolSource};
 
 impl Policy {
     /// Evaluates the layers before the tool's own default. Returns true if a person has set its approval.
@@ -12,15 +14,15 @@ impl Policy {
         &self,
         tool: &Tool,
         arguments: &Value,
-        links: &Links<'_>,
-        evaluation: &mut Evaluation,
+        links: &LinkResolver<'_>,
+        evaluation: &mut PolicyEvaluation,
     ) -> bool {
-        let mut set = self.always(tool, evaluation);
-        for file in self.voices() {
+        let mut set = self.evaluate_tool_rules(tool, evaluation);
+        for file in self.rule_files() {
             let before = evaluation.reasons().len();
             file.commands.forbid(tool, &file.source, evaluation);
             let ours = file.rules.evaluate(tool, arguments, links, evaluation);
-            set |= ours && file.lowers();
+            set |= ours && file.allows_count();
             if !file.danger.is_empty() {
                 let names = std::iter::once(tool.name()).chain(&tool.aliases);
                 for danger in names.filter_map(|name| file.danger.get(name.as_str())) {
@@ -34,23 +36,27 @@ impl Policy {
 
     /// Evaluates the rules that hold for every call of the tool, whatever its arguments. Returns true if a person has
     /// set its approval.
-    pub(super) fn always(&self, tool: &Tool, evaluation: &mut Evaluation) -> bool {
+    pub(super) fn evaluate_tool_rules(
+        &self,
+        tool: &Tool,
+        evaluation: &mut PolicyEvaluation,
+    ) -> bool {
         let mut set = false;
         if self.is_left_off(tool) {
-            evaluation.push(Reason {
-                layer: Layer::Enabled,
+            evaluation.push(DecisionReason {
+                layer: PolicyLayer::Enabled,
                 decision: Decision::Deny,
                 source: tool.origin.location.clone(),
                 rule: "enabled: false".to_owned(),
                 text: format!("`{}` is switched off in its own file", tool.name()),
             });
         }
-        for file in self.voices() {
+        for file in self.rule_files() {
             let before = evaluation.reasons().len();
             file.enabled(tool, evaluation);
             file.lists.evaluate(tool, &file.source, evaluation);
             // The tool's own default is evaluated as well in any case.
-            set |= file.approval(tool, evaluation) && file.lowers();
+            set |= file.approval(tool, evaluation) && file.allows_count();
             file.sign(before, evaluation);
         }
         set
@@ -58,34 +64,34 @@ impl Policy {
 
     /// Marks the reasons from `from` on with the state of this file: those of a team are in the team's layer, and those
     /// that do not count yet are withheld.
-    pub(super) fn sign(&self, from: usize, evaluation: &mut Evaluation) {
+    pub(super) fn sign(&self, from: usize, evaluation: &mut PolicyEvaluation) {
         if self.unaccepted {
-            evaluation.withhold(from, Withheld::Unaccepted);
+            evaluation.withhold(from, WithheldCause::Unaccepted);
         }
-        if self.narrows {
-            evaluation.withhold(from, Withheld::Narrowed);
+        if self.is_worker {
+            evaluation.withhold(from, WithheldCause::Narrowed);
         }
-        if self.strange || self.unaccepted {
-            evaluation.estrange(from);
+        if self.untrusted_text || self.unaccepted {
+            evaluation.mark_untrusted(from);
         }
         if self.team {
-            evaluation.sign_team(from);
+            evaluation.attribute_to_team(from);
         }
     }
 
     /// Evaluates the approval that a person has set. A setting for this very tool replaces the tool's own default; the
     /// default for all custom tools is combined with it, or replaces it if the tool has none.
-    pub(super) fn approval(&self, tool: &Tool, evaluation: &mut Evaluation) -> bool {
+    pub(super) fn approval(&self, tool: &Tool, evaluation: &mut PolicyEvaluation) -> bool {
         let mut any = false;
         let mut say = |key: String, decision: Decision, text: String| {
-            let reason = Reason {
-                layer: Layer::ToolApproval,
+            let reason = DecisionReason {
+                layer: PolicyLayer::ToolApproval,
                 decision,
                 source: self.source.at(&key),
                 rule: format!("{key}: {}", decision.as_str()),
                 text,
             };
-            evaluation.push_from(reason, Reads::nothing().into());
+            evaluation.push_with_basis(reason, RuleArguments::none().into());
         };
         let set = |decision: Decision| {
             format!("the config sets `{}` to {}", tool.name(), decision.as_str())
@@ -115,12 +121,12 @@ impl Policy {
         any
     }
 
-    fn enabled(&self, tool: &Tool, evaluation: &mut Evaluation) {
+    fn enabled(&self, tool: &Tool, evaluation: &mut PolicyEvaluation) {
         for (name, settings) in self.named_settings(tool) {
             if settings.enabled == Some(false) {
                 let key = format!("tools.{name}.enabled");
-                evaluation.push(Reason {
-                    layer: Layer::Enabled,
+                evaluation.push(DecisionReason {
+                    layer: PolicyLayer::Enabled,
                     decision: Decision::Deny,
                     source: self.source.at(&key),
                     rule: format!("{key}: false"),

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use crate::config::{EMBEDDINGS_VARIABLE, NetworkSettings, SEARCH_VARIABLE, compares, searches};
-use crate::decision::Evaluation;
+use crate::decision::PolicyEvaluation;
 use crate::needs::HostNeed;
-use crate::network::{Entry, NetworkPolicy, Target};
+use crate::network::{AllowedHost, NetworkPolicy, RequestTarget};
 use crate::tool::Tool;
 
 use super::{Policy, REQUEST};
@@ -15,7 +15,9 @@ impl Policy {
     /// person has seen and approved them already. A grant of any host names none.
     pub fn network(&self, tool: &Tool, granted: &[HostNeed]) -> NetworkPolicy {
         let named = granted.iter().filter(|need| !need.is_any());
-        let granted: Vec<Entry> = named.filter_map(|need| Entry::of(need).ok()).collect();
+        let granted: Vec<AllowedHost> = named
+            .filter_map(|need| AllowedHost::from_need(need).ok())
+            .collect();
         let (at, settings) = self.network_settings(Some(tool));
         let mut policy = settings.policy_over(&at, &granted);
         if searches(tool) || compares(tool) {
@@ -23,12 +25,12 @@ impl Policy {
             policy = policy.with_allowed(granted);
         }
         self.team_networks(Some(tool))
-            .fold(policy, NetworkPolicy::within)
+            .fold(policy, NetworkPolicy::capped_by)
     }
 
     /// Adds the needs of the settings to a tool: the host and the secret of the search provider, or of the embeddings
     /// endpoint.
-    pub fn equip(&self, tool: &mut Tool) {
+    pub fn add_configured_needs(&self, tool: &mut Tool) {
         if let Some(search) = &self.web_search {
             search.equip(tool);
         }
@@ -53,13 +55,14 @@ impl Policy {
     /// The network policy of requests that a person makes on the command line, without a tool.
     pub fn own_network(&self) -> NetworkPolicy {
         let policy = self.network.policy("network");
-        self.team_networks(None).fold(policy, NetworkPolicy::within)
+        self.team_networks(None)
+            .fold(policy, NetworkPolicy::capped_by)
     }
 
     /// The network policies of the teams for this tool, or for requests without a tool, if set. A person's approval
     /// cannot exceed them.
     pub fn team_networks(&self, tool: Option<&Tool>) -> impl Iterator<Item = NetworkPolicy> {
-        let teams = self.voices().iter().filter(|file| file.team);
+        let teams = self.rule_files().iter().filter(|file| file.team);
         let set = teams.map(move |file| file.network_settings(tool));
         let set = set.filter(|(_, settings)| *settings != NetworkSettings::default());
         set.map(|(at, settings)| settings.cap(&at))
@@ -67,7 +70,7 @@ impl Policy {
 
     /// PEM files of certificates trusted by requests of this tool, or of none, in addition to those of the platform.
     pub fn roots(&self, tool: Option<&Tool>) -> Vec<String> {
-        let teams = self.voices().iter().filter(|file| file.team);
+        let teams = self.rule_files().iter().filter(|file| file.team);
         let files = std::iter::once(self).chain(teams);
         let mut all: Vec<String> = Vec::new();
         for file in files {
@@ -98,15 +101,20 @@ impl Policy {
 
     /// Returns true if settings that count list the host of a request by name: not a file that is not accepted, and not
     /// `mode: any`.
-    pub(crate) fn names_host(&self, tool: &Tool, target: &Target, method: &str) -> bool {
+    pub(crate) fn names_host(&self, tool: &Tool, target: &RequestTarget, method: &str) -> bool {
         let (at, settings) = self.network_settings(Some(tool));
-        settings.accepted().names(&at, target, method)
+        settings.accepted().lists_host(&at, target, method)
     }
 
     /// The remedy for a request that is on no list: the file that already lists it and waits for acceptance, or else
     /// the line to write.
-    pub(crate) fn way_to(&self, tool: &Tool, target: &Target, method: &str) -> String {
-        let mut waiting = self.voices().iter().filter(|file| file.unaccepted);
+    pub(crate) fn request_remedy(
+        &self,
+        tool: &Tool,
+        target: &RequestTarget,
+        method: &str,
+    ) -> String {
+        let mut waiting = self.rule_files().iter().filter(|file| file.unaccepted);
         let listing = waiting.find_map(|file| {
             let (at, settings) = file.network_settings(Some(tool));
             let lists = settings.policy(&at).judge(target, method).is_allowed();
@@ -125,7 +133,7 @@ impl Policy {
 
     /// Returns true if a person is asked about hosts that the tool was not granted, instead of a denial.
     pub(crate) fn asks_unknown_hosts(&self, tool: &Tool) -> bool {
-        let mut accepted = self.voices().iter().filter(|file| file.lowers());
+        let mut accepted = self.rule_files().iter().filter(|file| file.allows_count());
         accepted.any(|file| {
             let mut settings = file.settings(tool);
             settings.any(|settings| {
@@ -137,7 +145,7 @@ impl Policy {
 
     /// Evaluates the rules for a request of a running call: `request` has its `method`, `url` and `host`. Rules about
     /// other arguments were evaluated before the call ran.
-    pub(crate) fn request(&self, tool: &Tool, request: &Value, evaluation: &mut Evaluation) {
+    pub(crate) fn request(&self, tool: &Tool, request: &Value, evaluation: &mut PolicyEvaluation) {
         self.effect(tool, (request, REQUEST), evaluation);
     }
 
@@ -146,9 +154,9 @@ impl Policy {
         &self,
         tool: &Tool,
         (effect, names): (&Value, &[&str]),
-        evaluation: &mut Evaluation,
+        evaluation: &mut PolicyEvaluation,
     ) {
-        for file in self.voices() {
+        for file in self.rule_files() {
             let before = evaluation.reasons().len();
             file.rules
                 .evaluate_effect(tool, (effect, names), evaluation);
@@ -167,17 +175,17 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::network::{Target, Verdict};
+    use crate::network::{NetworkVerdict, RequestTarget};
     use crate::pipeline::tests::tool;
 
     fn policy(team: Value, user: Value) -> Policy {
         let config = |value| serde_json::from_value::<Config>(value).unwrap();
         let (team, user) = (config(team), config(user));
         let files = vec![
-            Policy::new(&team, "team.yml").unwrap().of_team(),
+            Policy::new(&team, "team.yml").unwrap().as_team(),
             Policy::new(&user, "config.yml").unwrap(),
         ];
-        Policy::of_files(&user, files).unwrap()
+        Policy::from_files(&user, files).unwrap()
     }
 
     fn says(policy: &Policy, url: &str) -> &'static str {
@@ -187,10 +195,10 @@ mod tests {
             reason: String::new(),
         });
         let network = policy.network(&tool("sample"), &granted);
-        match network.judge(&Target::parse(url).unwrap(), "GET") {
-            Verdict::Allowed(_) => "allowed",
-            Verdict::Unlisted(_) => "unlisted",
-            Verdict::Refused(_) => "refused",
+        match network.judge(&RequestTarget::parse(url).unwrap(), "GET") {
+            NetworkVerdict::Allowed(_) => "allowed",
+            NetworkVerdict::Unlisted(_) => "unlisted",
+            NetworkVerdict::Refused(_) => "refused",
         }
     }
 
@@ -215,10 +223,10 @@ mod tests {
                 reason: String::new(),
             };
             let network = policy(json!({}), settings).network(&tool("sample"), &[any]);
-            match network.judge(&Target::parse(url).unwrap(), "GET") {
-                Verdict::Allowed(_) => "allowed",
-                Verdict::Unlisted(_) => "unlisted",
-                Verdict::Refused(_) => "refused",
+            match network.judge(&RequestTarget::parse(url).unwrap(), "GET") {
+                NetworkVerdict::Allowed(_) => "allowed",
+                NetworkVerdict::Unlisted(_) => "unlisted",
+                NetworkVerdict::Refused(_) => "refused",
             }
         };
         let listed = || json!({"network": {"allowedHosts": ["a.example"]}});
@@ -251,13 +259,13 @@ mod tests {
         let mut search = tool("web_search");
         search.definition.needs.variables = vec![SEARCH_VARIABLE.to_owned()];
         let mut stranger = search.clone();
-        search.source = crate::tool::Source::BuiltIn;
-        stranger.source = crate::tool::Source::Custom;
+        search.source = crate::tool::ToolSource::BuiltIn;
+        stranger.source = crate::tool::ToolSource::Custom;
         let says = |tool: &mut Tool, url: &str| {
-            policy.equip(tool);
+            policy.add_configured_needs(tool);
             let network = policy.network(tool, &tool.granted.hosts);
             network
-                .judge(&Target::parse(url).unwrap(), "GET")
+                .judge(&RequestTarget::parse(url).unwrap(), "GET")
                 .is_allowed()
         };
         assert!(says(&mut search, "http://127.0.0.1:8888/search"));
@@ -272,9 +280,9 @@ mod tests {
             let config = |value| serde_json::from_value::<Config>(value).unwrap();
             let project = Policy::new(&config(project), ".mimir/config.yml").unwrap();
             let files = vec![project.unaccepted()];
-            let policy = Policy::of_files(&config(json!({})), files).unwrap();
-            let target = Target::parse("https://api.example/x").unwrap();
-            policy.way_to(&tool("sample"), &target, "GET")
+            let policy = Policy::from_files(&config(json!({})), files).unwrap();
+            let target = RequestTarget::parse("https://api.example/x").unwrap();
+            policy.request_remedy(&tool("sample"), &target, "GET")
         };
         let listed = json!({"allowedHosts": ["*.example"]});
         for (project, says) in [

@@ -8,42 +8,44 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::config::RuleSettings;
-use crate::decision::{Basis, Decision, Evaluation, Layer, Reads, Reason};
+use crate::decision::{
+    Decision, DecisionReason, PolicyEvaluation, PolicyLayer, RuleArguments, RuleBasis,
+};
 use crate::text;
-use crate::tool::{Group, Source as ToolSource, Tool, ToolName};
+use crate::tool::{Tool, ToolGroup, ToolName, ToolSource};
 
-use super::budget::Budget;
-use super::condition::{self, Condition};
+use super::compiled_rules::CompiledRules;
+use super::condition::{self, ArgumentCondition};
 use super::error::PolicyError;
-use super::judge::Judge;
-use super::links::Links;
-use super::source::Source;
+use super::link_resolver::LinkResolver;
+use super::regex_budget::RegexBudget;
+use super::source::RuleSource;
 
-mod idle;
+mod unused;
 
-pub(super) use idle::is_every_text;
+pub(super) use unused::is_every_text;
 
 /// The argument rules of one file. The rules of a tool are compiled at its first call.
 #[derive(Debug, Default)]
-pub(super) struct RuleBook {
-    rules: Vec<Rule>,
-    judges: Mutex<HashMap<ToolKey, Arc<Judge>>>,
+pub(super) struct ArgumentRules {
+    rules: Vec<ArgumentRule>,
+    judges: Mutex<HashMap<RuleToolKey, Arc<CompiledRules>>>,
 }
 
 /// The properties of a tool that determine its rules.
-type ToolKey = (ToolName, ToolSource, Group);
+type RuleToolKey = (ToolName, ToolSource, ToolGroup);
 
 #[derive(Debug)]
-struct Rule {
+struct ArgumentRule {
     name: String,
     source: String,
     reason: String,
     decision: Decision,
     tools: Vec<String>,
-    groups: Vec<Group>,
+    groups: Vec<ToolGroup>,
     sources: Vec<ToolSource>,
-    conditions: Vec<Condition>,
-    basis: Basis,
+    conditions: Vec<ArgumentCondition>,
+    basis: RuleBasis,
     examples: Vec<Value>,
     counterexamples: Vec<Value>,
 }
@@ -54,17 +56,17 @@ const RULES_MAX: usize = 10_000;
 /// The longest example in a message, in characters.
 const EXAMPLE_MAX: usize = 200;
 
-impl RuleBook {
+impl ArgumentRules {
     /// Reads rules, each with its key and the tool whose block contains it.
     pub(super) fn new<'a>(
         settings: impl IntoIterator<Item = (String, Option<&'a str>, &'a RuleSettings)>,
-        source: &Source,
-        budget: &mut Budget,
+        source: &RuleSource,
+        budget: &mut RegexBudget,
     ) -> Result<Self, PolicyError> {
         let mut rules = Vec::new();
         for (key, owner, settings) in settings {
-            let rule = Rule::read(&key, owner, settings, source, budget)?;
-            rule.keep_word(settings, source.at(&key))?;
+            let rule = ArgumentRule::read(&key, owner, settings, source, budget)?;
+            rule.check_examples(settings, source.at(&key))?;
             rules.push(rule);
             if rules.len() > RULES_MAX {
                 return Err(PolicyError::Rule {
@@ -84,38 +86,38 @@ impl RuleBook {
         &self,
         tool: &Tool,
         arguments: &Value,
-        links: &Links<'_>,
-        evaluation: &mut Evaluation,
+        links: &LinkResolver<'_>,
+        evaluation: &mut PolicyEvaluation,
     ) -> bool {
         if self.rules.is_empty() {
             return false;
         }
-        self.speak(tool, arguments, links, evaluation, |_| true)
+        self.evaluate_matching(tool, arguments, links, evaluation, |_| true)
     }
 
     /// Evaluates the rules that match and for which `heard` returns true.
-    fn speak(
+    fn evaluate_matching(
         &self,
         tool: &Tool,
         arguments: &Value,
-        links: &Links<'_>,
-        evaluation: &mut Evaluation,
-        heard: impl Fn(&Rule) -> bool,
+        links: &LinkResolver<'_>,
+        evaluation: &mut PolicyEvaluation,
+        heard: impl Fn(&ArgumentRule) -> bool,
     ) -> bool {
         let mut allowed = false;
-        let mut speak = |rule: &Rule| {
+        let mut speak = |rule: &ArgumentRule| {
             if !heard(rule) {
                 return;
             }
             allowed |= rule.decision == Decision::Allow;
-            let reason = Reason {
-                layer: Layer::ArgumentRule,
+            let reason = DecisionReason {
+                layer: PolicyLayer::ArgumentRule,
                 decision: rule.decision,
                 rule: rule.name.clone(),
                 source: rule.source.clone(),
                 text: rule.reason.clone(),
             };
-            evaluation.push_from(reason, rule.basis.clone());
+            evaluation.push_with_basis(reason, rule.basis.clone());
         };
         match self.judge(tool) {
             Ok(judge) => judge.judge(arguments, links, |at| {
@@ -124,8 +126,8 @@ impl RuleBook {
                 }
             }),
             // Rules that fail to compile together must not be skipped, although each compiled alone.
-            Err(why) => evaluation.push(Reason {
-                layer: Layer::ArgumentRule,
+            Err(why) => evaluation.push(DecisionReason {
+                layer: PolicyLayer::ArgumentRule,
                 decision: Decision::Deny,
                 rule: "rules".to_owned(),
                 source: String::new(),
@@ -140,16 +142,16 @@ impl RuleBook {
         &self,
         tool: &Tool,
         (effect, names): (&Value, &[&str]),
-        evaluation: &mut Evaluation,
+        evaluation: &mut PolicyEvaluation,
     ) {
         if self.rules.iter().any(|rule| rule.is_about_only(names)) {
-            self.speak(tool, effect, &Links::none(), evaluation, |rule| {
+            self.evaluate_matching(tool, effect, &LinkResolver::none(), evaluation, |rule| {
                 rule.is_about_only(names)
             });
         }
     }
 
-    fn judge(&self, tool: &Tool) -> Result<Arc<Judge>, String> {
+    fn judge(&self, tool: &Tool) -> Result<Arc<CompiledRules>, String> {
         let key = (tool.name().clone(), tool.source, tool.definition.group);
         let mut judges = self.judges.lock();
         if let Some(judge) = judges.get(&key) {
@@ -160,7 +162,7 @@ impl RuleBook {
             .iter()
             .enumerate()
             .filter(|(_, rule)| rule.is_about(tool));
-        let judge = Judge::new(
+        let judge = CompiledRules::new(
             applying.map(|(at, rule)| (at as u32, rule.decision, rule.conditions.as_slice())),
         )?;
         let judge = Arc::new(judge);
@@ -170,18 +172,18 @@ impl RuleBook {
 
     /// The number of examples checked when the rules were read.
     pub(super) fn examples(&self) -> usize {
-        let count = |rule: &Rule| rule.examples.len() + rule.counterexamples.len();
+        let count = |rule: &ArgumentRule| rule.examples.len() + rule.counterexamples.len();
         self.rules.iter().map(count).sum()
     }
 }
 
-impl Rule {
+impl ArgumentRule {
     fn read(
         key: &str,
         owner: Option<&str>,
         settings: &RuleSettings,
-        source: &Source,
-        budget: &mut Budget,
+        source: &RuleSource,
+        budget: &mut RegexBudget,
     ) -> Result<Self, PolicyError> {
         let name = match &settings.name {
             Some(name) => format!("{key} ({})", text::visible(text::prefix(name, 64))),
@@ -231,20 +233,19 @@ impl Rule {
     }
 
     /// Checks the rule against its examples.
-    fn keep_word(&self, settings: &RuleSettings, place: String) -> Result<(), PolicyError> {
+    fn check_examples(&self, settings: &RuleSettings, place: String) -> Result<(), PolicyError> {
         if settings.matches.is_empty() && settings.no_match.is_empty() {
             return Ok(());
         }
-        let judge =
-            Judge::new([(0, self.decision, self.conditions.as_slice())]).map_err(|why| {
-                PolicyError::Rule {
-                    place: place.clone(),
-                    text: format!("{}: {why}", self.name),
-                }
-            })?;
+        let judge = CompiledRules::new([(0, self.decision, self.conditions.as_slice())]).map_err(
+            |why| PolicyError::Rule {
+                place: place.clone(),
+                text: format!("{}: {why}", self.name),
+            },
+        )?;
         let speaks = |arguments: &Value| {
             let mut spoke = false;
-            judge.judge(arguments, &Links::none(), |_| spoke = true);
+            judge.judge(arguments, &LinkResolver::none(), |_| spoke = true);
             spoke
         };
         let broken = |fault, example: &Value| PolicyError::Example {
@@ -272,10 +273,10 @@ impl Rule {
 
     /// Returns true if it depends on these arguments only.
     fn is_about_only(&self, names: &[&str]) -> bool {
-        let is_among = |condition: &Condition| {
-            let argument = condition.place.argument();
+        let is_among = |condition: &ArgumentCondition| {
+            let argument = condition.path.argument();
             argument.is_some_and(|argument| names.contains(&argument))
-                && condition.place.is_one_name()
+                && condition.path.is_argument_name()
         };
         !self.conditions.is_empty() && self.conditions.iter().all(is_among)
     }
@@ -289,19 +290,21 @@ impl Rule {
 }
 
 /// The basis of a rule for stored approvals. Only questions are answered.
-fn basis(settings: &RuleSettings, conditions: &[Condition]) -> Basis {
+fn basis(settings: &RuleSettings, conditions: &[ArgumentCondition]) -> RuleBasis {
     if settings.decision != Decision::Ask {
-        return Basis::default();
+        return RuleBasis::default();
     }
     let names = conditions
         .iter()
-        .map(|condition| condition.place.argument().map(str::to_owned));
+        .map(|condition| condition.path.argument().map(str::to_owned));
     // A path without a leading name may match any argument.
     let names: Option<Vec<String>> = names.collect();
     let text = serde_json::to_vec(settings).unwrap_or_default();
-    Basis {
+    RuleBasis {
         content: Some(format!("{:x}", Sha256::digest(text)).into()),
-        ..Basis::from(names.map_or(Reads::Everything, |names| Reads::Only(names.into())))
+        ..RuleBasis::from(names.map_or(RuleArguments::Everything, |names| {
+            RuleArguments::Only(names.into())
+        }))
     }
 }
 

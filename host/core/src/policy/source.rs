@@ -5,15 +5,15 @@ use std::fmt;
 use std::sync::LazyLock;
 
 /// The lines of the keys of a file.
-type Lines = BTreeMap<String, u64>;
+type KeyLines = BTreeMap<String, u64>;
 
 /// A file with the line numbers of its keys, which are computed when a rule of the file first applies.
-pub struct Source {
+pub struct RuleSource {
     file: String,
-    lines: LazyLock<Lines, Box<dyn FnOnce() -> Lines + Send>>,
+    lines: LazyLock<KeyLines, Box<dyn FnOnce() -> KeyLines + Send>>,
 }
 
-impl Source {
+impl RuleSource {
     /// A file with the lines of its keys (`policy.deny[0]`, `tools.git.approval`), counted from 1.
     pub fn new(
         file: impl Into<String>,
@@ -40,25 +40,25 @@ impl Source {
     }
 }
 
-impl From<&str> for Source {
+impl From<&str> for RuleSource {
     fn from(file: &str) -> Self {
         Self::new(file, BTreeMap::new)
     }
 }
 
-impl From<String> for Source {
+impl From<String> for RuleSource {
     fn from(file: String) -> Self {
         Self::new(file, BTreeMap::new)
     }
 }
 
-impl Default for Source {
+impl Default for RuleSource {
     fn default() -> Self {
         Self::from("")
     }
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for RuleSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Source").field(&self.file).finish()
     }
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn the_nearest_line_is_named() {
         let lines = [("policy", 3), ("policy.deny[1]", 6)];
-        let source = Source::new("config.yml", move || {
+        let source = RuleSource::new("config.yml", move || {
             lines.map(|(key, line)| (key.to_owned(), line)).into()
         });
         assert_eq!(source.at("policy.deny[1]"), "config.yml:6");

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::backend::RealPath;
 
-use super::links::Links;
+use super::link_resolver::LinkResolver;
 
 /// A path from the workspace root without `.`, `..` and doubled slashes; `None` for one that leads outside or is
 /// absolute. Links are not followed here.
@@ -106,7 +106,7 @@ pub(super) fn spellings(text: &str, each: &mut impl FnMut(Option<&str>)) {
 /// after a link: if the results differ, both count.
 pub(super) fn spellings_and_links(
     text: &str,
-    links: &Links<'_>,
+    links: &LinkResolver<'_>,
     each: &mut impl FnMut(Option<&str>),
 ) {
     spellings(text, each);

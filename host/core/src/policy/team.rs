@@ -10,14 +10,14 @@ use super::Policy;
 impl Policy {
     /// Marks the policy as a team's, above every other file.
     #[must_use]
-    pub fn of_team(mut self) -> Self {
+    pub fn as_team(mut self) -> Self {
         self.team = true;
         self
     }
 
     /// Caps these limits of a tool's call by the teams' limits. Unset ones cap nothing.
     pub(super) fn capped(&self, tool: &Tool, limits: Limits) -> Limits {
-        let teams = self.voices().iter().filter(|file| file.team);
+        let teams = self.rule_files().iter().filter(|file| file.team);
         teams.fold(limits, |limits, team| limits.tightest(team.cap(tool)))
     }
 
@@ -57,10 +57,10 @@ mod tests {
     fn policy(team: Value, user: Value) -> Policy {
         let (team, user) = (config(team), config(user));
         let files = vec![
-            Policy::new(&team, "team.yml").unwrap().of_team(),
+            Policy::new(&team, "team.yml").unwrap().as_team(),
             Policy::new(&user, "config.yml").unwrap(),
         ];
-        Policy::of_files(&user, files).unwrap()
+        Policy::from_files(&user, files).unwrap()
     }
 
     /// The limits of `sample` under both.

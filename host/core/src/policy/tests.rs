@@ -3,9 +3,9 @@ mod own_words;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::decision::Layer;
+use crate::decision::PolicyLayer;
 use crate::pipeline::tests::tool;
-use crate::tool::{Group, Source as ToolSource, Trust};
+use crate::tool::{ToolGroup, ToolSource, ToolTrust};
 
 fn policy(config: serde_json::Value) -> Policy {
     let config: Config = serde_json::from_value(config).unwrap();
@@ -13,11 +13,11 @@ fn policy(config: serde_json::Value) -> Policy {
 }
 
 fn decision(policy: &Policy, tool: &Tool) -> Decision {
-    let mut evaluation = Evaluation::default();
-    if !policy.evaluate(tool, &json!({}), &Links::none(), &mut evaluation) {
-        own_word(tool, None, &mut evaluation);
+    let mut evaluation = PolicyEvaluation::default();
+    if !policy.evaluate(tool, &json!({}), &LinkResolver::none(), &mut evaluation) {
+        evaluate_tool_default(tool, None, &mut evaluation);
     }
-    trust(tool, &mut evaluation);
+    evaluate_trust(tool, &mut evaluation);
     evaluation.decision()
 }
 
@@ -25,7 +25,7 @@ fn decision(policy: &Policy, tool: &Tool) -> Decision {
 fn sample() -> Tool {
     let mut tool = tool("sample");
     tool.aliases = vec![crate::tool::ToolName::new("alias").unwrap()];
-    tool.definition.group = Group::Fs;
+    tool.definition.group = ToolGroup::Fs;
     tool
 }
 
@@ -71,7 +71,7 @@ fn a_person_may_lower_a_default_and_a_stranger_may_not() {
     assert_eq!(decision(&person, &asking), Decision::Allow);
 
     let mut stranger = sample();
-    stranger.trust = Trust::Untrusted;
+    stranger.trust = ToolTrust::Untrusted;
     assert_eq!(decision(&policy(json!({})), &stranger), Decision::Ask);
     assert_eq!(
         decision(&person, &stranger),
@@ -151,7 +151,7 @@ fn what_one_file_denies_no_other_lifts() {
     let file = |config| policy(config);
     let user = file(json!({"tools": {"alias": {"deny": ["secret.txt"]}}}));
     let workspace = file(json!({"tools": {"sample": {"deny": ["other.txt"]}}}));
-    let together = Policy::of_files(&Config::default(), vec![user, workspace]).unwrap();
+    let together = Policy::from_files(&Config::default(), vec![user, workspace]).unwrap();
     assert!(
         together
             .paths(&sample())
@@ -170,25 +170,39 @@ fn what_one_file_denies_no_other_lifts() {
 #[test]
 fn an_operation_is_known_by_the_tool_that_does_only_that() {
     let mut compact = tool("file_operations");
-    compact.source = crate::tool::Source::BuiltIn;
+    compact.source = crate::tool::ToolSource::BuiltIn;
     assert_eq!(
-        same_as(&compact, &json!({"operation": "delete"})),
+        equivalent_tool_name(&compact, &json!({"operation": "delete"})),
         Some("delete_file")
     );
-    assert_eq!(same_as(&compact, &json!({"operation": "dance"})), None);
-    compact.source = crate::tool::Source::Custom;
-    assert_eq!(same_as(&compact, &json!({"operation": "delete"})), None);
+    assert_eq!(
+        equivalent_tool_name(&compact, &json!({"operation": "dance"})),
+        None
+    );
+    compact.source = crate::tool::ToolSource::Custom;
+    assert_eq!(
+        equivalent_tool_name(&compact, &json!({"operation": "delete"})),
+        None
+    );
 }
 
 #[test]
 fn a_team_stands_above_every_file_and_is_named() {
-    let team = policy(json!({"tools": {"sample": {"approval": "deny"}}})).of_team();
+    let team = policy(json!({"tools": {"sample": {"approval": "deny"}}})).as_team();
     let own = policy(json!({"tools": {"sample": {"approval": "allow"}}}));
-    let both = Policy::of_files(&Config::default(), vec![team, own]).unwrap();
-    let mut evaluation = Evaluation::default();
-    both.evaluate(&sample(), &json!({}), &Links::none(), &mut evaluation);
+    let both = Policy::from_files(&Config::default(), vec![team, own]).unwrap();
+    let mut evaluation = PolicyEvaluation::default();
+    both.evaluate(
+        &sample(),
+        &json!({}),
+        &LinkResolver::none(),
+        &mut evaluation,
+    );
     assert_eq!(evaluation.decision(), Decision::Deny);
-    assert_eq!(evaluation.decisive().unwrap().layer, Layer::TeamPolicy);
+    assert_eq!(
+        evaluation.decisive().unwrap().layer,
+        PolicyLayer::TeamPolicy
+    );
 }
 
 #[test]
@@ -200,23 +214,23 @@ fn what_nobody_has_accepted_forbids_and_allows_nothing() {
         json!({"tools": {"sample": {"approval": "allow"}}}),
         json!({"policy": {"rules": [{"decision": "allow"}]}}),
     ] {
-        let alone = Policy::of_files(&Config::default(), vec![file(lowering.clone())]).unwrap();
+        let alone = Policy::from_files(&Config::default(), vec![file(lowering.clone())]).unwrap();
         assert_eq!(decision(&alone, &asking), Decision::Ask, "{lowering}");
     }
     let mut closed = sample();
     closed.definition.approval = Decision::Deny;
     let asked = file(json!({"tools": {"sample": {"approval": "ask"}}}));
-    let asked = Policy::of_files(&Config::default(), vec![asked]).unwrap();
+    let asked = Policy::from_files(&Config::default(), vec![asked]).unwrap();
     assert_eq!(
         decision(&asked, &closed),
         Decision::Deny,
         "asking lowers a denial"
     );
     let denying = file(json!({"policy": {"deny": ["sample"]}}));
-    let denying = Policy::of_files(&Config::default(), vec![denying]).unwrap();
+    let denying = Policy::from_files(&Config::default(), vec![denying]).unwrap();
     assert_eq!(decision(&denying, &sample()), Decision::Deny);
     let reveal = file(json!({"tools": {"sample": {"reveal": [".env"], "deny": ["x"]}}}));
-    let reveal = Policy::of_files(&Config::default(), vec![reveal]).unwrap();
+    let reveal = Policy::from_files(&Config::default(), vec![reveal]).unwrap();
     for hidden in [".env", "x"] {
         assert!(
             reveal
@@ -265,7 +279,7 @@ fn lists_take_globs_and_refuse_what_is_neither_name_nor_glob() {
     let config = json!({"policy": {"deny": ["read_file", "raed_file", "nothing_*", "git*"]}});
     let config: Config = serde_json::from_value(config).unwrap();
     let policy = Policy::new(&config, "config.yml").unwrap();
-    let idle = policy.idle_denials(&[&tool("read_file"), &tool("git_push")]);
+    let idle = policy.unused_denials(&[&tool("read_file"), &tool("git_push")]);
     assert_eq!(idle.len(), 2, "{idle:?}");
     assert!(idle[0].contains("Did you mean `read_file`"), "{idle:?}");
 }
@@ -281,10 +295,10 @@ fn misspelt_redaction_exceptions_name_the_nearest_rule() {
 #[test]
 fn the_seeds_word_for_all_custom_tools_is_heard_beside_the_tools_own() {
     let said = |config: Value, tool: &Tool| {
-        let mut evaluation = Evaluation::default();
+        let mut evaluation = PolicyEvaluation::default();
         let policy = policy(json!({ "approval": config }));
-        if !policy.evaluate(tool, &json!({}), &Links::none(), &mut evaluation) {
-            own_word(tool, None, &mut evaluation);
+        if !policy.evaluate(tool, &json!({}), &LinkResolver::none(), &mut evaluation) {
+            evaluate_tool_default(tool, None, &mut evaluation);
         }
         evaluation.decision()
     };
@@ -313,12 +327,12 @@ fn the_seeds_word_for_all_custom_tools_is_heard_beside_the_tools_own() {
 fn no_command_runs_where_that_is_said_however_it_is_told() {
     let policy = policy(json!({"execApprovals": {"mode": "deny"}}));
     let denied = |tool: &Tool, arguments: Value| {
-        let mut evaluation = Evaluation::default();
-        policy.evaluate(tool, &arguments, &Links::none(), &mut evaluation);
+        let mut evaluation = PolicyEvaluation::default();
+        policy.evaluate(tool, &arguments, &LinkResolver::none(), &mut evaluation);
         !evaluation.reasons().is_empty()
     };
     let mut runtime = tool("exec");
-    runtime.definition.group = Group::Runtime;
+    runtime.definition.group = ToolGroup::Runtime;
     for arguments in [
         json!({"command": "ls"}),
         json!({"code": "1"}),
@@ -349,8 +363,8 @@ fn a_method_that_is_left_out_is_the_one_that_is_meant_then() {
         let mut fetch = tool("fetch");
         let schema = json!({"type": "object", "properties": {"method": {"default": default}}});
         fetch.definition.input_schema = crate::schema::Schema::parse(&schema.to_string()).unwrap();
-        let mut evaluation = Evaluation::default();
-        policy.evaluate(&fetch, &arguments, &Links::none(), &mut evaluation);
+        let mut evaluation = PolicyEvaluation::default();
+        policy.evaluate(&fetch, &arguments, &LinkResolver::none(), &mut evaluation);
         !evaluation.reasons().is_empty()
     };
     assert!(asked("POST", json!({})));
@@ -369,7 +383,7 @@ fn what_can_never_come_true_is_found() {
     });
     let mut sample = tool("sample");
     sample.definition.input_schema = crate::schema::Schema::parse(&schema.to_string()).unwrap();
-    let idle = |config: Value| policy(config).idle(&[&sample, &tool("other")]);
+    let idle = |config: Value| policy(config).unused_rules(&[&sample, &tool("other")]);
     let of_rule = |when: Value| {
         idle(json!({"policy": {"rules": [{"tools": ["sample"], "when": when, "decision": "ask"}]}}))
     };

@@ -4,19 +4,19 @@
 //! Out of scope: the list of servers.
 
 use super::Quarantined;
-use crate::error::{Code, ToolError};
-use crate::tool::{Source, Tool, Trust};
+use crate::error::{ToolError, ToolErrorCode};
+use crate::tool::{Tool, ToolSource, ToolTrust};
 
 /// The name prefixes reserved for servers.
 #[derive(Debug, Clone, Default)]
-pub struct Reserved {
+pub struct ReservedNames {
     /// The location of each server's tools, with the prefix of their names.
     servers: Vec<(String, String)>,
     /// The errors of servers whose tools are not available, by prefix.
     faults: Vec<(String, ToolError)>,
 }
 
-impl Reserved {
+impl ReservedNames {
     /// Reserves the prefixes of these servers, by location. A server without a prefix reserves no names.
     pub fn new(servers: impl IntoIterator<Item = (String, String)>) -> Self {
         let servers = servers.into_iter();
@@ -48,13 +48,13 @@ impl Reserved {
     }
 
     /// Removes the tools whose names are reserved for others, with the reason.
-    pub fn keep(&self, tools: &mut Vec<Tool>, quarantined: &mut Vec<Quarantined>) {
+    pub fn remove_conflicts(&self, tools: &mut Vec<Tool>, quarantined: &mut Vec<Quarantined>) {
         tools.retain(|tool| match self.owner(tool) {
             None => true,
             Some((server, prefix)) => {
                 quarantined.push(Quarantined {
                     location: format!("{} ({})", tool.origin.location, tool.name()),
-                    code: Code::AlreadyExists,
+                    code: ToolErrorCode::AlreadyExists,
                     reason: format!(
                         "names that begin with `{prefix}` are kept for the tools of {server}; rename this one, or give \
                          a server another `prefix`"
@@ -77,9 +77,9 @@ impl Reserved {
             })
         };
         match tool.source {
-            Source::BuiltIn => None,
+            ToolSource::BuiltIn => None,
             // A person who granted it has seen its name.
-            Source::Mcp if tool.trust == Trust::Trusted => None,
+            ToolSource::Mcp if tool.trust == ToolTrust::Trusted => None,
             _ => {
                 let aliases = tool.aliases.iter().map(|alias| alias.as_str());
                 let mut names = std::iter::once(tool.name().as_str()).chain(aliases);

@@ -40,9 +40,9 @@ fn a_collision_names_both_sources() {
 
 #[test]
 fn a_newcomer_takes_no_name_from_what_was_granted() {
-    let newcomer = || from("a.wasm", Source::Custom, "same");
-    let mut granted = from("b.wasm", Source::Custom, "same");
-    granted.trust = Trust::Trusted;
+    let newcomer = || from("a.wasm", ToolSource::Custom, "same");
+    let mut granted = from("b.wasm", ToolSource::Custom, "same");
+    granted.trust = ToolTrust::Trusted;
     let registry = Registry::new([newcomer(), granted.clone()], vec![]);
     assert_eq!(registry.get("same").unwrap().origin.location, "b.wasm");
     let [left_out] = registry.quarantined() else {
@@ -51,75 +51,75 @@ fn a_newcomer_takes_no_name_from_what_was_granted() {
     assert!(left_out.location.contains("a.wasm"), "{left_out:?}");
     assert!(left_out.reason.contains("b.wasm, which was granted"));
     // Built-in tools take precedence.
-    let built_in = from("built-in/files", Source::BuiltIn, "same");
+    let built_in = from("built-in/files", ToolSource::BuiltIn, "same");
     let registry = Registry::new([built_in, granted], vec![]);
-    assert_eq!(registry.get("same").unwrap().source, Source::BuiltIn);
+    assert_eq!(registry.get("same").unwrap().source, ToolSource::BuiltIn);
 }
 
 #[test]
 fn an_unknown_name_finds_its_neighbours() {
     let registry = Registry::new([tool("read_file"), tool("git")], vec![]);
     let error = registry.find("raed_file").unwrap_err();
-    assert_eq!(error.code, Code::NotFound);
+    assert_eq!(error.code, ToolErrorCode::NotFound);
     assert!(error.message.contains("`read_file`"), "{error}");
 }
 
-fn from(location: &str, source: Source, name: &str) -> Tool {
+fn from(location: &str, source: ToolSource, name: &str) -> Tool {
     let mut tool = tool(name);
     Arc::make_mut(&mut tool.origin).location = location.into();
     tool.source = source;
-    tool.trust = Trust::Untrusted;
+    tool.trust = ToolTrust::Untrusted;
     tool
 }
 
 #[test]
 fn of_two_sources_with_a_name_of_a_server_none_counts_that_nobody_granted() {
-    let script = || from("mcp_x_go.yml", Source::Custom, "mcp_x_go");
-    let server = || from("mcp:x", Source::Mcp, "mcp_x_go");
+    let script = || from("mcp_x_go.yml", ToolSource::Custom, "mcp_x_go");
+    let server = || from("mcp:x", ToolSource::Mcp, "mcp_x_go");
     let registry = Registry::new([script(), server()], vec![]);
     assert!(registry.get("mcp_x_go").is_none(), "{registry:?}");
     assert_eq!(registry.quarantined().len(), 2);
     let mut granted = server();
-    granted.trust = Trust::Trusted;
+    granted.trust = ToolTrust::Trusted;
     let registry = Registry::new([script(), granted.clone()], vec![]);
     let found = registry.get("mcp_x_go").unwrap();
     assert_eq!(found.origin.location, "mcp:x");
     let mut both = script();
-    both.trust = Trust::Trusted;
+    both.trust = ToolTrust::Trusted;
     let registry = Registry::new([both, granted], vec![]);
     assert!(registry.get("mcp_x_go").is_none(), "{registry:?}");
     // `a` with `b_c` and `a_b` with `c`.
-    let one = from("mcp:a", Source::Mcp, "mcp_a_b_c");
-    let two = from("mcp:a_b", Source::Mcp, "mcp_a_b_c");
+    let one = from("mcp:a", ToolSource::Mcp, "mcp_a_b_c");
+    let two = from("mcp:a_b", ToolSource::Mcp, "mcp_a_b_c");
     assert!(Registry::new([one, two], vec![]).tools().is_empty());
 }
 
 #[test]
 fn names_of_a_server_are_kept_for_it_whether_it_is_there_or_not() {
     let pair = |server: &str, prefix: &str| (server.to_owned(), prefix.to_owned());
-    let reserved = Reserved::new([
+    let reserved = ReservedNames::new([
         pair("mcp:a", "mcp_a_"),
         pair("mcp:a_b", "mcp_a_b_"),
         pair("mcp:f-s", "mcp_f_s_"),
         pair("mcp:f_s", "mcp_f_s_"),
         pair("mcp:bare", ""),
     ]);
-    let mut granted = from("mcp:f-s", Source::Mcp, "mcp_f_s_go");
-    granted.trust = Trust::Trusted;
-    let mut script = from("x.yml", Source::Custom, "mcp_a_go");
-    script.trust = Trust::Trusted;
+    let mut granted = from("mcp:f-s", ToolSource::Mcp, "mcp_f_s_go");
+    granted.trust = ToolTrust::Trusted;
+    let mut script = from("x.yml", ToolSource::Custom, "mcp_a_go");
+    script.trust = ToolTrust::Trusted;
     let mut tools = vec![
         script,
-        from("mcp:a", Source::Mcp, "mcp_a_go"),
-        from("mcp:a", Source::Mcp, "mcp_a_b_c"),
-        from("mcp:a_b", Source::Mcp, "mcp_a_b_d"),
-        from("mcp:f_s", Source::Mcp, "mcp_f_s_stay"),
-        from("mcp:bare", Source::Mcp, "go"),
-        from("y.yml", Source::Custom, "mine"),
+        from("mcp:a", ToolSource::Mcp, "mcp_a_go"),
+        from("mcp:a", ToolSource::Mcp, "mcp_a_b_c"),
+        from("mcp:a_b", ToolSource::Mcp, "mcp_a_b_d"),
+        from("mcp:f_s", ToolSource::Mcp, "mcp_f_s_stay"),
+        from("mcp:bare", ToolSource::Mcp, "go"),
+        from("y.yml", ToolSource::Custom, "mine"),
         granted,
     ];
     let mut quarantined = Vec::new();
-    reserved.keep(&mut tools, &mut quarantined);
+    reserved.remove_conflicts(&mut tools, &mut quarantined);
     let left: Vec<&str> = tools.iter().map(|tool| tool.name().as_str()).collect();
     assert_eq!(
         left,
@@ -134,8 +134,9 @@ fn names_of_a_server_are_kept_for_it_whether_it_is_there_or_not() {
 fn of_a_tool_whose_server_is_not_there_it_is_said_why() {
     let pair = |server: &str, prefix: &str| (server.to_owned(), prefix.to_owned());
     let way = "`mimir mcp test bad` tries it again".to_owned();
-    let fault = ToolError::new(Code::Timeout, "it was not ready").with_way_out([way.clone()]);
-    let reserved = Reserved::new([
+    let fault =
+        ToolError::new(ToolErrorCode::Timeout, "it was not ready").with_remedies([way.clone()]);
+    let reserved = ReservedNames::new([
         pair("mcp:bad", "mcp_bad_"),
         pair("mcp:bad_one", "mcp_bad_one_"),
         pair("mcp:bare", ""),
@@ -144,18 +145,18 @@ fn of_a_tool_whose_server_is_not_there_it_is_said_why() {
         ("mcp_bad_".to_owned(), fault.clone()),
         (String::new(), fault),
     ]);
-    let registry = Registry::new([from("mcp:a", Source::Mcp, "mcp_bad_go")], vec![]);
+    let registry = Registry::new([from("mcp:a", ToolSource::Mcp, "mcp_bad_go")], vec![]);
     let registry = registry.with_reserved(reserved);
     let error = registry.find("mcp_bad_echo").unwrap_err();
-    assert_eq!(error.code, Code::Unavailable);
+    assert_eq!(error.code, ToolErrorCode::Unavailable);
     assert!(error.message.contains("it was not ready"), "{error}");
-    assert_eq!(error.way_out.to_vec(), [way]);
+    assert_eq!(error.remedies.to_vec(), [way]);
     assert!(registry.find("mcp_bad_go").is_ok());
     // Names outside the failed server's prefix are simply not found.
     for name in ["mcp_bad_one_echo", "mcp_other_echo", "echo"] {
         assert_eq!(
             registry.find(name).unwrap_err().code,
-            Code::NotFound,
+            ToolErrorCode::NotFound,
             "{name}"
         );
     }
@@ -165,7 +166,7 @@ fn of_a_tool_whose_server_is_not_there_it_is_said_why() {
 fn find_says_that_a_tool_was_left_out() {
     let left_out = |location: &str| Quarantined {
         location: location.to_owned(),
-        code: Code::InvalidInput,
+        code: ToolErrorCode::InvalidInput,
         reason: "its key is misspelt".to_owned(),
     };
     let quarantined = vec![
@@ -175,13 +176,13 @@ fn find_says_that_a_tool_was_left_out() {
     let registry = Registry::new([tool("word_counts")], quarantined);
     for (name, file) in [("word_count", "word-count.yml"), ("read_it", "fs.wasm")] {
         let error = registry.find(name).unwrap_err();
-        assert_eq!(error.code, Code::NotFound);
+        assert_eq!(error.code, ToolErrorCode::NotFound);
         assert!(
             error.message.contains("left out") && error.message.contains(file),
             "{error}"
         );
         assert!(!error.message.contains("misspelt"), "{error}");
-        assert!(error.way_out.iter().any(|line| line.contains("misspelt")));
+        assert!(error.remedies.iter().any(|line| line.contains("misspelt")));
     }
     // Another tool of the file is unknown, and so is its file.
     let error = registry.find("fs").unwrap_err();
@@ -191,7 +192,7 @@ fn find_says_that_a_tool_was_left_out() {
 #[test]
 fn a_component_whose_name_is_taken_can_have_a_prefix() {
     let mut theirs = tool("sample");
-    theirs.source = Source::Custom;
+    theirs.source = ToolSource::Custom;
     let mut origin = (*theirs.origin).clone();
     origin.location = ".mimir/tools/filesystem-rs.wasm".to_owned();
     theirs.origin = Arc::new(origin);
@@ -205,13 +206,13 @@ fn a_component_whose_name_is_taken_can_have_a_prefix() {
             .contains("`mimir tools trust filesystem-rs.wasm --prefix filesystem_rs_`"),
         "{left_out:?}"
     );
-    let mut lock = crate::grants::Lock::default();
+    let mut lock = crate::grants::ToolsLock::default();
     let location = theirs.origin.location.clone();
     lock.prefixes.insert(location, "fs_".to_owned());
     let (mut tools, mut quarantined) = (vec![tool("sample"), theirs], vec![]);
     // Applying it twice gives the same result.
-    crate::grants::prefix(&lock, &mut tools, &mut quarantined);
-    crate::grants::prefix(&lock, &mut tools, &mut quarantined);
+    crate::grants::apply_prefixes(&lock, &mut tools, &mut quarantined);
+    crate::grants::apply_prefixes(&lock, &mut tools, &mut quarantined);
     assert!(quarantined.is_empty());
     let registry = Registry::new(tools, quarantined);
     let names: Vec<_> = registry

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::shape::{Part, Shape};
+use super::shape::{SchemaShape, Subschema};
 
 /// Maximum steps of deciding: about a third of a second.
 const DECIDING_MOST: u64 = 20_000_000;
@@ -28,7 +28,7 @@ const TEXT: usize = 64;
 
 /// The cost of checking a value, in steps.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Cost {
+pub(super) struct ValidationCost {
     /// Deciding, where the library caches results of recursive schemas.
     deciding: u64,
     /// Deciding where it caches nothing.
@@ -39,7 +39,7 @@ pub(super) struct Cost {
     pub(super) naming: u64,
 }
 
-impl Cost {
+impl ValidationCost {
     pub(super) fn own(steps: u64) -> Self {
         Self {
             deciding: steps,
@@ -49,14 +49,14 @@ impl Cost {
     }
 
     /// Adds a schema that is applied to the same value.
-    pub(super) fn same(&mut self, part: Cost) {
+    pub(super) fn same(&mut self, part: ValidationCost) {
         let mark = part.again.saturating_add(part.marking);
         self.marking = self.marking.saturating_add(mark);
         self.inner(part);
     }
 
     /// Adds a schema that is applied to a part of the value.
-    pub(super) fn inner(&mut self, part: Cost) {
+    pub(super) fn inner(&mut self, part: ValidationCost) {
         self.deciding = self.deciding.saturating_add(part.deciding);
         self.again = self.again.saturating_add(part.again);
         self.naming = self.naming.saturating_add(part.naming);
@@ -73,30 +73,32 @@ impl Cost {
 
 /// The permitted kind of check for a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ValidationMode {
     /// Check it, and name the failures.
-    Name,
+    ListFailures,
     /// Check it.
     Decide,
     /// Skip it: it would take too long.
-    Leave,
+    Skip,
 }
 
-impl Shape {
+impl SchemaShape {
     /// Chooses the kind of check for this value.
-    pub(super) fn verdict(&self, value: &Value) -> Verdict {
+    pub(super) fn verdict(&self, value: &Value) -> ValidationMode {
         let naming = self.naming(value);
         match naming {
-            Some(steps) if steps <= NAMING_MOST => return Verdict::Name,
-            Some(steps) if steps <= DECIDING_MOST => return Verdict::Decide,
+            Some(steps) if steps <= NAMING_MOST => return ValidationMode::ListFailures,
+            Some(steps) if steps <= DECIDING_MOST => return ValidationMode::Decide,
             _ => {}
         }
         match self.walk(value) {
-            Some(cost) if cost.naming <= NAMING_MOST => Verdict::Name,
-            Some(cost) if cost.naming <= DECIDING_MOST => Verdict::Decide,
+            Some(cost) if cost.naming <= NAMING_MOST => ValidationMode::ListFailures,
+            Some(cost) if cost.naming <= DECIDING_MOST => ValidationMode::Decide,
             // Members evaluated by other schemas are recomputed each time.
-            Some(cost) if !self.unevaluated && cost.deciding <= DECIDING_MOST => Verdict::Decide,
-            _ => Verdict::Leave,
+            Some(cost) if !self.unevaluated && cost.deciding <= DECIDING_MOST => {
+                ValidationMode::Decide
+            }
+            _ => ValidationMode::Skip,
         }
     }
 
@@ -114,8 +116,8 @@ impl Shape {
         Some(self.unfolded?.saturating_mul(size(value)))
     }
 
-    fn walk(&self, value: &Value) -> Option<Cost> {
-        let mut walk = Walk {
+    fn walk(&self, value: &Value) -> Option<ValidationCost> {
+        let mut walk = CostWalk {
             parts: &self.parts,
             known: HashMap::new(),
             steps: 0,
@@ -139,16 +141,16 @@ pub(super) fn size(value: &Value) -> u64 {
 }
 
 /// Follows the library's traversal, assuming that no keyword ever ends it early.
-struct Walk<'a> {
-    parts: &'a [Part],
+struct CostWalk<'a> {
+    parts: &'a [Subschema],
     /// Cached costs of a schema on a list or an object.
-    known: HashMap<(usize, *const Value), Cost>,
+    known: HashMap<(usize, *const Value), ValidationCost>,
     steps: u64,
 }
 
-impl Walk<'_> {
+impl CostWalk<'_> {
     /// The cost; `None` if it takes too long to compute.
-    fn cost(&mut self, at: usize, value: &Value, depth: usize) -> Option<Cost> {
+    fn cost(&mut self, at: usize, value: &Value, depth: usize) -> Option<ValidationCost> {
         self.steps += 1;
         if self.steps > COUNTING_MOST || depth > DEEPEST {
             return None;
@@ -171,7 +173,7 @@ impl Walk<'_> {
             Value::Object(map) => 1 + map.len() as u64,
             _ => 1,
         };
-        let mut cost = Cost::own(part.own + looked.saturating_mul(part.search + 1));
+        let mut cost = ValidationCost::own(part.own + looked.saturating_mul(part.search + 1));
         let next = depth + 1;
         for same in &part.same {
             cost.same(self.cost(*same, value, next)?);
@@ -208,7 +210,7 @@ impl Walk<'_> {
     }
 
     /// The subschemas applied to the member of this name.
-    fn members(&mut self, part: &Part, name: &str) -> Vec<usize> {
+    fn members(&mut self, part: &Subschema, name: &str) -> Vec<usize> {
         let mut taken: Vec<usize> = part.named.get(name).copied().into_iter().collect();
         self.steps += part.matched.len() as u64;
         let matches = |pattern: &Option<regex::Regex>| {

@@ -7,7 +7,7 @@ use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::error::{Code, ToolError};
+use crate::error::{ToolError, ToolErrorCode};
 use crate::text;
 
 use super::SHOWN;
@@ -20,7 +20,7 @@ const CHOICE_SHOWN: usize = 2_000;
 
 /// One position at which a value does not match.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Failure {
+struct SchemaFailure {
     path: String,
     message: String,
 }
@@ -42,7 +42,7 @@ pub(super) fn error<'i>(
     more += failures.len().saturating_sub(MOST);
     failures.truncate(MOST);
     if more > 0 {
-        failures.push(Failure {
+        failures.push(SchemaFailure {
             path: String::new(),
             message: format!("and {more} more"),
         });
@@ -56,12 +56,13 @@ pub(super) fn error<'i>(
         message.push_str(&format!(" {path}: {};", failure.message));
     }
     message.pop();
-    ToolError::new(Code::InvalidInput, message).with_details(json!({ "failures": failures }))
+    ToolError::new(ToolErrorCode::InvalidInput, message)
+        .with_details(json!({ "failures": failures }))
 }
 
-fn explain(error: &ValidationError<'_>, failures: &mut Vec<Failure>) {
+fn explain(error: &ValidationError<'_>, failures: &mut Vec<SchemaFailure>) {
     let mut say = |message: String| {
-        failures.push(Failure {
+        failures.push(SchemaFailure {
             path: text::prefix(error.instance_path().as_str(), SHOWN).to_owned(),
             message,
         });
@@ -71,7 +72,7 @@ fn explain(error: &ValidationError<'_>, failures: &mut Vec<Failure>) {
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
             // If a single value is wrong, all valid values are listed.
             if let Some((path, values)) = choices(context) {
-                failures.push(Failure {
+                failures.push(SchemaFailure {
                     path: text::prefix(path, SHOWN).to_owned(),
                     message: choice(&values),
                 });

@@ -13,7 +13,7 @@ use jsonschema::{Draft, Registry, uri};
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
-use super::BadSchema;
+use super::InvalidSchema;
 
 mod order;
 
@@ -34,7 +34,7 @@ const HERE: &str = "json-schema:///";
 
 /// One subschema.
 #[derive(Debug, Default)]
-pub(super) struct Part {
+pub(super) struct Subschema {
     /// Steps for its own keywords.
     pub(super) own: u64,
     /// The number of its patterns.
@@ -65,7 +65,7 @@ pub(super) struct Part {
     pub(super) looping: bool,
 }
 
-impl Part {
+impl Subschema {
     /// The subschemas that are applied to parts of a value.
     fn inner(&self) -> impl Iterator<Item = usize> {
         let matched = self.matched.iter().map(|(_, part)| part);
@@ -87,8 +87,8 @@ impl Part {
 
 /// The subschemas of a schema; the first one is the root.
 #[derive(Debug)]
-pub(super) struct Shape {
-    pub(super) parts: Vec<Part>,
+pub(super) struct SchemaShape {
+    pub(super) parts: Vec<Subschema>,
     /// Upper bound of the steps for one nested value, unless a subschema is recursive.
     pub(super) unfolded: Option<u64>,
     /// The number of patterns.
@@ -97,24 +97,24 @@ pub(super) struct Shape {
     pub(super) unevaluated: bool,
 }
 
-impl Shape {
+impl SchemaShape {
     /// Analyzes a schema, and refuses one that no value could be checked against.
-    pub(super) fn of(schema: &Value) -> Result<Self, BadSchema> {
+    pub(super) fn analyze(schema: &Value) -> Result<Self, InvalidSchema> {
         let mut parts = take_apart(schema)?;
         order::mark_loops(&mut parts);
         order::mark_shared(&mut parts);
         let (widest, deepest) = order::same_value(&parts).ok_or_else(|| {
-            BadSchema(
+            InvalidSchema(
                 "a reference leads back to itself without going into a member or an item".into(),
             )
         })?;
         if deepest > DEEPEST {
-            return Err(BadSchema(format!(
+            return Err(InvalidSchema(format!(
                 "its schemas are more than {DEEPEST} deep inside each other for one value"
             )));
         }
         if widest > WIDEST {
-            return Err(BadSchema(format!(
+            return Err(InvalidSchema(format!(
                 "its references unfold to more than {WIDEST} schemas for one value; refer to each definition from fewer places"
             )));
         }
@@ -129,9 +129,9 @@ impl Shape {
 
 /// Collects every subschema once, with a work list instead of recursion: a chain of references may be as long as the
 /// text.
-fn take_apart(schema: &Value) -> Result<Vec<Part>, BadSchema> {
+fn take_apart(schema: &Value) -> Result<Vec<Subschema>, InvalidSchema> {
     let bad = |error: &dyn std::fmt::Display| {
-        BadSchema(crate::text::prefix(&error.to_string(), super::SHOWN).to_owned())
+        InvalidSchema(crate::text::prefix(&error.to_string(), super::SHOWN).to_owned())
     };
     let draft = Draft::Draft202012;
     let base = uri::from_str(HERE).map_err(|e| bad(&e))?;
@@ -141,16 +141,16 @@ fn take_apart(schema: &Value) -> Result<Vec<Part>, BadSchema> {
         .and_then(jsonschema::RegistryBuilder::prepare)
         .map_err(|e| bad(&e))?;
     let anchors = dynamic_anchors(schema);
-    let mut parts = vec![Part::default()];
+    let mut parts = vec![Subschema::default()];
     let mut known = HashMap::from([(std::ptr::from_ref(schema), 0)]);
     let mut work = vec![(0, schema, registry.resolver(base))];
     while let Some((at, schema, outer)) = work.pop() {
         let resolver = outer
             .in_subresource(draft.create_resource_ref(schema))
             .map_err(|e| bad(&e))?;
-        let mut part = Part {
+        let mut part = Subschema {
             own: 1,
-            ..Part::default()
+            ..Subschema::default()
         };
         let Some(keywords) = schema.as_object() else {
             parts[at] = part;
@@ -160,7 +160,7 @@ fn take_apart(schema: &Value) -> Result<Vec<Part>, BadSchema> {
             *known
                 .entry(std::ptr::from_ref::<Value>(schema))
                 .or_insert_with(|| {
-                    parts.push(Part::default());
+                    parts.push(Subschema::default());
                     work.push((parts.len() - 1, schema, resolver));
                     parts.len() - 1
                 })

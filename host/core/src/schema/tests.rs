@@ -73,7 +73,7 @@ fn schemas_that_double_from_level_to_level_of_a_value_are_left() {
     let check = |value| quick("levels", || schema.validate("it", &value));
     assert_eq!(
         check(json!({"a": deep(40)})).unwrap_err().code,
-        Code::LimitExceeded
+        ToolErrorCode::LimitExceeded
     );
     assert!(check(json!({"a": []})).is_ok());
 }
@@ -95,7 +95,7 @@ fn a_schema_that_loops_checks_deep_values_in_time() {
     let near = check(json!({"a": deep(3)})).unwrap_err();
     assert!(near.message.contains("/a"), "{near}");
     let far = check(json!({"a": deep(60)})).unwrap_err();
-    assert_eq!(far.code, Code::InvalidInput);
+    assert_eq!(far.code, ToolErrorCode::InvalidInput);
     assert!(far.message.contains("too long to say"), "{far}");
     let right = (0..60).fold(json!("leaf"), |value, _| json!([value]));
     assert!(check(json!({"a": right})).is_ok());
@@ -112,7 +112,7 @@ fn what_others_have_looked_at_is_counted_each_time() {
         schema.validate("it", &json!({"a": 1, "b": 2}))
     })
     .unwrap_err();
-    assert_eq!(error.code, Code::LimitExceeded);
+    assert_eq!(error.code, ToolErrorCode::LimitExceeded);
 }
 
 #[test]
@@ -155,8 +155,8 @@ fn what_is_checked_fits_on_the_stack() {
             .stack_size(2 << 20)
             .spawn(move || [100, 101, 102, 126].map(|levels| check(levels).unwrap_err().code));
         let codes = on_a_small_stack.unwrap().join().unwrap();
-        assert!(codes.contains(&Code::InvalidInput), "{codes:?}");
-        assert!(codes.contains(&Code::LimitExceeded), "{codes:?}");
+        assert!(codes.contains(&ToolErrorCode::InvalidInput), "{codes:?}");
+        assert!(codes.contains(&ToolErrorCode::LimitExceeded), "{codes:?}");
     }
 }
 
@@ -208,7 +208,7 @@ fn every_failure_has_its_path() {
     let error = schema()
         .validate("arguments", &json!({"n": "x", "a": ["ok", 3]}))
         .unwrap_err();
-    assert_eq!(error.code, Code::InvalidInput);
+    assert_eq!(error.code, ToolErrorCode::InvalidInput);
     assert!(
         error.message.contains("/n:") && error.message.contains("/a/1:"),
         "{error}"

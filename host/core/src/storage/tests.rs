@@ -1,23 +1,23 @@
 use super::*;
 use crate::outcome::{DataClass, TrustLevel};
 
-fn label(origin: &str) -> Label {
-    Label {
+fn label(origin: &str) -> ContentLabel {
+    ContentLabel {
         trust: TrustLevel::Untrusted,
         data_class: DataClass::Public,
         origin: origin.to_owned(),
     }
 }
 
-fn value(text: &str) -> Value {
-    Value {
+fn value(text: &str) -> StoredValue {
+    StoredValue {
         bytes: text.as_bytes().to_vec(),
         label: label("test:tool"),
     }
 }
 
-fn values(workspace: &Path, location: &str) -> Values {
-    Values::of(workspace, location)
+fn values(workspace: &Path, location: &str) -> PluginValues {
+    PluginValues::new(workspace, location)
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn values_come_back_with_their_labels() {
     assert!(kept.folder().starts_with(workspace.path().join(FOLDER)));
     assert_eq!(kept.get("key"), Ok(None));
     assert_eq!(kept.keys(""), Ok(vec![]));
-    assert_eq!(kept.size().unwrap(), Size::default());
+    assert_eq!(kept.size().unwrap(), StorageSize::default());
     assert!(!kept.folder().exists(), "a look makes nothing");
     for text in ["", "x", "two\nlines\n", "{\"json\":1}\n"] {
         kept.set("key", &value(text)).unwrap();
@@ -63,14 +63,17 @@ fn bounds_are_told_and_lose_nothing() {
     for key in ["".to_owned(), "k".repeat(KEY_MOST + 1)] {
         assert_eq!(
             kept.set(&key, &value("x")).unwrap_err().code,
-            Code::InvalidInput
+            ToolErrorCode::InvalidInput
         );
-        assert_eq!(kept.get(&key).unwrap_err().code, Code::InvalidInput);
+        assert_eq!(
+            kept.get(&key).unwrap_err().code,
+            ToolErrorCode::InvalidInput
+        );
     }
     let most = "v".repeat(VALUE_MOST);
     kept.set("key", &value(&most)).unwrap();
     let over = kept.set("key", &value(&(most.clone() + "v"))).unwrap_err();
-    assert_eq!(over.code, Code::LimitExceeded);
+    assert_eq!(over.code, ToolErrorCode::LimitExceeded);
     assert_eq!(kept.get("key").unwrap().unwrap().bytes.len(), VALUE_MOST);
     let fill = (0..20).map(|at| kept.set(&format!("key {at}"), &value(&most)));
     let refused: Vec<ToolError> = fill.filter_map(Result::err).collect();
@@ -138,7 +141,7 @@ fn many_at_once_lose_nothing() {
 fn a_mark_only_gets_worse_and_one_that_is_torn_is_the_worst() {
     let workspace = tempfile::tempdir().unwrap();
     let kept = values(workspace.path(), "built-in/memory.wasm");
-    let clean = Label {
+    let clean = ContentLabel {
         trust: TrustLevel::System,
         data_class: DataClass::Public,
         origin: String::new(),
@@ -149,21 +152,21 @@ fn a_mark_only_gets_worse_and_one_that_is_torn_is_the_worst() {
     kept.set_mark("mark/notes", label("web")).unwrap();
     kept.set_mark("mark/notes", clean.clone()).unwrap();
     assert_eq!(kept.mark("mark/notes"), Ok(Some(label("web"))));
-    assert!(!kept.has_lost().unwrap());
+    assert!(!kept.has_unreadable().unwrap());
     for torn in ["", "{\"key\":"] {
         std::fs::write(kept.file("mark/notes"), torn).unwrap();
-        assert_eq!(kept.mark("mark/notes"), Ok(Some(lost())));
-        assert!(kept.has_lost().unwrap());
+        assert_eq!(kept.mark("mark/notes"), Ok(Some(lost_label())));
+        assert!(kept.has_unreadable().unwrap());
     }
     kept.set_mark("mark/notes", clean).unwrap();
-    assert_eq!(kept.mark("mark/notes").unwrap(), Some(lost()));
+    assert_eq!(kept.mark("mark/notes").unwrap(), Some(lost_label()));
 }
 
 #[test]
 fn a_mark_goes_before_what_can_be_worked_out_again() {
     let workspace = tempfile::tempdir().unwrap();
     let kept = values(workspace.path(), "built-in/memory.wasm");
-    let big = Value {
+    let big = StoredValue {
         bytes: vec![0; VALUE_MOST],
         label: label("x"),
     };
@@ -174,7 +177,7 @@ fn a_mark_goes_before_what_can_be_worked_out_again() {
     kept.set("plain", &value("x")).unwrap();
     // The limit is exact to the byte.
     let left = TOTAL_MOST - kept.size().unwrap().bytes;
-    let pad = |bytes: usize| Value {
+    let pad = |bytes: usize| StoredValue {
         bytes: vec![0; bytes],
         label: label("x"),
     };

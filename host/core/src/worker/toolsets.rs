@@ -13,21 +13,21 @@ use crate::decision::Decision;
 /// The tools of a worker. It has only those that are named.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct Toolsets {
+pub struct WorkerToolsets {
     /// The file tools.
-    pub filesystem: Option<Filesystem>,
+    pub filesystem: Option<FilesystemToolset>,
     /// Commands.
-    pub shell: Option<Shell>,
+    pub shell: Option<ShellToolset>,
     /// Custom tools.
-    pub custom: Option<Custom>,
+    pub custom: Option<CustomToolset>,
     /// Tools of MCP servers, by the names of the servers in the settings.
-    pub mcp: BTreeMap<String, Server>,
+    pub mcp: BTreeMap<String, McpToolset>,
     /// The tools of the web.
-    pub web: Option<Nothing>,
+    pub web: Option<EmptyToolset>,
     /// The memory.
-    pub memory: Option<Nothing>,
+    pub memory: Option<EmptyToolset>,
     /// `run_code`.
-    pub code: Option<Nothing>,
+    pub code: Option<EmptyToolset>,
     /// Workers that it may call.
     pub workers: Vec<String>,
 }
@@ -35,12 +35,12 @@ pub struct Toolsets {
 /// A toolset without settings: `{}`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Nothing {}
+pub struct EmptyToolset {}
 
 /// `toolsets.filesystem`
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct Filesystem {
+pub struct FilesystemToolset {
     /// Only the tools that change nothing.
     pub read_only: bool,
     /// Globs below the workspace that are out of reach, for commands and tools of any kind.
@@ -50,7 +50,7 @@ pub struct Filesystem {
 /// `toolsets.shell`
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Shell {
+pub struct ShellToolset {
     /// Patterns of commands. The strictest matching one counts.
     pub rules: Vec<ShellRule>,
     /// The decision for commands that no rule matches.
@@ -58,7 +58,7 @@ pub struct Shell {
     pub default: Decision,
 }
 
-impl Default for Shell {
+impl Default for ShellToolset {
     fn default() -> Self {
         Self {
             rules: Vec::new(),
@@ -81,7 +81,7 @@ pub struct ShellRule {
 /// `toolsets.custom`
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Custom {
+pub struct CustomToolset {
     /// The file of the tools in `.mimir/tools`.
     pub module: String,
     /// The tools that the worker has.
@@ -94,7 +94,7 @@ pub struct Custom {
 /// `toolsets.mcp.NAME`
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Server {
+pub struct McpToolset {
     /// The tools that the worker has; all if unset.
     pub tools: Option<Vec<String>>,
     /// The decision for their calls.

@@ -2,69 +2,69 @@
 
 use std::sync::Arc;
 
-use mimir_core::backend::{Backend, BoxFuture, Raw};
+use mimir_core::backend::{Backend, BoxFuture, RawResult};
 use mimir_core::pipeline::Approved;
 use serde_json::Value;
 
-use super::desk::Desk;
-use super::readers::{self, Reads};
-use super::result;
-use super::server::Server;
-use super::wanted::Wanted;
+use super::call_result;
+use super::input_broker::InputRequestBroker;
+use super::operation::ServerOperation;
+use super::reader_tools::{self, EntryKind};
+use super::server::RemoteServer;
 
 /// A tool of a server.
 pub(super) struct ServerTool {
-    pub(super) server: Arc<Server>,
+    pub(super) server: Arc<RemoteServer>,
     /// Name of the tool at the server.
-    pub(super) theirs: String,
+    pub(super) remote_name: String,
     /// Digest of the definition at listing time: the one that was approved.
-    pub(super) print: String,
+    pub(super) digest: String,
 }
 
 impl Backend for ServerTool {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
             let call = Arc::new(call);
-            let wanted = Wanted::Tool {
-                name: self.theirs.clone(),
+            let wanted = ServerOperation::Tool {
+                name: self.remote_name.clone(),
                 arguments: match call.arguments() {
                     Value::Object(arguments) => arguments.clone(),
                     _ => serde_json::Map::new(),
                 },
             };
             let server = &self.server;
-            let desk = Desk::new(&server.spec, server.root(), Arc::clone(&call));
-            match server.call(&wanted, Some(&self.print), &desk).await {
-                Ok(answer) => result::raw(answer, call.limits()),
-                Err(error) => Raw::failed(error),
+            let desk = InputRequestBroker::new(&server.spec, server.root(), Arc::clone(&call));
+            match server.call(&wanted, Some(&self.digest), &desk).await {
+                Ok(answer) => call_result::call_result(answer, call.limits()),
+                Err(error) => RawResult::failed(error),
             }
         })
     }
 }
 
 /// Reader of a server's resources or prompts.
-pub(super) struct Reader {
-    pub(super) server: Arc<Server>,
-    pub(super) reads: Reads,
+pub(super) struct EntryReader {
+    pub(super) server: Arc<RemoteServer>,
+    pub(super) reads: EntryKind,
 }
 
-impl Backend for Reader {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+impl Backend for EntryReader {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
             let call = Arc::new(call);
-            let wanted = self.reads.wanted(call.arguments());
+            let wanted = self.reads.operation(call.arguments());
             let server = &self.server;
-            if call.arguments()[readers::WATCH] == true {
+            if call.arguments()[reader_tools::WATCH] == true {
                 let uri = call.arguments()["uri"].as_str().unwrap_or_default();
                 return match server.watch(uri, true).await {
-                    Ok(()) => readers::watched(),
-                    Err(error) => Raw::failed(error),
+                    Ok(()) => reader_tools::watch_result(),
+                    Err(error) => RawResult::failed(error),
                 };
             }
-            let desk = Desk::new(&server.spec, server.root(), Arc::clone(&call));
+            let desk = InputRequestBroker::new(&server.spec, server.root(), Arc::clone(&call));
             match server.call(&wanted, None, &desk).await {
-                Ok(answer) => readers::raw(answer, call.limits()),
-                Err(error) => Raw::failed(error),
+                Ok(answer) => reader_tools::read_result(answer, call.limits()),
+                Err(error) => RawResult::failed(error),
             }
         })
     }

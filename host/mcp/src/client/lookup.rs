@@ -8,24 +8,24 @@ use rmcp::model::{ArgumentInfo, CompletionContext, Reference};
 use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 
-use super::ears::Updated;
-use super::library::{self, Library};
-use super::readers::{COMPLETE, Reads, WATCH};
-use super::server::Server;
-use super::servers::Servers;
+use super::listener::ResourceUpdate;
+use super::reader_tools::{COMPLETE, EntryKind, WATCH};
+use super::resource_library::{self, ResourceLibrary};
+use super::server::RemoteServer;
+use super::servers::McpServers;
 
 /// An entry of a server: the tool that reads it, and the server's name for it.
-pub(crate) struct Place {
-    server: Arc<Server>,
+pub(crate) struct RemoteEntry {
+    server: Arc<RemoteServer>,
     /// The tool that reads it.
     pub(crate) tool: String,
     /// The server's name for it.
-    theirs: String,
+    remote_name: String,
 }
 
-impl Servers {
+impl McpServers {
     /// Returns true if the resources or prompts of any server are visible.
-    pub(crate) fn shares(&self) -> bool {
+    pub(crate) fn lists_entries(&self) -> bool {
         let all = self.sorted();
         all.iter()
             .any(|server| server.spec.resources || server.spec.prompts)
@@ -33,8 +33,11 @@ impl Servers {
 
     /// Returns the known resources and prompts of all servers. `shows` returns the entries of a server that a person
     /// has seen, if the tool that reads them is visible.
-    pub(crate) fn library(&self, shows: impl Fn(&str) -> Option<HashSet<String>>) -> Library {
-        let mut library = Library::default();
+    pub(crate) fn library(
+        &self,
+        shows: impl Fn(&str) -> Option<HashSet<String>>,
+    ) -> ResourceLibrary {
+        let mut library = ResourceLibrary::default();
         for server in self.sorted() {
             if let Some(described) = server.known() {
                 library.add(&server.spec, &described, &shows);
@@ -47,20 +50,24 @@ impl Servers {
     pub(crate) fn readers(&self) -> Vec<String> {
         let all = self.sorted();
         let names = all.iter().flat_map(|server| {
-            [Reads::Resources, Reads::Prompts].map(|reads| reads.name(&server.spec))
+            [EntryKind::Resources, EntryKind::Prompts].map(|reads| reads.name(&server.spec))
         });
         names.collect()
     }
 
     /// Finds the resource with this URI. `uri` may be that of a template.
-    pub(crate) fn resource(&self, uri: &str) -> Option<Place> {
+    pub(crate) fn resource(&self, uri: &str) -> Option<RemoteEntry> {
         let mut bare = Vec::new();
         for server in self.sorted() {
             if !server.spec.resources {
                 continue;
             }
-            if let Some(theirs) = library::uri_there(&server.spec, uri) {
-                return Some(Place::of(server.clone(), Reads::Resources, theirs));
+            if let Some(theirs) = resource_library::server_uri(&server.spec, uri) {
+                return Some(RemoteEntry::new(
+                    server.clone(),
+                    EntryKind::Resources,
+                    theirs,
+                ));
             }
             let Some(described) = server.known() else {
                 continue;
@@ -69,63 +76,63 @@ impl Servers {
                 bare.push((server, described));
             }
         }
-        let has = |(_, described): &(_, Arc<_>)| library::has(described, uri);
+        let has = |(_, described): &(_, Arc<_>)| resource_library::has_resource(described, uri);
         let at = match bare.len() {
             // Servers may have more resources than they list.
             1 => 0,
             _ => bare.iter().position(has)?,
         };
         let (server, _) = bare.swap_remove(at);
-        Some(Place::of(server, Reads::Resources, uri))
+        Some(RemoteEntry::new(server, EntryKind::Resources, uri))
     }
 
     /// Finds the prompt with this name.
-    pub(crate) fn prompt(&self, name: &str) -> Option<Place> {
+    pub(crate) fn prompt(&self, name: &str) -> Option<RemoteEntry> {
         self.sorted().into_iter().find_map(|server| {
             let theirs = name.strip_prefix(server.spec.prefix.as_str())?;
             let described = server.known().filter(|_| server.spec.prompts)?;
             let listed = described.prompts.iter().any(|one| one["name"] == theirs);
-            listed.then(|| Place::of(server, Reads::Prompts, theirs))
+            listed.then(|| RemoteEntry::new(server, EntryKind::Prompts, theirs))
         })
     }
 
     /// Subscribes to resource updates.
-    pub(crate) fn news(&self) -> broadcast::Receiver<Updated> {
+    pub(crate) fn subscribe_updates(&self) -> broadcast::Receiver<ResourceUpdate> {
         self.updates().subscribe()
     }
 
     /// Returns the client's URI for a server's resource.
-    pub(crate) fn uri_of(&self, updated: &Updated) -> Option<String> {
+    pub(crate) fn uri_of(&self, updated: &ResourceUpdate) -> Option<String> {
         let server = self.get(&updated.server)?;
-        Some(library::uri_here(&server.spec, &updated.uri))
+        Some(resource_library::client_uri(&server.spec, &updated.uri))
     }
 }
 
-impl Place {
-    fn of(server: Arc<Server>, reads: Reads, theirs: &str) -> Self {
+impl RemoteEntry {
+    fn new(server: Arc<RemoteServer>, reads: EntryKind, theirs: &str) -> Self {
         Self {
             tool: reads.name(&server.spec),
             server,
-            theirs: theirs.to_owned(),
+            remote_name: theirs.to_owned(),
         }
     }
 
     /// Returns the arguments of the call that reads this resource.
-    pub(crate) fn reading(&self) -> Value {
-        json!({ "uri": self.theirs })
+    pub(crate) fn read_arguments(&self) -> Value {
+        json!({ "uri": self.remote_name })
     }
 
     /// Returns the arguments of the call that gets this prompt.
-    pub(crate) fn getting(&self, arguments: Option<Value>) -> Value {
+    pub(crate) fn prompt_arguments(&self, arguments: Option<Value>) -> Value {
         match arguments {
-            Some(arguments) => json!({"name": self.theirs, "arguments": arguments}),
-            None => json!({ "name": self.theirs }),
+            Some(arguments) => json!({"name": self.remote_name, "arguments": arguments}),
+            None => json!({ "name": self.remote_name }),
         }
     }
 
     /// Returns the client's URI for one in the server's answer.
-    pub(crate) fn uri_here(&self, theirs: &str) -> String {
-        library::uri_here(&self.server.spec, theirs)
+    pub(crate) fn client_uri(&self, theirs: &str) -> String {
+        resource_library::client_uri(&self.server.spec, theirs)
     }
 
     /// Returns true if the server supports update notifications.
@@ -136,23 +143,23 @@ impl Place {
     }
 
     /// Returns the arguments of the call that subscribes to updates.
-    pub(crate) fn watching(&self) -> Value {
-        json!({ "uri": self.theirs, WATCH: true })
+    pub(crate) fn watch_arguments(&self) -> Value {
+        json!({ "uri": self.remote_name, WATCH: true })
     }
 
     /// Unsubscribes from updates, without a tool call: the server has known the URI since the subscription.
     pub(crate) async fn unwatch(&self) -> Result<(), ToolError> {
-        self.server.watch(&self.theirs, false).await
+        self.server.watch(&self.remote_name, false).await
     }
 
     /// Returns true if the server completes arguments.
-    pub(crate) fn completes(&self) -> bool {
+    pub(crate) fn has_completion(&self) -> bool {
         let known = self.server.known();
         known.is_some_and(|described| described.can.complete)
     }
 
     /// Returns the arguments of the call that completes one argument. `context` has the values of others.
-    pub(crate) fn completing(
+    pub(crate) fn completion_arguments(
         &self,
         reference: &Reference,
         argument: ArgumentInfo,
@@ -169,6 +176,6 @@ impl Place {
             Reference::Prompt(_) => "name",
             _ => "uri",
         };
-        json!({key: self.theirs, "arguments": arguments, COMPLETE: argument.name})
+        json!({key: self.remote_name, "arguments": arguments, COMPLETE: argument.name})
     }
 }

@@ -12,7 +12,7 @@ const MOST: usize = 64;
 const DIGITS: usize = 8;
 
 /// Converts a server's name to snake case: `getFile` and `get-file` become `get_file`.
-pub(super) fn word(theirs: &str) -> String {
+pub(super) fn snake_name(theirs: &str) -> String {
     let mut ours = String::with_capacity(theirs.len());
     let mut small = false;
     for c in theirs.chars() {
@@ -30,10 +30,10 @@ pub(super) fn word(theirs: &str) -> String {
 
 /// Returns a name for each of the server's names, in order. The name of a tool does not depend on tools that were
 /// added later: a new tool never takes the name of an old one that had that spelling to itself.
-pub(super) fn fit(prefix: &str, theirs: &[&str]) -> Vec<Option<ToolName>> {
+pub(super) fn unique_names(prefix: &str, theirs: &[&str]) -> Vec<Option<ToolName>> {
     let plain: Vec<String> = theirs
         .iter()
-        .map(|name| format!("{prefix}{}", word(name)))
+        .map(|name| format!("{prefix}{}", snake_name(name)))
         .collect();
     let mut count: HashMap<&str, usize> = HashMap::new();
     for name in &plain {
@@ -43,7 +43,7 @@ pub(super) fn fit(prefix: &str, theirs: &[&str]) -> Vec<Option<ToolName>> {
     let each = plain.iter().zip(theirs).map(|(plain, theirs)| {
         let own = is_own(plain, theirs);
         let shared = count.get(plain.as_str()).is_some_and(|count| *count > 1);
-        let taken = crate::discovery::is_taken(plain);
+        let taken = crate::discovery::is_discovery_tool(plain);
         match plain.len() > MOST || (shared && !own) || taken {
             true => marked(plain, theirs),
             false => plain.clone(),
@@ -66,7 +66,7 @@ pub(super) fn fit(prefix: &str, theirs: &[&str]) -> Vec<Option<ToolName>> {
 }
 
 /// Returns true if a tool of a server with this prefix may have this name.
-pub(super) fn may_be(prefix: &str, name: &str) -> bool {
+pub(super) fn may_name_tool(prefix: &str, name: &str) -> bool {
     // Names contain a long prefix only up to the length limit.
     name.starts_with(mimir_core::text::prefix_bytes(prefix, MOST - DIGITS - 1))
 }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     fn names(prefix: &str, theirs: &[&str]) -> Vec<String> {
-        let fitted = fit(prefix, theirs).into_iter();
+        let fitted = unique_names(prefix, theirs).into_iter();
         fitted.map(|name| name.unwrap().to_string()).collect()
     }
 
@@ -110,16 +110,18 @@ mod tests {
     fn names_match_the_prefix_of_their_server() {
         for prefix in ["mcp_fs_", "", &"x".repeat(60)] {
             for name in names(prefix, &["go", &"y".repeat(70)]) {
-                assert!(may_be(prefix, &name), "{prefix} {name}");
+                assert!(may_name_tool(prefix, &name), "{prefix} {name}");
             }
         }
-        assert!(!may_be("mcp_fs_", "mcp_other_go") && !may_be("mcp_fs_", "read_file"));
+        assert!(
+            !may_name_tool("mcp_fs_", "mcp_other_go") && !may_name_tool("mcp_fs_", "read_file")
+        );
     }
 
     #[test]
     fn names_do_not_collide_with_hashed_names() {
         let marked = &names("", &["a_b", "a-b"])[1];
-        let fitted = fit("", &["a_b", "a-b", marked]);
+        let fitted = unique_names("", &["a_b", "a-b", marked]);
         assert_eq!(fitted[1], None);
         assert_eq!(
             fitted[2].as_ref().map(ToolName::as_str),

@@ -1,6 +1,6 @@
 //! Logins at servers over HTTP: the protocol's authorization, as of 2025-11-25 and 2026-07-28.
 //!
-//! A person logs in ([`Plan`], [`Pending`]); calls use the result ([`bearer::Bearer`]). In between, the login is
+//! A person logs in ([`LoginPlan`], [`PendingLogin`]); calls use the result ([`bearer::BearerAuth`]). In between, the login is
 //! stored ([kept]): a token, with its server, resource and authorization server. The token is sent to that server only,
 //! and its refresh token to that authorization server only.
 //!
@@ -13,48 +13,48 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use mimir_core::redact::Redactor;
 use mimir_core::text::{prefix, visible};
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 
-mod answer;
 mod bearer;
+mod callback;
 mod challenge;
 mod endpoint;
-mod exchange;
-mod kept;
 mod login;
 mod metadata;
-pub(crate) mod provider;
+pub(crate) mod provider_keys;
 mod registration;
+mod stored_login;
+mod token_endpoint;
 
-pub use answer::Unfit;
-pub(super) use bearer::{Bearer, Token, is_wanted};
-pub(super) use challenge::Challenge;
-pub use kept::{Login, Logins, secrets};
-pub use login::{Facts, Pending, Plan};
-pub use registration::Known;
+pub(super) use bearer::{BearerAuth, BearerToken, is_login_required};
+pub use callback::CallbackError;
+pub(super) use challenge::BearerChallenge;
+pub use login::{LoginDetails, LoginPlan, PendingLogin};
+pub use registration::RegistrationKind;
+pub use stored_login::{LoginStore, LoginSummary, login_secrets};
 
-pub(super) use kept::key;
-pub(super) use login::{forget, login, plan};
+pub(super) use login::{forget_login, login_summary, plan_login};
+pub(super) use stored_login::login_key;
 
 /// Maximum length of untrusted text in a message, in characters.
 const WORDS_MOST: usize = 300;
 
 /// Returns untrusted text for display, with these values masked.
-fn words(theirs: &str, hidden: &[&str]) -> String {
+fn clean_text(theirs: &str, hidden: &[&str]) -> String {
     let mut words = visible(prefix(theirs, 4 * WORDS_MOST));
     let hidden = hidden.iter().filter(|value| !value.is_empty());
     let redactor = Redactor::new().with_values(hidden.map(|value| ("LOGIN", *value)));
-    redactor.text(&mut words);
+    redactor.mask_text(&mut words);
     prefix(&words, WORDS_MOST).to_owned()
 }
 
 /// Returns the error for a failed login.
-fn refused(message: impl Into<String>) -> ToolError {
-    ToolError::new(Code::PermissionDenied, message)
+fn login_error(message: impl Into<String>) -> ToolError {
+    ToolError::new(ToolErrorCode::PermissionDenied, message)
 }
 
 /// Returns the command that starts a login.
-fn way_in(server: &str) -> String {
+fn login_hint(server: &str) -> String {
     format!("`mimir mcp login {}`", visible(server))
 }
 

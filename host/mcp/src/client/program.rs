@@ -6,21 +6,21 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use mimir_core::config::SandboxMode;
-use mimir_core::launch::{Hold, Launch, Launched};
-use mimir_core::redact::{Lines as Masked, REACH};
+use mimir_core::launch::{LaunchSpec, LaunchedProgram, ProgramHandle};
+use mimir_core::redact::{LineMasker as Masked, REACH};
 use mimir_core::text::{prefix, visible};
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::ears::Ears;
-use super::hidden;
-use super::lines::Lines;
-use super::link::{End, Era, Link, Unbegun};
-use super::runner;
-use super::server::Deps;
-use super::spec::filled;
+use super::connection::{CloseReason, ConnectError, ProtocolGeneration, ServerConnection};
+use super::listener::ServerListener;
+use super::package_runner;
+use super::sandbox_hint;
+use super::server::ServerDeps;
+use super::spec::fill_secrets_in_pairs;
+use super::stdio_transport::StdioClientTransport;
 
 /// Time limit for a server to exit after its input has been closed, and again after it was asked to terminate.
 const GRACE: Duration = Duration::from_secs(2);
@@ -47,42 +47,43 @@ const LINE_READ: usize = LINE_MOST + REACH;
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// Starts a server and connects to it.
-pub(super) async fn begin(
-    launch: &Launch,
-    era: Era,
-    ears: Arc<Ears>,
-    end: Arc<End>,
-    deps: &Deps,
-) -> Result<Link, Unbegun> {
+pub(super) async fn start(
+    launch: &LaunchSpec,
+    era: ProtocolGeneration,
+    ears: Arc<ServerListener>,
+    end: Arc<CloseReason>,
+    deps: &ServerDeps,
+) -> Result<ServerConnection, ConnectError> {
     if let Some(error) = offline(launch, &end.server) {
-        return Err(Unbegun::Failed(error));
+        return Err(ConnectError::Failed(error));
     }
-    let filled = Launch {
-        environment: filled(&launch.environment, &*deps.vault).map_err(Unbegun::Failed)?,
+    let filled = LaunchSpec {
+        environment: fill_secrets_in_pairs(&launch.environment, &*deps.vault)
+            .map_err(ConnectError::Failed)?,
         ..launch.clone()
     };
     let server = &end.server;
     let launched = deps.launcher.launch(filled).await.map_err(|mut error| {
         error.message = format!("the server `{server}` cannot be started: {}", error.message);
-        Unbegun::Failed(error)
+        ConnectError::Failed(error)
     })?;
-    let Launched {
+    let LaunchedProgram {
         stdin,
         stdout,
         stderr,
-        hold,
+        handle: hold,
     } = launched;
-    let lines = Lines::new(stdout, stdin, Arc::clone(&end));
-    let hearing = tokio::spawn(hear(stderr, Arc::clone(&end)));
+    let lines = StdioClientTransport::new(stdout, stdin, Arc::clone(&end));
+    let hearing = tokio::spawn(read_stderr(stderr, Arc::clone(&end)));
     let (held, dropped) = oneshot::channel::<()>();
     tokio::spawn(keep(hold, dropped, Arc::clone(&end)));
-    let begun = Link::begin(lines, era, ears, Arc::clone(&end), Box::new(held)).await;
+    let begun = ServerConnection::connect(lines, era, ears, Arc::clone(&end), Box::new(held)).await;
     match begun {
-        Err(Unbegun::Failed(mut error)) => {
+        Err(ConnectError::Failed(mut error)) => {
             // Its last output may still be in transit.
             let _ = timeout(LAST_WORDS, hearing).await;
-            end.heard(&mut error);
-            Err(Unbegun::Failed(hidden::told(
+            end.append_stderr(&mut error);
+            Err(ConnectError::Failed(sandbox_hint::add_sandbox_hint(
                 error, launch, &deps.root, &end,
             )))
         }
@@ -91,7 +92,7 @@ pub(super) async fn begin(
 }
 
 /// Returns the error for a program that downloads a package on each start, if its sandbox has no network.
-fn offline(launch: &Launch, server: &str) -> Option<ToolError> {
+fn offline(launch: &LaunchSpec, server: &str) -> Option<ToolError> {
     let sandbox = &launch.sandbox;
     // A package in an image or a mounted folder need not be downloaded.
     let elsewhere = matches!(
@@ -102,7 +103,7 @@ fn offline(launch: &Launch, server: &str) -> Option<ToolError> {
     if elsewhere || launch.package.is_some() || sandbox.network_access == Some(true) {
         return None;
     }
-    let runner = runner::downloads(&launch.words)?;
+    let runner = package_runner::downloading_runner(&launch.args)?;
     let message = format!(
         "the server `{server}` cannot be started: `{runner}` downloads its package on each start, but its sandbox has no network"
     );
@@ -110,12 +111,16 @@ fn offline(launch: &Launch, server: &str) -> Option<ToolError> {
         format!("run `mimir mcp install {server}` to download the package once, and to pin it"),
         format!("set `sandbox: none` in mcp.servers.{server} to run it with all of your rights"),
     ];
-    Some(ToolError::new(Code::Unavailable, message).with_way_out(ways))
+    Some(ToolError::new(ToolErrorCode::Unavailable, message).with_remedies(ways))
 }
 
 /// Waits for the end of the program, or stops it when its handle is dropped.
-async fn keep(mut hold: Box<dyn Hold>, dropped: oneshot::Receiver<()>, end: Arc<End>) {
-    let _alive = Alive::new();
+async fn keep(
+    mut hold: Box<dyn ProgramHandle>,
+    dropped: oneshot::Receiver<()>,
+    end: Arc<CloseReason>,
+) {
+    let _alive = LiveProgramGuard::new();
     let ended = tokio::select! {
         ended = hold.wait() => Some(ended),
         dropped = dropped => { drop(dropped); None }
@@ -128,10 +133,10 @@ async fn keep(mut hold: Box<dyn Hold>, dropped: oneshot::Receiver<()>, end: Arc<
     match ended {
         Some(Ok(code)) => {
             let message = format!("the server exited on its own, with exit code {code}");
-            end.because(ToolError::new(Code::ExecutionError, message));
+            end.set_reason(ToolError::new(ToolErrorCode::ExecutionError, message));
             return;
         }
-        Some(Err(error)) => return end.because(error),
+        Some(Err(error)) => return end.set_reason(error),
         None => {}
     }
     // Its input has been closed: a well-behaved server exits.
@@ -147,7 +152,7 @@ async fn keep(mut hold: Box<dyn Hold>, dropped: oneshot::Receiver<()>, end: Arc<
 }
 
 /// Returns true if the program exits within its time limit.
-async fn ends(hold: &mut dyn Hold) -> bool {
+async fn ends(hold: &mut dyn ProgramHandle) -> bool {
     let patience = async {
         tokio::select! {
             () = sleep(GRACE) => {}
@@ -172,13 +177,13 @@ async fn leaving() {
 const HEARING: Duration = Duration::from_millis(100);
 
 /// Returns true if this process is shutting down, or learns so within [`HEARING`].
-pub(super) async fn leaves() -> bool {
+pub(super) async fn is_shutting_down() -> bool {
     timeout(HEARING, leaving()).await.is_ok()
 }
 
 /// Stops all programs before this process exits: tasks that the runtime drops on shutdown are not awaited, and child
 /// processes of such a program would survive.
-pub async fn leave() {
+pub async fn stop_server_programs() {
     LEAVING.send_replace(true);
     let until = Instant::now() + LEAVE;
     while ALIVE.load(Ordering::Acquire) > 0 && Instant::now() < until {
@@ -187,28 +192,28 @@ pub async fn leave() {
 }
 
 /// Counts a program while it exists.
-struct Alive;
+struct LiveProgramGuard;
 
-impl Alive {
+impl LiveProgramGuard {
     fn new() -> Self {
         ALIVE.fetch_add(1, Ordering::AcqRel);
         Self
     }
 }
 
-impl Drop for Alive {
+impl Drop for LiveProgramGuard {
     fn drop(&mut self) {
         ALIVE.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 /// Reads a server's stderr.
-async fn hear(stderr: Box<dyn AsyncRead + Send + Sync + Unpin>, end: Arc<End>) {
+async fn read_stderr(stderr: Box<dyn AsyncRead + Send + Sync + Unpin>, end: Arc<CloseReason>) {
     let mut reader = BufReader::new(stderr);
     let mut line: Vec<u8> = Vec::new();
     let mut heard = 0;
     // A secret may continue on the next line, as keys do.
-    let mut masked = end.redactor.lines();
+    let mut masked = end.redactor.line_masker();
     loop {
         let bytes = match reader.fill_buf().await {
             Ok([]) | Err(_) => break,
@@ -235,7 +240,7 @@ async fn hear(stderr: Box<dyn AsyncRead + Send + Sync + Unpin>, end: Arc<End>) {
     say(masked.finish().0, &end);
 }
 
-fn push(masked: &mut Masked<()>, line: &[u8], end: &End) {
+fn push(masked: &mut Masked<()>, line: &[u8], end: &CloseReason) {
     let line = String::from_utf8_lossy(line);
     let line = line.trim_end();
     if !line.is_empty() {
@@ -243,8 +248,8 @@ fn push(masked: &mut Masked<()>, line: &[u8], end: &End) {
     }
 }
 
-fn say(lines: Vec<((), String)>, end: &End) {
+fn say(lines: Vec<((), String)>, end: &CloseReason) {
     for ((), line) in lines {
-        end.said(prefix(&line, LINE_MOST));
+        end.record_stderr_line(prefix(&line, LINE_MOST));
     }
 }

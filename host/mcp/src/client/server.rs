@@ -7,46 +7,46 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use mimir_core::launch::Launcher;
+use mimir_core::launch::ProcessLauncher;
 use mimir_core::redact::Vault;
-use mimir_core::{Code, ToolError};
-use mimir_net::Client;
+use mimir_core::{ToolError, ToolErrorCode};
+use mimir_net::HttpClient;
 use rmcp::model::ServerResult;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::described::{Described, Store};
-use super::desk::Desk;
-use super::ears::{Ears, Updates};
-use super::link::{End, Era, Link, Unbegun};
-use super::oauth::{self, Bearer, Logins};
-use super::spec::{ServerSpec, Way};
-use super::wanted::Wanted;
-use super::{program, web};
+use super::connection::{CloseReason, ConnectError, ProtocolGeneration, ServerConnection};
+use super::description::{DescriptionStore, ServerDescription};
+use super::input_broker::InputRequestBroker;
+use super::listener::{ResourceUpdates, ServerListener};
+use super::oauth::{self, BearerAuth, LoginStore};
+use super::operation::ServerOperation;
+use super::spec::{ServerSpec, ServerTransport};
+use super::{http_transport, program};
 
-mod fault;
-mod looking;
-mod watched;
+mod listing;
+mod resource_watches;
+mod start_failure;
 
 /// External dependencies of the servers.
 #[derive(Clone)]
-pub struct Deps {
+pub struct ServerDeps {
     /// Starts programs in the sandbox.
-    pub launcher: Arc<dyn Launcher>,
+    pub launcher: Arc<dyn ProcessLauncher>,
     /// Holds the secrets that are passed to servers.
     pub vault: Arc<dyn Vault>,
     /// Stores descriptions of servers.
-    pub store: Arc<dyn Store>,
+    pub store: Arc<dyn DescriptionStore>,
     /// Creates a client that can reach this URL only, or the reason why the URL is not allowed.
-    pub client: Arc<Clients>,
+    pub client: Arc<HttpClientFactory>,
     /// Stores logins.
-    pub logins: Arc<dyn Logins>,
+    pub logins: Arc<dyn LoginStore>,
     /// The workspace: the root for servers that may know it.
     pub root: Arc<Path>,
 }
 
 /// Creates the HTTP client for a URL.
-pub type Clients = dyn Fn(&str) -> Result<Client, ToolError> + Send + Sync;
+pub type HttpClientFactory = dyn Fn(&str) -> Result<HttpClient, ToolError> + Send + Sync;
 
 /// Maximum backoff between two attempts to start a failing server.
 const BACKOFF_MOST: Duration = Duration::from_secs(60);
@@ -61,54 +61,54 @@ const STEADY: Duration = Duration::from_secs(10);
 const RELIST: Duration = Duration::from_secs(1);
 
 /// A server in use.
-pub(super) struct Server {
+pub(super) struct RemoteServer {
     pub(super) spec: ServerSpec,
-    deps: Deps,
-    state: Mutex<State>,
+    deps: ServerDeps,
+    state: Mutex<ServerRunState>,
     /// Its last known description, with an index of its tools.
-    said: Lock<Option<Said>>,
+    listed: Lock<Option<ListedTools>>,
     /// The error of the last start, if it failed.
     fault: Lock<Option<ToolError>>,
     /// End of the last start attempt, which has the last lines of the server's stderr.
-    last_end: Lock<Option<Arc<End>>>,
+    last_end: Lock<Option<Arc<CloseReason>>>,
     calls: AtomicUsize,
     used: Lock<Instant>,
     /// Counts the changes of its tool list.
     pub(super) changes: Arc<AtomicUsize>,
     news: Arc<Notify>,
-    updates: Updates,
+    updates: ResourceUpdates,
     /// Number of watchers of each resource: a watched server does not become idle.
     watched: Lock<HashMap<String, usize>>,
 }
 
 #[derive(Clone)]
-struct Said {
-    described: Arc<Described>,
+struct ListedTools {
+    described: Arc<ServerDescription>,
     prints: Arc<HashMap<String, String>>,
 }
 
 #[derive(Default)]
-struct State {
-    link: Option<(Arc<Link>, Instant)>,
+struct ServerRunState {
+    connection: Option<(Arc<ServerConnection>, Instant)>,
     failures: u32,
     not_before: Option<Instant>,
     /// Set if a login is required, with the version of the login store at that time.
     wanted: Option<(u64, ToolError)>,
-    era: Option<Era>,
+    generation: Option<ProtocolGeneration>,
 }
 
-impl Server {
+impl RemoteServer {
     pub(super) fn new(
         spec: ServerSpec,
-        deps: Deps,
+        deps: ServerDeps,
         (changes, news): (Arc<AtomicUsize>, Arc<Notify>),
-        updates: Updates,
+        updates: ResourceUpdates,
     ) -> Arc<Self> {
         Arc::new(Self {
             spec,
             deps,
             state: Mutex::default(),
-            said: Lock::default(),
+            listed: Lock::default(),
             fault: Lock::default(),
             last_end: Lock::default(),
             calls: AtomicUsize::new(0),
@@ -121,7 +121,7 @@ impl Server {
     }
 
     /// Returns the external dependencies.
-    pub(super) fn deps(&self) -> &Deps {
+    pub(super) fn deps(&self) -> &ServerDeps {
         &self.deps
     }
 
@@ -131,36 +131,41 @@ impl Server {
     }
 
     /// Returns the cache key of its description. The same command line is another program in another workspace.
-    fn kept_under(&self) -> String {
-        match &self.spec.way {
-            Way::Program(_) => self.spec.key_in(&self.deps.root),
-            Way::Web { .. } => self.spec.key(),
+    fn cache_key(&self) -> String {
+        match &self.spec.transport {
+            ServerTransport::Program(_) => self.spec.key_in(&self.deps.root),
+            ServerTransport::Http { .. } => self.spec.key(),
         }
     }
 
     /// Returns its last known description, from this run or an earlier one.
-    pub(super) fn known(&self) -> Option<Arc<Described>> {
-        let mut said = self.said.lock();
+    pub(super) fn known(&self) -> Option<Arc<ServerDescription>> {
+        let mut said = self.listed.lock();
         if said.is_none() {
-            let kept = self.deps.store.read(&self.kept_under());
-            let described = kept.as_deref().and_then(Described::read);
-            *said = described.map(|described| self.said(described));
+            let kept = self.deps.store.read(&self.cache_key());
+            let described = kept.as_deref().and_then(ServerDescription::read);
+            *said = described.map(|described| self.index_tools(described));
         }
         said.as_ref().map(|said| Arc::clone(&said.described))
     }
 
     /// Returns its current description, starting it if necessary.
-    pub(super) async fn describe(self: &Arc<Self>) -> Result<Arc<Described>, ToolError> {
+    pub(super) async fn describe(self: &Arc<Self>) -> Result<Arc<ServerDescription>, ToolError> {
         let link = self.link().await?;
-        self.follow(&link).await?;
+        self.relist_if_changed(&link).await?;
         self.known().ok_or_else(|| {
-            ToolError::new(Code::Internal, "the description of the server is missing")
+            ToolError::new(
+                ToolErrorCode::Internal,
+                "the description of the server is missing",
+            )
         })
     }
 
     /// Like `describe`, but does not retry a server that failed a moment ago.
-    pub(super) async fn look(self: &Arc<Self>) -> Result<Arc<Described>, ToolError> {
-        match self.kept_fault() {
+    pub(super) async fn describe_unless_failed(
+        self: &Arc<Self>,
+    ) -> Result<Arc<ServerDescription>, ToolError> {
+        match self.recent_fault() {
             Some(fault) => Err(fault),
             None => self.describe().await,
         }
@@ -169,22 +174,22 @@ impl Server {
     /// Calls a tool, if it is unchanged since its approval; or performs the given operation if there is no tool.
     pub(super) async fn call(
         self: &Arc<Self>,
-        wanted: &Wanted,
+        wanted: &ServerOperation,
         approved: Option<&str>,
-        desk: &Arc<Desk>,
+        desk: &Arc<InputRequestBroker>,
     ) -> Result<ServerResult, ToolError> {
-        let _call = Call::begin(self);
+        let _call = ServerCallGuard::begin(self);
         let link = self.link().await?;
-        self.follow(&link).await?;
-        if let (Wanted::Tool { name, .. }, Some(approved)) = (wanted, approved) {
-            self.still_is(name, approved)?;
+        self.relist_if_changed(&link).await?;
+        if let (ServerOperation::Tool { name, .. }, Some(approved)) = (wanted, approved) {
+            self.check_unchanged(name, approved)?;
         }
         link.call(wanted, desk, self.spec.call).await
     }
 
     /// Checks that a tool is unchanged since its approval.
-    fn still_is(&self, theirs: &str, approved: &str) -> Result<(), ToolError> {
-        let said = self.said.lock().clone();
+    fn check_unchanged(&self, theirs: &str, approved: &str) -> Result<(), ToolError> {
+        let said = self.listed.lock().clone();
         let now = said.as_ref().and_then(|said| said.prints.get(theirs));
         match now {
             Some(now) if now == approved => Ok(()),
@@ -194,25 +199,25 @@ impl Server {
                     self.spec.name
                 );
                 let way_out = "run `mimir tools list` to see its current tools, and `mimir tools trust NAME` to see the difference";
-                Err(ToolError::new(Code::PermissionDenied, message)
-                    .with_way_out([way_out.to_owned()]))
+                Err(ToolError::new(ToolErrorCode::PermissionDenied, message)
+                    .with_remedies([way_out.to_owned()]))
             }
             None => {
                 let message = format!("the server `{}` no longer has this tool", self.spec.name);
-                Err(ToolError::new(Code::Unavailable, message))
+                Err(ToolError::new(ToolErrorCode::Unavailable, message))
             }
         }
     }
 
     /// Returns the connection, and connects if there is none.
-    async fn link(self: &Arc<Self>) -> Result<Arc<Link>, ToolError> {
+    async fn link(self: &Arc<Self>) -> Result<Arc<ServerConnection>, ToolError> {
         let mut state = self.state.lock().await;
-        if let Some((link, since)) = &state.link {
+        if let Some((link, since)) = &state.connection {
             if !link.is_closed() {
                 return Ok(Arc::clone(link));
             }
             let fell = since.elapsed() < STEADY;
-            state.link = None;
+            state.connection = None;
             match fell {
                 true => state.failed(),
                 false => state.failures = 0,
@@ -240,7 +245,7 @@ impl Server {
                 },
                 left.as_secs_f32()
             );
-            return Err(self.unready(message));
+            return Err(self.unavailable_error(message));
         }
         state.wanted = None;
         let begun = match timeout(self.spec.start, self.begin(&mut state)).await {
@@ -250,9 +255,9 @@ impl Server {
         match begun {
             Ok(link) => {
                 let link = Arc::new(link);
-                state.link = Some((Arc::clone(&link), Instant::now()));
+                state.connection = Some((Arc::clone(&link), Instant::now()));
                 state.not_before = None;
-                self.is_well();
+                self.clear_fault();
                 drop(state);
                 *self.used.lock() = Instant::now();
                 tokio::spawn(watch(Arc::downgrade(self), Arc::downgrade(&link)));
@@ -260,95 +265,104 @@ impl Server {
             }
             Err(error) => {
                 state.failed();
-                if oauth::is_wanted(&error) {
+                if oauth::is_login_required(&error) {
                     // The current version, because renewing a token changes it without a login.
                     state.wanted = Some((self.deps.logins.version(), error.clone()));
                 }
-                self.is_ill(&error).await;
+                self.record_fault(&error).await;
                 Err(error)
             }
         }
     }
 
     /// Starts the server, or connects to it, and lists its tools.
-    async fn begin(&self, state: &mut State) -> Result<Link, ToolError> {
+    async fn begin(&self, state: &mut ServerRunState) -> Result<ServerConnection, ToolError> {
         // Over HTTP the newer generation is tried first, as the protocol requires: that costs an older server one
         // request. A program of the older generation may not survive an unknown request.
-        let first = self.spec.era.or(state.era).unwrap_or(match self.spec.way {
-            Way::Program(_) => Era::Handshake,
-            Way::Web { .. } => Era::Discovery,
-        });
+        let first =
+            self.spec
+                .generation
+                .or(state.generation)
+                .unwrap_or(match self.spec.transport {
+                    ServerTransport::Program(_) => ProtocolGeneration::Handshake,
+                    ServerTransport::Http { .. } => ProtocolGeneration::Discovery,
+                });
         let link = match self.begin_as(first).await {
             Ok(link) => link,
-            Err(Unbegun::Failed(error)) => return Err(error),
+            Err(ConnectError::Failed(error)) => return Err(error),
             // The settings select a generation, so no other is tried.
-            Err(Unbegun::Refused(error)) if self.spec.era.is_some() => {
+            Err(ConnectError::Refused(error)) if self.spec.generation.is_some() => {
                 let key = format!("mcp.servers.{}.protocol", self.spec.name);
                 let way_out = format!(
                     "remove `{key}` from the settings to let mimir try both protocol generations"
                 );
-                return Err(error.with_way_out([way_out]));
+                return Err(error.with_remedies([way_out]));
             }
             // The server responded, but rejected the start: it may be of the other generation.
-            Err(Unbegun::Refused(error)) => match self.begin_as(first.other()).await {
+            Err(ConnectError::Refused(error)) => match self.begin_as(first.other()).await {
                 Ok(link) => {
-                    state.era = Some(first.other());
+                    state.generation = Some(first.other());
                     link
                 }
                 // Most servers are of the older generation, so that error tells more.
-                Err(Unbegun::Failed(other) | Unbegun::Refused(other)) => {
+                Err(ConnectError::Failed(other) | ConnectError::Refused(other)) => {
                     return Err(match first {
-                        Era::Handshake => error,
-                        Era::Discovery => other,
+                        ProtocolGeneration::Handshake => error,
+                        ProtocolGeneration::Discovery => other,
                     });
                 }
             },
         };
         // Only changes from here on matter.
         link.take_stale();
-        self.look_again(&link).await?;
+        self.relist(&link).await?;
         self.watch_again(&link).await;
         Ok(link)
     }
 
-    async fn begin_as(&self, era: Era) -> Result<Link, Unbegun> {
+    async fn begin_as(&self, era: ProtocolGeneration) -> Result<ServerConnection, ConnectError> {
         let vault = &self.deps.vault;
         // A server is not started if its output cannot be checked for secrets.
         let redactor = vault.redactor().map_err(|error| {
-            Unbegun::Failed(ToolError::new(Code::Unavailable, error.to_string()))
+            ConnectError::Failed(ToolError::new(
+                ToolErrorCode::Unavailable,
+                error.to_string(),
+            ))
         })?;
-        let ears = Ears::new(&self.spec, &self.updates, redactor.clone());
-        let end = End::new(&self.spec.name, redactor);
+        let ears = ServerListener::new(&self.spec, &self.updates, redactor.clone());
+        let end = CloseReason::new(&self.spec.name, redactor);
         *self.last_end.lock() = Some(Arc::clone(&end));
-        match &self.spec.way {
-            Way::Program(launch) => program::begin(launch, era, ears, end, &self.deps).await,
-            Way::Web {
+        match &self.spec.transport {
+            ServerTransport::Program(launch) => {
+                program::start(launch, era, ears, end, &self.deps).await
+            }
+            ServerTransport::Http {
                 url,
                 headers,
                 oauth,
             } => {
                 let (name, key) = (&self.spec.name, self.spec.key());
-                let reached = web::Reached {
+                let reached = http_transport::HttpServerParams {
                     url,
                     headers,
-                    client: (self.deps.client)(url).map_err(Unbegun::Failed)?,
+                    client: (self.deps.client)(url).map_err(ConnectError::Failed)?,
                     vault: &**vault,
-                    bearer: Bearer::new(name, url, headers, oauth, key, &self.deps),
+                    bearer: BearerAuth::new(name, url, headers, oauth, key, &self.deps),
                 };
-                web::begin(reached, era, ears, end).await
+                http_transport::connect(reached, era, ears, end).await
             }
         }
     }
 
     /// Lists the tools again if the server has reported a change. If that is in progress already, waits for it: a call
     /// is checked against the current definition of its tool.
-    pub(super) async fn follow(&self, link: &Link) -> Result<(), ToolError> {
+    pub(super) async fn relist_if_changed(&self, link: &ServerConnection) -> Result<(), ToolError> {
         let _turn = link.following.lock().await;
         if !link.take_stale() {
             return Ok(());
         }
-        let mut asking = Asking(Some(link));
-        self.look_again(link).await?;
+        let mut asking = RelistGuard(Some(link));
+        self.relist(link).await?;
         asking.0 = None;
         Ok(())
     }
@@ -357,16 +371,16 @@ impl Server {
     pub(super) async fn runs(&self) -> bool {
         let state = self.state.lock().await;
         state
-            .link
+            .connection
             .as_ref()
             .is_some_and(|(link, _)| !link.is_closed())
     }
 
     /// Stops it, unless a call is in progress.
-    async fn rest(&self) {
+    async fn stop_if_idle(&self) {
         let mut state = self.state.lock().await;
         if self.is_idle() {
-            state.link = None;
+            state.connection = None;
         }
     }
 
@@ -379,7 +393,7 @@ impl Server {
     }
 }
 
-impl State {
+impl ServerRunState {
     /// Allows an immediate restart.
     fn again(&mut self) {
         (self.failures, self.not_before, self.wanted) = (0, None, None);
@@ -393,27 +407,27 @@ impl State {
 }
 
 /// Marks the tools as stale again if a listing is cancelled.
-struct Asking<'a>(Option<&'a Link>);
+struct RelistGuard<'a>(Option<&'a ServerConnection>);
 
-impl Drop for Asking<'_> {
+impl Drop for RelistGuard<'_> {
     fn drop(&mut self) {
         if let Some(link) = self.0.take() {
-            link.ears.still_stale();
+            link.listener.mark_stale();
         }
     }
 }
 
 /// Counts a call in progress.
-struct Call<'a>(&'a Server);
+struct ServerCallGuard<'a>(&'a RemoteServer);
 
-impl<'a> Call<'a> {
-    fn begin(server: &'a Server) -> Self {
+impl<'a> ServerCallGuard<'a> {
+    fn begin(server: &'a RemoteServer) -> Self {
         server.calls.fetch_add(1, Ordering::AcqRel);
         Self(server)
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for ServerCallGuard<'_> {
     fn drop(&mut self) {
         *self.0.used.lock() = Instant::now();
         self.0.calls.fetch_sub(1, Ordering::AcqRel);
@@ -421,14 +435,14 @@ impl Drop for Call<'_> {
 }
 
 /// Monitors a connection: lists the tools again after changes, and closes it when idle.
-async fn watch(server: Weak<Server>, link: Weak<Link>) {
+async fn watch(server: Weak<RemoteServer>, link: Weak<ServerConnection>) {
     let Some(idle) = server.upgrade().map(|server| server.spec.idle) else {
         return;
     };
     // A quarter of the idle time: precise enough for its purpose, and rare enough to cost nothing.
     let pace = (idle / 4).clamp(Duration::from_millis(20), Duration::from_secs(10));
     loop {
-        let Some(ears) = link.upgrade().map(|link| Arc::clone(&link.ears)) else {
+        let Some(ears) = link.upgrade().map(|link| Arc::clone(&link.listener)) else {
             return;
         };
         let changed = timeout(pace, ears.changed()).await.is_ok();
@@ -439,7 +453,7 @@ async fn watch(server: Weak<Server>, link: Weak<Link>) {
             return;
         }
         if changed {
-            if let Err(error) = server.follow(&there).await {
+            if let Err(error) = server.relist_if_changed(&there).await {
                 tracing::warn!(server = server.spec.name, %error, "cannot list the changed tools of the server");
             }
             drop((server, there));
@@ -448,7 +462,7 @@ async fn watch(server: Weak<Server>, link: Weak<Link>) {
         }
         if server.is_idle() {
             drop(there);
-            server.rest().await;
+            server.stop_if_idle().await;
         }
     }
 }

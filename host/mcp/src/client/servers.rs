@@ -9,27 +9,27 @@ use std::time::{Duration, Instant};
 use mimir_core::backend::Backend;
 use mimir_core::config::Config;
 use mimir_core::registry::Quarantined;
-use mimir_core::{Reserved, Tool, ToolError};
+use mimir_core::{ReservedNames, Tool, ToolError};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use super::backend::{Reader, ServerTool};
-use super::described::{ALONE, Described, Theirs, print};
-use super::ears::Updates;
+use super::backend::{EntryReader, ServerTool};
+use super::description::{ALONE, RemoteTool, ServerDescription, definition_digest};
+use super::listener::ResourceUpdates;
 use super::names;
-use super::oauth::{self, Login, Plan};
-use super::readers::Reads;
-use super::server::{Deps, Server};
+use super::oauth::{self, LoginPlan, LoginSummary};
+use super::reader_tools::EntryKind;
+use super::server::{RemoteServer, ServerDeps};
 use super::spec::ServerSpec;
 
 /// The configured servers. Servers with unchanged settings keep running when the settings change.
-pub struct Servers {
-    deps: Deps,
-    all: Mutex<HashMap<String, Arc<Server>>>,
+pub struct McpServers {
+    deps: ServerDeps,
+    all: Mutex<HashMap<String, Arc<RemoteServer>>>,
     changes: Arc<AtomicUsize>,
     /// Notified when the tools of a server have changed.
     news: Arc<Notify>,
-    updates: Updates,
+    updates: ResourceUpdates,
 }
 
 /// Capacity of the channel for resource updates. A slow client loses the oldest ones.
@@ -41,7 +41,7 @@ pub const AGAIN: Duration = Duration::from_secs(ALONE + 1);
 
 /// Tools of the servers.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct ServerTools {
     /// The tools.
     pub tools: Vec<Tool>,
     /// Servers and tools that are left out, with the reason.
@@ -52,26 +52,26 @@ pub struct Found {
 
 /// Result of testing a server.
 #[derive(Debug)]
-pub struct Tried {
+pub struct ServerTestReport {
     /// Name and version that the server reports.
     pub server: (String, String),
     /// Its tools.
-    pub found: Found,
+    pub found: ServerTools,
     /// Its description, as it sent it.
-    pub described: Arc<Described>,
+    pub described: Arc<ServerDescription>,
     /// Time until it was ready.
     pub took: Duration,
 }
 
-impl Servers {
+impl McpServers {
     /// Creates an empty set of servers.
-    pub fn new(deps: Deps) -> Self {
+    pub fn new(deps: ServerDeps) -> Self {
         Self {
             deps,
             all: Mutex::default(),
             changes: Arc::default(),
             news: Arc::default(),
-            updates: Updates::new(UPDATES),
+            updates: ResourceUpdates::new(UPDATES),
         }
     }
 
@@ -85,7 +85,7 @@ impl Servers {
             };
             let server = match all.remove(name) {
                 Some(server) if server.spec == spec => server,
-                _ => Server::new(
+                _ => RemoteServer::new(
                     spec,
                     self.deps.clone(),
                     (Arc::clone(&self.changes), Arc::clone(&self.news)),
@@ -98,13 +98,14 @@ impl Servers {
     }
 
     /// Returns the name prefixes reserved for the servers' tools.
-    pub fn reserved(&self) -> Reserved {
+    pub fn reserved(&self) -> ReservedNames {
         let all = self.sorted();
         let specs = all.iter().map(|server| &server.spec);
         let faults = all
             .iter()
             .filter_map(|server| Some((server.spec.prefix.clone(), server.fault()?)));
-        Reserved::new(specs.map(|spec| (spec.location(), spec.prefix.clone()))).with_faults(faults)
+        ReservedNames::new(specs.map(|spec| (spec.location(), spec.prefix.clone())))
+            .with_faults(faults)
     }
 
     /// Returns true if no servers are configured.
@@ -124,8 +125,8 @@ impl Servers {
     }
 
     /// Returns the cached tools of all servers. Starts nothing.
-    pub fn known(&self) -> Found {
-        let mut found = Found::default();
+    pub fn known(&self) -> ServerTools {
+        let mut found = ServerTools::default();
         for server in self.sorted() {
             match server.known() {
                 Some(described) => found.add(&server, &described),
@@ -136,8 +137,8 @@ impl Servers {
     }
 
     /// Returns the tools of all servers. Starts those without cached tools, all at once.
-    pub async fn load(&self) -> Found {
-        self.ask(|_| Some(Asks::ToLook)).await;
+    pub async fn load(&self) -> ServerTools {
+        self.ask(|_| Some(ProbeMode::ToLook)).await;
         self.found(|_| true)
     }
 
@@ -160,23 +161,23 @@ impl Servers {
 
     /// Returns the tools for a call of this name. Of the servers without cached tools, starts only those that may have
     /// a tool of this name.
-    pub async fn load_for(&self, name: &str) -> Found {
-        self.seek(name).await;
-        self.found(|spec| for_call(spec, name).is_some())
+    pub async fn load_for(&self, name: &str) -> ServerTools {
+        self.start_for(name).await;
+        self.found(|spec| probe_mode_for(spec, name).is_some())
     }
 
     /// Starts the servers without cached tools that may have a tool of this name. Returns false if there are none.
-    pub async fn seek(&self, name: &str) -> bool {
-        self.ask(|spec| for_call(spec, name)).await
+    pub async fn start_for(&self, name: &str) -> bool {
+        self.ask(|spec| probe_mode_for(spec, name)).await
     }
 
     /// Returns true if a server has a tool of this name, or if it is known why the server that may have it is
     /// unavailable.
-    pub(crate) fn knows(&self, name: &str) -> bool {
+    pub(crate) fn knows_tool(&self, name: &str) -> bool {
         let mut all = self.sorted().into_iter();
         all.any(|server| match server.known() {
             Some(described) => {
-                let mut found = Found::default();
+                let mut found = ServerTools::default();
                 found.add(&server, &described);
                 found.tools.iter().any(|tool| tool.name().as_str() == name)
             }
@@ -188,7 +189,7 @@ impl Servers {
     }
 
     /// Lists the tools of servers without cached tools, all at once. Returns false if there are none.
-    async fn ask(&self, wanted: impl Fn(&ServerSpec) -> Option<Asks>) -> bool {
+    async fn ask(&self, wanted: impl Fn(&ServerSpec) -> Option<ProbeMode>) -> bool {
         let mut asked = Vec::new();
         for server in self.sorted() {
             let Some(asks) = wanted(&server.spec) else {
@@ -200,8 +201,8 @@ impl Servers {
             asked.push(tokio::spawn(async move {
                 // An error is stored with the server.
                 let _ = match asks {
-                    Asks::ToCall => server.describe().await,
-                    Asks::ToLook => server.look().await,
+                    ProbeMode::ToCall => server.describe().await,
+                    ProbeMode::ToLook => server.describe_unless_failed().await,
                 };
             }));
         }
@@ -215,8 +216,8 @@ impl Servers {
     }
 
     /// Returns the known tools, and the errors of those servers that were `asked`.
-    fn found(&self, asked: impl Fn(&ServerSpec) -> bool) -> Found {
-        let mut found = Found::default();
+    fn found(&self, asked: impl Fn(&ServerSpec) -> bool) -> ServerTools {
+        let mut found = ServerTools::default();
         for server in self.sorted() {
             if let Some(described) = server.known() {
                 found.add(&server, &described);
@@ -226,7 +227,7 @@ impl Servers {
                 Some(error) => found.quarantined.push(Quarantined {
                     location: server.spec.location(),
                     code: error.code,
-                    reason: [&[error.message], &error.way_out[..]].concat().join("; "),
+                    reason: [&[error.message], &error.remedies[..]].concat().join("; "),
                 }),
                 None => found.unseen += 1,
             }
@@ -235,13 +236,13 @@ impl Servers {
     }
 
     /// Starts a server, or connects to it, and lists its tools. `None` if there is no server of this name.
-    pub async fn test(&self, name: &str) -> Option<Result<Tried, ToolError>> {
+    pub async fn test(&self, name: &str) -> Option<Result<ServerTestReport, ToolError>> {
         let server = self.get(name)?;
         let begun = Instant::now();
         Some(server.describe().await.map(|described| {
-            let mut found = Found::default();
+            let mut found = ServerTools::default();
             found.add(&server, &described);
-            Tried {
+            ServerTestReport {
                 server: described.server.clone(),
                 found,
                 described: Arc::clone(&described),
@@ -251,22 +252,22 @@ impl Servers {
     }
 
     /// Prepares a login at a server. `None` if there is no server of this name.
-    pub async fn plan(&self, name: &str) -> Option<Result<Plan, ToolError>> {
+    pub async fn plan(&self, name: &str) -> Option<Result<LoginPlan, ToolError>> {
         let server = self.get(name)?;
-        Some(oauth::plan(&server.spec, server.deps()).await)
+        Some(oauth::plan_login(&server.spec, server.deps()).await)
     }
 
     /// Ends the login at a server. Returns true if its authorization server was told, the inner `None` if there is no
     /// login, and the outer one if there is no server of this name.
     pub async fn log_out(&self, name: &str) -> Option<Result<Option<bool>, ToolError>> {
         let server = self.get(name)?;
-        Some(oauth::forget(&server.spec, server.deps()).await)
+        Some(oauth::forget_login(&server.spec, server.deps()).await)
     }
 
     /// Returns the login at a server, if there is one.
-    pub fn login(&self, name: &str) -> Result<Option<Login>, ToolError> {
+    pub fn login(&self, name: &str) -> Result<Option<LoginSummary>, ToolError> {
         match self.get(name) {
-            Some(server) => oauth::login(&server.spec, server.deps()),
+            Some(server) => oauth::login_summary(&server.spec, server.deps()),
             None => Ok(None),
         }
     }
@@ -280,25 +281,25 @@ impl Servers {
     }
 
     /// Returns the channel of resource updates, with the servers' own URIs.
-    pub(super) fn updates(&self) -> &Updates {
+    pub(super) fn updates(&self) -> &ResourceUpdates {
         &self.updates
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<Arc<Server>> {
+    pub(super) fn get(&self, name: &str) -> Option<Arc<RemoteServer>> {
         let all = self.all.lock();
         all.get(name).cloned()
     }
 
-    pub(super) fn sorted(&self) -> Vec<Arc<Server>> {
+    pub(super) fn sorted(&self) -> Vec<Arc<RemoteServer>> {
         let all = self.all.lock();
-        let mut all: Vec<Arc<Server>> = all.values().cloned().collect();
+        let mut all: Vec<Arc<RemoteServer>> = all.values().cloned().collect();
         all.sort_by(|one, other| one.spec.name.cmp(&other.spec.name));
         all
     }
 }
 
 /// The reason for listing a server's tools.
-enum Asks {
+enum ProbeMode {
     /// For a listing: does not retry a server that failed a moment ago.
     ToLook,
     /// For a call: retries a failed server as soon as its backoff allows.
@@ -306,29 +307,29 @@ enum Asks {
 }
 
 /// Returns how to probe a server for a call of this name; none if it cannot have such a tool.
-fn for_call(spec: &ServerSpec, name: &str) -> Option<Asks> {
-    let reads = [Reads::Resources, Reads::Prompts];
+fn probe_mode_for(spec: &ServerSpec, name: &str) -> Option<ProbeMode> {
+    let reads = [EntryKind::Resources, EntryKind::Prompts];
     if reads.iter().any(|reads| reads.name(spec) == name) {
-        return Some(Asks::ToCall);
+        return Some(ProbeMode::ToCall);
     }
-    names::may_be(&spec.prefix, name).then_some(match spec.prefix.is_empty() {
+    names::may_name_tool(&spec.prefix, name).then_some(match spec.prefix.is_empty() {
         // Without a prefix every wrong name might be one of its tools.
-        true => Asks::ToLook,
-        false => Asks::ToCall,
+        true => ProbeMode::ToLook,
+        false => ProbeMode::ToCall,
     })
 }
 
-impl Found {
-    fn add(&mut self, server: &Arc<Server>, described: &Described) {
-        let tool = |theirs: &Theirs| -> Arc<dyn Backend> {
+impl ServerTools {
+    fn add(&mut self, server: &Arc<RemoteServer>, described: &ServerDescription) {
+        let tool = |theirs: &RemoteTool| -> Arc<dyn Backend> {
             Arc::new(ServerTool {
                 server: Arc::clone(server),
-                theirs: theirs.name.clone(),
-                print: print(&theirs.definition),
+                remote_name: theirs.name.clone(),
+                digest: definition_digest(&theirs.definition),
             })
         };
         let reader = |reads| -> Arc<dyn Backend> {
-            Arc::new(Reader {
+            Arc::new(EntryReader {
                 server: Arc::clone(server),
                 reads,
             })

@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use mimir_core::config::{McpOauth, McpProtocol, McpServer, SandboxSettings};
-use mimir_core::launch::Launch;
+use mimir_core::config::{McpOauthSettings, McpProtocol, McpServerSettings, SandboxSettings};
+use mimir_core::launch::LaunchSpec;
 use mimir_core::redact::{Redactor, Vault};
 use mimir_core::text::visible;
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use sha2::{Digest as _, Sha256};
 
-use super::desk::Gates;
-use super::link::Era;
+use super::connection::ProtocolGeneration;
+use super::input_broker::AllowedRequests;
 use super::names;
 
 /// A server as described by the settings.
@@ -22,9 +22,9 @@ pub struct ServerSpec {
     /// Prefix of its tools' names.
     pub prefix: String,
     /// Transport.
-    pub way: Way,
+    pub transport: ServerTransport,
     /// Protocol generation, if the settings select one.
-    pub(super) era: Option<Era>,
+    pub(super) generation: Option<ProtocolGeneration>,
     /// Time limit for one call, in addition to the pipeline's limit.
     pub call: Option<Duration>,
     /// Time limit for the start.
@@ -36,23 +36,23 @@ pub struct ServerSpec {
     /// True if clients see its prompts.
     pub prompts: bool,
     /// Requests that it may make during a call.
-    pub gates: Gates,
+    pub allowed_requests: AllowedRequests,
 }
 
 /// The transport of a server.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "there is one for each server")]
-pub enum Way {
+pub enum ServerTransport {
     /// A program.
-    Program(Launch),
+    Program(LaunchSpec),
     /// HTTP.
-    Web {
+    Http {
         /// The URL.
         url: String,
         /// Headers of each request.
         headers: Vec<(String, String)>,
         /// Login settings.
-        oauth: McpOauth,
+        oauth: McpOauthSettings,
     },
 }
 
@@ -64,7 +64,11 @@ const IDLE: Duration = Duration::from_secs(300);
 
 impl ServerSpec {
     /// Returns the server of these settings, unless it is disabled; `sandbox` has the settings for commands.
-    pub fn new(name: &str, settings: &McpServer, sandbox: &SandboxSettings) -> Option<Self> {
+    pub fn new(
+        name: &str,
+        settings: &McpServerSettings,
+        sandbox: &SandboxSettings,
+    ) -> Option<Self> {
         if !settings.is_enabled() {
             return None;
         }
@@ -76,9 +80,9 @@ impl ServerSpec {
         };
         let is_program = settings.command.is_some() || settings.package.is_some();
         let way = match (is_program, &settings.url) {
-            (true, _) => Way::Program(Launch {
+            (true, _) => ServerTransport::Program(LaunchSpec {
                 name: name.to_owned(),
-                words: settings
+                args: settings
                     .command
                     .iter()
                     .chain(&settings.args)
@@ -98,7 +102,7 @@ impl ServerSpec {
                     .map(|_| settings.launch_folders().unwrap_or_default()),
                 private: Vec::new(),
             }),
-            (false, Some(url)) => Way::Web {
+            (false, Some(url)) => ServerTransport::Http {
                 url: url.clone(),
                 headers: pairs(&settings.headers),
                 oauth: settings.oauth.clone().unwrap_or_default(),
@@ -110,19 +114,19 @@ impl ServerSpec {
             name: name.to_owned(),
             prefix: match &settings.prefix {
                 Some(prefix) => prefix.clone(),
-                None => format!("mcp_{}_", names::word(name)),
+                None => format!("mcp_{}_", names::snake_name(name)),
             },
-            way,
-            era: settings.protocol.map(|protocol| match protocol {
-                McpProtocol::Handshake => Era::Handshake,
-                McpProtocol::Discovery => Era::Discovery,
+            transport: way,
+            generation: settings.protocol.map(|protocol| match protocol {
+                McpProtocol::Handshake => ProtocolGeneration::Handshake,
+                McpProtocol::Discovery => ProtocolGeneration::Discovery,
             }),
             call: time(settings.timeout_ms),
             start: time(settings.start_timeout_ms).unwrap_or(START),
             idle: time(settings.idle_ms).unwrap_or(IDLE),
             resources: settings.resources != Some(false),
             prompts: settings.prompts != Some(false),
-            gates: Gates {
+            allowed_requests: AllowedRequests {
                 form: settings.elicitation != Some(false),
                 model: settings.sampling == Some(true),
                 roots: settings.roots == Some(true),
@@ -143,9 +147,9 @@ impl ServerSpec {
             names.join(", ")
         };
         let mut lines = Vec::new();
-        match &self.way {
-            Way::Program(launch) => {
-                let words = launch.words.iter().map(|word| match word.contains(' ') {
+        match &self.transport {
+            ServerTransport::Program(launch) => {
+                let words = launch.args.iter().map(|word| match word.contains(' ') {
                     true => format!("'{word}'"),
                     false => word.clone(),
                 });
@@ -197,15 +201,17 @@ impl ServerSpec {
                 let sandbox = &launch.sandbox;
                 let places = (&sandbox.bind_mounts, &sandbox.image, &sandbox.socket);
                 lines.push(match &launch.package {
-                    Some(package) => very(&(package, &launch.words, &launch.environment, places)),
-                    None => very(&(&launch.words, &launch.environment, places)),
+                    Some(package) => {
+                        private_digest(&(package, &launch.args, &launch.environment, places))
+                    }
+                    None => private_digest(&(&launch.args, &launch.environment, places)),
                 });
             }
-            Way::Web { url, headers, .. } => {
+            ServerTransport::Http { url, headers, .. } => {
                 lines.push(format!("reached at {url}"));
                 if !headers.is_empty() {
                     lines.push(format!("sent the headers {}", names(headers)));
-                    lines.push(very(headers));
+                    lines.push(private_digest(headers));
                 }
             }
         }
@@ -239,7 +245,7 @@ impl ServerSpec {
 /// Returns the digest of the private settings to which a grant is bound: arguments, values, and the sandbox.
 ///
 /// The text is part of stored grants: changing it would require all of them to be granted again.
-fn very(what: &(impl std::fmt::Debug + ?Sized)) -> String {
+fn private_digest(what: &(impl std::fmt::Debug + ?Sized)) -> String {
     let hash = format!("{:x}", Sha256::digest(format!("{what:?}")));
     format!("with the very words and values of sha256 {hash}")
 }
@@ -253,17 +259,17 @@ fn is_secret((name, value): (&String, &String)) -> bool {
 }
 
 /// Returns the pairs with `${NAME}` replaced by the secret of that name.
-pub(super) fn filled(
+pub(super) fn fill_secrets_in_pairs(
     pairs: &[(String, String)],
     vault: &dyn Vault,
 ) -> Result<Vec<(String, String)>, ToolError> {
     let each = pairs.iter();
-    let each = each.map(|(name, value)| Ok((name.clone(), fill(value, vault)?)));
+    let each = each.map(|(name, value)| Ok((name.clone(), fill_secrets(value, vault)?)));
     each.collect()
 }
 
 /// Returns the text with `${NAME}` replaced by the secret of that name.
-pub(super) fn fill(text: &str, vault: &dyn Vault) -> Result<String, ToolError> {
+pub(super) fn fill_secrets(text: &str, vault: &dyn Vault) -> Result<String, ToolError> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
@@ -273,12 +279,12 @@ pub(super) fn fill(text: &str, vault: &dyn Vault) -> Result<String, ToolError> {
         out.push_str(before);
         let value = vault
             .secret(name)
-            .map_err(|error| ToolError::new(Code::Unavailable, error.to_string()))?;
+            .map_err(|error| ToolError::new(ToolErrorCode::Unavailable, error.to_string()))?;
         let Some(value) = value else {
             let name = visible(mimir_core::text::prefix(name, 64));
             let message = format!("the server needs the secret `{name}`, which is not stored here");
-            return Err(ToolError::new(Code::Unavailable, message)
-                .with_way_out([format!("store it with `mimir secrets set {name}`")]));
+            return Err(ToolError::new(ToolErrorCode::Unavailable, message)
+                .with_remedies([format!("store it with `mimir secrets set {name}`")]));
         };
         out.push_str(&value);
         rest = after;

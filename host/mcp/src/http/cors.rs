@@ -10,7 +10,7 @@ use ::http::header::{
 };
 use ::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 
-use super::{Answer, empty};
+use super::{BoxedResponse, empty};
 
 const METHODS: &str = "GET, POST, DELETE";
 
@@ -42,7 +42,7 @@ pub(super) fn page(headers: &HeaderMap) -> Option<HeaderValue> {
 }
 
 /// Returns the response to a preflight of an allowed page; none for other requests. A preflight carries no token.
-pub(super) fn preflight<B>(request: &Request<B>) -> Option<Answer> {
+pub(super) fn preflight<B>(request: &Request<B>) -> Option<BoxedResponse> {
     let asked = request.headers();
     let is_preflight = request.method() == Method::OPTIONS
         && asked.contains_key(ORIGIN)
@@ -78,7 +78,7 @@ pub(super) fn preflight<B>(request: &Request<B>) -> Option<Answer> {
 
 /// Lets an allowed page read a response. `Vary` keeps caches from mixing up pages. Credentials are never allowed: the
 /// server uses no cookies.
-pub(super) fn share(answer: &mut Answer, page: Option<HeaderValue>) {
+pub(super) fn share(answer: &mut BoxedResponse, page: Option<HeaderValue>) {
     let headers = answer.headers_mut();
     headers.append(VARY, HeaderValue::from_static("Origin"));
     if let Some(page) = page {

@@ -15,22 +15,22 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, Validation};
-use mimir_core::network::Target;
+use mimir_core::network::RequestTarget;
 use mimir_core::text::{prefix, visible};
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use super::{Answer, Principal, text};
-use crate::client::Clients;
+use super::{BoxedResponse, Principal, text};
+use crate::client::HttpClientFactory;
 
 mod keys;
 mod signature;
 
-use keys::{Keys, NoKey};
+use keys::{KeyLookupError, ProviderKeys};
 
 /// Settings of an identity provider.
 #[derive(Clone)]
@@ -44,23 +44,23 @@ pub struct IdentityOptions {
     /// Scopes that every token must have.
     pub scopes: Vec<String>,
     /// Factory of the HTTP client for requests to the provider.
-    pub clients: Arc<Clients>,
+    pub clients: Arc<HttpClientFactory>,
 }
 
 /// The identity provider, and the requirements for its tokens.
-pub(super) struct Identity {
+pub(super) struct IdentityVerifier {
     issuer: String,
-    resource: Target,
+    resource: RequestTarget,
     /// The resource as written in the settings, because clients compare it verbatim.
     name: String,
     scopes: Vec<String>,
     held: Validation,
-    keys: Keys,
+    keys: ProviderKeys,
 }
 
 /// The reason for which a token is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Denied {
+pub(super) enum TokenRejection {
     /// The token is missing.
     Missing,
     /// The token was not issued by the provider for this server, or is not valid at this time.
@@ -71,7 +71,7 @@ pub(super) enum Denied {
     Later,
 }
 
-impl Denied {
+impl TokenRejection {
     /// The token has expired.
     pub(super) const ENDED: Self = Self::Invalid("it has expired");
 }
@@ -96,7 +96,7 @@ const ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorith
 
 /// Claims that matter besides those that the library validates.
 #[derive(Deserialize)]
-struct Claims {
+struct TokenClaims {
     iss: String,
     sub: String,
     /// Expiry time in seconds since 1970; may have a fraction.
@@ -105,7 +105,7 @@ struct Claims {
     scope: Option<String>,
     /// Alternative claim for scopes, used by some providers.
     #[serde(default)]
-    scp: Option<Scopes>,
+    scp: Option<ScopeClaim>,
     /// Claims that only other kinds of tokens have: ID tokens and security events.
     nonce: Option<IgnoredAny>,
     at_hash: Option<IgnoredAny>,
@@ -115,27 +115,30 @@ struct Claims {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Scopes {
+enum ScopeClaim {
     Text(String),
     List(Vec<String>),
 }
 
-impl Identity {
+impl IdentityVerifier {
     /// Creates a verifier with these settings, without contacting the provider.
     pub(super) fn new(options: &IdentityOptions) -> Result<Self, ToolError> {
         let bad = |what: &str, url: &str, why: String| {
             let url = visible(prefix(url, 200));
-            ToolError::new(Code::InvalidInput, format!("the {what} `{url}`: {why}"))
+            ToolError::new(
+                ToolErrorCode::InvalidInput,
+                format!("the {what} `{url}`: {why}"),
+            )
         };
-        let resource = Target::parse(&options.resource)
+        let resource = RequestTarget::parse(&options.resource)
             .map_err(|error| bad("resource", &options.resource, error.to_string()))?;
         if options.resource.contains('#') {
             let why = "it must not have a fragment".to_owned();
             return Err(bad("resource", &options.resource, why));
         }
-        let issuer = Target::parse(&options.issuer)
+        let issuer = RequestTarget::parse(&options.issuer)
             .map_err(|error| bad("issuer", &options.issuer, error.to_string()))?;
-        let safe = issuer.scheme() == mimir_core::network::Scheme::Https;
+        let safe = issuer.scheme() == mimir_core::network::UrlScheme::Https;
         if !safe && !issuer.host().is_this_machine() {
             let why = "its keys must be fetched over https".to_owned();
             return Err(bad("issuer", &options.issuer, why));
@@ -157,7 +160,7 @@ impl Identity {
             resource,
             scopes: options.scopes.clone(),
             held,
-            keys: Keys::new(options.issuer.clone(), Arc::clone(&options.clients)),
+            keys: ProviderKeys::new(options.issuer.clone(), Arc::clone(&options.clients)),
         })
     }
 
@@ -171,7 +174,7 @@ impl Identity {
     }
 
     /// Returns the resource metadata if the path is one of those under which clients look for it.
-    pub(super) fn described(&self, path: &str) -> Option<Answer> {
+    pub(super) fn described(&self, path: &str) -> Option<BoxedResponse> {
         let rest = path.strip_prefix(WELL_KNOWN)?;
         if !rest.is_empty() && rest != self.path() && rest != super::ENDPOINT {
             return None;
@@ -197,7 +200,10 @@ impl Identity {
     }
 
     /// Verifies the token of a request. Returns the principal and the expiry time.
-    pub(super) async fn judge(&self, headers: &HeaderMap) -> Result<(Principal, Instant), Denied> {
+    pub(super) async fn judge(
+        &self,
+        headers: &HeaderMap,
+    ) -> Result<(Principal, Instant), TokenRejection> {
         let token = token(headers)?;
         let header = jsonwebtoken::decode_header(token).map_err(|_| NOT_SIGNED)?;
         // RFC 7515: a token with an unknown critical header must be rejected, and none is known here.
@@ -205,27 +211,27 @@ impl Identity {
             return Err(NOT_SIGNED);
         }
         if !is_for_access(header.typ.as_deref()) {
-            return Err(Denied::Invalid(NO_ACCESS));
+            return Err(TokenRejection::Invalid(NO_ACCESS));
         }
         let key = self.keys.get(header.kid.as_deref(), header.alg).await;
         let key = key.map_err(|why| match why {
-            NoKey::Unknown => {
-                Denied::Invalid("it is signed with a key that the provider does not have")
+            KeyLookupError::Unknown => {
+                TokenRejection::Invalid("it is signed with a key that the provider does not have")
             }
-            NoKey::Later => Denied::Later,
+            KeyLookupError::Later => TokenRejection::Later,
         })?;
         // The key determines the algorithm, whatever the token's header says.
         let mut held = self.held.clone();
         held.algorithms = vec![header.alg];
-        let claims = jsonwebtoken::decode::<Claims>(token, &key, &held);
+        let claims = jsonwebtoken::decode::<TokenClaims>(token, &key, &held);
         let claims = claims
-            .map_err(|error| Denied::Invalid(why(error.kind())))?
+            .map_err(|error| TokenRejection::Invalid(why(error.kind())))?
             .claims;
         if claims.iss != self.issuer {
-            return Err(Denied::Invalid(ELSEWHERE));
+            return Err(TokenRejection::Invalid(ELSEWHERE));
         }
         if claims.is_of_another_kind() || claims.sub.is_empty() {
-            return Err(Denied::Invalid(NO_ACCESS));
+            return Err(TokenRejection::Invalid(NO_ACCESS));
         }
         let has = claims.scopes();
         if !self
@@ -233,7 +239,7 @@ impl Identity {
             .iter()
             .all(|scope| has.contains(&scope.as_str()))
         {
-            return Err(Denied::Scope);
+            return Err(TokenRejection::Scope);
         }
         Ok((self.principal(&claims.sub), claims.until()))
     }
@@ -252,24 +258,24 @@ impl Identity {
     }
 
     /// Returns the response for a rejected token, with the location of the metadata and the required scopes.
-    pub(super) fn refuse(&self, denied: Denied) -> Answer {
+    pub(super) fn refuse(&self, denied: TokenRejection) -> BoxedResponse {
         let (status, error, words) = match denied {
-            Denied::Missing => (
+            TokenRejection::Missing => (
                 StatusCode::UNAUTHORIZED,
                 "",
                 "an access token is required\n".to_owned(),
             ),
-            Denied::Invalid(why) => (
+            TokenRejection::Invalid(why) => (
                 StatusCode::UNAUTHORIZED,
                 "invalid_token",
                 format!("the token is not accepted: {why}\n"),
             ),
-            Denied::Scope => (
+            TokenRejection::Scope => (
                 StatusCode::FORBIDDEN,
                 "insufficient_scope",
                 "the token lacks a required scope\n".to_owned(),
             ),
-            Denied::Later => {
+            TokenRejection::Later => {
                 let words = "the keys of the identity provider are temporarily unavailable\n";
                 let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, words);
                 let seconds = HeaderValue::from_static("10");
@@ -294,7 +300,7 @@ impl Identity {
     }
 }
 
-impl Claims {
+impl TokenClaims {
     fn is_of_another_kind(&self) -> bool {
         let others = [&self.nonce, &self.at_hash, &self.c_hash, &self.events];
         others.into_iter().any(Option::is_some)
@@ -313,8 +319,8 @@ impl Claims {
     fn scopes(&self) -> Vec<&str> {
         let listed = match &self.scp {
             None => Vec::new(),
-            Some(Scopes::Text(text)) => text.split(' ').collect(),
-            Some(Scopes::List(list)) => list.iter().map(String::as_str).collect(),
+            Some(ScopeClaim::Text(text)) => text.split(' ').collect(),
+            Some(ScopeClaim::List(list)) => list.iter().map(String::as_str).collect(),
         };
         let text = self.scope.iter().flat_map(|text| text.split(' '));
         text.chain(listed)
@@ -323,7 +329,8 @@ impl Claims {
     }
 }
 
-const NOT_SIGNED: Denied = Denied::Invalid("it is not signed with RS256, ES256 or EdDSA");
+const NOT_SIGNED: TokenRejection =
+    TokenRejection::Invalid("it is not signed with RS256, ES256 or EdDSA");
 const NO_ACCESS: &str = "it is not an access token (it looks like an ID token, or another kind)";
 const ELSEWHERE: &str = "its issuer or its audience is wrong";
 
@@ -348,20 +355,22 @@ fn why(kind: &ErrorKind) -> &'static str {
     }
 }
 
-fn token(headers: &HeaderMap) -> Result<&str, Denied> {
+fn token(headers: &HeaderMap) -> Result<&str, TokenRejection> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
-    let given = all.next().ok_or(Denied::Missing)?;
+    let given = all.next().ok_or(TokenRejection::Missing)?;
     let given = given.to_str().ok().filter(|_| all.next().is_none());
-    let given = given.ok_or(Denied::Invalid(
+    let given = given.ok_or(TokenRejection::Invalid(
         "the Authorization header is repeated or does not contain a bearer token",
     ))?;
-    let (scheme, token) = given.split_once(' ').ok_or(Denied::Missing)?;
+    let (scheme, token) = given.split_once(' ').ok_or(TokenRejection::Missing)?;
     if !scheme.eq_ignore_ascii_case("bearer") {
-        return Err(Denied::Missing);
+        return Err(TokenRejection::Missing);
     }
     match token.trim() {
-        "" => Err(Denied::Missing),
-        token if token.len() > TOKEN_MOST => Err(Denied::Invalid("it is longer than 16 KiB")),
+        "" => Err(TokenRejection::Missing),
+        token if token.len() > TOKEN_MOST => {
+            Err(TokenRejection::Invalid("it is longer than 16 KiB"))
+        }
         token => Ok(token),
     }
 }

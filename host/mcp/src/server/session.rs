@@ -11,60 +11,60 @@ use rmcp::service::{Peer, RequestContext};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::ask::Whose;
-use crate::http::{Principal, Visit};
-use crate::logs::Least;
+use crate::elicitation::AnswerScope;
+use crate::http::{Principal, SessionLease};
+use crate::logs::MinLogLevel;
 
-use super::Server;
-use super::watching::Watched;
+use super::ToolServer;
+use super::subscriptions::WatchedResources;
 
 /// A client connection. Its pipeline session ends with it.
-pub(crate) struct Session {
-    pub(super) server: Server,
+pub(crate) struct ClientSession {
+    pub(super) server: ToolServer,
     id: String,
     /// Minimum level of logs that the client wants.
-    least: Mutex<Least>,
+    min_log_level: Mutex<MinLogLevel>,
     /// Task that notifies the client of changes.
-    teller: Mutex<Option<AbortHandle>>,
-    pub(super) watched: Mutex<Watched>,
-    gone: Gone,
+    notifier: Mutex<Option<AbortHandle>>,
+    pub(super) watched: Mutex<WatchedResources>,
+    close_signal: CloseSignal,
 }
 
 /// Signals that the results of a session are no longer awaited.
 #[derive(Clone, Default)]
-pub(crate) struct Gone(watch::Sender<bool>);
+pub(crate) struct CloseSignal(watch::Sender<bool>);
 
-impl Gone {
+impl CloseSignal {
     /// Sends the signal: the session's calls are stopped.
-    pub(crate) fn say(&self) {
+    pub(crate) fn close(&self) {
         self.0.send_replace(true);
     }
 
     /// Completes when the signal has been sent.
-    pub(crate) async fn said(&self) {
+    pub(crate) async fn closed(&self) {
         // `self` holds the sender, so waiting cannot fail.
         let _ = self.0.subscribe().wait_for(|gone| *gone).await;
     }
 }
 
-impl Server {
+impl ToolServer {
     /// Creates a session for a client that has connected.
-    pub(crate) fn session(&self) -> Session {
-        Session {
+    pub(crate) fn session(&self) -> ClientSession {
+        ClientSession {
             server: self.clone(),
             id: RequestId::new(SystemTime::now()).to_string(),
-            least: Mutex::new(Least::USUAL),
-            teller: Mutex::default(),
+            min_log_level: Mutex::new(MinLogLevel::USUAL),
+            notifier: Mutex::default(),
             watched: Mutex::default(),
-            gone: Gone::default(),
+            close_signal: CloseSignal::default(),
         }
     }
 }
 
-impl Session {
+impl ClientSession {
     /// Returns the pipeline session of a request: that of its connection, or, where the protocol has no connections,
     /// that of its principal.
-    pub(super) fn of(&self, request: &RequestContext<RoleServer>) -> String {
+    pub(super) fn pipeline_session(&self, request: &RequestContext<RoleServer>) -> String {
         match principal(request) {
             Some(principal) if is_modern(request) => principal.id.clone(),
             _ => self.id.clone(),
@@ -77,45 +77,45 @@ impl Session {
     }
 
     /// Returns the scope of a request's answers: behind an identity provider, that of one user among many.
-    pub(super) fn whose(request: &RequestContext<RoleServer>) -> Whose {
+    pub(super) fn answer_scope(request: &RequestContext<RoleServer>) -> AnswerScope {
         match Self::user(request) {
-            Some(_) => Whose::OneOfMany,
-            None => Whose::Own,
+            Some(_) => AnswerScope::SingleUser,
+            None => AnswerScope::Owner,
         }
     }
 
     /// Returns the signal that the session's results are no longer awaited.
-    pub(crate) fn gone(&self) -> &Gone {
-        &self.gone
+    pub(crate) fn gone(&self) -> &CloseSignal {
+        &self.close_signal
     }
 
     /// Completes when the session's results are no longer awaited.
-    pub(super) async fn over(&self) {
+    pub(super) async fn closed(&self) {
         tokio::select! {
-            () = self.gone.said() => {}
-            () = self.server.0.gone.said() => {}
+            () = self.close_signal.closed() => {}
+            () = self.server.0.close_signal.closed() => {}
         }
     }
 
     /// Completes when the HTTP session of a request has ended.
-    pub(super) async fn left(request: &RequestContext<RoleServer>) {
-        let visit = parts(request).and_then(|parts| parts.extensions.get::<Arc<Visit>>());
+    pub(super) async fn http_session_closed(request: &RequestContext<RoleServer>) {
+        let visit = parts(request).and_then(|parts| parts.extensions.get::<Arc<SessionLease>>());
         match visit {
-            Some(visit) => visit.over().await,
+            Some(visit) => visit.session_closed().await,
             None => std::future::pending().await,
         }
     }
 
     /// Sets the minimum log level of the client.
-    pub(super) fn hear(&self, least: Least) {
-        *lock(&self.least) = least;
+    pub(super) fn set_log_level(&self, least: MinLogLevel) {
+        *lock(&self.min_log_level) = least;
     }
 
     /// Returns the minimum log level for a call. Since 2026-07-28 each request sets it, or gets no logs.
-    pub(super) fn least(&self, request: &RequestContext<RoleServer>) -> Option<Least> {
+    pub(super) fn least(&self, request: &RequestContext<RoleServer>) -> Option<MinLogLevel> {
         match is_modern(request) {
-            true => Least::of_request(&request.meta),
-            false => Some(*lock(&self.least)),
+            true => MinLogLevel::from_request(&request.meta),
+            false => Some(*lock(&self.min_log_level)),
         }
     }
 
@@ -142,19 +142,19 @@ impl Session {
                 }
             }
         });
-        if let Some(before) = lock(&self.teller).replace(telling.abort_handle()) {
+        if let Some(before) = lock(&self.notifier).replace(telling.abort_handle()) {
             before.abort();
         }
     }
 }
 
-impl Drop for Session {
+impl Drop for ClientSession {
     fn drop(&mut self) {
-        if let Some(teller) = lock(&self.teller).take() {
+        if let Some(teller) = lock(&self.notifier).take() {
             teller.abort();
         }
         let shared = &self.server.0;
-        shared.parking.clear(&self.id);
+        shared.pending_calls.stop_calls_of(&self.id);
         shared.pipeline.end_session(&self.id);
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use serde_json::{Value, json};
 
 use super::{Behind, Does, Script, said, text};
@@ -342,7 +342,10 @@ async fn input_required_rounds_are_limited() {
     script.modern = true;
     let behind = Behind::one(&script).open().await;
     let outcome = behind.call("mcp_s_go", json!({})).await;
-    assert_eq!(outcome.result().unwrap_err().code, Code::LimitExceeded);
+    assert_eq!(
+        outcome.result().unwrap_err().code,
+        ToolErrorCode::LimitExceeded
+    );
     assert_eq!(script.heard("tools/call").len(), 10);
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use serde_json::json;
 
 use super::{Behind, Does, Script, said, text, tool};
@@ -18,7 +18,7 @@ async fn server_timeout_cancels_the_call() {
     let outcome = behind.call("mcp_s_go", json!({})).await;
     assert_eq!(
         outcome.result().unwrap_err().code,
-        Code::Timeout,
+        ToolErrorCode::Timeout,
         "{}",
         said(&outcome)
     );
@@ -61,11 +61,11 @@ async fn server_late_and_double_answers_are_dropped() {
         .open()
         .await;
     let late = behind.call("mcp_s_go", json!({})).await;
-    assert_eq!(late.result().unwrap_err().code, Code::Timeout);
+    assert_eq!(late.result().unwrap_err().code, ToolErrorCode::Timeout);
     // The late answer arrives, and the connection continues.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let again = behind.call("mcp_s_go", json!({})).await;
-    assert_eq!(again.result().unwrap_err().code, Code::Timeout);
+    assert_eq!(again.result().unwrap_err().code, ToolErrorCode::Timeout);
     assert_eq!(script.started.load(std::sync::atomic::Ordering::SeqCst), 1);
 
     let behind = Behind::one(&Script::new(Does::Twice)).open().await;
@@ -90,7 +90,11 @@ async fn server_request_flood_stops_only_that_server() {
         let begun = std::time::Instant::now();
         let outcome = behind.call("mcp_s_go", json!({})).await;
         let error = outcome.result().unwrap_err();
-        assert_eq!(error.code, Code::LimitExceeded, "{method}: {error}");
+        assert_eq!(
+            error.code,
+            ToolErrorCode::LimitExceeded,
+            "{method}: {error}"
+        );
         assert!(
             error.message.contains("too many requests"),
             "{method}: {error}"
@@ -105,12 +109,12 @@ async fn server_restarts_after_a_crash() {
     let behind = Behind::one(&script).open().await;
     let outcome = behind.call("mcp_s_go", json!({})).await;
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::ExecutionError, "{error}");
+    assert_eq!(error.code, ToolErrorCode::ExecutionError, "{error}");
     assert!(error.message.contains("ended"), "{error}");
     // It ended right after its start, so the backoff applies.
     let at_once = behind.call("mcp_s_go", json!({})).await;
     let error = at_once.result().unwrap_err();
-    assert_eq!(error.code, Code::Unavailable, "{error}");
+    assert_eq!(error.code, ToolErrorCode::Unavailable, "{error}");
     assert!(error.message.contains("not be restarted"), "{error}");
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     behind.call("mcp_s_go", json!({})).await;
@@ -139,7 +143,7 @@ async fn server_start_failure_is_explained_and_isolated() {
     assert_eq!(left_out.len(), 2, "{left_out:?}");
     assert!(left_out[0].reason.contains("left-pad"), "{left_out:?}");
     assert!(!left_out[0].reason.contains('\u{1b}'), "{left_out:?}");
-    assert_eq!(left_out[1].code, Code::Timeout, "{left_out:?}");
+    assert_eq!(left_out[1].code, ToolErrorCode::Timeout, "{left_out:?}");
     assert_eq!(found.tools.len(), 1);
     let behind = behind.open().await;
     assert_eq!(said(&behind.call("mcp_good_go", json!({})).await), "hello");
@@ -172,7 +176,7 @@ async fn server_results_are_cut_or_rejected_by_size() {
         .await;
     let outcome = behind.call("mcp_s_go", json!({})).await;
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::LimitExceeded, "{error}");
+    assert_eq!(error.code, ToolErrorCode::LimitExceeded, "{error}");
     let behind = Behind::one(&Script::new(Does::Huge(2 << 20))).open().await;
     let outcome = behind.call("mcp_s_go", json!({})).await;
     assert!(outcome.result().is_ok() && outcome.truncated());
@@ -194,7 +198,7 @@ async fn server_error_messages_are_made_safe_to_show() {
     .await;
     let outcome = behind.call("mcp_s_go", json!({})).await;
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::ExecutionError);
+    assert_eq!(error.code, ToolErrorCode::ExecutionError);
     assert!(error.message.contains("way (-32602)"), "{error}");
     assert!(!error.message.contains('\u{1b}'), "{error}");
 }
@@ -248,7 +252,7 @@ async fn server_results_must_match_the_output_schema() {
     let behind = Behind::one(&script).open().await;
     let outcome = behind.call("mcp_s_go", json!({})).await;
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::ExecutionError);
+    assert_eq!(error.code, ToolErrorCode::ExecutionError);
     assert!(error.message.contains("/sum"), "{error}");
 }
 
@@ -318,7 +322,7 @@ async fn server_messages_with_too_many_values_are_rejected() {
     let behind = Behind::one(&script).open().await;
     let outcome = behind.call("mcp_s_go", json!({})).await;
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::LimitExceeded, "{error}");
+    assert_eq!(error.code, ToolErrorCode::LimitExceeded, "{error}");
     // Brackets inside a string do not count.
     let words = "[],".repeat(300_000);
     let behind = Behind::one(&Script::new(Does::Answers(text(&words))))
@@ -334,12 +338,12 @@ async fn server_with_an_unknown_version_is_rejected() {
         script.speaks = Some(json!(version));
         let behind = Behind::one(&script);
         let error = behind.servers.test("s").await.unwrap().unwrap_err();
-        assert_eq!(error.code, Code::Unavailable, "{error}");
+        assert_eq!(error.code, ToolErrorCode::Unavailable, "{error}");
         for words in [format!("`{version}`"), "`2025-11-25`".to_owned()] {
             assert!(error.message.contains(&words), "{error}");
         }
         assert!(
-            error.way_out[0].contains("a version of the server `s`"),
+            error.remedies[0].contains("a version of the server `s`"),
             "{error}"
         );
         assert!(
@@ -364,7 +368,7 @@ async fn server_error_with_an_invalid_code_is_an_answer() {
     let begun = Instant::now();
     let outcome = behind.call("mcp_s_go", json!({})).await;
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::ExecutionError, "{error}");
+    assert_eq!(error.code, ToolErrorCode::ExecutionError, "{error}");
     assert!(
         error.message.contains("no way") && error.message.contains("4294967296"),
         "{error}"
@@ -427,7 +431,7 @@ async fn sandbox_hint_names_the_hidden_file_and_the_setting() {
         error.message.contains(&format!("`{file}`, which exists")),
         "{error}"
     );
-    let ways = error.way_out.join("\n");
+    let ways = error.remedies.join("\n");
     assert!(
         ways.contains(&format!("`bindMounts: [{folder}]` in mcp.servers.s")),
         "{ways}"
@@ -454,6 +458,6 @@ async fn sandbox_hint_names_the_hidden_file_and_the_setting() {
     ] {
         let error = unstarted(server.clone(), words).await;
         assert!(!error.message.contains("which exists"), "{server}: {error}");
-        assert!(error.way_out.is_empty(), "{server}: {error:?}");
+        assert!(error.remedies.is_empty(), "{server}: {error:?}");
     }
 }

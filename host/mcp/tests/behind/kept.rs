@@ -5,13 +5,13 @@ use std::collections::HashMap;
 
 use mimir_core::Redactor;
 use mimir_core::redact::{Vault, VaultError};
-use mimir_mcp::client::Store;
+use mimir_mcp::client::DescriptionStore;
 
 /// Descriptions of servers, in memory.
 #[derive(Default)]
 pub struct Shelf(Mutex<HashMap<String, String>>);
 
-impl Store for Shelf {
+impl DescriptionStore for Shelf {
     fn read(&self, key: &str) -> Option<String> {
         self.0.lock().get(key).cloned()
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_core::config::SandboxMode;
 use serde_json::json;
 
@@ -101,7 +101,7 @@ async fn server_launch_follows_the_settings() {
     let found = behind.servers.load().await;
     assert_eq!(found.tools[0].name().as_str(), "mine_go");
     let launch = script.launch.lock().clone().unwrap();
-    assert_eq!(launch.words, ["s", "-a", "b"]);
+    assert_eq!(launch.args, ["s", "-a", "b"]);
     assert_eq!(launch.directory.as_deref(), Some("sub"));
     let token = ("TOKEN".to_owned(), "as3cr3t-value-of-the-keyb".to_owned());
     assert!(launch.environment.contains(&token), "{launch:?}");
@@ -123,9 +123,9 @@ async fn server_with_a_missing_secret_fails_with_a_hint() {
     let servers = json!({"s": {"command": "s", "env": {"TOKEN": "${OTHER}"}}});
     let behind = Behind::on(Arc::default(), servers, &[("s", &script)]);
     let error = behind.servers.test("s").await.unwrap().unwrap_err();
-    assert_eq!(error.code, Code::Unavailable);
+    assert_eq!(error.code, ToolErrorCode::Unavailable);
     assert!(
-        error.way_out[0].contains("mimir secrets set OTHER"),
+        error.remedies[0].contains("mimir secrets set OTHER"),
         "{error:?}"
     );
     assert_eq!(script.started.load(Ordering::SeqCst), 0);
@@ -157,7 +157,7 @@ async fn server_protocol_setting_is_enforced() {
             before,
             "{wrong}: no other is tried"
         );
-        let way_out = error.way_out.join(" ");
+        let way_out = error.remedies.join(" ");
         assert!(way_out.contains("mcp.servers.s.protocol"), "{error:?}");
     }
     // Without the setting both are tried.

@@ -19,9 +19,9 @@ use std::time::Duration;
 
 use mimir_core::backend::BoxFuture;
 use mimir_core::config::Config;
-use mimir_core::launch::{Hold, Launch, Launched, Launcher};
+use mimir_core::launch::{LaunchSpec, LaunchedProgram, ProcessLauncher, ProgramHandle};
 use mimir_core::{Outcome, Tool, ToolError};
-use mimir_mcp::client::{Deps, Servers};
+use mimir_mcp::client::{McpServers, ServerDeps};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
 use tokio::sync::Notify;
@@ -87,7 +87,7 @@ pub struct Script {
     pub killed: Arc<AtomicUsize>,
     pub ended: Arc<AtomicUsize>,
     /// Launch parameters of the last start.
-    pub launch: Arc<Mutex<Option<Launch>>>,
+    pub launch: Arc<Mutex<Option<LaunchSpec>>>,
     /// Makes it send `telling`, by default a notification of changed tools.
     pub news: Arc<Notify>,
     pub telling: Arc<Mutex<Value>>,
@@ -341,7 +341,7 @@ struct Held {
     script: Script,
 }
 
-impl Hold for Held {
+impl ProgramHandle for Held {
     fn wait(&mut self) -> BoxFuture<'_, Result<i32, ToolError>> {
         Box::pin(async {
             let _ = (&mut self.task).await;
@@ -375,27 +375,27 @@ impl Drop for Held {
 /// Starts scripts, by the first word of the command line.
 struct Scripts(HashMap<String, Script>);
 
-impl Launcher for Scripts {
-    fn launch(&self, launch: Launch) -> BoxFuture<'_, Result<Launched, ToolError>> {
-        let script = self.0[&launch.words[0]].clone();
+impl ProcessLauncher for Scripts {
+    fn launch(&self, launch: LaunchSpec) -> BoxFuture<'_, Result<LaunchedProgram, ToolError>> {
+        let script = self.0[&launch.args[0]].clone();
         script.started.fetch_add(1, Ordering::SeqCst);
         *script.launch.lock() = Some(launch);
         let (stdin, from) = tokio::io::duplex(64 << 10);
         let (to, stdout) = tokio::io::duplex(64 << 10);
         let (err, stderr) = tokio::io::duplex(64 << 10);
         let task = tokio::spawn(script.clone().serve(from, to, err));
-        Box::pin(std::future::ready(Ok(Launched {
+        Box::pin(std::future::ready(Ok(LaunchedProgram {
             stdin: Box::new(stdin),
             stdout: Box::new(stdout),
             stderr: Box::new(stderr),
-            hold: Box::new(Held { task, script }),
+            handle: Box::new(Held { task, script }),
         })))
     }
 }
 
 /// Servers, and the pipeline in front of them.
 pub struct Behind {
-    pub servers: Arc<Servers>,
+    pub servers: Arc<McpServers>,
     pub room: Room,
 }
 
@@ -405,7 +405,7 @@ impl Behind {
         let scripts = scripts.iter();
         let scripts = scripts.map(|(name, script)| ((*name).to_owned(), (*script).clone()));
         let secret = [("KEY".to_owned(), "s3cr3t-value-of-the-key".to_owned())];
-        let servers_of = Servers::new(Deps {
+        let servers_of = McpServers::new(ServerDeps {
             launcher: Arc::new(Scripts(scripts.collect())),
             vault: Arc::new(Keeps(secret)),
             store: shelf,
@@ -419,7 +419,7 @@ impl Behind {
     }
 
     /// Creates a pipeline without secrets in front of these servers.
-    pub fn over(servers: Arc<Servers>) -> Self {
+    pub fn over(servers: Arc<McpServers>) -> Self {
         let patience = Duration::from_secs(60);
         Self {
             room: Room::before(Vec::new(), patience, Some(Arc::clone(&servers))),
@@ -440,7 +440,7 @@ impl Behind {
     pub async fn tools(&self) -> Vec<Tool> {
         let mut tools = self.servers.load().await.tools;
         for tool in &mut tools {
-            tool.trust = mimir_core::tool::Trust::Trusted;
+            tool.trust = mimir_core::tool::ToolTrust::Trusted;
             tool.definition.approval = mimir_core::Decision::Allow;
             let listed = &mut Arc::make_mut(&mut tool.origin).listed;
             listed.iter_mut().for_each(|entry| entry.is_seen = true);

@@ -234,7 +234,7 @@ async fn library_entries_need_a_grant_that_includes_them() {
     let registry = mimir_core::Registry::new(old.iter().cloned(), vec![]);
     let mut grant = mimir_core::grants::Grant::new(&registry.plugin(&old[0]), vec![]).unwrap();
     grant.listed = None;
-    let mut lock = mimir_core::grants::Lock::default();
+    let mut lock = mimir_core::grants::ToolsLock::default();
     lock.plugins.insert("mcp:s".to_owned(), grant);
     let text = serde_json::to_string(&lock).unwrap();
     assert!(!text.contains("listed"), "{text}");

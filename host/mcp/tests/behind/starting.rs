@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use serde_json::json;
 
 use super::{Behind, Does, Script, Shelf, said, text};
@@ -44,7 +44,7 @@ async fn start_backoff_error_has_the_original_reason() {
     behind.servers.load().await;
     let error = behind.servers.test("s").await.unwrap().unwrap_err();
     assert_eq!(script.started.load(Ordering::SeqCst), 1);
-    assert_eq!(error.code, Code::Unavailable, "{error}");
+    assert_eq!(error.code, ToolErrorCode::Unavailable, "{error}");
     for words in ["not be restarted for another", "left-pad"] {
         assert!(error.message.contains(words), "{error}");
     }
@@ -150,7 +150,7 @@ async fn call_invalid_answer_fails_at_once() {
         let begun = Instant::now();
         let outcome = behind.call("mcp_s_go", json!({})).await;
         let error = outcome.result().unwrap_err();
-        assert_eq!(error.code, Code::ExecutionError, "{error}");
+        assert_eq!(error.code, ToolErrorCode::ExecutionError, "{error}");
         assert!(error.message.contains(words), "{error}");
         assert!(begun.elapsed() < Duration::from_secs(10), "{words}");
     }

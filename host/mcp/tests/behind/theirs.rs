@@ -3,18 +3,18 @@
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-use mimir_core::call::{LogLine, Observer, Progress};
+use mimir_core::call::{CallObserver, CallProgress, LogLine};
 use mimir_core::outcome::TrustLevel;
-use mimir_core::{Code, Content};
+use mimir_core::{Content, ToolErrorCode};
 use serde_json::{Value, json};
 
 use super::{Behind, Does, Script, call, said, text};
 
 #[derive(Default)]
-struct Seen(Mutex<Vec<Progress>>);
+struct Seen(Mutex<Vec<CallProgress>>);
 
-impl Observer for Seen {
-    fn progress(&self, progress: Progress) {
+impl CallObserver for Seen {
+    fn progress(&self, progress: CallProgress) {
         self.0.lock().push(progress);
     }
     fn log(&self, _: LogLine) {}
@@ -93,7 +93,7 @@ async fn result_errors_and_invalid_data_are_failures() {
             .await;
         let outcome = behind.call("mcp_s_go", json!({})).await;
         let error = outcome.result().unwrap_err();
-        assert_eq!(error.code, Code::ExecutionError);
+        assert_eq!(error.code, ToolErrorCode::ExecutionError);
         assert!(error.message.contains(words), "{error}");
     }
 }
@@ -105,7 +105,10 @@ async fn call_invalid_arguments_never_reach_the_server() {
         json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     let behind = Behind::one(&script).open().await;
     let outcome = behind.call("mcp_s_go", json!({"n": "x"})).await;
-    assert_eq!(outcome.result().unwrap_err().code, Code::InvalidInput);
+    assert_eq!(
+        outcome.result().unwrap_err().code,
+        ToolErrorCode::InvalidInput
+    );
     assert!(script.heard("tools/call").is_empty());
 }
 

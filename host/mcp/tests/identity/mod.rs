@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use mimir_core::Tool;
-use mimir_mcp::{Http, HttpOptions, IdentityOptions};
+use mimir_mcp::{HttpOptions, HttpService, IdentityOptions};
 use serde_json::{Value, json};
 use tower_service::Service as _;
 
@@ -60,7 +60,7 @@ impl Got {
 
 /// A server behind the test's identity provider.
 struct Gate {
-    http: Http,
+    http: HttpService,
     room: Room,
 }
 

@@ -4,15 +4,15 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use mimir_core::approval::NoLedger;
+use mimir_core::approval::NoApprovalStore;
 use mimir_core::audit::AuditError;
-use mimir_core::pipeline::{Ports, World};
+use mimir_core::pipeline::{PipelinePorts, PipelineSnapshot};
 use mimir_core::{
-    Answer, Approver, AuditSink, BoxFuture, Card, Clock, Event, Pipeline, Policy, Redactor,
-    Registry, Tool, ToolError,
+    ApprovalAnswer, Approver, AuditEvent, AuditSink, BoxFuture, Card, Clock, Pipeline, Policy,
+    Redactor, Registry, Tool, ToolError,
 };
-use mimir_mcp::client::Servers;
-use mimir_mcp::{Asking, Server};
+use mimir_mcp::client::McpServers;
+use mimir_mcp::{ApprovalOptions, ToolServer};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -78,7 +78,7 @@ impl Memory {
 }
 
 impl AuditSink for Memory {
-    fn record(&self, event: &Event) -> Result<(), AuditError> {
+    fn record(&self, event: &AuditEvent) -> Result<(), AuditError> {
         let event = serde_json::to_value(event).unwrap();
         self.0.lock().push(event);
         Ok(())
@@ -89,15 +89,15 @@ impl AuditSink for Memory {
 struct Nobody;
 
 impl Approver for Nobody {
-    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         let way_out = "Ask on a terminal.".to_owned();
-        Box::pin(std::future::ready(Answer::Nobody { way_out }))
+        Box::pin(std::future::ready(ApprovalAnswer::Unattended { way_out }))
     }
 }
 
 /// A server with its audit log and the other state of a test.
 pub struct Room {
-    pub server: Server,
+    pub server: ToolServer,
     pub pipeline: Pipeline,
     pub audit: Arc<Memory>,
     pub refused: Arc<Mutex<Vec<ToolError>>>,
@@ -110,19 +110,19 @@ impl Room {
     }
 
     /// Creates a server with these tools, in front of these MCP servers.
-    pub fn before(tools: Vec<Tool>, patience: Duration, servers: Option<Arc<Servers>>) -> Self {
+    pub fn before(tools: Vec<Tool>, patience: Duration, servers: Option<Arc<McpServers>>) -> Self {
         let audit = Arc::new(Memory::default());
-        let ports = Ports {
+        let ports = PipelinePorts {
             approver: Arc::new(Nobody),
-            ledger: Arc::new(NoLedger),
+            approval_store: Arc::new(NoApprovalStore),
             vault: Arc::new(Redactor::new()),
             audit: Arc::clone(&audit) as Arc<_>,
             clock: Arc::new(Now),
-            runner: Arc::new(mimir_core::command::NoRunner),
-            model: Arc::new(mimir_core::model::NoModel),
+            runner: Arc::new(mimir_core::command::NoCommandRunner),
+            model: Arc::new(mimir_core::language_model::NoLanguageModel),
         };
         let pipeline = Pipeline::new(world(tools), ports);
-        let asking = Asking {
+        let asking = ApprovalOptions {
             next: Arc::new(Nobody),
             timeout: Some(patience),
             clock: Arc::new(Now),
@@ -133,7 +133,7 @@ impl Room {
             hears.lock().push(error.clone());
         });
         Self {
-            server: Server::before(pipeline.clone(), asking, on_refusal, servers),
+            server: ToolServer::with_servers(pipeline.clone(), asking, on_refusal, servers),
             pipeline,
             audit,
             refused,
@@ -187,13 +187,13 @@ impl Room {
     }
 }
 
-fn world(tools: Vec<Tool>) -> World {
+fn world(tools: Vec<Tool>) -> PipelineSnapshot {
     world_under(tools, json!({}))
 }
 
-fn world_under(tools: Vec<Tool>, settings: Value) -> World {
+fn world_under(tools: Vec<Tool>, settings: Value) -> PipelineSnapshot {
     let config = serde_json::from_value(settings).unwrap();
-    World {
+    PipelineSnapshot {
         registry: Registry::new(tools, vec![]),
         policy: Policy::new(&config, "config.yml").unwrap(),
     }

@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use mimir_core::outcome::Output;
+use mimir_core::outcome::ToolOutput;
 use mimir_core::pipeline::Approved;
-use mimir_core::tool::{Definition, Hints, Origin, Trust};
+use mimir_core::tool::{ToolDefinition, ToolHints, ToolOrigin, ToolTrust};
 use mimir_core::{
-    Backend, BoxFuture, Content, Decision, Group, Needs, Raw, Risk, Schema, Source, Tool, ToolName,
+    Backend, BoxFuture, Content, Decision, Needs, RawResult, RiskLevel, Schema, Tool, ToolGroup,
+    ToolName, ToolSource,
 };
 
-type Does = dyn Fn(Approved) -> BoxFuture<'static, Raw> + Send + Sync;
+type Does = dyn Fn(Approved) -> BoxFuture<'static, RawResult> + Send + Sync;
 
 /// A backend made of a closure.
 pub struct Fake(Box<Does>);
 
 impl Backend for Fake {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         (self.0)(call)
     }
 }
@@ -23,16 +24,16 @@ impl Backend for Fake {
 /// Returns a backend that calls the closure.
 pub fn fake<F>(does: impl Fn(Approved) -> F + Send + Sync + 'static) -> Fake
 where
-    F: Future<Output = Raw> + Send + 'static,
+    F: Future<Output = RawResult> + Send + 'static,
 {
     Fake(Box::new(move |call| Box::pin(does(call))))
 }
 
 /// Returns a result with one text.
-pub fn said(text: &str) -> Raw {
-    Raw::from(Ok(Output {
+pub fn said(text: &str) -> RawResult {
+    RawResult::from(Ok(ToolOutput {
         content: vec![Content::text(text)],
-        ..Output::default()
+        ..ToolOutput::default()
     }))
 }
 
@@ -40,25 +41,25 @@ pub fn said(text: &str) -> Raw {
 pub fn tool(name: &str, backend: Fake) -> Tool {
     let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#;
     Tool {
-        definition: Definition {
+        definition: ToolDefinition {
             name: ToolName::new(name).unwrap(),
             title: Some(format!("The tool {name}")),
             description: "a tool".into(),
-            group: Group::System,
+            group: ToolGroup::System,
             input_schema: Schema::parse(schema).unwrap(),
             output_schema: None,
             approval: Decision::Allow,
             silent: false,
-            risk: Risk::Low,
-            hints: Hints {
+            risk: RiskLevel::Low,
+            hints: ToolHints {
                 read_only: true,
-                ..Hints::default()
+                ..ToolHints::default()
             },
             needs: Needs::default(),
         },
         aliases: vec![],
-        source: Source::BuiltIn,
-        origin: Arc::new(Origin {
+        source: ToolSource::BuiltIn,
+        origin: Arc::new(ToolOrigin {
             prefix: String::new(),
             plugin: name.into(),
             version: "1.0.0".into(),
@@ -69,7 +70,7 @@ pub fn tool(name: &str, backend: Fake) -> Tool {
             proofs: vec![],
             listed: Vec::new(),
         }),
-        trust: Trust::Trusted,
+        trust: ToolTrust::Trusted,
         granted: Needs::default(),
         changes: None,
         flags: Vec::new(),

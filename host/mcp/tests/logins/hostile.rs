@@ -1,6 +1,6 @@
 //! Hostile servers and authorization servers: their attacks, and the rejection of each.
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use serde_json::{Value, json};
 
 use super::site::{Answer, Site};
@@ -12,7 +12,7 @@ async fn refused(resource: Value, issuer: Value) -> String {
     let world = World::new().await;
     world.set(|ways| (ways.resource, ways.issuer) = (resource, issuer));
     let error = world.begin().await.unwrap_err();
-    assert_eq!(error.code, Code::PermissionDenied, "{error}");
+    assert_eq!(error.code, ToolErrorCode::PermissionDenied, "{error}");
     assert!(world.issuer.asked("/register").is_empty());
     error.message
 }
@@ -132,7 +132,7 @@ async fn login_limits_documents_and_redirects() {
     let world = World::new().await;
     world.set(|ways| ways.issuer = json!({"x": "x".repeat(5 << 20)}));
     let error = world.begin().await.unwrap_err();
-    assert_eq!(error.code, Code::LimitExceeded, "{error}");
+    assert_eq!(error.code, ToolErrorCode::LimitExceeded, "{error}");
     // Endless redirects within the same origin.
     let world = World::new().await;
     let away = format!("{}/away", world.server.url);
@@ -142,7 +142,7 @@ async fn login_limits_documents_and_redirects() {
     });
     let error = world.begin().await.unwrap_err();
     assert!(world.server.asked("/away").len() <= 4, "{error}");
-    assert_eq!(error.code, Code::LimitExceeded, "{error}");
+    assert_eq!(error.code, ToolErrorCode::LimitExceeded, "{error}");
     // A redirect to another origin.
     let world = World::new().await;
     let evil = Site::open(|_, _| Answer::json(200, &json!({}))).await;
@@ -287,7 +287,7 @@ async fn token_rejected_repeatedly_stops_requests() {
     world.log_in().await.unwrap();
     world.set(|ways| ways.deaf = true);
     let error = world.servers.test("s").await.unwrap().unwrap_err();
-    assert_eq!(error.code, Code::Unavailable, "{error}");
+    assert_eq!(error.code, ToolErrorCode::Unavailable, "{error}");
     let asked = world.server.asked("/mcp").len();
     assert!(asked <= 4, "{asked}");
     // Repeated calls of a model cause no further requests.
@@ -345,7 +345,7 @@ async fn settings_header_takes_precedence_over_a_login() {
         "{error}"
     );
     let error = others.plan("s").await.unwrap().err().unwrap();
-    assert_eq!(error.code, Code::InvalidInput, "{error}");
+    assert_eq!(error.code, ToolErrorCode::InvalidInput, "{error}");
     let sent = world.server.asked("/mcp");
     let token = world.logins.only()["access"].as_str().unwrap().to_owned();
     assert!(sent.iter().all(|one| one.token() != Some(&token)));
@@ -356,7 +356,7 @@ async fn login_without_pkce_fails_with_hints() {
     let world = World::new().await;
     world.set(|ways| ways.issuer = json!({"code_challenge_methods_supported": null}));
     let error = world.log_in().await.unwrap_err();
-    let ways = error.way_out.join("\n");
+    let ways = error.remedies.join("\n");
     for words in [
         "code_challenge_methods_supported",
         "--issuer",

@@ -8,8 +8,8 @@ mod world;
 
 use std::sync::Arc;
 
-use mimir_core::Code;
-use mimir_mcp::client::Unfit;
+use mimir_core::ToolErrorCode;
+use mimir_mcp::client::CallbackError;
 use serde_json::json;
 
 pub use site::{Answer, Site};
@@ -31,8 +31,8 @@ async fn login_succeeds_and_calls_carry_the_token() {
         ways.issuer = json!({"scopes_supported": ["read", "offline_access"]});
     });
     let error = world.servers.test("s").await.unwrap().unwrap_err();
-    assert_eq!(error.code, Code::Unavailable, "{error}");
-    assert!(error.way_out[0].contains("mimir mcp login s"), "{error:?}");
+    assert_eq!(error.code, ToolErrorCode::Unavailable, "{error}");
+    assert!(error.remedies[0].contains("mimir mcp login s"), "{error:?}");
     assert_eq!(world.issuer.all(), "[]", "a call does not start a login");
 
     let plan = world.servers.plan("s").await.unwrap().unwrap();
@@ -141,11 +141,17 @@ async fn callback_belongs_to_its_login_and_works_once() {
     let other = world.begin().await.unwrap();
     let state = fields(pending.url())["state"].clone();
     let strange = answer.replace(&state, &fields(other.url())["state"]);
-    assert!(matches!(pending.code(&strange), Err(Unfit::Stray)));
+    assert!(matches!(pending.code(&strange), Err(CallbackError::Stray)));
     let mixed = answer.replace("&iss=", "&iss=https%3A%2F%2Fevil.example%2F&was=");
-    assert!(matches!(pending.code(&mixed), Err(Unfit::Refused(_))));
+    assert!(matches!(
+        pending.code(&mixed),
+        Err(CallbackError::Refused(_))
+    ));
     let silent = answer.replace("&iss=", "&was=");
-    assert!(matches!(pending.code(&silent), Err(Unfit::Refused(_))));
+    assert!(matches!(
+        pending.code(&silent),
+        Err(CallbackError::Refused(_))
+    ));
     assert!(world.issuer.asked("/token").is_empty());
     // The code of another login does not match this login's PKCE verifier.
     let theirs = other.code(&world.says_yes(other.url())).unwrap();
@@ -201,9 +207,9 @@ async fn login_adds_missing_scopes_once() {
     let behind = behind(&world).await;
     let outcome = behind.call("mcp_s_go", json!({})).await;
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::Unavailable);
+    assert_eq!(error.code, ToolErrorCode::Unavailable);
     assert!(error.message.contains("this requires `write`"), "{error}");
-    assert!(error.way_out[0].contains("mimir mcp login s"), "{error:?}");
+    assert!(error.remedies[0].contains("mimir mcp login s"), "{error:?}");
     let pending = world.begin().await.unwrap();
     assert_eq!(fields(pending.url())["scope"], "read write");
     let answer = world.says_yes(pending.url());
@@ -221,6 +227,6 @@ async fn login_adds_missing_scopes_once() {
     let _ = world.log_in().await.unwrap();
     let outcome = behind.call("mcp_s_go", json!({})).await;
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::PermissionDenied, "{error}");
-    assert!(error.way_out.is_empty(), "{error:?}");
+    assert_eq!(error.code, ToolErrorCode::PermissionDenied, "{error}");
+    assert!(error.remedies.is_empty(), "{error:?}");
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use serde_json::json;
 
 use super::world::World;
@@ -51,8 +51,8 @@ async fn token_rejected_is_renewed_or_needs_a_login() {
     for _ in 0..3 {
         let outcome = behind.call("mcp_s_go", json!({})).await;
         let error = outcome.result().unwrap_err();
-        assert_eq!(error.code, Code::Unavailable, "{error}");
-        assert!(error.way_out[0].contains("mimir mcp login s"), "{error:?}");
+        assert_eq!(error.code, ToolErrorCode::Unavailable, "{error}");
+        assert!(error.remedies[0].contains("mimir mcp login s"), "{error:?}");
     }
     assert_eq!(world.issuer.asked("/token").len(), 2);
     // A new login takes effect at once.

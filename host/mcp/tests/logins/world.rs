@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use mimir_core::config::Config;
-use mimir_core::launch::{Launch, Launched, Launcher};
-use mimir_core::network::{NetworkPolicy, Rules, Target};
+use mimir_core::launch::{LaunchSpec, LaunchedProgram, ProcessLauncher};
+use mimir_core::network::{NetworkPolicy, NetworkRules, RequestTarget};
 use mimir_core::redact::{Redactor, Vault, VaultError};
 use mimir_core::{BoxFuture, ToolError};
-use mimir_mcp::client::{Deps, Login, Logins, Pending, Servers};
-use mimir_net::{Client, Guard, Limits, PolicyAlone, Roots};
+use mimir_mcp::client::{LoginStore, LoginSummary, McpServers, PendingLogin, ServerDeps};
+use mimir_net::{HttpClient, PolicyGuard, PolicyOnly, RequestLimits, TlsRoots};
 use serde_json::{Value, json};
 
 use super::site::{Answer, Asked, Site};
@@ -72,7 +72,7 @@ pub struct World {
     pub server: Site,
     pub issuer: Site,
     pub ways: Arc<Mutex<Ways>>,
-    pub servers: Arc<Servers>,
+    pub servers: Arc<McpServers>,
     pub logins: Arc<Memory>,
     pub notes: Arc<Shelf>,
     given: Arc<Mutex<Given>>,
@@ -110,7 +110,7 @@ impl Memory {
     }
 }
 
-impl Logins for Memory {
+impl LoginStore for Memory {
     fn read(&self, key: &str) -> Result<Option<String>, ToolError> {
         Ok(self.all.lock().get(key).cloned())
     }
@@ -149,34 +149,34 @@ impl Vault for One {
 
 struct NoPrograms;
 
-impl Launcher for NoPrograms {
-    fn launch(&self, _: Launch) -> BoxFuture<'_, Result<Launched, ToolError>> {
+impl ProcessLauncher for NoPrograms {
+    fn launch(&self, _: LaunchSpec) -> BoxFuture<'_, Result<LaunchedProgram, ToolError>> {
         panic!("no program is started")
     }
 }
 
 /// Returns a client that reaches the origin of this URL only.
-pub fn reach(url: &str) -> Result<Client, ToolError> {
-    let target = Target::parse(url).map_err(mimir_net::Error::from)?;
+pub fn reach(url: &str) -> Result<HttpClient, ToolError> {
+    let target = RequestTarget::parse(url).map_err(mimir_net::Error::from)?;
     let pattern: mimir_core::network::HostPattern = target.origin().to_string().parse().unwrap();
-    let rules = Rules {
+    let rules = NetworkRules {
         allowed: vec![pattern.into()],
-        ..Rules::default()
+        ..NetworkRules::default()
     };
-    let guard = Arc::new(Guard::new(NetworkPolicy::new(rules)));
-    let limits = Limits::default();
-    Ok(Client::new(
+    let guard = Arc::new(PolicyGuard::new(NetworkPolicy::new(rules)));
+    let limits = RequestLimits::default();
+    Ok(HttpClient::new(
         guard,
-        Arc::new(PolicyAlone),
-        Roots::default(),
+        Arc::new(PolicyOnly),
+        TlsRoots::default(),
         limits,
         None,
     ))
 }
 
 /// Returns servers with these settings, and shared stores.
-pub fn servers(settings: &Value, logins: &Arc<Memory>, notes: &Arc<Shelf>) -> Arc<Servers> {
-    let servers = Servers::new(Deps {
+pub fn servers(settings: &Value, logins: &Arc<Memory>, notes: &Arc<Shelf>) -> Arc<McpServers> {
+    let servers = McpServers::new(ServerDeps {
         launcher: Arc::new(NoPrograms),
         vault: Arc::new(One),
         store: Arc::clone(notes) as Arc<_>,
@@ -230,7 +230,7 @@ impl World {
     }
 
     /// Starts a login.
-    pub async fn begin(&self) -> Result<Pending, ToolError> {
+    pub async fn begin(&self) -> Result<PendingLogin, ToolError> {
         let plan = self.servers.plan("s").await.unwrap()?;
         plan.begin("http://127.0.0.1:4/callback").await
     }
@@ -253,7 +253,7 @@ impl World {
     }
 
     /// Performs a whole login.
-    pub async fn log_in(&self) -> Result<Login, ToolError> {
+    pub async fn log_in(&self) -> Result<LoginSummary, ToolError> {
         let pending = self.begin().await?;
         let answer = self.says_yes(pending.url());
         let code = pending.code(&answer).unwrap();

@@ -6,7 +6,7 @@ use super::*;
 const SESSIONS: usize = 256;
 
 /// Starts a session.
-async fn begin(http: &Http) -> String {
+async fn begin(http: &HttpService) -> String {
     hello(http).await.map_err(|answer| answer.body).unwrap()
 }
 
@@ -18,13 +18,13 @@ fn of(session: &str) -> [(&str, &str); 2] {
 }
 
 /// Lists the tools in a session.
-async fn listed(http: &Http, session: &str) -> Answer {
+async fn listed(http: &HttpService, session: &str) -> Answer {
     let list = message("tools/list", json!({}));
     send(http, Method::POST, &of(session), list).await
 }
 
 /// Opens the event stream of a session, which stays open until the value is dropped.
-async fn stream(http: &Http, session: &str) -> impl Sized + use<> {
+async fn stream(http: &HttpService, session: &str) -> impl Sized + use<> {
     let request = Request::builder()
         .uri("/mcp")
         .header("host", "localhost")

@@ -9,20 +9,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, Method};
-use mimir_core::network::{Target, Verdict};
+use mimir_core::network::{NetworkVerdict, RequestTarget};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{Client, timed_out};
-use crate::authorize::{Ask, Permit};
+use super::{HttpClient, timed_out};
+use crate::authorize::{OutboundRequest, RequestPermit};
+use crate::authorized_request::{AuthorizedRequest, check_verdict};
 use crate::connector::unreachable;
 use crate::dial::dial;
-use crate::error::{Error, Stage};
-use crate::hold::{Hold, allowed};
-use crate::limits::Limits;
-use crate::resolver::addresses;
-use records::{Cut, FromClient, FromServer, directions};
+use crate::error::{Error, RequestStage};
+use crate::limits::RequestLimits;
+use crate::resolver::resolve_checked;
+use records::{ClientRecordFilter, ServerRecordFilter, TunnelViolation, record_filters};
 
 mod hello;
 mod records;
@@ -38,30 +38,30 @@ const UNASKED: u64 = 16 << 10;
 const HELLO: [u8; 2] = [0x16, 0x03];
 
 /// The bytes that the client sent before anything was forwarded, and the filter for the rest.
-pub(crate) struct Begun {
+pub(crate) struct TunnelStart {
     first: Vec<u8>,
-    client: FromClient,
-    server: FromServer,
+    client: ClientRecordFilter,
+    server: ServerRecordFilter,
 }
 
 /// A connection to an authorized host.
 pub(crate) struct Tunnel {
     stream: TcpStream,
-    client: Client,
-    hold: Hold,
-    limits: Limits,
+    client: HttpClient,
+    authorized: AuthorizedRequest,
+    limits: RequestLimits,
 }
 
-impl Client {
+impl HttpClient {
     /// Opens a connection to the host of `target`.
-    pub(crate) async fn tunnel(&self, target: Target) -> Result<Tunnel, Error> {
+    pub(crate) async fn tunnel(&self, target: RequestTarget) -> Result<Tunnel, Error> {
         let (method, headers) = (Method::CONNECT, HeaderMap::new());
         let before = self.shared.guard.current();
         let verdict = before.policy.judge(&target, method.as_str());
-        if let Verdict::Refused(refusal) = verdict {
+        if let NetworkVerdict::Refused(refusal) = verdict {
             return Err(Error::Blocked(refusal));
         }
-        let ask = Ask {
+        let ask = OutboundRequest {
             target: &target,
             method: &method,
             headers: &headers,
@@ -71,20 +71,21 @@ impl Client {
         };
         let permit = self.authorize.authorize(ask).await.map_err(Error::Denied)?;
         // The approval may have taken an hour.
-        self.authorize.renew();
+        self.authorize.reload_policy();
         let now = self.shared.guard.current();
-        allowed(now.policy.judge(&target, method.as_str()), permit)?;
+        check_verdict(now.policy.judge(&target, method.as_str()), permit)?;
         let limit = self.limits.connect;
         let connecting = async {
-            let found = addresses(&*self.shared.resolver, &now.policy, &target, limit).await?;
+            let found =
+                resolve_checked(&*self.shared.resolver, &now.policy, &target, limit).await?;
             let stream = dial(&found).await;
             stream.map_err(|error| unreachable(&target, &error))
         };
         let stream = timeout(limit, connecting).await;
-        let stream = stream.map_err(|_| timed_out(Stage::Connect, limit))??;
+        let stream = stream.map_err(|_| timed_out(RequestStage::Connect, limit))??;
         Ok(Tunnel {
             stream,
-            hold: Hold {
+            authorized: AuthorizedRequest {
                 guard: Arc::clone(&self.shared.guard),
                 generation: now.generation,
                 target: Arc::new(target),
@@ -102,62 +103,62 @@ impl Client {
 impl Tunnel {
     /// Reads the ClientHello of the client, and refuses one for another host than that of the tunnel. Forwards nothing
     /// before that: in TLS the server does not send first. Reads nothing if the client ends at once.
-    pub(crate) async fn begins(
+    pub(crate) async fn read_client_hello(
         &self,
         inside: &mut (impl AsyncRead + Unpin),
-    ) -> Result<Begun, Error> {
+    ) -> Result<TunnelStart, Error> {
         let limit = self.limits.first_byte;
-        let (client, server) = directions(self.hold.target.host());
-        let mut begun = Begun {
+        let (client, server) = record_filters(self.authorized.target.host());
+        let mut begun = TunnelStart {
             first: Vec::new(),
             client,
             server,
         };
         let reading = async {
             let mut piece = vec![0; PIECE];
-            while !begun.client.has_asked() {
+            while !begun.client.has_valid_hello() {
                 let count = inside.read(&mut piece).await.unwrap_or(0);
                 let bytes = piece.get(..count).unwrap_or_default();
                 begun.first.extend_from_slice(bytes);
                 let begin = begun.first.iter().take(HELLO.len());
                 if begin.clone().zip(&HELLO).any(|(one, other)| one != other) {
-                    return Err(Error::ClearTunnel(place(&self.hold.target)));
+                    return Err(Error::ClearTunnel(host_and_port(&self.authorized.target)));
                 }
                 let checked = begun.client.check(bytes);
-                checked.map_err(|why| cut(&self.hold.target, why))?;
+                checked.map_err(|why| violation_error(&self.authorized.target, why))?;
                 if count == 0 {
                     return match begun.first.is_empty() {
                         true => Ok(()),
-                        false => Err(Error::ClearTunnel(place(&self.hold.target))),
+                        false => Err(Error::ClearTunnel(host_and_port(&self.authorized.target))),
                     };
                 }
             }
             Ok(())
         };
         let read = timeout(limit, reading).await;
-        read.map_err(|_| timed_out(Stage::Headers, limit))??;
+        read.map_err(|_| timed_out(RequestStage::Headers, limit))??;
         Ok(begun)
     }
 
     /// Relays bytes in both directions until both sides have ended or a bound is hit: time, silence, size, non-TLS
     /// data, or a policy that no longer allows the connection.
-    pub(crate) async fn carry(
+    pub(crate) async fn relay(
         mut self,
-        begun: Begun,
+        begun: TunnelStart,
         inside: impl AsyncRead + AsyncWrite + Send,
     ) -> Result<(), Error> {
-        let Begun {
+        let TunnelStart {
             first,
             mut client,
             mut server,
         } = begun;
         let (from_inside, to_inside) = tokio::io::split(inside);
         let (from_host, mut to_host) = self.stream.split();
-        let target = Arc::clone(&self.hold.target);
-        let watch = Watch {
+        let target = Arc::clone(&self.authorized.target);
+        let watch = TunnelWatch {
             client: &self.client,
             between: self.limits.between_bytes,
-            state: Mutex::new((self.hold, Instant::now())),
+            state: Mutex::new((self.authorized, Instant::now())),
         };
         watch.in_time(to_host.write_all(&first)).await?;
         let (up, down) = (self.limits.upload_bytes, self.limits.body_bytes);
@@ -167,48 +168,48 @@ impl Tunnel {
         );
         let down = (down, "the data received through a tunnel");
         tokio::try_join!(
-            watch.way(from_inside, to_host, up, Some(UNASKED), |bytes| client
+            watch.relay_one_way(from_inside, to_host, up, Some(UNASKED), |bytes| client
                 .check(bytes)
-                .map_err(|why| cut(&target, why))),
-            watch.way(from_host, to_inside, down, None, |bytes| server
+                .map_err(|why| violation_error(&target, why))),
+            watch.relay_one_way(from_host, to_inside, down, None, |bytes| server
                 .check(bytes)
-                .map_err(|why| cut(&target, why))),
+                .map_err(|why| violation_error(&target, why))),
         )?;
         Ok(())
     }
 }
 
 /// Returns the error for a tunnel to this host that violates its rules.
-fn cut(target: &Target, why: Cut) -> Error {
-    let host = place(target);
+fn violation_error(target: &RequestTarget, why: TunnelViolation) -> Error {
+    let host = host_and_port(target);
     match why {
-        Cut::Malformed(why) => Error::NotTls { host, why },
-        Cut::Name(Some(name)) => Error::TunnelName {
+        TunnelViolation::Malformed(why) => Error::NotTls { host, why },
+        TunnelViolation::Name(Some(name)) => Error::TunnelName {
             host,
             asked: format!("`{}`", mimir_core::text::visible(&name)),
         },
-        Cut::Name(None) => Error::TunnelName {
+        TunnelViolation::Name(None) => Error::TunnelName {
             host,
             asked: "no host (it has no server name)".to_owned(),
         },
     }
 }
 
-fn place(target: &Target) -> String {
+fn host_and_port(target: &RequestTarget) -> String {
     format!("{}:{}", target.host(), target.port())
 }
 
 /// The limits of both directions of a tunnel.
-struct Watch<'a> {
-    client: &'a Client,
+struct TunnelWatch<'a> {
+    client: &'a HttpClient,
     between: Duration,
     /// The authorization, and the time of the last data in either direction.
-    state: Mutex<(Hold, Instant)>,
+    state: Mutex<(AuthorizedRequest, Instant)>,
 }
 
-impl Watch<'_> {
+impl TunnelWatch<'_> {
     /// Relays bytes in one direction until its end. Beyond `unasked` bytes it is authorized once more.
-    async fn way(
+    async fn relay_one_way(
         &self,
         mut from: impl AsyncRead + Unpin,
         mut to: impl AsyncWrite + Unpin,
@@ -252,10 +253,10 @@ impl Watch<'_> {
             }
             let now = Instant::now();
             if now >= deadline {
-                return Err(timed_out(Stage::Whole, whole));
+                return Err(timed_out(RequestStage::Whole, whole));
             }
             if now >= self.lock().1 + self.between {
-                return Err(timed_out(Stage::Body, self.between));
+                return Err(timed_out(RequestStage::Body, self.between));
             }
         }
     }
@@ -267,11 +268,11 @@ impl Watch<'_> {
             let hold = &state.0;
             (Arc::clone(&hold.target), hold.method.clone(), hold.permit)
         };
-        if permit == Permit::Unlisted {
+        if permit == RequestPermit::Unlisted {
             return Ok(());
         }
         let now = self.client.shared.guard.current();
-        let ask = Ask {
+        let ask = OutboundRequest {
             target: &target,
             method: &method,
             headers: &HeaderMap::new(),
@@ -286,11 +287,11 @@ impl Watch<'_> {
 
     /// Checks that the current policy allows the connection.
     fn judge(&self) -> Result<(), Error> {
-        self.client.authorize.renew();
-        self.lock().0.judge()
+        self.client.authorize.reload_policy();
+        self.lock().0.recheck_policy()
     }
 
-    fn lock(&self) -> MutexGuard<'_, (Hold, Instant)> {
+    fn lock(&self) -> MutexGuard<'_, (AuthorizedRequest, Instant)> {
         self.state.lock()
     }
 }

@@ -17,7 +17,7 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
     ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
 }
 
-async fn unpacked(coding: &str, packed: Vec<u8>, limits: Limits) -> Result<Bytes, Error> {
+async fn unpacked(coding: &str, packed: Vec<u8>, limits: RequestLimits) -> Result<Bytes, Error> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_ENCODING, coding.parse().unwrap());
     unpack(packed.into(), &headers, limits).await
@@ -52,22 +52,24 @@ async fn decode_supports_every_offered_coding() {
         ("zstd", skippable),
         ("identity", text.clone().into_bytes()),
     ] {
-        let body = unpacked(coding, packed, Limits::default()).await;
+        let body = unpacked(coding, packed, RequestLimits::default()).await;
         assert_eq!(body.unwrap(), text, "{coding}");
     }
     // The output of `brotli`; its encoder is not a dependency.
     let packed = b"\x0b\x02\x80hello\x03".to_vec();
     assert_eq!(
-        unpacked("br", packed, Limits::default()).await.unwrap(),
+        unpacked("br", packed, RequestLimits::default())
+            .await
+            .unwrap(),
         "hello"
     );
 }
 
 #[tokio::test]
 async fn decode_stops_a_bomb() {
-    let limits = Limits {
+    let limits = RequestLimits {
         body_bytes: 1 << 30,
-        ..Limits::default()
+        ..RequestLimits::default()
     };
     for (coding, packed) in [
         ("gzip", gzip(&vec![0; 50 << 20])),
@@ -75,9 +77,9 @@ async fn decode_stops_a_bomb() {
     ] {
         let error = unpacked(coding, packed.clone(), limits).await.unwrap_err();
         assert_eq!(error.kind(), "decompression-bomb", "{coding}");
-        let small = Limits {
+        let small = RequestLimits {
             ratio: u64::MAX,
-            ..Limits::default()
+            ..RequestLimits::default()
         };
         let error = unpacked(coding, packed, small).await.unwrap_err();
         assert_eq!(error.kind(), "too-large", "{coding}");
@@ -106,7 +108,7 @@ async fn decode_invalid_data_is_an_error() {
         ("zstd", zstd(TEXT.as_bytes())[..20].to_vec(), ""),
         ("compress", vec![1], "`compress` is not supported"),
     ] {
-        let error = unpacked(coding, packed, Limits::default())
+        let error = unpacked(coding, packed, RequestLimits::default())
             .await
             .unwrap_err();
         assert_eq!(error.kind(), "invalid-encoding", "{coding}");
@@ -114,7 +116,9 @@ async fn decode_invalid_data_is_an_error() {
     }
     // Without a body nothing is compressed: the response to HEAD.
     assert_eq!(
-        unpacked("gzip", vec![], Limits::default()).await.unwrap(),
+        unpacked("gzip", vec![], RequestLimits::default())
+            .await
+            .unwrap(),
         ""
     );
 }

@@ -103,7 +103,7 @@ mod tests {
             format!("> Proxy-Authorization: Basic {encoded}"),
         ] {
             let mut text = printed.clone();
-            mimir_core::redact::Redactor::new().text(&mut text);
+            mimir_core::redact::Redactor::new().mask_text(&mut text);
             assert!(
                 !text.contains(password) && !text.contains(&encoded),
                 "{text}"

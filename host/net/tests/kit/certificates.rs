@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mimir_net::Roots;
+use mimir_net::TlsRoots;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -39,8 +39,8 @@ impl Authority {
     }
 
     /// Returns roots that trust it.
-    pub fn roots(&self) -> Roots {
-        Roots::with_extra(&[self.file()]).unwrap()
+    pub fn roots(&self) -> TlsRoots {
+        TlsRoots::with_extra(&[self.file()]).unwrap()
     }
 
     /// Returns a server's TLS configuration for `names`, offering `protocols`.

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::index::Hash;
+use super::index::ObjectHash;
 use super::read_file;
 
 /// The longest file of settings, in bytes.
@@ -16,7 +16,7 @@ const FILES_MOST: usize = 32;
 
 /// A setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct GitSetting {
     /// The name of the section, in lower case.
     pub(super) section: String,
     /// The name of the subsection, as it is written.
@@ -28,12 +28,12 @@ pub(super) struct Entry {
 
 /// The settings of a repository, in order.
 #[derive(Debug, Default)]
-pub(super) struct Config(Vec<Entry>);
+pub(super) struct GitConfig(Vec<GitSetting>);
 
-impl Config {
+impl GitConfig {
     /// Reads the settings of the repository with this `.git` folder, which may be one of a linked worktree. Included
     /// files count where they are below `root`, its working tree, or in its own folder.
-    pub(super) fn of_repository(git: &Path, root: &Path) -> Self {
+    pub(super) fn read_repository(git: &Path, root: &Path) -> Self {
         let common = read_file(&git.join("commondir"), 4096)
             .and_then(|bytes| String::from_utf8(bytes).ok())
             .and_then(|text| git.join(text.trim_end()).canonicalize().ok());
@@ -64,13 +64,13 @@ impl Config {
     }
 
     /// All settings.
-    pub(super) fn entries(&self) -> &[Entry] {
+    pub(super) fn entries(&self) -> &[GitSetting] {
         &self.0
     }
 
     /// The value of a setting without a subsection.
     pub(super) fn value(&self, section: &str, key: &str) -> Option<&str> {
-        let is = |entry: &&Entry| {
+        let is = |entry: &&GitSetting| {
             entry.section == section && entry.subsection.is_none() && entry.key == key
         };
         let found = self.0.iter().rev().find(is)?;
@@ -78,16 +78,16 @@ impl Config {
     }
 
     /// The hash function of its objects and its index.
-    pub(super) fn object_hash(&self) -> Hash {
+    pub(super) fn object_hash(&self) -> ObjectHash {
         match self.value("extensions", "objectformat") {
-            Some(format) if format.eq_ignore_ascii_case("sha256") => Hash::Sha256,
-            _ => Hash::Sha1,
+            Some(format) if format.eq_ignore_ascii_case("sha256") => ObjectHash::Sha256,
+            _ => ObjectHash::Sha1,
         }
     }
 }
 
 /// Reads the text of a file of settings. Invalid lines are ignored.
-fn parse(text: &str) -> Vec<Entry> {
+fn parse(text: &str) -> Vec<GitSetting> {
     let mut all = Vec::new();
     let (mut section, mut subsection) = (String::new(), None);
     let text = text.replace("\\\r\n", "").replace("\\\n", "");
@@ -104,7 +104,7 @@ fn parse(text: &str) -> Vec<Entry> {
             continue;
         }
         let (key, value) = line.split_once('=').unwrap_or((line, "true"));
-        all.push(Entry {
+        all.push(GitSetting {
             section: section.clone(),
             subsection: subsection.clone(),
             key: key.trim().to_ascii_lowercase(),
@@ -189,7 +189,10 @@ mod tests {
                 "a/-/broken [x=true",
             ]
         );
-        assert!(matches!(Config(entries).object_hash(), Hash::Sha256));
+        assert!(matches!(
+            GitConfig(entries).object_hash(),
+            ObjectHash::Sha256
+        ));
     }
 
     #[test]
@@ -209,7 +212,7 @@ mod tests {
         )
         .unwrap();
         std::fs::write(folder.path().join("outside"), "[man \"o\"]\ncmd = y\n").unwrap();
-        let config = Config::of_repository(&git, &root);
+        let config = GitConfig::read_repository(&git, &root);
         let has = |name: &str| {
             let mut entries = config.entries().iter();
             entries.any(|entry| entry.subsection.as_deref() == Some(name))

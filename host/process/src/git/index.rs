@@ -31,12 +31,12 @@ const OLD: u32 = 1;
 
 /// The hash function of objects and of the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hash {
+pub(super) enum ObjectHash {
     Sha1,
     Sha256,
 }
 
-impl Hash {
+impl ObjectHash {
     fn len(self) -> usize {
         match self {
             Self::Sha1 => 20,
@@ -44,7 +44,7 @@ impl Hash {
         }
     }
 
-    fn of(self, bytes: &[u8]) -> Vec<u8> {
+    fn digest(self, bytes: &[u8]) -> Vec<u8> {
         match self {
             Self::Sha1 => Sha1::digest(bytes).to_vec(),
             Self::Sha256 => Sha256::digest(bytes).to_vec(),
@@ -53,13 +53,13 @@ impl Hash {
 
     /// Returns true for the object id of an empty file.
     fn is_empty_blob(self, id: &[u8]) -> bool {
-        self.of(b"blob 0\0") == id
+        self.digest(b"blob 0\0") == id
     }
 }
 
 /// The index entry of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Stat {
+pub(super) struct IndexStat {
     pub(super) size: u32,
     /// Seconds since 1970.
     pub(super) modified: u32,
@@ -68,16 +68,16 @@ pub(super) struct Stat {
 
 /// An entry, with the fields that are needed here.
 #[derive(Debug)]
-struct Entry {
+struct GitIndexEntry {
     /// The offset at which it begins.
     at: usize,
     path: String,
-    stat: Stat,
+    stat: IndexStat,
     /// True if its blob is empty: the size 0 means that then, and otherwise that git has to compare.
     empty: bool,
 }
 
-impl Entry {
+impl GitIndexEntry {
     /// Returns true if git would read the file although its size and time are these.
     fn is_racy(&self, index_modified: u64) -> bool {
         let smudged = self.stat.size == 0 && !self.empty;
@@ -93,14 +93,18 @@ impl Entry {
 }
 
 /// The requested entries of an index.
-pub(super) struct Index {
-    entries: Vec<Entry>,
+pub(super) struct GitIndex {
+    entries: Vec<GitIndexEntry>,
 }
 
-impl Index {
+impl GitIndex {
     /// Reads the entries of regular files that `wanted` names from the index in `git`, settled: racy entries are
     /// written with another time. If that fails, they are returned as they are.
-    pub(super) fn read(git: &Path, hash: Hash, wanted: &dyn Fn(&str) -> bool) -> Option<Self> {
+    pub(super) fn read(
+        git: &Path,
+        hash: ObjectHash,
+        wanted: &dyn Fn(&str) -> bool,
+    ) -> Option<Self> {
         let path = git.join("index");
         let bytes = read_file(&path, INDEX_MOST)?;
         let entries = entries(&bytes, hash, wanted)?;
@@ -113,7 +117,7 @@ impl Index {
         Some(Self { entries })
     }
 
-    pub(super) fn into_stats(self) -> impl Iterator<Item = (String, Stat)> {
+    pub(super) fn into_stats(self) -> impl Iterator<Item = (String, IndexStat)> {
         self.entries
             .into_iter()
             .map(|entry| (entry.path, entry.stat))
@@ -151,7 +155,11 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 /// Returns the entries of regular files with the wanted paths. Supports versions 2 to 4.
-fn entries(bytes: &[u8], hash: Hash, wanted: &dyn Fn(&str) -> bool) -> Option<Vec<Entry>> {
+fn entries(
+    bytes: &[u8],
+    hash: ObjectHash,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Option<Vec<GitIndexEntry>> {
     if !bytes.starts_with(b"DIRC") {
         return None;
     }
@@ -194,10 +202,10 @@ fn entries(bytes: &[u8], hash: Hash, wanted: &dyn Fn(&str) -> bool) -> Option<Ve
             && let Ok(name) = std::str::from_utf8(&path)
             && wanted(name)
         {
-            found.push(Entry {
+            found.push(GitIndexEntry {
                 at,
                 path: name.to_owned(),
-                stat: Stat {
+                stat: IndexStat {
                     size: u32_at(bytes, at + SIZE)?,
                     modified: u32_at(bytes, at + MODIFIED)?,
                     executable: mode == 0o100_755,
@@ -223,7 +231,7 @@ fn varint(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
 }
 
 /// Returns the index with these entries settled, and a new checksum.
-fn patched(mut bytes: Vec<u8>, hash: Hash, entries: &[Entry]) -> Option<Vec<u8>> {
+fn patched(mut bytes: Vec<u8>, hash: ObjectHash, entries: &[GitIndexEntry]) -> Option<Vec<u8>> {
     for entry in entries {
         for (at, value) in [
             (MODIFIED, entry.stat.modified),
@@ -237,7 +245,7 @@ fn patched(mut bytes: Vec<u8>, hash: Hash, entries: &[Entry]) -> Option<Vec<u8>>
     let body = bytes.len().checked_sub(hash.len())?;
     // With `index.skipHash` the checksum is all zeros.
     if bytes.get(body..)?.iter().any(|byte| *byte != 0) {
-        let sum = hash.of(bytes.get(..body)?);
+        let sum = hash.digest(bytes.get(..body)?);
         bytes.truncate(body);
         bytes.extend(sum);
     }
@@ -247,7 +255,11 @@ fn patched(mut bytes: Vec<u8>, hash: Hash, entries: &[Entry]) -> Option<Vec<u8>>
 /// Gives racy entries another time, and writes the index. The index file keeps its own time: for all other entries it
 /// decides whether git has to read them.
 #[cfg(target_os = "linux")]
-fn settle(git: &Path, hash: Hash, wanted: &dyn Fn(&str) -> bool) -> Option<Vec<Entry>> {
+fn settle(
+    git: &Path,
+    hash: ObjectHash,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Option<Vec<GitIndexEntry>> {
     use std::fs::{File, FileTimes};
     use std::io::Write as _;
     use std::os::unix::fs::MetadataExt as _;
@@ -291,7 +303,7 @@ fn settle(git: &Path, hash: Hash, wanted: &dyn Fn(&str) -> bool) -> Option<Vec<E
 
 /// Hidden files are covered by mounts on Linux only.
 #[cfg(not(target_os = "linux"))]
-fn settle(_: &Path, _: Hash, _: &dyn Fn(&str) -> bool) -> Option<Vec<Entry>> {
+fn settle(_: &Path, _: ObjectHash, _: &dyn Fn(&str) -> bool) -> Option<Vec<GitIndexEntry>> {
     None
 }
 
@@ -330,12 +342,12 @@ mod tests {
 
     #[test]
     fn index_is_read_and_settled_in_every_format() {
-        for (format, hash) in [("sha1", Hash::Sha1), ("sha256", Hash::Sha256)] {
+        for (format, hash) in [("sha1", ObjectHash::Sha1), ("sha256", ObjectHash::Sha256)] {
             for version in ["2", "4"] {
                 let folder = repository(format, version);
                 let dir = folder.path().canonicalize().unwrap().join(".git");
                 let before = modified(&dir.join("index")).unwrap();
-                let index = Index::read(&dir, hash, &is_hidden).unwrap();
+                let index = GitIndex::read(&dir, hash, &is_hidden).unwrap();
                 let stats: Vec<_> = index.into_stats().collect();
                 let names: Vec<_> = stats.iter().map(|(path, _)| path.as_str()).collect();
                 assert_eq!(names, [".env", "aa/b/run.key", "aa/empty.key"]);
@@ -364,7 +376,7 @@ mod tests {
         let dir = folder.path().canonicalize().unwrap().join(".git");
         let before = std::fs::read(dir.join("index")).unwrap();
         std::fs::write(dir.join("index.lock"), "").unwrap();
-        assert!(Index::read(&dir, Hash::Sha1, &is_hidden).is_some());
+        assert!(GitIndex::read(&dir, ObjectHash::Sha1, &is_hidden).is_some());
         assert_eq!(std::fs::read(dir.join("index")).unwrap(), before);
         assert!(dir.join("index.lock").exists(), "it is another's");
     }
@@ -374,14 +386,14 @@ mod tests {
         let folder = repository("sha1", "4");
         let bytes = std::fs::read(folder.path().join(".git/index")).unwrap();
         for end in 0..bytes.len() {
-            let _ = entries(&bytes[..end], Hash::Sha1, &|_| true);
+            let _ = entries(&bytes[..end], ObjectHash::Sha1, &|_| true);
         }
         for at in 0..bytes.len() {
             let mut bytes = bytes.clone();
             bytes[at] ^= 0xff;
-            let _ = entries(&bytes, Hash::Sha1, &|_| true);
+            let _ = entries(&bytes, ObjectHash::Sha1, &|_| true);
         }
         let many = [b"DIRC\0\0\0\x02\xff\xff\xff\xff".as_slice(), &[0; 100]].concat();
-        assert!(entries(&many, Hash::Sha1, &|_| true).is_none());
+        assert!(entries(&many, ObjectHash::Sha1, &|_| true).is_none());
     }
 }

@@ -14,20 +14,20 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::index::Stat;
+use super::index::IndexStat;
 
 /// A folder that only this user can access.
-pub(super) struct Store(PathBuf);
+pub(super) struct StandInStore(PathBuf);
 
-impl Store {
+impl StandInStore {
     /// Opens the folder of this user, or returns `None` if that fails.
     pub(super) fn open() -> Option<Self> {
         let user = rustix::process::geteuid().as_raw();
         let temporary = std::env::temp_dir().canonicalize().ok()?;
-        Self::at(&temporary.join(format!("mimir-hidden-{user}"))).ok()
+        Self::path_of(&temporary.join(format!("mimir-hidden-{user}"))).ok()
     }
 
-    fn at(path: &Path) -> io::Result<Self> {
+    fn path_of(path: &Path) -> io::Result<Self> {
         match DirBuilder::new().mode(0o700).create(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
@@ -41,8 +41,8 @@ impl Store {
     }
 
     /// An unreadable file.
-    pub(super) fn file(&self, stat: Stat) -> Option<PathBuf> {
-        let Stat {
+    pub(super) fn file(&self, stat: IndexStat) -> Option<PathBuf> {
+        let IndexStat {
             size,
             modified,
             executable,
@@ -55,7 +55,7 @@ impl Store {
     }
 
     /// A folder with such files, given by their paths in it.
-    pub(super) fn folder(&self, files: &[(String, Stat)]) -> Option<PathBuf> {
+    pub(super) fn folder(&self, files: &[(String, IndexStat)]) -> Option<PathBuf> {
         let mut hasher = DefaultHasher::new();
         files.hash(&mut hasher);
         let folder = self.0.join(format!("d-{:016x}", hasher.finish()));
@@ -124,7 +124,7 @@ impl Store {
 }
 
 /// Creates the file, unless it exists already.
-fn make_file(path: &Path, stat: Stat) -> io::Result<()> {
+fn make_file(path: &Path, stat: IndexStat) -> io::Result<()> {
     let mode = if stat.executable { 0o100 } else { 0 };
     let modified = UNIX_EPOCH + Duration::from_secs(stat.modified.into());
     let is_one = || {
@@ -165,8 +165,8 @@ mod tests {
     #[test]
     fn stand_ins_have_the_size_and_time_that_were_asked_for() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::at(&folder.path().join("s")).unwrap();
-        let stat = Stat {
+        let store = StandInStore::path_of(&folder.path().join("s")).unwrap();
+        let stat = IndexStat {
             size: 4_000_000_000,
             modified: 7,
             executable: true,
@@ -192,8 +192,8 @@ mod tests {
         let open = folder.path().join("open");
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(Store::at(&open).is_err());
+        assert!(StandInStore::path_of(&open).is_err());
         std::os::unix::fs::symlink(folder.path(), folder.path().join("link")).unwrap();
-        assert!(Store::at(&folder.path().join("link")).is_err());
+        assert!(StandInStore::path_of(&folder.path().join("link")).is_err());
     }
 }

@@ -1,23 +1,23 @@
 use super::*;
 use crate::sandbox::NoSandbox;
-use mimir_core::command::Program;
+use mimir_core::command::CommandProgram;
 
-fn owner(session: &str) -> Owner {
-    Owner {
+fn owner(session: &str) -> JobOwner {
+    JobOwner {
         session: session.into(),
         plugin: "p".into(),
     }
 }
 
-async fn start(jobs: &Jobs, session: &str, text: &str) -> Result<JobId, Fault> {
+async fn start(jobs: &BackgroundJobs, session: &str, text: &str) -> Result<JobId, SandboxError> {
     let folder = std::env::temp_dir().canonicalize().unwrap();
-    let spec = Spec::new(Program::Script(text.into()), folder);
+    let spec = CommandSpec::new(CommandProgram::Script(text.into()), folder);
     let owner = owner(session);
     jobs.start(&NoSandbox::new(), &spec, &owner, text.into(), None)
         .await
 }
 
-async fn ended(jobs: &Jobs, session: &str, job: JobId) -> Job {
+async fn ended(jobs: &BackgroundJobs, session: &str, job: JobId) -> JobStatus {
     for _ in 0..500 {
         let found = jobs
             .list(&owner(session))
@@ -34,33 +34,33 @@ async fn ended(jobs: &Jobs, session: &str, job: JobId) -> Job {
 
 #[test]
 fn a_ring_keeps_the_end_and_says_what_is_gone() {
-    let mut ring = Tail::new(OUTPUT_MOST);
+    let mut ring = OutputTail::new(OUTPUT_MOST);
     ring.add(b"hello ");
     ring.add(b"world");
     let found = piece(&mut ring, 6);
     assert_eq!(
-        (found.bytes.as_slice(), found.next, found.missing),
+        (found.bytes.as_slice(), found.next, found.omitted_bytes),
         (b"world".as_slice(), 11, 0)
     );
     assert_eq!(
         piece(&mut ring, 99),
-        Piece {
+        OutputChunk {
             bytes: vec![],
             next: 11,
-            missing: 0
+            omitted_bytes: 0
         }
     );
     ring.add(&vec![b'x'; OUTPUT_MOST + 5]);
     ring.add(b"end");
     let found = piece(&mut ring, 11);
     assert_eq!(found.next, 11 + OUTPUT_MOST as u64 + 8);
-    assert_eq!(found.missing, 8);
+    assert_eq!(found.omitted_bytes, 8);
     assert!(found.bytes.len() == OUTPUT_MOST && found.bytes.ends_with(b"xend"));
 }
 
 #[tokio::test]
 async fn a_job_runs_on_and_is_read_bit_by_bit() {
-    let jobs = Jobs::default();
+    let jobs = BackgroundJobs::default();
     let job = start(&jobs, "s", "echo one; sleep 0.2; echo two >&2; exit 3")
         .await
         .unwrap();
@@ -77,22 +77,28 @@ async fn a_job_runs_on_and_is_read_bit_by_bit() {
 
 #[tokio::test]
 async fn nobody_else_hears_of_it() {
-    let jobs = Jobs::default();
+    let jobs = BackgroundJobs::default();
     let job = start(&jobs, "s", "sleep 60").await.unwrap();
-    let other = Owner {
+    let other = JobOwner {
         plugin: "q".into(),
         ..owner("s")
     };
     for other in [other, owner("t")] {
         assert!(jobs.list(&other).is_empty());
-        assert!(matches!(jobs.output(&other, job, 0), Err(Fault::NoJob(1))));
-        assert!(matches!(jobs.stop(&other, job).await, Err(Fault::NoJob(1))));
+        assert!(matches!(
+            jobs.output(&other, job, 0),
+            Err(SandboxError::NoJob(1))
+        ));
+        assert!(matches!(
+            jobs.stop(&other, job).await,
+            Err(SandboxError::NoJob(1))
+        ));
     }
 }
 
 #[tokio::test]
 async fn what_is_stopped_may_say_goodbye() {
-    let jobs = Jobs::default();
+    let jobs = BackgroundJobs::default();
     let job = start(
         &jobs,
         "s",
@@ -120,13 +126,13 @@ async fn what_is_stopped_may_say_goodbye() {
 
 #[tokio::test]
 async fn there_is_an_end_to_them_and_a_session_takes_its_own_along() {
-    let jobs = Jobs::default();
+    let jobs = BackgroundJobs::default();
     for _ in 0..RUNNING_MOST {
         start(&jobs, "s", "sleep 60").await.unwrap();
     }
     assert!(matches!(
         start(&jobs, "s", "true").await,
-        Err(Fault::TooManyJobs(RUNNING_MOST))
+        Err(SandboxError::TooManyJobs(RUNNING_MOST))
     ));
     let other = start(&jobs, "t", "sleep 0.3").await.unwrap();
     jobs.end_session("s");
@@ -137,9 +143,9 @@ async fn there_is_an_end_to_them_and_a_session_takes_its_own_along() {
 
 #[tokio::test]
 async fn a_timeout_is_said_in_the_output() {
-    let jobs = Jobs::default();
+    let jobs = BackgroundJobs::default();
     let folder = std::env::temp_dir().canonicalize().unwrap();
-    let mut spec = Spec::new(Program::Script("echo up; sleep 60".into()), folder);
+    let mut spec = CommandSpec::new(CommandProgram::Script("echo up; sleep 60".into()), folder);
     spec.timeout = Some(Duration::from_millis(300));
     let job = jobs
         .start(&NoSandbox::new(), &spec, &owner("s"), String::new(), None)

@@ -5,20 +5,23 @@ use std::sync::Arc;
 
 use mimir_core::config::{BindMount, SandboxMode, SandboxSettings};
 
-use super::{Bound, Bounds, Fault, Mount, Network, NoSandbox, Sandbox, Spec};
+use super::{
+    CommandNetwork, CommandSpec, HostMount, NoSandbox, ResourceBound, ResourceBounds, Sandbox,
+    SandboxError,
+};
 
 /// A sandbox, with the limits, mounts and network access of each command in it.
-pub struct Chosen {
+pub struct ChosenSandbox {
     /// The sandbox that runs the commands.
     pub sandbox: Arc<dyn Sandbox>,
     /// Resource limits of each command.
-    pub bounds: Bounds,
+    pub bounds: ResourceBounds,
     /// Folders that commands see in addition to the workspace.
-    pub mounts: Vec<Mount>,
+    pub mounts: Vec<HostMount>,
     /// Network access of commands.
-    pub network: Network,
+    pub network: CommandNetwork,
     /// Protections that the sandbox provides on this machine, as lines of text for the user.
-    pub gives: Vec<String>,
+    pub guarantees: Vec<String>,
 }
 
 /// Paths that the sandbox creates for each command, so that nothing can be mounted there.
@@ -26,27 +29,30 @@ const OURS: [&str; 5] = ["/proc", "/sys", "/dev", "/etc/passwd", "/.void"];
 
 /// Returns the sandbox that the settings name, if it is available and can enforce all that they ask for. `auto` tries
 /// the sandbox of the kernel, then a container, and never `none`.
-pub fn choose(settings: &SandboxSettings) -> Result<Chosen, Fault> {
+pub fn choose_sandbox(settings: &SandboxSettings) -> Result<ChosenSandbox, SandboxError> {
     match settings.mode.unwrap_or_default() {
         SandboxMode::Auto => {
-            let first = match with(process(), settings, true) {
+            let first = match choose_with(process(), settings, true) {
                 Ok(chosen) => return Ok(chosen),
                 Err(fault) => fault,
             };
-            with(container(settings), settings, true)
-                .map_err(|second| Fault::Neither(Box::new(first), Box::new(second)))
+            choose_with(container(settings), settings, true)
+                .map_err(|second| SandboxError::Neither(Box::new(first), Box::new(second)))
         }
-        SandboxMode::Process => with(process(), settings, false),
-        SandboxMode::Container => with(container(settings), settings, true),
-        SandboxMode::None => with(Ok(Arc::new(NoSandbox::new())), settings, false),
+        SandboxMode::Process => choose_with(process(), settings, false),
+        SandboxMode::Container => choose_with(container(settings), settings, true),
+        SandboxMode::None => choose_with(Ok(Arc::new(NoSandbox::new())), settings, false),
     }
 }
 
 /// Lists the protections of each sandbox on this machine, or why it is not available, independent of the mode in the
 /// settings.
-pub fn survey(settings: &SandboxSettings) -> [(&'static str, Result<Vec<String>, Fault>); 3] {
+pub fn survey_sandboxes(
+    settings: &SandboxSettings,
+) -> [(&'static str, Result<Vec<String>, SandboxError>); 3] {
     let bounds = bounds(settings);
-    let gives = |sandbox: Result<Arc<dyn Sandbox>, Fault>| sandbox?.gives(&bounds);
+    let gives =
+        |sandbox: Result<Arc<dyn Sandbox>, SandboxError>| sandbox?.describe_guarantees(&bounds);
     [
         ("process", gives(process())),
         ("container", gives(container(settings))),
@@ -56,14 +62,14 @@ pub fn survey(settings: &SandboxSettings) -> [(&'static str, Result<Vec<String>,
 
 /// Combines a sandbox with the settings of its commands. `contains` is true where a container may be used, so that
 /// `image` and `socket` are allowed.
-fn with(
-    sandbox: Result<Arc<dyn Sandbox>, Fault>,
+fn choose_with(
+    sandbox: Result<Arc<dyn Sandbox>, SandboxError>,
     settings: &SandboxSettings,
     contains: bool,
-) -> Result<Chosen, Fault> {
+) -> Result<ChosenSandbox, SandboxError> {
     let sandbox = sandbox?;
     let name = sandbox.name();
-    let cannot = |what, why: &str| Fault::CannotHold {
+    let cannot = |what, why: &str| SandboxError::CannotHold {
         sandbox: name,
         what,
         why: why.to_owned(),
@@ -74,19 +80,19 @@ fn with(
             "only the sandbox `container` supports these keys",
         ));
     }
-    let network = match (sandbox.shields(), settings.network_access) {
+    let network = match (sandbox.enforces_path_rules(), settings.network_access) {
         (false, Some(false)) => {
             return Err(cannot(
                 "blocking the network",
                 "the mode `none` uses no sandbox, so it cannot block the network",
             ));
         }
-        (false, _) => Network::Host,
-        (true, Some(true)) => Network::Proxy,
-        (true, _) => Network::None,
+        (false, _) => CommandNetwork::Host,
+        (true, Some(true)) => CommandNetwork::Proxy,
+        (true, _) => CommandNetwork::None,
     };
     let bounds = bounds(settings);
-    let chosen = Chosen {
+    let chosen = ChosenSandbox {
         bounds,
         mounts: settings
             .bind_mounts
@@ -94,26 +100,26 @@ fn with(
             .map(mount)
             .collect::<Result<_, _>>()?,
         network,
-        gives: sandbox.gives(&bounds)?,
+        guarantees: sandbox.describe_guarantees(&bounds)?,
         sandbox,
     };
-    let program = mimir_core::command::Program::Vector(Vec::new());
-    chosen.sandbox.holds(&Spec {
+    let program = mimir_core::command::CommandProgram::Vector(Vec::new());
+    chosen.sandbox.check_support(&CommandSpec {
         bounds: chosen.bounds,
         mounts: chosen.mounts.clone(),
         network: chosen.network,
         // A workspace that every sandbox takes: which one it will be is not known here.
-        ..Spec::new(program, "/home/mimir/workspace")
+        ..CommandSpec::new(program, "/home/mimir/workspace")
     })?;
     Ok(chosen)
 }
 
 /// The resources that the settings allow each command.
-fn bounds(settings: &SandboxSettings) -> Bounds {
-    let usual = Bounds::default();
-    let asked = |value: Option<u64>, usual| value.map_or(usual, Bound::Asked);
+fn bounds(settings: &SandboxSettings) -> ResourceBounds {
+    let usual = ResourceBounds::default();
+    let asked = |value: Option<u64>, usual| value.map_or(usual, ResourceBound::Requested);
     let megabytes = settings.max_memory_mb.map(|mb| mb.saturating_mul(1 << 20));
-    Bounds {
+    ResourceBounds {
         memory: asked(megabytes, usual.memory),
         processes: asked(settings.max_processes, usual.processes),
         cpu: settings.max_cpu_percent,
@@ -122,39 +128,39 @@ fn bounds(settings: &SandboxSettings) -> Bounds {
 }
 
 #[cfg(unix)]
-fn container(settings: &SandboxSettings) -> Result<Arc<dyn Sandbox>, Fault> {
+fn container(settings: &SandboxSettings) -> Result<Arc<dyn Sandbox>, SandboxError> {
     Ok(Arc::new(super::ContainerSandbox::new(settings)))
 }
 
 #[cfg(not(unix))]
-fn container(_: &SandboxSettings) -> Result<Arc<dyn Sandbox>, Fault> {
-    Err(Fault::Unavailable {
+fn container(_: &SandboxSettings) -> Result<Arc<dyn Sandbox>, SandboxError> {
+    Err(SandboxError::Unavailable {
         sandbox: "container",
         why: "container engines need a Unix socket, which this platform does not have".to_owned(),
     })
 }
 
 #[cfg(target_os = "linux")]
-fn process() -> Result<Arc<dyn Sandbox>, Fault> {
+fn process() -> Result<Arc<dyn Sandbox>, SandboxError> {
     Ok(Arc::new(super::ProcessSandbox::new()))
 }
 
 #[cfg(target_os = "macos")]
-fn process() -> Result<Arc<dyn Sandbox>, Fault> {
+fn process() -> Result<Arc<dyn Sandbox>, SandboxError> {
     Ok(Arc::new(super::SeatbeltSandbox::new()))
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
-fn process() -> Result<Arc<dyn Sandbox>, Fault> {
-    Err(Fault::Unavailable {
+fn process() -> Result<Arc<dyn Sandbox>, SandboxError> {
+    Err(SandboxError::Unavailable {
         sandbox: "process",
         why: "it is only available on Linux and macOS".to_owned(),
     })
 }
 
-fn mount(written: &BindMount) -> Result<Mount, Fault> {
+fn mount(written: &BindMount) -> Result<HostMount, SandboxError> {
     let at = Path::new(&written.at);
-    let fault = |why: String| Fault::Mount {
+    let fault = |why: String| SandboxError::Mount {
         at: at.to_owned(),
         why,
     };
@@ -164,7 +170,7 @@ fn mount(written: &BindMount) -> Result<Mount, Fault> {
         ));
     }
     let from = Path::new(&written.from).canonicalize();
-    Ok(Mount {
+    Ok(HostMount {
         from: from.map_err(|error| fault(format!("`{}`: {error}", written.from)))?,
         at: at.components().collect(),
         writable: written.writable,
@@ -176,17 +182,20 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn chosen(settings: Value) -> Result<Chosen, Fault> {
-        choose(&serde_json::from_value(settings).unwrap())
+    fn chosen(settings: Value) -> Result<ChosenSandbox, SandboxError> {
+        choose_sandbox(&serde_json::from_value(settings).unwrap())
     }
 
     #[test]
     fn none_is_none_by_its_name_alone() {
         let bare = chosen(json!("none")).unwrap();
-        assert_eq!((bare.sandbox.name(), bare.network), ("none", Network::Host));
+        assert_eq!(
+            (bare.sandbox.name(), bare.network),
+            ("none", CommandNetwork::Host)
+        );
         if let Ok(chosen) = chosen(json!("auto")) {
             assert_ne!(chosen.sandbox.name(), "none");
-            assert_eq!(chosen.network, Network::None);
+            assert_eq!(chosen.network, CommandNetwork::None);
         }
     }
 
@@ -221,7 +230,7 @@ mod tests {
         ] {
             let fault = chosen(settings.clone()).err().unwrap();
             assert!(fault.to_string().contains(what), "{settings}: {fault}");
-            assert_eq!(fault.code(), mimir_core::Code::Unavailable);
+            assert_eq!(fault.code(), mimir_core::ToolErrorCode::Unavailable);
         }
     }
 
@@ -230,7 +239,7 @@ mod tests {
         let fault = chosen(json!({"bindMounts": ["/tmp:/proc/x"], "image": "x"}))
             .err()
             .unwrap();
-        assert_eq!(fault.code(), mimir_core::Code::Unavailable);
+        assert_eq!(fault.code(), mimir_core::ToolErrorCode::Unavailable);
         let said = fault.to_string();
         assert_eq!(said.matches("/proc/x").count(), 2, "{said}");
     }
@@ -239,7 +248,7 @@ mod tests {
     fn each_sandbox_is_told_of() {
         let settings =
             serde_json::from_value(json!({"socket": "/nowhere/s", "image": "x"})).unwrap();
-        let [_, (container, why), (none, gives)] = survey(&settings);
+        let [_, (container, why), (none, gives)] = survey_sandboxes(&settings);
         assert_eq!((container, none), ("container", "none"));
         assert!(why.unwrap_err().to_string().contains("/nowhere/s"));
         assert!(gives.is_ok());
@@ -249,8 +258,8 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn every_key_is_held_or_refused_in_the_sandbox() {
         match chosen(json!({"mode": "process", "networkAccess": true})) {
-            Ok(chosen) => assert_eq!(chosen.network, Network::Proxy),
-            Err(fault) => assert_eq!(fault.code(), mimir_core::Code::Unavailable),
+            Ok(chosen) => assert_eq!(chosen.network, CommandNetwork::Proxy),
+            Err(fault) => assert_eq!(fault.code(), mimir_core::ToolErrorCode::Unavailable),
         }
         for settings in [
             json!({"mode": "process", "image": "x"}),
@@ -264,15 +273,15 @@ mod tests {
         );
         match all {
             Ok(all) => {
-                assert_eq!(all.bounds.memory, Bound::Asked(100 << 20));
+                assert_eq!(all.bounds.memory, ResourceBound::Requested(100 << 20));
                 assert_eq!(
                     (all.bounds.cpu, all.bounds.processes),
-                    (Some(10), Bound::Asked(9))
+                    (Some(10), ResourceBound::Requested(9))
                 );
                 assert_eq!(all.mounts[0].at, Path::new("/data"));
             }
             // This machine can enforce none of the limits.
-            Err(fault) => assert_eq!(fault.code(), mimir_core::Code::Unavailable),
+            Err(fault) => assert_eq!(fault.code(), mimir_core::ToolErrorCode::Unavailable),
         }
     }
 }

@@ -12,19 +12,19 @@
 //! Images are never fetched. The user does that, and the error names the command for it.
 
 mod blueprint;
+mod container_handle;
+mod container_owner;
+mod container_processes;
+mod egress_proxy;
 mod engine;
-mod enter;
-mod facts;
+mod engine_facts;
+mod exec;
 #[cfg(test)]
 mod fake;
-mod handle;
-mod mounted;
-mod outside;
-mod owner;
+mod planned_mount;
 mod pool;
-mod set_id;
+mod set_id_bits;
 mod socket;
-mod way_out;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -32,12 +32,14 @@ use std::sync::{Arc, OnceLock};
 use mimir_core::backend::BoxFuture;
 use mimir_core::config::SandboxSettings;
 
-use super::person::Person;
-use super::{APART, Bounds, Child, Fault, Network, Sandbox, Spec};
-use blueprint::Blueprint;
-use engine::blocking;
-use facts::Facts;
-use pool::Pool;
+use super::git_identity::GitIdentity;
+use super::{
+    APART, CommandNetwork, CommandSpec, ResourceBounds, Sandbox, SandboxChild, SandboxError,
+};
+use blueprint::ContainerBlueprint;
+use engine::block_on_thread;
+use engine_facts::ContainerEngineFacts;
+use pool::ContainerPool;
 
 const NAME: &str = "container";
 
@@ -53,13 +55,13 @@ pub struct ContainerSandbox {
     socket: Option<String>,
     image: Option<String>,
     /// The engine, connected to on first use.
-    found: Arc<OnceLock<Result<Found, String>>>,
+    found: Arc<OnceLock<Result<FoundEngine, String>>>,
 }
 
 /// A connected engine, with its pool of containers.
-struct Found {
-    pool: Arc<Pool>,
-    person: Person,
+struct FoundEngine {
+    pool: Arc<ContainerPool>,
+    person: GitIdentity,
 }
 
 impl ContainerSandbox {
@@ -72,16 +74,16 @@ impl ContainerSandbox {
         }
     }
 
-    fn found(&self) -> Result<&Found, Fault> {
+    fn engine(&self) -> Result<&FoundEngine, SandboxError> {
         let found = self.found.get_or_init(|| find(self.socket.as_deref()));
-        found.as_ref().map_err(|why| Fault::Unavailable {
+        found.as_ref().map_err(|why| SandboxError::Unavailable {
             sandbox: NAME,
             why: why.clone(),
         })
     }
 
     /// Connects to the engine on a blocking thread, since it may take seconds to answer.
-    async fn found_meanwhile(&self) -> Result<&Found, Fault> {
+    async fn engine_if_found(&self) -> Result<&FoundEngine, SandboxError> {
         if self.found.get().is_none() {
             let (socket, known) = (self.socket.clone(), Arc::clone(&self.found));
             let looking = move || {
@@ -90,11 +92,11 @@ impl ContainerSandbox {
             // A failure is stored and returned below.
             let _ = tokio::task::spawn_blocking(looking).await;
         }
-        self.found()
+        self.engine()
     }
 
-    fn image(&self) -> Result<&str, Fault> {
-        self.image.as_deref().ok_or_else(|| Fault::Unavailable {
+    fn image(&self) -> Result<&str, SandboxError> {
+        self.image.as_deref().ok_or_else(|| SandboxError::Unavailable {
             sandbox: NAME,
             why: "no image is configured; set `sandbox: {mode: container, image: NAME}` in the settings"
                 .to_owned(),
@@ -107,44 +109,48 @@ impl Sandbox for ContainerSandbox {
         NAME
     }
 
-    fn gives(&self, bounds: &Bounds) -> Result<Vec<String>, Fault> {
-        let found = self.found()?;
+    fn describe_guarantees(&self, bounds: &ResourceBounds) -> Result<Vec<String>, SandboxError> {
+        let found = self.engine()?;
         let engine = found.pool.engine();
         let image = self.image()?;
-        blocking(engine.has_image(image)).map_err(Fault::io("a thread cannot be started"))??;
+        block_on_thread(engine.has_image(image))
+            .map_err(SandboxError::io_error("a thread cannot be started"))??;
         Ok(gives(&engine.facts, image, bounds))
     }
 
-    fn holds(&self, spec: &Spec) -> Result<(), Fault> {
-        let engine = self.found()?.pool.engine();
+    fn check_support(&self, spec: &CommandSpec) -> Result<(), SandboxError> {
+        let engine = self.engine()?.pool.engine();
         holds(&engine.facts, spec)?;
-        blueprint::fits(spec, &engine.socket)
+        blueprint::check_mounts(spec, &engine.socket)
     }
 
-    fn start<'a>(&'a self, spec: &'a Spec) -> BoxFuture<'a, Result<Child, Fault>> {
+    fn start<'a>(
+        &'a self,
+        spec: &'a CommandSpec,
+    ) -> BoxFuture<'a, Result<SandboxChild, SandboxError>> {
         Box::pin(async move {
-            let found = self.found_meanwhile().await?;
+            let found = self.engine_if_found().await?;
             let engine = found.pool.engine();
-            self.holds(spec)?;
-            let command = enter::Command::new(spec, &found.person)?;
+            self.check_support(spec)?;
+            let command = exec::ContainerCommand::new(spec, &found.person)?;
             let (image, facts) = (self.image()?.to_owned(), engine.facts.clone());
             let spec = spec.clone();
-            let plan = Arc::new(move || Blueprint::new(&image, &facts, &spec));
+            let plan = Arc::new(move || ContainerBlueprint::new(&image, &facts, &spec));
             found.pool.run(plan, command).await
         })
     }
 }
 
-fn find(socket: Option<&str>) -> Result<Found, String> {
+fn find(socket: Option<&str>) -> Result<FoundEngine, String> {
     let engine = socket::find(socket)?;
     let home = std::env::home_dir().unwrap_or_default();
-    Ok(Found {
-        pool: Arc::new(Pool::new(engine)),
-        person: Person::of(&home),
+    Ok(FoundEngine {
+        pool: Arc::new(ContainerPool::new(engine)),
+        person: GitIdentity::read_from(&home),
     })
 }
 
-fn gives(facts: &Facts, image: &str, bounds: &Bounds) -> Vec<String> {
+fn gives(facts: &ContainerEngineFacts, image: &str, bounds: &ResourceBounds) -> Vec<String> {
     let held = |holds: bool, what: String| match holds {
         true => what,
         false => format!("{what}: not enforced here, since the engine has no control group for it"),
@@ -155,7 +161,7 @@ fn gives(facts: &Facts, image: &str, bounds: &Bounds) -> Vec<String> {
         format!("{}{kind}; image {image}", facts.engine),
         "a new container for each command; image read-only, workspace writable, private home and /tmp".to_owned(),
         APART.to_owned(),
-        match way_out::possible(facts) {
+        match egress_proxy::check_possible(facts) {
             Ok(()) => "network: only its own loopback; with `networkAccess: true`, also what `network` allows, through a proxy",
             Err(_) => "network: only its own loopback",
         }
@@ -168,35 +174,35 @@ fn gives(facts: &Facts, image: &str, bounds: &Bounds) -> Vec<String> {
 }
 
 /// Checks that an engine with these properties can enforce what the command asks for.
-fn holds(facts: &Facts, spec: &Spec) -> Result<(), Fault> {
+fn holds(facts: &ContainerEngineFacts, spec: &CommandSpec) -> Result<(), SandboxError> {
     let cannot = |what, why: &str| {
-        Err(Fault::CannotHold {
+        Err(SandboxError::CannotHold {
             sandbox: NAME,
             what,
             why: why.to_owned(),
         })
     };
     let no_group = "the engine has no control group for it";
-    if spec.network != Network::None {
-        way_out::possible(facts)?;
+    if spec.network != CommandNetwork::None {
+        egress_proxy::check_possible(facts)?;
     }
-    if spec.bounds.memory.asked() && !facts.holds_memory() {
+    if spec.bounds.memory.is_requested() && !facts.holds_memory() {
         return cannot("a limit of memory", no_group);
     }
     if spec.bounds.cpu.is_some() && !facts.cpu {
         return cannot("a limit of processor time", no_group);
     }
-    if spec.bounds.processes.asked() && !facts.pids {
+    if spec.bounds.processes.is_requested() && !facts.pids {
         return cannot("a limit of processes", no_group);
     }
     Ok(())
 }
 
 /// Converts a path to a string for the engine.
-fn text(path: PathBuf) -> Result<String, Fault> {
+fn text(path: PathBuf) -> Result<String, SandboxError> {
     path.into_os_string()
         .into_string()
-        .map_err(|path| Fault::Mount {
+        .map_err(|path| SandboxError::Mount {
             at: path.into(),
             why: "its path is not valid UTF-8, which container engines need".to_owned(),
         })
@@ -205,31 +211,31 @@ fn text(path: PathBuf) -> Result<String, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sandbox::Bound;
-    use mimir_core::command::Program;
+    use crate::sandbox::ResourceBound;
+    use mimir_core::command::CommandProgram;
 
-    fn spec() -> Spec {
-        Spec::new(Program::Vector(vec!["true".into()]), "/home/p/work")
+    fn spec() -> CommandSpec {
+        CommandSpec::new(CommandProgram::Vector(vec!["true".into()]), "/home/p/work")
     }
 
     #[test]
     fn what_the_engine_cannot_hold_is_refused_if_it_was_asked_for() {
-        let all = Facts::all();
+        let all = ContainerEngineFacts::all();
         let mut asked = spec();
-        asked.bounds.memory = Bound::Asked(1 << 30);
-        asked.bounds.processes = Bound::Asked(10);
+        asked.bounds.memory = ResourceBound::Requested(1 << 30);
+        asked.bounds.processes = ResourceBound::Requested(10);
         asked.bounds.cpu = Some(50);
         assert!(holds(&all, &asked).is_ok());
         for (facts, what) in [
             (
-                Facts {
+                ContainerEngineFacts {
                     memory: false,
                     ..all.clone()
                 },
                 "memory",
             ),
             (
-                Facts {
+                ContainerEngineFacts {
                     swap: false,
                     swaps: true,
                     ..all.clone()
@@ -237,14 +243,14 @@ mod tests {
                 "memory",
             ),
             (
-                Facts {
+                ContainerEngineFacts {
                     pids: false,
                     ..all.clone()
                 },
                 "processes",
             ),
             (
-                Facts {
+                ContainerEngineFacts {
                     cpu: false,
                     ..all.clone()
                 },
@@ -258,7 +264,7 @@ mod tests {
                 "what is usual need not be held"
             );
             assert!(
-                gives(&facts, "x", &Bounds::default())
+                gives(&facts, "x", &ResourceBounds::default())
                     .iter()
                     .any(|line| line.contains("not enforced"))
             );
@@ -266,7 +272,7 @@ mod tests {
         // Without swap, the memory limit is sufficient.
         assert!(
             holds(
-                &Facts {
+                &ContainerEngineFacts {
                     swap: false,
                     ..all.clone()
                 },
@@ -274,11 +280,11 @@ mod tests {
             )
             .is_ok()
         );
-        let network = Spec {
-            network: Network::Proxy,
+        let network = CommandSpec {
+            network: CommandNetwork::Proxy,
             ..spec()
         };
-        let rootless = Facts {
+        let rootless = ContainerEngineFacts {
             rootless: true,
             ..all.clone()
         };
@@ -288,7 +294,7 @@ mod tests {
             let held = holds(facts, &network);
             assert_eq!(held.is_ok(), lets_out, "{held:?}");
             assert_eq!(
-                gives(facts, "x", &Bounds::default())
+                gives(facts, "x", &ResourceBounds::default())
                     .iter()
                     .any(|line| line.contains("networkAccess")),
                 lets_out
@@ -308,7 +314,7 @@ mod tests {
             fault.to_string().contains("/nowhere/docker.sock"),
             "{fault}"
         );
-        assert_eq!(fault.code(), mimir_core::Code::Unavailable);
+        assert_eq!(fault.code(), mimir_core::ToolErrorCode::Unavailable);
         let none = ContainerSandbox::new(&SandboxSettings::default());
         assert!(
             none.image()

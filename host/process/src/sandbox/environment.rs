@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use super::error::Fault;
-use super::spec::{Network, Spec};
+use super::command_spec::{CommandNetwork, CommandSpec};
+use super::error::SandboxError;
 
 /// Variables of this process that commands get unchanged: paths of toolchains, and the locale. None of them contains a
 /// secret or makes a program load code.
@@ -49,7 +49,7 @@ const USUAL_PATH: [&str; 6] = [
 
 /// Environment of this process, read once.
 #[derive(Debug, Clone)]
-pub(super) struct Ambient {
+pub(super) struct AmbientEnvironment {
     /// Folders of programs, in order.
     pub(super) path: Vec<PathBuf>,
     /// Home of the user who runs this process.
@@ -57,7 +57,7 @@ pub(super) struct Ambient {
     pub(super) kept: Vec<(String, String)>,
 }
 
-impl Ambient {
+impl AmbientEnvironment {
     pub(super) fn of_this_process() -> Self {
         let path = std::env::var_os("PATH").filter(|path| !path.is_empty());
         let path = match path {
@@ -77,44 +77,44 @@ impl Ambient {
     }
 
     /// Builds the variables of a command. `home` is its private home.
-    pub(super) fn of(
+    pub(super) fn command_variables(
         &self,
-        spec: &Spec,
+        spec: &CommandSpec,
         path: &[PathBuf],
         home: &Path,
         temp: &Path,
         proxy: u16,
-    ) -> Result<Variables, Fault> {
+    ) -> Result<VariableMap, SandboxError> {
         let joined = std::env::join_paths(path).unwrap_or_default();
-        let mut all = usual(spec, home, temp);
+        let mut all = common_variables(spec, home, temp);
         for (name, value) in &self.kept {
             all.insert(name.into(), value.into());
         }
         all.insert("PATH".into(), joined);
-        add(&mut all, spec, proxy)?;
+        add_command_variables(&mut all, spec, proxy)?;
         Ok(all)
     }
 }
 
 /// Variables by their names.
-pub(super) type Variables = BTreeMap<OsString, OsString>;
+pub(super) type VariableMap = BTreeMap<OsString, OsString>;
 
 /// Returns the variables of every command, in any sandbox.
-pub(super) fn usual(spec: &Spec, home: &Path, temp: &Path) -> Variables {
-    let mut all = Variables::new();
+pub(super) fn common_variables(spec: &CommandSpec, home: &Path, temp: &Path) -> VariableMap {
+    let mut all = VariableMap::new();
     all.insert("LANG".into(), "C.UTF-8".into());
     all.insert("HOME".into(), home.into());
     all.insert("TMPDIR".into(), temp.into());
     all.insert("PWD".into(), spec.directory.clone().into());
     all.insert("TERM".into(), "dumb".into());
-    if spec.network == Network::None {
+    if spec.network == CommandNetwork::None {
         all.insert(NO_FETCH.into(), "1".into());
     }
     // Keeps `git status` from writing an index, so that the hook `post-index-change` of a repository does not run.
     all.insert("GIT_OPTIONAL_LOCKS".into(), "0".into());
-    git(&mut all, GIT);
+    add_git_settings(&mut all, GIT);
     let own = spec.git.iter();
-    git(
+    add_git_settings(
         &mut all,
         own.map(|(key, value)| (key.as_str(), value.as_str())),
     );
@@ -157,7 +157,10 @@ const GIT: [(&str, &str); 17] = [
 ];
 
 /// Appends git settings to those already in the variables.
-pub(super) fn git<'a>(all: &mut Variables, settings: impl IntoIterator<Item = (&'a str, &'a str)>) {
+pub(super) fn add_git_settings<'a>(
+    all: &mut VariableMap,
+    settings: impl IntoIterator<Item = (&'a str, &'a str)>,
+) {
     let known = all.get(OsStr::new(GIT_COUNT));
     let known = known.and_then(|count| count.to_str()?.parse::<usize>().ok());
     let mut count = known.unwrap_or(0);
@@ -173,8 +176,12 @@ const GIT_COUNT: &str = "GIT_CONFIG_COUNT";
 
 /// Adds the proxy and the variables of this command, which override the others. `proxy` is the port of its proxy, if
 /// it has one.
-pub(super) fn add(all: &mut Variables, spec: &Spec, proxy: u16) -> Result<(), Fault> {
-    if spec.network == Network::Proxy {
+pub(super) fn add_command_variables(
+    all: &mut VariableMap,
+    spec: &CommandSpec,
+    proxy: u16,
+) -> Result<(), SandboxError> {
+    if spec.network == CommandNetwork::Proxy {
         let url = spec.proxy.as_ref().map(|own| own.url(proxy));
         let url = url.unwrap_or_else(|| format!("http://127.0.0.1:{proxy}"));
         for name in PROXIES {
@@ -188,15 +195,15 @@ pub(super) fn add(all: &mut Variables, spec: &Spec, proxy: u16) -> Result<(), Fa
         all.insert("NODE_USE_ENV_PROXY".into(), "1".into());
     }
     for (name, value) in &spec.environment {
-        fit(name, value)?;
+        check_variable(name, value)?;
         all.insert(name.into(), value.into());
     }
     Ok(())
 }
 
 /// Checks that a variable can be set. A name with `=` would set another variable.
-fn fit(name: &str, value: &str) -> Result<(), Fault> {
-    let unfit = |why| Fault::Unfit {
+fn check_variable(name: &str, value: &str) -> Result<(), SandboxError> {
+    let unfit = |why| SandboxError::InvalidInput {
         what: format!("the variable `{}`", name.escape_debug()),
         why,
     };
@@ -219,10 +226,10 @@ fn dedup(folders: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mimir_core::command::Program;
+    use mimir_core::command::CommandProgram;
 
-    fn spec(environment: &[(&str, &str)]) -> Spec {
-        let mut spec = Spec::new(Program::Vector(vec!["true".into()]), "/work");
+    fn spec(environment: &[(&str, &str)]) -> CommandSpec {
+        let mut spec = CommandSpec::new(CommandProgram::Vector(vec!["true".into()]), "/work");
         let pairs = environment.iter();
         spec.environment = pairs.map(|(n, v)| ((*n).into(), (*v).into())).collect();
         spec
@@ -230,9 +237,9 @@ mod tests {
 
     #[test]
     fn it_is_built_from_nothing() {
-        let ambient = Ambient::of_this_process();
+        let ambient = AmbientEnvironment::of_this_process();
         let made = ambient
-            .of(
+            .command_variables(
                 &spec(&[("LANG", "tr_TR"), ("A", "b=c")]),
                 &["/bin".into()],
                 Path::new("/h"),
@@ -257,25 +264,29 @@ mod tests {
     #[test]
     fn git_fetches_nothing_by_itself_where_there_is_no_network() {
         let mut spec = spec(&[]);
-        let is_told = |spec: &Spec| {
-            usual(spec, Path::new("/h"), Path::new("/t")).contains_key(OsStr::new(NO_FETCH))
+        let is_told = |spec: &CommandSpec| {
+            common_variables(spec, Path::new("/h"), Path::new("/t"))
+                .contains_key(OsStr::new(NO_FETCH))
         };
         assert!(is_told(&spec));
-        spec.network = Network::Proxy;
+        spec.network = CommandNetwork::Proxy;
         assert!(!is_told(&spec));
     }
 
     #[test]
     fn a_variable_that_would_be_another_one_is_refused() {
         for bad in [("", "x"), ("A=B", "x"), ("A\0", "x"), ("A", "x\0y")] {
-            let made = Ambient::of_this_process().of(
+            let made = AmbientEnvironment::of_this_process().command_variables(
                 &spec(&[bad]),
                 &[],
                 Path::new("/"),
                 Path::new("/"),
                 PROXY,
             );
-            assert!(matches!(made, Err(Fault::Unfit { .. })), "{bad:?}");
+            assert!(
+                matches!(made, Err(SandboxError::InvalidInput { .. })),
+                "{bad:?}"
+            );
         }
     }
 }

@@ -4,24 +4,24 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mimir_core::code::Language;
-use mimir_core::command::Finished;
-use mimir_core::names::did_you_mean;
+use mimir_core::code::CodeLanguage;
+use mimir_core::command::CommandOutput;
+use mimir_core::name_suggestions::did_you_mean;
 use mimir_core::text::prefix;
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::json;
 
-use crate::run::guard::Made;
+use crate::run::workspace_guard::ForbiddenPath;
 
 /// An error of a command that did not start, or did not complete.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum SandboxError {
     /// The argument vector is empty.
     #[error("the command is empty: expected a program")]
     NoProgram,
     /// An argument, a variable or the script cannot be passed to a program.
     #[error("{what} cannot be passed to a program: {why}")]
-    Unfit {
+    InvalidInput {
         /// The argument, variable or script.
         what: String,
         /// The reason.
@@ -98,10 +98,10 @@ pub enum Fault {
     },
     /// Neither of two suitable sandboxes is available.
     #[error("{0}; {1}")]
-    Neither(Box<Fault>, Box<Fault>),
+    Neither(Box<SandboxError>, Box<SandboxError>),
     /// Code is to run in a container, and the settings have no image for its language.
     #[error("no image is configured to run {} in a container", .0.as_str())]
-    NoneNamed(Language),
+    NoneNamed(CodeLanguage),
     /// Code is to run with the programs of this machine, but the settings require containers.
     #[error("`sandbox.mode: container` does not allow programs of this machine to run")]
     ContainersAlone,
@@ -139,14 +139,14 @@ pub enum Fault {
     },
     /// The command exceeded its time limit.
     #[error("it was stopped after {:.1} s", .0.after.as_secs_f32())]
-    Timeout(Box<Stopped>),
+    Timeout(Box<StoppedCommand>),
     /// The command exceeded its memory limit.
     #[error("it was stopped: it used more than {}", mimir_core::text::bytes(.0.bound))]
-    Memory(Box<Stopped>),
+    Memory(Box<StoppedCommand>),
     /// The command created a path that no command may create.
     #[error(
         "it created `{path}`, which {rule}, and was stopped if it was still running; what it created is now `{kept}`{}",
-        Made::and_others(*.others)
+        ForbiddenPath::others_note(*.others)
     )]
     Shielded {
         /// The created path, relative to the workspace.
@@ -158,7 +158,7 @@ pub enum Fault {
         /// The number of further forbidden paths.
         others: usize,
         /// Output and exit code until then.
-        stopped: Box<Stopped>,
+        stopped: Box<StoppedCommand>,
     },
     /// Another program replaced a protected file during the command, so that the protection no longer applied.
     #[error(
@@ -168,7 +168,7 @@ pub enum Fault {
         /// The path, relative to the workspace.
         path: String,
         /// Output and exit code until then.
-        stopped: Box<Stopped>,
+        stopped: Box<StoppedCommand>,
     },
     /// A file that the sandbox needs was replaced during the setup.
     #[error("the sandbox could not be made: `{0}` was replaced by another program meanwhile")]
@@ -191,24 +191,24 @@ pub enum Fault {
 
 /// A command that was stopped, with its output until then.
 #[derive(Debug)]
-pub struct Stopped {
+pub struct StoppedCommand {
     /// The run time.
     pub after: Duration,
     /// The exceeded limit, where that is a number.
     pub bound: u64,
     /// The exit code and the output.
-    pub finished: Finished,
+    pub finished: CommandOutput,
 }
 
 /// Maximum number of output characters in an error.
 const OUTPUT_WITH_ERROR: usize = 16_000;
 
-impl Fault {
+impl SandboxError {
     /// Name of the path rules as an unsupported request. No key of the settings asks for them; they cannot be enforced
     /// if too many paths need protection.
     pub(crate) const RULES: &'static str = "the rules about paths";
 
-    pub(crate) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io_error(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::Io { doing, error }
     }
 
@@ -220,17 +220,17 @@ impl Fault {
     }
 
     /// The stable error code.
-    pub fn code(&self) -> Code {
+    pub fn code(&self) -> ToolErrorCode {
         match self {
-            Self::NoProgram | Self::Unfit { .. } => Code::InvalidInput,
-            Self::NotFound { .. } | Self::NoJob(_) => Code::NotFound,
+            Self::NoProgram | Self::InvalidInput { .. } => ToolErrorCode::InvalidInput,
+            Self::NotFound { .. } | Self::NoJob(_) => ToolErrorCode::NotFound,
             Self::NotExecutable { .. } | Self::Shielded { .. } | Self::WorkspaceCode(_) => {
-                Code::PermissionDenied
+                ToolErrorCode::PermissionDenied
             }
-            Self::NoDirectory(_) | Self::NotDirectory(_) => Code::FileNotFound,
-            Self::Outside(_) => Code::InvalidPath,
-            Self::Timeout(_) => Code::Timeout,
-            Self::Memory(_) | Self::TooManyJobs(_) => Code::LimitExceeded,
+            Self::NoDirectory(_) | Self::NotDirectory(_) => ToolErrorCode::FileNotFound,
+            Self::Outside(_) => ToolErrorCode::InvalidPath,
+            Self::Timeout(_) => ToolErrorCode::Timeout,
+            Self::Memory(_) | Self::TooManyJobs(_) => ToolErrorCode::LimitExceeded,
             Self::NoShell
             | Self::Roots(_)
             | Self::Workspace(_)
@@ -244,8 +244,8 @@ impl Fault {
             | Self::Uncovered { .. }
             | Self::Replaced(_)
             | Self::BadImage { .. }
-            | Self::Engine { .. } => Code::Unavailable,
-            Self::Setup { .. } | Self::Io { .. } => Code::Internal,
+            | Self::Engine { .. } => ToolErrorCode::Unavailable,
+            Self::Setup { .. } | Self::Io { .. } => ToolErrorCode::Internal,
         }
     }
 
@@ -261,7 +261,7 @@ impl Fault {
     }
 
     /// A hint for the user on how to solve the problem.
-    fn way_out(&self) -> Option<String> {
+    fn remedy(&self) -> Option<String> {
         match self {
             Self::NoImage { pull, .. } => Some(format!("fetch it with `{pull}`")),
             Self::NoneNamed(language) => Some(format!(
@@ -301,14 +301,14 @@ impl Fault {
     }
 }
 
-impl From<Fault> for ToolError {
-    fn from(fault: Fault) -> Self {
-        let error = Self::new(fault.code(), fault.to_string()).with_way_out(fault.way_out());
+impl From<SandboxError> for ToolError {
+    fn from(fault: SandboxError) -> Self {
+        let error = Self::new(fault.code(), fault.to_string()).with_remedies(fault.remedy());
         match &fault {
-            Fault::Timeout(stopped)
-            | Fault::Memory(stopped)
-            | Fault::Uncovered { stopped, .. }
-            | Fault::Shielded { stopped, .. } => {
+            SandboxError::Timeout(stopped)
+            | SandboxError::Memory(stopped)
+            | SandboxError::Uncovered { stopped, .. }
+            | SandboxError::Shielded { stopped, .. } => {
                 let output = String::from_utf8_lossy(&stopped.finished.combined.bytes);
                 let all = output.chars().count();
                 let last: String = output

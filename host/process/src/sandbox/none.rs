@@ -5,9 +5,9 @@
 //! systems use the group alone, Windows a job object; both compile but are untested. The processes are also killed
 //! when mimir itself is killed.
 
-mod tree;
+mod spawned_process;
 #[cfg(unix)]
-mod watch;
+mod watchdog;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,9 +16,10 @@ use std::process::Stdio;
 use mimir_core::backend::BoxFuture;
 use tokio::process::Command;
 
-use super::environment::{Ambient, PROXY, Variables};
+use super::environment::{AmbientEnvironment, PROXY, VariableMap};
 use super::{
-    Bounds, Child, Exit, Fault, Handle, Network, Reach, Sandbox, Seen, Spec, find, input_writer,
+    CommandExit, CommandHandle, CommandNetwork, CommandSpec, FileIdentity, ResourceBounds, Sandbox,
+    SandboxChild, SandboxError, WorkspacePart, input_writer, program_lookup,
 };
 
 const NAME: &str = "none";
@@ -29,7 +30,7 @@ const MARK: &str = "MIMIR_COMMAND";
 /// The sandbox `none`.
 #[derive(Debug)]
 pub struct NoSandbox {
-    ambient: Ambient,
+    ambient: AmbientEnvironment,
 }
 
 impl Default for NoSandbox {
@@ -42,7 +43,7 @@ impl NoSandbox {
     /// Reads the environment of this process.
     pub fn new() -> Self {
         Self {
-            ambient: Ambient::of_this_process(),
+            ambient: AmbientEnvironment::of_this_process(),
         }
     }
 }
@@ -52,7 +53,7 @@ impl Sandbox for NoSandbox {
         NAME
     }
 
-    fn gives(&self, _: &Bounds) -> Result<Vec<String>, Fault> {
+    fn describe_guarantees(&self, _: &ResourceBounds) -> Result<Vec<String>, SandboxError> {
         let mut lines = Vec::new();
         if cfg!(not(target_os = "linux")) {
             lines.push("untested: it compiles, but has never been run on this system".to_owned());
@@ -67,46 +68,52 @@ impl Sandbox for NoSandbox {
         Ok(lines)
     }
 
-    fn shields(&self) -> bool {
+    fn enforces_path_rules(&self) -> bool {
         false
     }
 
-    fn has(&self, program: &str, directory: &Path) -> Result<(), Fault> {
-        find::program(program, &self.ambient.path, directory)
+    fn check_program(&self, program: &str, directory: &Path) -> Result<(), SandboxError> {
+        program_lookup::check_program(program, &self.ambient.path, directory)
     }
 
-    fn holds(&self, spec: &Spec) -> Result<(), Fault> {
-        let what = if spec.network == Network::Proxy {
+    fn check_support(&self, spec: &CommandSpec) -> Result<(), SandboxError> {
+        let what = if spec.network == CommandNetwork::Proxy {
             "network access through a proxy"
-        } else if let Some(bound) = spec.bounds.asked() {
+        } else if let Some(bound) = spec.bounds.first_requested() {
             bound
-        } else if !spec.reach.contains(&Reach::all()) {
+        } else if !spec
+            .visible_parts
+            .contains(&WorkspacePart::whole_workspace())
+        {
             "showing only a part of the workspace"
         } else if !spec.mounts.is_empty() {
             "mounts"
         } else {
             return Ok(());
         };
-        Err(Fault::CannotHold {
+        Err(SandboxError::CannotHold {
             sandbox: NAME,
             what,
             why: "commands run without a sandbox".to_owned(),
         })
     }
 
-    fn start<'a>(&'a self, spec: &'a Spec) -> BoxFuture<'a, Result<Child, Fault>> {
+    fn start<'a>(
+        &'a self,
+        spec: &'a CommandSpec,
+    ) -> BoxFuture<'a, Result<SandboxChild, SandboxError>> {
         Box::pin(async move {
-            self.holds(spec)?;
+            self.check_support(spec)?;
             start(&self.ambient, spec)
         })
     }
 }
 
-fn start(ambient: &Ambient, spec: &Spec) -> Result<Child, Fault> {
-    let found = find::resolve(&spec.program, &ambient.path, &spec.directory)?;
+fn start(ambient: &AmbientEnvironment, spec: &CommandSpec) -> Result<SandboxChild, SandboxError> {
+    let found = program_lookup::resolve_program(&spec.program, &ambient.path, &spec.directory)?;
     let home = ambient.home.clone().unwrap_or_else(|| PathBuf::from("/"));
     let temp = std::env::temp_dir();
-    let variables = ambient.of(spec, &ambient.path, &home, &temp, PROXY)?;
+    let variables = ambient.command_variables(spec, &ambient.path, &home, &temp, PROXY)?;
     let file = if found.file.is_absolute() {
         found.file
     } else {
@@ -118,14 +125,14 @@ fn start(ambient: &Ambient, spec: &Spec) -> Result<Child, Fault> {
     if let Some(name) = found.arguments.first() {
         command.arg0(name);
     }
-    run(command, variables, spec, Lead::Group)
-        .map_err(|error| refused(error, spec, &found.arguments))?
-        .child(Vec::new())
+    spawn_command(command, variables, spec, ProcessLeader::Group)
+        .map_err(|error| start_error(error, spec, &found.arguments))?
+        .into_child(Vec::new())
 }
 
 /// The unit that a started program leads. Its descendants belong to the same unit and are killed with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lead {
+pub(super) enum ProcessLeader {
     /// A process group.
     Group,
     /// A session, which has no terminal to type into.
@@ -134,15 +141,15 @@ pub(super) enum Lead {
 }
 
 /// Starts a program with only these variables. The returned handle covers all its descendants.
-pub(super) fn run(
+pub(super) fn spawn_command(
     mut command: Command,
-    variables: Variables,
-    spec: &Spec,
-    lead: Lead,
-) -> io::Result<Running> {
-    let mark = mark();
+    variables: VariableMap,
+    spec: &CommandSpec,
+    lead: ProcessLeader,
+) -> io::Result<UnsandboxedCommand> {
+    let mark = unique_mark();
     #[cfg(unix)]
-    let mut watch = watch::Watch::begin(&format!("{MARK}={mark}"))?;
+    let mut watch = watchdog::WatchdogShell::begin(&format!("{MARK}={mark}"))?;
     command
         .env_clear()
         .envs(variables)
@@ -154,21 +161,21 @@ pub(super) fn run(
         .kill_on_drop(true);
     match lead {
         #[cfg(unix)]
-        Lead::Group => {
+        ProcessLeader::Group => {
             command.process_group(0);
         }
         #[cfg(not(unix))]
-        Lead::Group => {}
+        ProcessLeader::Group => {}
         #[cfg(target_os = "macos")]
-        Lead::Session => tree::leads_session(&mut command),
+        ProcessLeader::Session => spawned_process::leads_session(&mut command),
     }
-    let process = tree::spawn(command)?;
+    let process = spawned_process::spawn(command)?;
     let group = process.id();
     #[cfg(unix)]
     if let Some(group) = group {
         watch.follow(group)?;
     }
-    Ok(Running {
+    Ok(UnsandboxedCommand {
         group,
         process,
         mark,
@@ -178,24 +185,26 @@ pub(super) fn run(
     })
 }
 
-fn refused(error: io::Error, spec: &Spec, arguments: &[String]) -> Fault {
+fn start_error(error: io::Error, spec: &CommandSpec, arguments: &[String]) -> SandboxError {
     let program = arguments.first().cloned().unwrap_or_default();
     match error.kind() {
-        _ if !spec.directory.is_dir() => Fault::NoDirectory(spec.directory.display().to_string()),
-        io::ErrorKind::PermissionDenied => Fault::NotExecutable {
+        _ if !spec.directory.is_dir() => {
+            SandboxError::NoDirectory(spec.directory.display().to_string())
+        }
+        io::ErrorKind::PermissionDenied => SandboxError::NotExecutable {
             program,
             why: "the system refuses to run it",
         },
-        io::ErrorKind::NotFound => Fault::NotExecutable {
+        io::ErrorKind::NotFound => SandboxError::NotExecutable {
             program,
             why: "the interpreter named in its first line does not exist",
         },
-        _ => Fault::io("a command could not be started")(error),
+        _ => SandboxError::io_error("a command could not be started")(error),
     }
 }
 
 /// Returns a unique value for [`MARK`].
-pub(super) fn mark() -> String {
+pub(super) fn unique_mark() -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let now = std::time::UNIX_EPOCH
@@ -209,41 +218,47 @@ pub(super) fn mark() -> String {
 }
 
 /// A running command and all its descendants.
-pub(super) struct Running {
-    process: tree::Process,
+pub(super) struct UnsandboxedCommand {
+    process: spawned_process::SpawnedProcess,
     group: Option<u32>,
     mark: String,
-    exit: Option<Exit>,
+    exit: Option<CommandExit>,
     /// Kills the command when this process dies.
     #[cfg(unix)]
-    watch: Option<watch::Watch>,
+    watch: Option<watchdog::WatchdogShell>,
 }
 
-impl Running {
+impl UnsandboxedCommand {
     /// Converts it to the type that every sandbox returns.
-    pub(super) fn child(mut self, covered: Vec<Seen>) -> Result<Child, Fault> {
-        let (stdin, stdout, stderr) = tree::pipes(&mut self.process).ok_or_else(|| {
-            Fault::io("a command has no input or output")(io::ErrorKind::BrokenPipe.into())
-        })?;
-        Ok(Child {
+    pub(super) fn into_child(
+        mut self,
+        covered: Vec<FileIdentity>,
+    ) -> Result<SandboxChild, SandboxError> {
+        let (stdin, stdout, stderr) =
+            spawned_process::pipes(&mut self.process).ok_or_else(|| {
+                SandboxError::io_error("a command has no input or output")(
+                    io::ErrorKind::BrokenPipe.into(),
+                )
+            })?;
+        Ok(SandboxChild {
             stdin: input_writer(stdin),
             stdout: Box::new(stdout),
             stderr: Box::new(stderr),
             handle: Box::new(self),
-            covered,
+            masked: covered,
         })
     }
 
-    async fn ended(&mut self) -> Result<Exit, Fault> {
+    async fn wait_for_exit(&mut self) -> Result<CommandExit, SandboxError> {
         if let Some(exit) = self.exit {
             return Ok(exit);
         }
-        let status = tree::wait(&mut self.process)
+        let status = spawned_process::wait(&mut self.process)
             .await
-            .map_err(Fault::io("a command cannot be waited for"))?;
+            .map_err(SandboxError::io_error("a command cannot be waited for"))?;
         // Background processes that it left behind are killed with it.
-        signal(self.group, &self.mark, Signal::Kill);
-        let exit = Exit {
+        signal(self.group, &self.mark, StopSignal::Kill);
+        let exit = CommandExit {
             code: code(status),
             out_of_memory: false,
         };
@@ -256,33 +271,33 @@ impl Running {
     }
 }
 
-impl Handle for Running {
-    fn wait(&mut self) -> BoxFuture<'_, Result<Exit, Fault>> {
-        Box::pin(self.ended())
+impl CommandHandle for UnsandboxedCommand {
+    fn wait(&mut self) -> BoxFuture<'_, Result<CommandExit, SandboxError>> {
+        Box::pin(self.wait_for_exit())
     }
 
     fn terminate(&mut self) -> BoxFuture<'_, ()> {
-        signal(self.group, &self.mark, Signal::Terminate);
+        signal(self.group, &self.mark, StopSignal::Terminate);
         Box::pin(std::future::ready(()))
     }
 
     fn kill(&mut self) -> BoxFuture<'_, ()> {
-        signal(self.group, &self.mark, Signal::Kill);
+        signal(self.group, &self.mark, StopSignal::Kill);
         let _ = self.process.start_kill();
         Box::pin(std::future::ready(()))
     }
 }
 
-impl Drop for Running {
+impl Drop for UnsandboxedCommand {
     fn drop(&mut self) {
         if self.exit.is_none() {
-            signal(self.group, &self.mark, Signal::Kill);
+            signal(self.group, &self.mark, StopSignal::Kill);
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Signal {
+enum StopSignal {
     Terminate,
     Kill,
 }
@@ -307,11 +322,11 @@ const ROUNDS: usize = 50;
 
 /// Signals the process group of the command and all processes that carry its mark.
 #[cfg(target_os = "linux")]
-fn signal(group: Option<u32>, mark: &str, signal: Signal) {
+fn signal(group: Option<u32>, mark: &str, signal: StopSignal) {
     use rustix::process::{Pid, kill_process, kill_process_group};
     let number = match signal {
-        Signal::Terminate => rustix::process::Signal::TERM,
-        Signal::Kill => rustix::process::Signal::KILL,
+        StopSignal::Terminate => rustix::process::Signal::TERM,
+        StopSignal::Kill => rustix::process::Signal::KILL,
     };
     let pid = |id: u32| i32::try_from(id).ok().and_then(Pid::from_raw);
     if let Some(group) = group.and_then(pid) {
@@ -325,7 +340,7 @@ fn signal(group: Option<u32>, mark: &str, signal: Signal) {
                 let _ = kill_process(pid, number);
             }
         }
-        if found.is_empty() || signal == Signal::Terminate {
+        if found.is_empty() || signal == StopSignal::Terminate {
             return;
         }
     }
@@ -347,11 +362,11 @@ fn marked(variable: &[u8]) -> impl Iterator<Item = u32> {
 
 /// Signals the process group of the command.
 #[cfg(all(unix, not(target_os = "linux")))]
-fn signal(group: Option<u32>, _: &str, signal: Signal) {
+fn signal(group: Option<u32>, _: &str, signal: StopSignal) {
     use rustix::process::{Pid, kill_process_group};
     let number = match signal {
-        Signal::Terminate => rustix::process::Signal::TERM,
-        Signal::Kill => rustix::process::Signal::KILL,
+        StopSignal::Terminate => rustix::process::Signal::TERM,
+        StopSignal::Kill => rustix::process::Signal::KILL,
     };
     let group = group.and_then(|id| i32::try_from(id).ok());
     if let Some(group) = group.and_then(Pid::from_raw) {
@@ -360,6 +375,6 @@ fn signal(group: Option<u32>, _: &str, signal: Signal) {
 }
 
 #[cfg(not(unix))]
-fn signal(_: Option<u32>, _: &str, _: Signal) {
+fn signal(_: Option<u32>, _: &str, _: StopSignal) {
     // Dropping the handle closes the job object. Windows has no signal that asks a process to exit.
 }

@@ -8,18 +8,18 @@
 //!
 //! Needs Linux 5.12, the first version that can set attributes of a whole mount tree.
 
-mod berth;
 mod bubblewrap;
 mod cgroup;
-mod filter;
-mod handle;
-mod inside;
+mod cgroup_thread;
+mod child_plan;
+mod child_process;
+mod forked_handle;
 mod landlock;
-mod plan;
-mod root;
-mod shared;
+mod machine_view;
+mod root_plan;
+mod session_namespaces;
 mod start;
-mod view;
+mod syscall_filter;
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -29,13 +29,16 @@ use ::landlock::ABI;
 use mimir_core::backend::BoxFuture;
 use seccompiler::BpfProgram;
 
-use super::environment::Ambient;
-use super::{Bound, Bounds, Child, Fault, Network, Sandbox, Spec, find, sys};
-pub(super) use shared::Shared;
+use super::environment::AmbientEnvironment;
+use super::{
+    CommandNetwork, CommandSpec, ResourceBound, ResourceBounds, Sandbox, SandboxChild,
+    SandboxError, program_lookup, sys,
+};
+pub(super) use session_namespaces::SessionNamespaces;
 
-use berth::Berths;
-use cgroup::Tree;
-use view::View;
+use cgroup::CgroupTree;
+use cgroup_thread::CgroupThreadPool;
+use machine_view::MachineView;
 
 const NAME: &str = "process";
 
@@ -48,31 +51,31 @@ const KILLED: i32 = 128 + libc::SIGKILL;
 
 /// The sandbox `process`.
 pub struct ProcessSandbox {
-    ambient: Ambient,
-    view: View,
-    groups: Tree,
-    berths: Berths,
+    ambient: AmbientEnvironment,
+    view: MachineView,
+    groups: CgroupTree,
+    cgroup_threads: CgroupThreadPool,
     landlock: Option<ABI>,
     /// The memory that holds the command line of this process.
-    called: Option<sys::Called>,
+    called: Option<sys::ArgvMemory>,
     filter: Result<BpfProgram, String>,
     /// True if bubblewrap must build it, even if this process could.
     wrapped: bool,
     /// The result of the first test command, which shows if commands can run.
-    tried: OnceLock<Result<Gives, String>>,
+    tried: OnceLock<Result<TrialResult, String>>,
 }
 
 /// The builder of the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum By {
+enum SandboxMaker {
     Us,
     Bubblewrap(&'static Path),
 }
 
 /// The result of the test command.
 #[derive(Debug, Clone, Copy)]
-struct Gives {
-    by: By,
+struct TrialResult {
+    maker: SandboxMaker,
     /// True if a command sees its own processes in `/proc`. Some containers do not allow mounting it.
     proc: bool,
 }
@@ -86,15 +89,15 @@ impl Default for ProcessSandbox {
 impl ProcessSandbox {
     /// Inspects the machine. This reads some files and runs no program.
     pub fn new() -> Self {
-        let ambient = Ambient::of_this_process();
+        let ambient = AmbientEnvironment::of_this_process();
         Self {
-            view: View::of_this_machine(&ambient),
+            view: MachineView::of_this_machine(&ambient),
             ambient,
-            groups: Tree::find(),
-            berths: Berths::default(),
+            groups: CgroupTree::find(),
+            cgroup_threads: CgroupThreadPool::default(),
             landlock: landlock::abi(),
-            called: sys::Called::here(),
-            filter: filter::filter().map_err(|error| error.to_string()),
+            called: sys::ArgvMemory::of_this_process(),
+            filter: syscall_filter::filter().map_err(|error| error.to_string()),
             wrapped: false,
             tried: OnceLock::new(),
         }
@@ -111,21 +114,21 @@ impl ProcessSandbox {
     /// Creates a sandbox without control groups, even if they are available.
     pub fn without_control_groups() -> Self {
         Self {
-            groups: Tree::default(),
+            groups: CgroupTree::default(),
             ..Self::new()
         }
     }
 
-    fn tried(&self) -> Result<Gives, Fault> {
+    fn trial_result(&self) -> Result<TrialResult, SandboxError> {
         let tried = self.tried.get_or_init(|| self.try_out());
         tried
             .clone()
-            .map_err(|why| Fault::Unavailable { sandbox: NAME, why })
+            .map_err(|why| SandboxError::Unavailable { sandbox: NAME, why })
     }
 
     /// Returns the memory limit in bytes for each process of a command if no control group limits them together: the
     /// limit of the command, or half of the machine's memory.
-    fn memory_of_each(&self, bounds: &Bounds) -> Option<u64> {
+    fn memory_per_process(&self, bounds: &ResourceBounds) -> Option<u64> {
         if self.groups.holds_memory() {
             return None;
         }
@@ -146,16 +149,16 @@ impl Sandbox for ProcessSandbox {
         NAME
     }
 
-    fn gives(&self, bounds: &Bounds) -> Result<Vec<String>, Fault> {
-        let gives = self.tried()?;
+    fn describe_guarantees(&self, bounds: &ResourceBounds) -> Result<Vec<String>, SandboxError> {
+        let gives = self.trial_result()?;
         let held = |holds: bool, what: String| match holds {
             true => what,
             false => format!("{what} (not enforced: no control group can be created here)"),
         };
-        let bound = |bound: Bound| mimir_core::text::bytes(bound.value());
-        let wrapped = match gives.by {
-            By::Us => None,
-            By::Bubblewrap(bwrap) => Some(bwrap.display()),
+        let bound = |bound: ResourceBound| mimir_core::text::bytes(bound.value());
+        let wrapped = match gives.maker {
+            SandboxMaker::Us => None,
+            SandboxMaker::Bubblewrap(bwrap) => Some(bwrap.display()),
         };
         let mut lines: Vec<String> = wrapped
             .iter()
@@ -187,7 +190,7 @@ impl Sandbox for ProcessSandbox {
                 None => "Landlock: not supported by this kernel; the mounts protect files without it".to_owned(),
             },
             "system calls: filtered".to_owned(),
-            match self.memory_of_each(bounds) {
+            match self.memory_per_process(bounds) {
                 None => format!("memory: {}", bound(bounds.memory)),
                 Some(each) => format!(
                     "memory: {} for each process (RLIMIT_DATA); not limited in total, because no control group can be \
@@ -207,14 +210,14 @@ impl Sandbox for ProcessSandbox {
         Ok(lines)
     }
 
-    fn has(&self, program: &str, directory: &Path) -> Result<(), Fault> {
-        find::program(program, &self.view.path, directory)
+    fn check_program(&self, program: &str, directory: &Path) -> Result<(), SandboxError> {
+        program_lookup::check_program(program, &self.view.path, directory)
     }
 
-    fn shares_network(&self) -> Result<(), Fault> {
-        match self.tried()?.by {
-            By::Us => Ok(()),
-            By::Bubblewrap(_) => Err(Fault::CannotHold {
+    fn shares_network(&self) -> Result<(), SandboxError> {
+        match self.trial_result()?.maker {
+            SandboxMaker::Us => Ok(()),
+            SandboxMaker::Bubblewrap(_) => Err(SandboxError::CannotHold {
                 sandbox: NAME,
                 what: "named ports",
                 why: "bubblewrap builds it here and gives each command its own network; leave `ports` out and \
@@ -224,50 +227,53 @@ impl Sandbox for ProcessSandbox {
         }
     }
 
-    fn holds(&self, spec: &Spec) -> Result<(), Fault> {
+    fn check_support(&self, spec: &CommandSpec) -> Result<(), SandboxError> {
         let cannot = |what, why: &str| {
-            Err(Fault::CannotHold {
+            Err(SandboxError::CannotHold {
                 sandbox: NAME,
                 what,
                 why: why.to_owned(),
             })
         };
         let no_group = "no control group can be created below the one of this process";
-        if spec.network == Network::Host {
+        if spec.network == CommandNetwork::Host {
             return cannot(
                 "the network of this machine",
                 "its commands have their own network and reach others only through a proxy",
             );
         }
-        if spec.bounds.memory.asked() && !self.groups.holds_memory() {
+        if spec.bounds.memory.is_requested() && !self.groups.holds_memory() {
             return cannot("a memory limit", no_group);
         }
         if spec.bounds.cpu.is_some() && !self.groups.holds_cpu() {
             return cannot("a limit of processor time", no_group);
         }
-        if spec.bounds.processes.asked() && !self.holds_processes() {
+        if spec.bounds.processes.is_requested() && !self.holds_processes() {
             return cannot("a limit of processes", no_group);
         }
-        if !self.view.takes(&spec.workspace) {
-            return Err(Fault::Workspace(spec.workspace.clone()));
+        if !self.view.accepts_workspace(&spec.workspace) {
+            return Err(SandboxError::Workspace(spec.workspace.clone()));
         }
         Ok(())
     }
 
-    fn start<'a>(&'a self, spec: &'a Spec) -> BoxFuture<'a, Result<Child, Fault>> {
+    fn start<'a>(
+        &'a self,
+        spec: &'a CommandSpec,
+    ) -> BoxFuture<'a, Result<SandboxChild, SandboxError>> {
         Box::pin(async move {
-            let gives = self.tried()?;
-            self.holds(spec)?;
-            if spec.network == Network::Proxy && spec.proxy.is_none() {
-                return Err(Fault::CannotHold {
+            let gives = self.trial_result()?;
+            self.check_support(spec)?;
+            if spec.network == CommandNetwork::Proxy && spec.proxy.is_none() {
+                return Err(SandboxError::CannotHold {
                     sandbox: NAME,
                     what: "access to the network",
                     why: "no proxy is available to check its requests".to_owned(),
                 });
             }
-            match gives.by {
-                By::Us => self.start_with(spec, gives).await,
-                By::Bubblewrap(bwrap) => self.start_wrapped(bwrap, spec, gives).await,
+            match gives.maker {
+                SandboxMaker::Us => self.start_with(spec, gives).await,
+                SandboxMaker::Bubblewrap(bwrap) => self.start_wrapped(bwrap, spec, gives).await,
             }
         })
     }

@@ -20,10 +20,11 @@ mod here {
     use tokio::process::Command;
 
     use super::profile::{self, Profile};
-    use crate::sandbox::environment::{Ambient, PROXY};
-    use crate::sandbox::shield::{covers, covers_beside};
+    use crate::sandbox::environment::{AmbientEnvironment, PROXY};
+    use crate::sandbox::mount_mask::{find_masks, find_outside_masks};
     use crate::sandbox::{
-        Bounds, Child, Exit, Fault, Handle, Network, Sandbox, Seen, Spec, find, none,
+        CommandExit, CommandHandle, CommandNetwork, CommandSpec, FileIdentity, ResourceBounds,
+        Sandbox, SandboxChild, SandboxError, none, program_lookup,
     };
 
     const NAME: &str = "process";

@@ -19,28 +19,28 @@ pub(super) fn is_socket(kind: FileType) -> bool {
 /// The sockets that have a listener, by the names that programs bound them to. Both lists are read on first use: most
 /// workspaces have no sockets, and scanning all processes is the slowest step here.
 #[derive(Default)]
-pub(super) struct Sockets {
+pub(super) struct BoundSockets {
     /// Sockets in the network of this machine.
     outside: OnceCell<Vec<PathBuf>>,
     /// Sockets in the networks of the commands of this program.
     own: OnceCell<Vec<PathBuf>>,
 }
 
-impl Sockets {
+impl BoundSockets {
     /// Returns true if a program outside the sandbox listens on the socket.
-    pub(super) fn lead_out(&self, path: &Path) -> bool {
+    pub(super) fn has_outside_listener(&self, path: &Path) -> bool {
         let is_it = |name: &PathBuf| match name.is_absolute() {
             true => name == path || name.canonicalize().is_ok_and(|real| real == path),
             // It was bound relative to an unknown folder.
             false => name.file_name() == path.file_name(),
         };
-        let outside = self.outside().iter().any(is_it);
-        outside || (!self.own().iter().any(is_it) && answers(path))
+        let outside = self.machine_network().iter().any(is_it);
+        outside || (!self.own_network().iter().any(is_it) && answers(path))
     }
 
     /// Returns the sockets bound below the workspace at any depth: the file search skips package folders.
     pub(super) fn bound_below(&self, workspace: &Path) -> Vec<PathBuf> {
-        let all = self.outside().iter();
+        let all = self.machine_network().iter();
         let real = all.filter_map(|name| name.is_absolute().then(|| name.canonicalize().ok())?);
         real.filter(|real| {
             real.symlink_metadata()
@@ -50,11 +50,11 @@ impl Sockets {
         .collect()
     }
 
-    fn outside(&self) -> &[PathBuf] {
+    fn machine_network(&self) -> &[PathBuf] {
         self.outside.get_or_init(outside)
     }
 
-    fn own(&self) -> &[PathBuf] {
+    fn own_network(&self) -> &[PathBuf] {
         self.own.get_or_init(own)
     }
 }
@@ -148,7 +148,7 @@ fn answers(path: &Path) -> bool {
         AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
     };
 
-    let Ok(file) = super::seen::open_by_no_link(path) else {
+    let Ok(file) = super::file_identity::open_by_no_link(path) else {
         return false;
     };
     let asked = SocketAddrUnix::new(format!("/proc/self/fd/{}", file.as_raw_fd())).and_then(|at| {

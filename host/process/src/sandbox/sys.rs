@@ -32,7 +32,7 @@ fn number(result: c_long) -> Result<c_long, Errno> {
 }
 
 /// Returns the user namespace that owns a namespace.
-pub(super) fn owner_of(namespace: &OwnedFd) -> Result<OwnedFd, Errno> {
+pub(super) fn user_namespace_of(namespace: &OwnedFd) -> Result<OwnedFd, Errno> {
     /// Defined in `linux/nsfs.h`.
     const NS_GET_USERNS: libc::Ioctl = 0xb701;
     // SAFETY: the arguments are numbers; the kernel returns a new descriptor without another owner.
@@ -44,7 +44,7 @@ pub(super) fn owner_of(namespace: &OwnedFd) -> Result<OwnedFd, Errno> {
 
 /// Passes these descriptors to the program that `command` starts and closes all others in it. The descriptors must
 /// stay open in this process until the program has started.
-pub(super) fn inherit(command: &mut std::process::Command, descriptors: Vec<RawFd>) {
+pub(super) fn inherit_fds(command: &mut std::process::Command, descriptors: Vec<RawFd>) {
     use std::os::unix::process::CommandExt;
 
     let leave = move || {
@@ -63,19 +63,17 @@ pub(super) fn inherit(command: &mut std::process::Command, descriptors: Vec<RawF
 }
 
 /// Returns an asynchronous pidfd that becomes readable when its process has ended.
-pub(super) fn when_ended(process: &Arc<OwnedFd>) -> io::Result<AsyncFd<Shares>> {
+pub(super) fn exit_watcher(process: &Arc<OwnedFd>) -> io::Result<AsyncFd<SharedFd>> {
     // SAFETY: the registered value shares ownership of the descriptor, which therefore stays open as long as needed.
-    Ok(
-        unsafe {
-            AsyncFd::register_with_interest(Shares(Arc::clone(process)), Interest::READABLE)?
-        },
-    )
+    Ok(unsafe {
+        AsyncFd::register_with_interest(SharedFd(Arc::clone(process)), Interest::READABLE)?
+    })
 }
 
 /// A shared owner of a descriptor.
-pub(super) struct Shares(Arc<OwnedFd>);
+pub(super) struct SharedFd(Arc<OwnedFd>);
 
-impl AsRawFd for Shares {
+impl AsRawFd for SharedFd {
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }
@@ -83,11 +81,11 @@ impl AsRawFd for Shares {
 
 /// The memory range of this process's command-line arguments.
 #[derive(Debug, Clone)]
-pub(super) struct Called(std::ops::Range<usize>);
+pub(super) struct ArgvMemory(std::ops::Range<usize>);
 
-impl Called {
+impl ArgvMemory {
     /// Finds the arguments of this process.
-    pub(super) fn here() -> Option<Self> {
+    pub(super) fn of_this_process() -> Option<Self> {
         let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
         Self::read(&stat)
     }
@@ -103,7 +101,7 @@ impl Called {
 
     /// Erases the arguments in a forked copy of this process, because `/proc` shows them to every process that can see
     /// it.
-    pub(super) fn forget(&self) {
+    pub(super) fn overwrite(&self) {
         // SAFETY: the kernel placed the arguments there at program start, in memory that stays mapped and is writable.
         // The child has its own copy, in which only `inside.rs` runs, and that code does not read arguments.
         unsafe { (self.0.start as *mut u8).write_bytes(0, self.0.len()) };
@@ -117,7 +115,7 @@ pub(super) fn exit(code: c_int) -> ! {
 }
 
 /// Executes another program. Both lists must end with a null pointer.
-pub(super) fn exec(program: &CStr, arguments: &Pointers, environment: &Pointers) -> Errno {
+pub(super) fn exec(program: &CStr, arguments: &CStringArray, environment: &CStringArray) -> Errno {
     // SAFETY: both lists end with a null pointer, and their owners keep the strings alive.
     unsafe {
         libc::execve(
@@ -130,15 +128,15 @@ pub(super) fn exec(program: &CStr, arguments: &Pointers, environment: &Pointers)
 }
 
 /// A null-terminated list of C strings for the kernel.
-pub(super) struct Pointers(
+pub(super) struct CStringArray(
     Vec<*const c_char>,
     #[expect(dead_code, reason = "it keeps what is pointed to")] Vec<std::ffi::CString>,
 );
 
 // SAFETY: the pointers refer to heap memory that the value owns, which does not move with it and is never changed.
-unsafe impl Send for Pointers {}
+unsafe impl Send for CStringArray {}
 
-impl Pointers {
+impl CStringArray {
     pub(super) fn new(strings: Vec<std::ffi::CString>) -> Self {
         let pointers = strings.iter().map(|string| string.as_ptr());
         Self(pointers.chain([std::ptr::null()]).collect(), strings)
@@ -148,13 +146,13 @@ impl Pointers {
 /// Sets attributes of a mount.
 pub(super) fn mount_setattr(mount: BorrowedFd<'_>, recursive: bool, set: u64) -> Result<(), Errno> {
     #[repr(C)]
-    struct Attributes {
+    struct KernelMountAttr {
         set: u64,
         clear: u64,
         propagation: u64,
         userns: u64,
     }
-    let attributes = Attributes {
+    let attributes = KernelMountAttr {
         set,
         clear: 0,
         propagation: 0,
@@ -169,7 +167,7 @@ pub(super) fn mount_setattr(mount: BorrowedFd<'_>, recursive: bool, set: u64) ->
             c"".as_ptr(),
             flags,
             &raw const attributes,
-            size_of::<Attributes>(),
+            size_of::<KernelMountAttr>(),
         )
     })
     .map(drop)
@@ -256,7 +254,7 @@ pub(super) fn landlock_restrict(ruleset: BorrowedFd<'_>) -> Result<(), Errno> {
 }
 
 /// Installs a system call filter for this process and all its descendants.
-pub(super) fn filter(program: &BpfProgram) -> Result<(), Errno> {
+pub(super) fn install_filter(program: &BpfProgram) -> Result<(), Errno> {
     let Ok(len) = u16::try_from(program.len()) else {
         return Err(Errno::INVAL);
     };
@@ -277,7 +275,7 @@ pub(super) fn filter(program: &BpfProgram) -> Result<(), Errno> {
 }
 
 /// Returns a descriptor from which these signals can be read while they are blocked.
-pub(super) fn signals(of: &[c_int]) -> Result<OwnedFd, Errno> {
+pub(super) fn signal_fd(of: &[c_int]) -> Result<OwnedFd, Errno> {
     // SAFETY: the set is a valid local variable; the kernel copies it and returns a new descriptor.
     unsafe {
         let mut set: libc::sigset_t = zeroed();
@@ -294,7 +292,7 @@ pub(super) fn signals(of: &[c_int]) -> Result<OwnedFd, Errno> {
 
 /// Resets all signal handlers and unblocks all signals: ignored and blocked signals would be inherited by the next
 /// program.
-pub(super) fn usual_signals() {
+pub(super) fn reset_signals() {
     // SAFETY: SIG_DFL runs no code of ours; the kernel refuses invalid signal numbers and signals that cannot be
     // changed.
     unsafe {
@@ -308,7 +306,7 @@ pub(super) fn usual_signals() {
 }
 
 /// Resets the handler of SIGCHLD: if it is ignored, ended children leave no status to wait for.
-pub(super) fn hear_of_children() {
+pub(super) fn reset_child_signal() {
     // SAFETY: it restores the default.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
 }
@@ -320,7 +318,7 @@ pub(super) fn signal_all(signal: c_int) {
 }
 
 /// Makes `from` the standard input, output or error.
-pub(super) fn standard(from: impl AsFd, to: RawFd) -> Result<(), Errno> {
+pub(super) fn redirect_standard(from: impl AsFd, to: RawFd) -> Result<(), Errno> {
     // SAFETY: the arguments are numbers. `to` is 0, 1 or 2, which has no owner here.
     number(unsafe { libc::dup2(from.as_fd().as_raw_fd(), to) }.into()).map(drop)
 }
@@ -357,7 +355,7 @@ pub(super) fn loopback_up() -> Result<(), Errno> {
 }
 
 /// Sets the host name inside the sandbox.
-pub(super) fn host_name(name: &[u8]) -> Result<(), Errno> {
+pub(super) fn set_host_name(name: &[u8]) -> Result<(), Errno> {
     // SAFETY: a pointer with its length; the kernel copies it.
     number(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) }.into()).map(drop)
 }

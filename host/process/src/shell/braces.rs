@@ -8,7 +8,7 @@ const BRACES_MAX: usize = 32;
 
 /// Returns true if the shell may expand the brace at the start of the text: that takes a comma or two dots between it
 /// and the brace that closes it. Braces with neither close nothing.
-pub(super) fn expand(text: &str) -> bool {
+pub(super) fn may_expand(text: &str) -> bool {
     let unsure = || text.contains('}') && (text.contains(',') || text.contains(".."));
     let (mut depth, mut parts, mut seen) = (0_usize, false, 0);
     let mut rest = text.get(1..).unwrap_or_default();
@@ -33,7 +33,7 @@ pub(super) fn expand(text: &str) -> bool {
 }
 
 /// Returns the words that bash expands one word to, if it holds only one pair of braces and plain text.
-pub(super) fn words(raw: &str) -> Option<Vec<String>> {
+pub(super) fn expand_words(raw: &str) -> Option<Vec<String>> {
     let (before, rest) = raw.split_once('{')?;
     let (inside, behind) = rest.split_once('}')?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./=+@%:-".contains(c);

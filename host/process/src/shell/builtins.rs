@@ -1,9 +1,9 @@
 //! Builtins of the shell that set something: variables that programs obey, or how the shell reads the following text.
 
-use mimir_core::command::{Simple, Word};
+use mimir_core::command::{ParsedCommand, ShellWord};
 
-use super::lexer::Shell;
-use super::options::Options;
+use super::lexer::ShellDialect;
+use super::option_table::OptionTable;
 
 /// Shell settings that make a script stricter, or trace it.
 const STRICTER: &[&str] = &[
@@ -22,8 +22,8 @@ pub(super) fn is_stricter(setting: &str) -> bool {
 }
 
 /// Returns the reason why a `set` may do more than make a script stricter.
-pub(super) fn sets(words: &[Word]) -> Option<String> {
-    let is_harmless = |word: &Word| {
+pub(super) fn risky_set_options(words: &[ShellWord]) -> Option<String> {
+    let is_harmless = |word: &ShellWord| {
         word.known().is_some_and(|text| {
             matches!(text, "-o" | "+o")
                 || is_stricter(text)
@@ -79,7 +79,7 @@ const LOOKS: &[&str] = &["EXECIGNORE", "GLOBIGNORE"];
 const TRACES: &str = "BASH_XTRACEFD";
 
 /// Returns the reason why an assignment to this variable may have side effects.
-pub(super) fn odd_variable(name: &str, value: &Word) -> Option<String> {
+pub(super) fn risky_variable(name: &str, value: &ShellWord) -> Option<String> {
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     if NUMBERS.contains(&name) && !is_number(value.text()) {
         return Some(format!(
@@ -97,7 +97,7 @@ pub(super) fn odd_variable(name: &str, value: &Word) -> Option<String> {
 
 /// Handles `export NAME=value` and the like, which set variables. The shell parses the value of an array variable as
 /// the text of an array, and runs the substitutions in it.
-pub(super) fn declares(simple: &mut Simple, shell: Shell) {
+pub(super) fn note_declarations(simple: &mut ParsedCommand, shell: ShellDialect) {
     let mut odd = Vec::new();
     let mut set = Vec::new();
     for word in simple.words.iter().skip(1) {
@@ -112,15 +112,15 @@ pub(super) fn declares(simple: &mut Simple, shell: Shell) {
                         "the value of the array `{name}` may run commands that it contains"
                     ));
                 }
-                if unclear && shell == Shell::Any && !word.is_single() {
+                if unclear && shell == ShellDialect::Any && !word.is_single() {
                     let why = format!(
                         "shells other than bash may split the value of `{name}` into several words"
                     );
                     odd.push(why);
                 }
-                set.push((name.to_owned(), Word::Unknown(value.to_owned())))
+                set.push((name.to_owned(), ShellWord::Unknown(value.to_owned())))
             }
-            None if is_name(text) => set.push((text.to_owned(), Word::Unknown(String::new()))),
+            None if is_name(text) => set.push((text.to_owned(), ShellWord::Unknown(String::new()))),
             // `-i` makes values arithmetic, `-n` makes references to other variables, `-f` declares functions.
             None if text.starts_with('-') && text[1..].chars().all(|c| "xrpgt".contains(c)) => {}
             _ => odd.push(format!(
@@ -133,8 +133,8 @@ pub(super) fn declares(simple: &mut Simple, shell: Shell) {
 }
 
 /// Returns true if the command declares an array.
-pub(super) fn makes_array(program: &str, words: &[Word]) -> bool {
-    let is_list = |word: &Word| {
+pub(super) fn makes_array(program: &str, words: &[ShellWord]) -> bool {
+    let is_list = |word: &ShellWord| {
         let letters = word.known().and_then(|text| text.strip_prefix('-'));
         letters.is_some_and(|letters| letters.contains('a'))
     };
@@ -142,50 +142,50 @@ pub(super) fn makes_array(program: &str, words: &[Word]) -> bool {
 }
 
 /// A builtin that sets variables named in its arguments.
-struct Naming {
+struct NamingBuiltin {
     program: &'static str,
-    options: Options,
+    options: OptionTable,
     /// Option letters whose value is a variable name.
     names: &'static str,
     /// The range of operands that are variable names: from the first index up to, but not including, the second.
     operands: (usize, usize),
 }
 
-const fn naming(
+const fn naming_builtin(
     program: &'static str,
     (flags, values): (&'static str, &'static str),
     names: &'static str,
     operands: (usize, usize),
-) -> Naming {
-    Naming {
+) -> NamingBuiltin {
+    NamingBuiltin {
         program,
-        options: Options {
+        options: OptionTable {
             flags,
             values,
-            ..Options::NONE
+            ..OptionTable::NONE
         },
         names,
         operands,
     }
 }
 
-const NAMING: &[Naming] = &[
-    naming("read", ("ers", "adinNptu"), "a", (0, usize::MAX)),
-    naming("getopts", ("", ""), "", (1, 2)),
-    naming("unset", ("fvn", ""), "", (0, usize::MAX)),
-    naming("mapfile", ("t", "dnOsuCc"), "", (0, usize::MAX)),
-    naming("readarray", ("t", "dnOsuCc"), "", (0, usize::MAX)),
-    naming("printf", ("", "v"), "v", (0, 0)),
-    naming("wait", ("fn", "p"), "p", (0, 0)),
+const NAMING: &[NamingBuiltin] = &[
+    naming_builtin("read", ("ers", "adinNptu"), "a", (0, usize::MAX)),
+    naming_builtin("getopts", ("", ""), "", (1, 2)),
+    naming_builtin("unset", ("fvn", ""), "", (0, usize::MAX)),
+    naming_builtin("mapfile", ("t", "dnOsuCc"), "", (0, usize::MAX)),
+    naming_builtin("readarray", ("t", "dnOsuCc"), "", (0, usize::MAX)),
+    naming_builtin("printf", ("", "v"), "v", (0, 0)),
+    naming_builtin("wait", ("fn", "p"), "p", (0, 0)),
 ];
 
 /// Handles `read NAME` and the like, which set variables. An unknown word in the position of a name, or of an option
 /// with a name, may hold a command: in the subscript of an array.
-pub(super) fn names(program: &str, simple: &mut Simple) {
+pub(super) fn note_named_variables(program: &str, simple: &mut ParsedCommand) {
     let Some(naming) = NAMING.iter().find(|naming| naming.program == program) else {
         return;
     };
-    let mut found: Vec<Word> = Vec::new();
+    let mut found: Vec<ShellWord> = Vec::new();
     let mut odd = false;
     let mut words = simple.words.iter().skip(1).peekable();
     while let Some(&word) = words.peek() {
@@ -211,7 +211,7 @@ pub(super) fn names(program: &str, simple: &mut Simple) {
             let attached = &letters[at + 1..];
             let given = match attached.is_empty() {
                 true => words.next().cloned(),
-                false => Some(Word::Known(attached.to_owned())),
+                false => Some(ShellWord::Known(attached.to_owned())),
             };
             odd |= given.as_ref().is_some_and(|word| !word.is_single());
             if naming.names.contains(&letters[at..at + 1]) {
@@ -219,7 +219,7 @@ pub(super) fn names(program: &str, simple: &mut Simple) {
             }
         }
     }
-    let operands: Vec<&Word> = words.collect();
+    let operands: Vec<&ShellWord> = words.collect();
     let (first, last) = naming.operands;
     // A word that expands to several shifts the operands up to the last of the names.
     let moved = operands
@@ -236,7 +236,7 @@ pub(super) fn names(program: &str, simple: &mut Simple) {
     for word in &found {
         match word.known() {
             Some(text) if is_name(text) => {
-                set.push((text.to_owned(), Word::Unknown("…".to_owned())));
+                set.push((text.to_owned(), ShellWord::Unknown("…".to_owned())));
             }
             // Not a name, and no array subscript: the file descriptor of `read`, and the like.
             Some(text) if !text.contains('[') => {}
@@ -252,7 +252,7 @@ pub(super) fn names(program: &str, simple: &mut Simple) {
 }
 
 /// Returns true if the format of `printf`, as far as it is known, sets a variable by `%n`.
-fn counts(operands: &[&Word]) -> bool {
+fn counts(operands: &[&ShellWord]) -> bool {
     let Some((format, rest)) = operands.split_first() else {
         return false;
     };
@@ -277,13 +277,13 @@ fn counts(operands: &[&Word]) -> bool {
 
 /// Returns the reason why `test` may evaluate an array subscript: by `-v` and `-R`, and by a word that may expand to
 /// one of them.
-pub(super) fn tests(words: &[Word]) -> Option<String> {
+pub(super) fn risky_test(words: &[ShellWord]) -> Option<String> {
     let mut rest = words.get(1..).unwrap_or_default();
     if words
         .first()
-        .and_then(Word::known)
+        .and_then(ShellWord::known)
         .is_some_and(|name| name.ends_with('['))
-        && rest.last().and_then(Word::known) == Some("]")
+        && rest.last().and_then(ShellWord::known) == Some("]")
     {
         rest = &rest[..rest.len() - 1];
     }
@@ -291,14 +291,16 @@ pub(super) fn tests(words: &[Word]) -> Option<String> {
         let next = rest.get(at + 1);
         let word = &rest[at];
         match word {
-            Word::Known(text) => matches!(text.as_str(), "-v" | "-R"),
+            ShellWord::Known(text) => matches!(text.as_str(), "-v" | "-R"),
             // An operand that does not name a variable is not evaluated.
             _ if word.is_single() => {
-                let holds = |next: &Word| next.known().is_none_or(|text| text.contains('['));
+                let holds = |next: &ShellWord| next.known().is_none_or(|text| text.contains('['));
                 word.may_be_option() && next.is_some_and(holds)
             }
             // It may match a file of that name, unless all its matches end in another letter.
-            Word::Glob(text) => word.may_be_option() && text.ends_with(['*', '?', ']', 'v', 'R']),
+            ShellWord::Glob(text) => {
+                word.may_be_option() && text.ends_with(['*', '?', ']', 'v', 'R'])
+            }
             _ => true,
         }
     };

@@ -1,6 +1,6 @@
 //! Commands of git that may run other programs: by its options, by its subcommands, or by settings.
 
-use mimir_core::command::Word;
+use mimir_core::command::ShellWord;
 
 /// Settings that only switch something off, each with the value that does so.
 const OFF: [(&str, &str); 17] = [
@@ -38,11 +38,11 @@ const OFF_OF_ANY: [(&str, &str, &str); 9] = [
 
 /// Removes options in front of git's subcommand that only switch something off: the command to judge is the same
 /// without them.
-pub(super) fn plain(words: &mut Vec<Word>) {
-    while let Some(option) = words.get(1).and_then(Word::known) {
+pub(super) fn strip_off_switches(words: &mut Vec<ShellWord>) {
+    while let Some(option) = words.get(1).and_then(ShellWord::known) {
         let count = match option {
             "--no-pager" | "-P" | "--no-optional-locks" => 1,
-            "-c" if words.get(2).and_then(Word::known).is_some_and(is_off) => 2,
+            "-c" if words.get(2).and_then(ShellWord::known).is_some_and(is_off) => 2,
             _ => return,
         };
         words.drain(1..=count);
@@ -136,7 +136,7 @@ fn opens_pager(word: &str) -> bool {
 }
 
 /// Returns the reasons why a git command may run something that its words do not show.
-pub(super) fn unknown(words: &[Word]) -> Vec<String> {
+pub(super) fn risky_arguments(words: &[ShellWord]) -> Vec<String> {
     let mut all = Vec::new();
     let mut rest = words.iter().skip(1);
     let mut command = None;
@@ -170,7 +170,7 @@ pub(super) fn unknown(words: &[Word]) -> Vec<String> {
         }
         break;
     }
-    let rest: Vec<&str> = rest.map(Word::text).collect();
+    let rest: Vec<&str> = rest.map(ShellWord::text).collect();
     let has = |options: &[&str]| {
         rest.iter()
             .any(|word| options.iter().any(|option| word.starts_with(option)))
@@ -233,12 +233,16 @@ mod tests {
     use super::*;
 
     fn plainly(line: &str) -> String {
-        let mut words: Vec<Word> = line
+        let mut words: Vec<ShellWord> = line
             .split(' ')
-            .map(|word| Word::Known(word.to_owned()))
+            .map(|word| ShellWord::Known(word.to_owned()))
             .collect();
-        plain(&mut words);
-        words.iter().map(Word::text).collect::<Vec<_>>().join(" ")
+        strip_off_switches(&mut words);
+        words
+            .iter()
+            .map(ShellWord::text)
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     #[test]

@@ -4,14 +4,14 @@
 //! It runs before the parser for two reasons. The parser gets no text that is too deep or too long for it. And its
 //! words must be equal to those of this lexer: if the two disagree, a person is asked.
 
-mod extent;
+mod word_extent;
 
-pub(super) use extent::body;
-use extent::{SPLIT, has_dollar_quote, word};
+pub(super) use word_extent::check_here_doc_body;
+use word_extent::{SPLIT, has_dollar_quote, word_length};
 
 /// One word or operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Token<'a> {
+pub(super) struct ShellToken<'a> {
     /// The source text; a line continuation keeps its backslash.
     pub(super) text: &'a str,
     /// The byte offset of its start.
@@ -21,7 +21,7 @@ pub(super) struct Token<'a> {
 }
 
 /// The reason why a text is not read, as the end of a sentence.
-pub(super) type Fault = &'static str;
+pub(super) type ShellFault = &'static str;
 
 /// Maximum nesting depth. Ordinary scripts nest four deep. A parser uses stack for each level, and before it fails at
 /// the innermost one it has tried two or more alternatives at each.
@@ -30,10 +30,10 @@ pub(super) const DEPTH_MAX: usize = 12;
 /// Maximum length of a text, in bytes. A script of a thousand lines has half of it.
 pub(super) const LENGTH_MAX: usize = 64 << 10;
 
-const GLUED: Fault = "`<(…)` is part of a word, which is known only when the shell runs";
+const GLUED: ShellFault = "`<(…)` is part of a word, which is known only when the shell runs";
 
 /// Syntax that bash reads differently from other shells.
-const BASH: &[(&str, Fault)] = &[
+const BASH: &[(&str, ShellFault)] = &[
     ("&>", "`&>` has another meaning in shells other than bash"),
     ("&>>", "`&>>` has another meaning in shells other than bash"),
     (
@@ -64,7 +64,7 @@ const BASH: &[(&str, Fault)] = &[
 
 /// The shell that will run a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Shell {
+pub enum ShellDialect {
     /// Bash.
     #[default]
     Bash,
@@ -79,27 +79,27 @@ const OPERATORS: &[&str] = &[
 ];
 
 /// Words that are not commands but precede one.
-const OPENERS: &[(&str, Compound)] = &[
-    ("if", Compound::If),
-    ("while", Compound::Loop),
-    ("until", Compound::Loop),
-    ("for", Compound::Loop),
-    ("select", Compound::Loop),
-    ("case", Compound::Case),
-    ("{", Compound::Brace),
-    ("[[", Compound::Test),
+const OPENERS: &[(&str, OpenCompound)] = &[
+    ("if", OpenCompound::If),
+    ("while", OpenCompound::Loop),
+    ("until", OpenCompound::Loop),
+    ("for", OpenCompound::Loop),
+    ("select", OpenCompound::Loop),
+    ("case", OpenCompound::Case),
+    ("{", OpenCompound::Brace),
+    ("[[", OpenCompound::Test),
 ];
 const BETWEEN: &[&str] = &["then", "else", "elif", "do", "!", "time", "in", "coproc"];
-const CLOSERS: &[(&str, Compound)] = &[
-    ("fi", Compound::If),
-    ("done", Compound::Loop),
-    ("esac", Compound::Case),
-    ("}", Compound::Brace),
+const CLOSERS: &[(&str, OpenCompound)] = &[
+    ("fi", OpenCompound::If),
+    ("done", OpenCompound::Loop),
+    ("esac", OpenCompound::Case),
+    ("}", OpenCompound::Brace),
 ];
 
 /// A construct that is still open between words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Compound {
+enum OpenCompound {
     Paren,
     /// `<(…)`
     Process,
@@ -111,7 +111,7 @@ enum Compound {
 }
 
 /// A here-document whose body follows after the end of the line.
-struct Pending<'a> {
+struct PendingHereDoc<'a> {
     tag: &'a str,
     tabs: bool,
     /// True if the shell expands the body. Then it joins continued lines in there, too.
@@ -119,18 +119,18 @@ struct Pending<'a> {
 }
 
 /// The result of splitting a text.
-pub(super) struct Read<'a> {
-    pub(super) tokens: Vec<Token<'a>>,
+pub(super) struct TokenizedText<'a> {
+    pub(super) tokens: Vec<ShellToken<'a>>,
     /// The bodies of its here-documents in order, and whether leading tabs are removed from their lines.
     pub(super) bodies: Vec<(&'a str, bool)>,
 }
 
 /// Splits a text.
-pub(super) fn read(text: &str, shell: Shell) -> Result<Read<'_>, Fault> {
-    if let Some(fault) = odd(text) {
+pub(super) fn tokenize(text: &str, shell: ShellDialect) -> Result<TokenizedText<'_>, ShellFault> {
+    if let Some(fault) = find_odd_character(text) {
         return Err(fault);
     }
-    let mut scan = Scan {
+    let mut scan = ShellLexer {
         text,
         shell,
         at: 0,
@@ -149,7 +149,7 @@ pub(super) fn read(text: &str, shell: Shell) -> Result<Read<'_>, Fault> {
     if !scan.open.is_empty() {
         return Err("a construct is not closed");
     }
-    Ok(Read {
+    Ok(TokenizedText {
         tokens: scan.tokens,
         bodies: scan.bodies,
     })
@@ -181,7 +181,7 @@ fn closes_and_goes_on(mut after: &str) -> bool {
 }
 
 /// Returns the fault of a text with characters that shells, terminals and people interpret in different ways.
-fn odd(text: &str) -> Option<Fault> {
+fn find_odd_character(text: &str) -> Option<ShellFault> {
     if text.len() > LENGTH_MAX {
         return Some("it is too long to be read");
     }
@@ -198,27 +198,27 @@ fn odd(text: &str) -> Option<Fault> {
         .then_some("it contains characters that are invisible, or that shells read differently")
 }
 
-struct Scan<'a> {
+struct ShellLexer<'a> {
     text: &'a str,
-    shell: Shell,
+    shell: ShellDialect,
     at: usize,
-    tokens: Vec<Token<'a>>,
+    tokens: Vec<ShellToken<'a>>,
     bodies: Vec<(&'a str, bool)>,
-    pending: Vec<Pending<'a>>,
-    open: Vec<Compound>,
+    pending: Vec<PendingHereDoc<'a>>,
+    open: Vec<OpenCompound>,
     /// True if a command may begin here.
     fresh: bool,
     /// True if the next word is the name of a function.
     names: bool,
 }
 
-impl<'a> Scan<'a> {
+impl<'a> ShellLexer<'a> {
     fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
 
     /// Reads one token, or the text between two. Returns true if there is more.
-    fn step(&mut self) -> Result<bool, Fault> {
+    fn step(&mut self) -> Result<bool, ShellFault> {
         let rest = self.rest();
         let Some(first) = rest.bytes().next() else {
             return Ok(false);
@@ -244,7 +244,7 @@ impl<'a> Scan<'a> {
     }
 
     fn push(&mut self, length: usize, operator: bool) {
-        self.tokens.push(Token {
+        self.tokens.push(ShellToken {
             text: &self.text[self.at..self.at + length],
             start: self.at,
             operator,
@@ -253,19 +253,19 @@ impl<'a> Scan<'a> {
     }
 
     /// Refuses syntax that only bash reads in its way, if the shell may be another one.
-    fn alike(&self, text: &str) -> Result<(), Fault> {
+    fn check_portable(&self, text: &str) -> Result<(), ShellFault> {
         let found = BASH.iter().find(|(known, _)| *known == text);
-        match found.filter(|_| self.shell == Shell::Any) {
+        match found.filter(|_| self.shell == ShellDialect::Any) {
             Some((_, fault)) => Err(fault),
             None => Ok(()),
         }
     }
 
-    fn operator(&mut self, operator: &'static str) -> Result<(), Fault> {
+    fn operator(&mut self, operator: &'static str) -> Result<(), ShellFault> {
         let after = &self.rest()[operator.len()..];
         // All shells read `>&1` alike.
         if operator != ">&" || !after.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
-            self.alike(operator)?;
+            self.check_portable(operator)?;
         }
         if operator.starts_with(['<', '>']) && self.is_glued() && self.names_variable() {
             return Err("`{name}>` sets a variable, and may run a command that another one holds");
@@ -280,21 +280,21 @@ impl<'a> Scan<'a> {
             "(" if after.starts_with('(') => {
                 return Err("`((` may be arithmetic or two subshells");
             }
-            "(" if self.is_process() && self.shell == Shell::Any => {
+            "(" if self.is_process() && self.shell == ShellDialect::Any => {
                 return Err("`<(…)` has another meaning in shells other than bash");
             }
-            "(" if self.is_process() => self.open(Compound::Process)?,
-            "(" => self.open(Compound::Paren)?,
-            ")" if self.open.last() == Some(&Compound::Process) => {
-                self.close(Compound::Process);
+            "(" if self.is_process() => self.open(OpenCompound::Process)?,
+            "(" => self.open(OpenCompound::Paren)?,
+            ")" if self.open.last() == Some(&OpenCompound::Process) => {
+                self.close(OpenCompound::Process);
                 if !after.is_empty() && !after.starts_with([' ', '\t', '\n', ';', '|', '&', ')']) {
                     return Err(GLUED);
                 }
             }
             // The pattern of a `case` ends with a parenthesis that was not opened.
-            ")" => self.close(Compound::Paren),
+            ")" => self.close(OpenCompound::Paren),
             "<" | ">" if after.starts_with('(') && self.is_glued() => return Err(GLUED),
-            "<<" | "<<-" => return self.here(operator),
+            "<<" | "<<-" => return self.begin_here_doc(operator),
             _ => {}
         }
         self.push(operator.len(), true);
@@ -325,7 +325,7 @@ impl<'a> Scan<'a> {
         last.is_some_and(|token| token.start + 1 == self.at)
     }
 
-    fn open(&mut self, compound: Compound) -> Result<(), Fault> {
+    fn open(&mut self, compound: OpenCompound) -> Result<(), ShellFault> {
         self.open.push(compound);
         match self.open.len() > DEPTH_MAX {
             true => Err("it is nested too deep to be read"),
@@ -333,12 +333,12 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn close(&mut self, compound: Compound) {
+    fn close(&mut self, compound: OpenCompound) {
         self.open.pop_if(|open| *open == compound);
     }
 
     /// Reads the operator and tag of a here-document; its body comes after the end of the line.
-    fn here(&mut self, operator: &'static str) -> Result<(), Fault> {
+    fn begin_here_doc(&mut self, operator: &'static str) -> Result<(), ShellFault> {
         self.push(operator.len(), true);
         let rest = self.rest();
         let blanks = rest.len() - rest.trim_start_matches([' ', '\t']).len();
@@ -360,7 +360,7 @@ impl<'a> Scan<'a> {
         if tag.is_empty() || !ends {
             return Err("the delimiter of a here-document is not a plain word");
         }
-        self.pending.push(Pending {
+        self.pending.push(PendingHereDoc {
             tag,
             tabs: operator == "<<-",
             expands: quote.is_none(),
@@ -371,7 +371,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Skips the bodies of the here-documents of the line that has just ended.
-    fn bodies(&mut self) -> Result<(), Fault> {
+    fn bodies(&mut self) -> Result<(), ShellFault> {
         for pending in std::mem::take(&mut self.pending) {
             let start = self.at;
             loop {
@@ -402,14 +402,14 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    fn word(&mut self) -> Result<(), Fault> {
-        let length = word(self.rest())?;
+    fn word(&mut self) -> Result<(), ShellFault> {
+        let length = word_length(self.rest())?;
         let text = &self.rest()[..length];
         let after = &self.rest()[length..];
         if self.fresh {
-            self.alike(text)?;
+            self.check_portable(text)?;
         }
-        if self.shell == Shell::Any && has_dollar_quote(text) {
+        if self.shell == ShellDialect::Any && has_dollar_quote(text) {
             return Err("`$'…'` has another meaning in shells other than bash");
         }
         if after.starts_with('(') && text.ends_with('=') {
@@ -423,19 +423,19 @@ impl<'a> Scan<'a> {
         }
         let fresh = std::mem::replace(&mut self.fresh, false);
         let names = std::mem::replace(&mut self.names, false);
-        let among = |list: &[(&str, Compound)]| {
+        let among = |list: &[(&str, OpenCompound)]| {
             let found = list.iter().find(|(word, _)| fresh && *word == text);
             found.map(|(_, compound)| *compound)
         };
         if let Some(compound) = among(OPENERS) {
             self.open(compound)?;
-            self.fresh = matches!(compound, Compound::If | Compound::Brace)
+            self.fresh = matches!(compound, OpenCompound::If | OpenCompound::Brace)
                 || matches!(text, "while" | "until");
         } else if let Some(compound) = among(CLOSERS) {
             self.close(compound);
             self.fresh = true;
         } else if text == "]]" {
-            self.close(Compound::Test);
+            self.close(OpenCompound::Test);
         } else {
             self.names = fresh && text == "function";
             // `for x do`: a command may follow even so.

@@ -1,9 +1,9 @@
 //! Programs in the languages of `sed` and `awk`: detects those that only change text.
 
-use mimir_core::command::Word;
+use mimir_core::command::ShellWord;
 
 /// Returns the reasons why the words of a `sed` or an `awk` may run something.
-pub(super) fn unknown(words: &[Word], name: &str) -> Vec<String> {
+pub(super) fn risky_scripts(words: &[ShellWord], name: &str) -> Vec<String> {
     match name {
         "sed" => scripts(words, sed_is_plain, name),
         _ => scripts(words, awk_is_plain, name),
@@ -207,7 +207,7 @@ fn awk_is_plain(program: &str) -> bool {
 }
 
 /// Checks the programs of `sed` and `awk`.
-fn scripts(words: &[Word], is_plain: fn(&str) -> bool, name: &str) -> Vec<String> {
+fn scripts(words: &[ShellWord], is_plain: fn(&str) -> bool, name: &str) -> Vec<String> {
     let mut scripts = Vec::new();
     let mut rest = words.iter().skip(1);
     let mut first = None;
@@ -238,14 +238,15 @@ fn scripts(words: &[Word], is_plain: fn(&str) -> bool, name: &str) -> Vec<String
             _ => {}
         }
     }
-    let attached =
-        words.iter().skip(1).filter_map(Word::known).any(|text| {
-            (text.starts_with("-e") && text != "-e") || text.starts_with("--expression=")
-        });
+    let attached = words
+        .iter()
+        .skip(1)
+        .filter_map(ShellWord::known)
+        .any(|text| (text.starts_with("-e") && text != "-e") || text.starts_with("--expression="));
     if !given {
         scripts.extend(first);
     }
-    let plain = |word: &&Word| word.known().is_some_and(is_plain);
+    let plain = |word: &&ShellWord| word.known().is_some_and(is_plain);
     match !attached && scripts.iter().all(plain) {
         true => Vec::new(),
         false => vec![format!("`{name}` programs can run others and write files")],
@@ -423,8 +424,8 @@ mod tests {
             ("-nw", false),
             ("-nEl", false),
         ] {
-            let words = ["sed", options, "p", "a"].map(|word| Word::Known(word.to_owned()));
-            assert_eq!(unknown(&words, "sed").is_empty(), plain, "{options}");
+            let words = ["sed", options, "p", "a"].map(|word| ShellWord::Known(word.to_owned()));
+            assert_eq!(risky_scripts(&words, "sed").is_empty(), plain, "{options}");
         }
     }
 }

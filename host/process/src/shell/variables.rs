@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use mimir_core::command::{Script, Word};
+use mimir_core::command::{ParsedProgram, ShellWord};
 
 /// Maximum number of words of a loop that is followed: its commands are judged, and shown, once for each word.
 const WORDS_MAX: usize = 8;
@@ -15,11 +15,11 @@ const WORDS_MAX: usize = 8;
 const SPLITS: &str = "IFS";
 
 #[derive(Default)]
-pub(super) struct Variables {
+pub(super) struct VariableScope {
     loops: bool,
     follows: bool,
     /// The values in the current loops, innermost last.
-    bound: Vec<(String, Word)>,
+    bound: Vec<(String, ShellWord)>,
     /// The number of loops that set each variable.
     set: HashMap<String, usize>,
     /// True if a nested loop has the same variable.
@@ -28,13 +28,13 @@ pub(super) struct Variables {
     lost: bool,
 }
 
-impl Variables {
+impl VariableScope {
     pub(super) fn has_loops(&self) -> bool {
         self.loops
     }
 
     /// Creates variables that are followed.
-    pub(super) fn followed() -> Self {
+    pub(super) fn following() -> Self {
         Self {
             follows: true,
             ..Self::default()
@@ -42,7 +42,7 @@ impl Variables {
     }
 
     /// Records a loop over these words. Returns the successive values of its variable if that is followed.
-    pub(super) fn of_loop(&mut self, name: &str, words: &[Word]) -> Option<Vec<Word>> {
+    pub(super) fn note_loop(&mut self, name: &str, words: &[ShellWord]) -> Option<Vec<ShellWord>> {
         self.loops = true;
         // Variables with a meaning for shells do not begin with a lowercase letter.
         let is_ours = name.starts_with(|c: char| c.is_ascii_lowercase());
@@ -52,15 +52,15 @@ impl Variables {
         *self.set.entry(name.to_owned()).or_default() += 1;
         self.hidden |= self.bound.iter().any(|(outer, _)| outer == name);
         let each = words.iter().map(|word| match word {
-            Word::Known(_) => Some(word.clone()),
-            Word::Glob(text) => Some(Word::Found(text.clone())),
-            Word::Found(_) | Word::Unknown(_) => None,
+            ShellWord::Known(_) => Some(word.clone()),
+            ShellWord::Glob(text) => Some(ShellWord::GlobMatch(text.clone())),
+            ShellWord::GlobMatch(_) | ShellWord::Unknown(_) => None,
         });
         each.collect::<Option<Vec<_>>>()
             .filter(|each| (1..=WORDS_MAX).contains(&each.len()))
     }
 
-    pub(super) fn bind(&mut self, name: &str, word: Word) {
+    pub(super) fn bind(&mut self, name: &str, word: ShellWord) {
         self.bound.push((name.to_owned(), word));
     }
 
@@ -69,27 +69,27 @@ impl Variables {
     }
 
     /// Records that the shell itself runs another text, which may set the followed variables.
-    pub(super) fn lose(&mut self) {
+    pub(super) fn note_unknown_text(&mut self) {
         self.lost = true;
     }
 
     /// Takes the values out, for a text in which they are not known.
-    pub(super) fn leave(&mut self) -> Vec<(String, Word)> {
+    pub(super) fn take_bound(&mut self) -> Vec<(String, ShellWord)> {
         std::mem::take(&mut self.bound)
     }
 
-    pub(super) fn come_back(&mut self, bound: Vec<(String, Word)>) {
+    pub(super) fn restore_bound(&mut self, bound: Vec<(String, ShellWord)>) {
         self.bound = bound;
     }
 
     /// Returns the value of a variable.
-    pub(super) fn get(&self, name: &str) -> Option<&Word> {
+    pub(super) fn get(&self, name: &str) -> Option<&ShellWord> {
         let found = self.bound.iter().rev().find(|(bound, _)| bound == name);
         found.map(|(_, word)| word)
     }
 
     /// Returns the file pattern of a word that is a quoted variable, with nothing but plain text around it.
-    pub(super) fn found(&self, raw: &str) -> Option<Word> {
+    pub(super) fn file_of_word(&self, raw: &str) -> Option<ShellWord> {
         let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
         let (before, rest) = inner.split_once('$')?;
         let (name, behind) = match rest.strip_prefix('{') {
@@ -99,7 +99,7 @@ impl Variables {
                 rest.split_at(rest.find(|c| !is_name(c)).unwrap_or(rest.len()))
             }
         };
-        let Word::Found(glob) = self.get(name)? else {
+        let ShellWord::GlobMatch(glob) = self.get(name)? else {
             return None;
         };
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
@@ -113,11 +113,12 @@ impl Variables {
         let clear = [before, behind]
             .iter()
             .all(|text| text.chars().all(is_plain) && !text.contains(".."));
-        (clear && !dots && !options).then(|| Word::Found(format!("{before}{glob}{behind}")))
+        (clear && !dots && !options)
+            .then(|| ShellWord::GlobMatch(format!("{before}{glob}{behind}")))
     }
 
     /// Returns true if these variables kept the assumed values in the whole script.
-    pub(super) fn hold(&self, script: &Script) -> bool {
+    pub(super) fn match_script(&self, script: &ParsedProgram) -> bool {
         let sets = |name: &str| {
             let all = script
                 .commands

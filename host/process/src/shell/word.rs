@@ -1,23 +1,23 @@
 //! One word: the value that the program receives, and the commands of its substitutions.
 
-use mimir_core::command::Word;
+use mimir_core::command::ShellWord;
 
 use super::braces;
-use super::lexer::Fault;
-use super::variables::{Variables, is_plain};
+use super::lexer::ShellFault;
+use super::variables::{VariableScope, is_plain};
 
 /// The result of reading a word.
-pub(super) struct Parts<'a> {
-    pub(super) word: Word,
+pub(super) struct WordParts<'a> {
+    pub(super) word: ShellWord,
     /// Texts of substitutions that the shell runs.
     pub(super) runs: Vec<&'a str>,
     /// Reasons why the word may run something that is not known.
-    pub(super) unknown: Vec<Fault>,
+    pub(super) unknown: Vec<ShellFault>,
 }
 
 /// The quoting around the text.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Context {
+pub(super) enum QuoteContext {
     /// A word of a command.
     Plain,
     /// The body of a here-document: quotes are ordinary characters.
@@ -26,20 +26,24 @@ pub(super) enum Context {
     Value,
 }
 
-struct Scan<'a, 'v> {
+struct WordScanner<'a, 'v> {
     raw: &'a str,
-    context: Context,
-    variables: &'v Variables,
+    context: QuoteContext,
+    variables: &'v VariableScope,
     at: usize,
     text: String,
     glob: bool,
     expands: bool,
-    parts: Parts<'a>,
+    parts: WordParts<'a>,
 }
 
 /// Reads a word from its source text.
-pub(super) fn read<'a>(raw: &'a str, context: Context, variables: &Variables) -> Parts<'a> {
-    let mut scan = Scan {
+pub(super) fn read_word<'a>(
+    raw: &'a str,
+    context: QuoteContext,
+    variables: &VariableScope,
+) -> WordParts<'a> {
+    let mut scan = WordScanner {
         raw,
         context,
         variables,
@@ -47,14 +51,14 @@ pub(super) fn read<'a>(raw: &'a str, context: Context, variables: &Variables) ->
         text: String::new(),
         glob: false,
         expands: false,
-        parts: Parts {
-            word: Word::Known(String::new()),
+        parts: WordParts {
+            word: ShellWord::Known(String::new()),
             runs: Vec::new(),
             unknown: Vec::new(),
         },
     };
     scan.run(context);
-    let Scan {
+    let WordScanner {
         text,
         glob,
         expands,
@@ -62,30 +66,30 @@ pub(super) fn read<'a>(raw: &'a str, context: Context, variables: &Variables) ->
         ..
     } = scan;
     parts.word = if expands {
-        Word::Unknown(raw.to_owned())
+        ShellWord::Unknown(raw.to_owned())
     } else if glob {
-        Word::Glob(text)
+        ShellWord::Glob(text)
     } else {
-        Word::Known(text)
+        ShellWord::Known(text)
     };
     parts
 }
 
-impl<'a> Scan<'a, '_> {
+impl<'a> WordScanner<'a, '_> {
     fn rest(&self) -> &'a str {
         &self.raw[self.at..]
     }
 
-    fn run(&mut self, context: Context) {
-        let mut double = context == Context::Body;
-        if context != Context::Body && self.raw.starts_with('~') {
+    fn run(&mut self, context: QuoteContext) {
+        let mut double = context == QuoteContext::Body;
+        if context != QuoteContext::Body && self.raw.starts_with('~') {
             self.expands = true;
         }
         while let Some(c) = self.rest().chars().next() {
             let after = &self.rest()[c.len_utf8()..];
             match c {
                 '\\' => self.escape(double),
-                '"' if context != Context::Body => {
+                '"' if context != QuoteContext::Body => {
                     double = !double;
                     self.at += 1;
                 }
@@ -102,9 +106,14 @@ impl<'a> Scan<'a, '_> {
                     self.at = (self.at + end + 2).min(self.raw.len());
                 }
                 '$' => self.dollar(double),
-                '*' | '?' if !double && context == Context::Plain => self.wild(c),
-                '[' if !double && context == Context::Plain && after.contains(']') => self.wild(c),
-                '{' if !double && context == Context::Plain && braces::expand(self.rest()) => {
+                '*' | '?' if !double && context == QuoteContext::Plain => self.wild(c),
+                '[' if !double && context == QuoteContext::Plain && after.contains(']') => {
+                    self.wild(c)
+                }
+                '{' if !double
+                    && context == QuoteContext::Plain
+                    && braces::may_expand(self.rest()) =>
+                {
                     self.expands = true;
                     self.take(c);
                 }
@@ -203,9 +212,9 @@ impl<'a> Scan<'a, '_> {
 
     /// Adds the value of a variable.
     fn variable(&mut self, name: &str, double: bool) {
-        let quoted = double || self.context == Context::Value;
+        let quoted = double || self.context == QuoteContext::Value;
         match self.variables.get(name) {
-            Some(Word::Known(text)) if quoted || is_plain(text) => self.text.push_str(text),
+            Some(ShellWord::Known(text)) if quoted || is_plain(text) => self.text.push_str(text),
             _ => self.expands = true,
         }
     }
@@ -237,7 +246,7 @@ impl<'a> Scan<'a, '_> {
                 .unknown
                 .push("this kind of `${…}` may set a variable or run a command that one holds");
         }
-        let inner = read(rest, Context::Value, self.variables);
+        let inner = read_word(rest, QuoteContext::Value, self.variables);
         self.parts.runs.extend(inner.runs);
         self.parts.unknown.extend(inner.unknown);
     }

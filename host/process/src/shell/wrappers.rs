@@ -1,10 +1,10 @@
 //! Programs that run the command in their arguments: the position of that command, and the words that they add.
 
-use super::options::Options;
+use super::option_table::OptionTable;
 
 /// The effect of a wrapper on the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Effect {
+pub(super) enum WrapperEffect {
     /// No effect: the command runs as it is.
     None,
     /// It adds words of its own.
@@ -14,111 +14,111 @@ pub(super) enum Effect {
 }
 
 /// A program that runs the command in its arguments.
-pub(super) struct Wrapper {
+pub(super) struct CommandWrapper {
     pub(super) name: &'static str,
-    pub(super) options: Options,
+    pub(super) options: OptionTable,
     /// Words between its options and the command.
     pub(super) operands: usize,
     /// True if `NAME=value` may come before the command.
     pub(super) assigns: bool,
-    pub(super) effect: Effect,
+    pub(super) effect: WrapperEffect,
 }
 
-const fn options(flags: &'static str, values: &'static str) -> Options {
-    Options {
+const fn options(flags: &'static str, values: &'static str) -> OptionTable {
+    OptionTable {
         flags,
         values,
-        ..Options::NONE
+        ..OptionTable::NONE
     }
 }
 
-const fn plain(name: &'static str, options: Options) -> Wrapper {
-    Wrapper {
+const fn plain_wrapper(name: &'static str, options: OptionTable) -> CommandWrapper {
+    CommandWrapper {
         name,
         options,
         operands: 0,
         assigns: false,
-        effect: Effect::None,
+        effect: WrapperEffect::None,
     }
 }
 
-const OTHER_USER: Effect = Effect::Asks("it runs as another user");
+const OTHER_USER: WrapperEffect = WrapperEffect::Asks("it runs as another user");
 
 /// Returns true for a program that runs the command in its arguments like the command alone.
 pub(super) fn is_wrapper(name: &str) -> bool {
     WRAPPERS.iter().any(|wrapper| wrapper.name == name)
 }
 
-pub(super) const WRAPPERS: &[Wrapper] = &[
-    Wrapper {
+pub(super) const WRAPPERS: &[CommandWrapper] = &[
+    CommandWrapper {
         assigns: true,
-        ..plain(
+        ..plain_wrapper(
             "env",
-            Options {
+            OptionTable {
                 long: &["ignore-environment", "null", "debug"],
                 long_values: &["unset"],
                 ..options("i0v", "u")
             },
         )
     },
-    plain(
+    plain_wrapper(
         "nice",
-        Options {
+        OptionTable {
             long_values: &["adjustment"],
             ..options("0123456789", "n")
         },
     ),
-    plain("nohup", options("", "")),
-    plain(
+    plain_wrapper("nohup", options("", "")),
+    plain_wrapper(
         "time",
-        Options {
+        OptionTable {
             long: &["portability", "verbose"],
             long_values: &["format"],
             ..options("pv", "f")
         },
     ),
-    Wrapper {
+    CommandWrapper {
         operands: 1,
-        ..plain(
+        ..plain_wrapper(
             "timeout",
-            Options {
+            OptionTable {
                 long: &["foreground", "preserve-status", "verbose"],
                 long_values: &["kill-after", "signal"],
                 ..options("v", "ks")
             },
         )
     },
-    plain(
+    plain_wrapper(
         "stdbuf",
-        Options {
+        OptionTable {
             long_values: &["input", "output", "error"],
             ..options("", "ioe")
         },
     ),
-    plain(
+    plain_wrapper(
         "ionice",
-        Options {
+        OptionTable {
             long: &["ignore"],
             long_values: &["class", "classdata"],
             ..options("t", "cn")
         },
     ),
-    plain(
+    plain_wrapper(
         "setsid",
-        Options {
+        OptionTable {
             long: &["ctty", "fork", "wait"],
             ..options("cfw", "")
         },
     ),
-    plain("command", options("p", "")),
-    plain("builtin", options("", "")),
-    plain("exec", options("cl", "a")),
-    plain("busybox", options("", "")),
-    Wrapper {
-        effect: Effect::Adds,
-        ..plain(
+    plain_wrapper("command", options("p", "")),
+    plain_wrapper("builtin", options("", "")),
+    plain_wrapper("exec", options("cl", "a")),
+    plain_wrapper("busybox", options("", "")),
+    CommandWrapper {
+        effect: WrapperEffect::Adds,
+        ..plain_wrapper(
             "xargs",
-            Options {
+            OptionTable {
                 long: &["null", "no-run-if-empty", "verbose", "exit", "open-tty"],
                 long_values: &[
                     "max-args",
@@ -133,12 +133,12 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
             },
         )
     },
-    Wrapper {
+    CommandWrapper {
         assigns: true,
         effect: OTHER_USER,
-        ..plain(
+        ..plain_wrapper(
             "sudo",
-            Options {
+            OptionTable {
                 long: &[
                     "non-interactive",
                     "preserve-env",
@@ -152,8 +152,8 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
             },
         )
     },
-    Wrapper {
+    CommandWrapper {
         effect: OTHER_USER,
-        ..plain("doas", options("nL", "uC"))
+        ..plain_wrapper("doas", options("nL", "uC"))
     },
 ];

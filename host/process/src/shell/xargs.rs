@@ -1,11 +1,11 @@
 //! Options and input of `xargs`.
 
-use mimir_core::command::Word;
+use mimir_core::command::ShellWord;
 
-use super::options::Given;
+use super::option_table::GivenOption;
 
 /// Returns the files from which `xargs` reads its words instead of its standard input.
-pub(super) fn lists(options: &[Given<'_>]) -> Vec<Word> {
+pub(super) fn argument_files(options: &[GivenOption<'_>]) -> Vec<ShellWord> {
     let lists = options
         .iter()
         .filter(|option| matches!(option.name, "a" | "arg-file"));
@@ -13,12 +13,12 @@ pub(super) fn lists(options: &[Given<'_>]) -> Vec<Word> {
 }
 
 /// Returns true if `xargs` passes its input to the command name by name, without splitting a name.
-pub(super) fn keeps_names(options: &[Given<'_>]) -> bool {
+pub(super) fn keeps_names(options: &[GivenOption<'_>]) -> bool {
     let mut marks = options
         .iter()
         .filter(|option| matches!(option.name, "d" | "delimiter"));
     marks.all(|option| {
-        let mark = option.value.as_ref().and_then(Word::known);
+        let mark = option.value.as_ref().and_then(ShellWord::known);
         mark.is_some_and(ends_names)
     })
 }
@@ -37,12 +37,12 @@ fn ends_names(mark: &str) -> bool {
 }
 
 /// Returns the placeholders that `xargs` replaces with the words that it reads, at any position.
-pub(super) fn replaced(options: &[Given<'_>]) -> Vec<Word> {
+pub(super) fn replacement_words(options: &[GivenOption<'_>]) -> Vec<ShellWord> {
     let marks = options
         .iter()
         .filter(|option| matches!(option.name, "I" | "i" | "replace"));
-    let mark = |option: &Given<'_>| option.value.clone();
+    let mark = |option: &GivenOption<'_>| option.value.clone();
     marks
-        .map(|option| mark(option).unwrap_or_else(|| Word::Known("{}".to_owned())))
+        .map(|option| mark(option).unwrap_or_else(|| ShellWord::Known("{}".to_owned())))
         .collect()
 }

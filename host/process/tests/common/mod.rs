@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use mimir_core::command::Finished;
+use mimir_core::command::CommandOutput;
 use mimir_process::run::run;
-use mimir_process::sandbox::{Fault, Sandbox, Spec};
+use mimir_process::sandbox::{CommandSpec, Sandbox, SandboxError};
 
-pub async fn run_in(sandbox: &dyn Sandbox, spec: &Spec) -> Result<Finished, Fault> {
+pub async fn run_in(
+    sandbox: &dyn Sandbox,
+    spec: &CommandSpec,
+) -> Result<CommandOutput, SandboxError> {
     run(sandbox, spec, &mut |_, _| {}).await
 }
 
@@ -28,20 +31,20 @@ pub fn marker(seed: u32) -> String {
 }
 
 /// Runs a command that prints `begin` and then far more output than is stored, and checks the memory use.
-pub async fn outpours(sandbox: &dyn Sandbox, mut spec: Spec) {
+pub async fn outpours(sandbox: &dyn Sandbox, mut spec: CommandSpec) {
     spec.timeout = Some(Duration::from_secs(5));
     let before = memory();
     let (code, captured) = match run_in(sandbox, &spec).await {
         Ok(finished) => (finished.exit_code, finished.stdout),
-        Err(Fault::Timeout(stopped)) => (0, stopped.finished.stdout),
+        Err(SandboxError::Timeout(stopped)) => (0, stopped.finished.stdout),
         Err(fault) => panic!("{fault}"),
     };
     assert_eq!(code, 0);
     assert!(captured.bytes.starts_with(b"begin\n"));
     assert!(
-        captured.bytes.len() < (1 << 20) + 100 && captured.missing > 1 << 24,
+        captured.bytes.len() < (1 << 20) + 100 && captured.omitted_bytes > 1 << 24,
         "{}",
-        captured.missing
+        captured.omitted_bytes
     );
     // Other tests of this program use memory meanwhile.
     assert!(memory() < before + (256 << 20));

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use mimir_process::sandbox::{Fault, Mount};
+use mimir_process::sandbox::{HostMount, SandboxError};
 
 use crate::kit::{World, run_in, sandbox};
 
@@ -21,7 +21,7 @@ async fn hooks_and_settings_beside_the_workspace_stay() {
     let config = std::fs::read(git.join("config")).unwrap();
     let seen = |text: &str| {
         let mut spec = world.script(text);
-        spec.mounts = vec![Mount {
+        spec.mounts = vec![HostMount {
             from: git.clone(),
             at: "/data".into(),
             writable: true,
@@ -35,6 +35,9 @@ async fn hooks_and_settings_beside_the_workspace_stay() {
     assert_eq!(std::fs::read(git.join("config")).unwrap(), config);
     assert!(git.join("free").exists());
     let made = run_in(&sandbox(), &seen("echo ../evil > /data/commondir")).await;
-    assert!(matches!(made, Err(Fault::Shielded { .. })), "{made:?}");
+    assert!(
+        matches!(made, Err(SandboxError::Shielded { .. })),
+        "{made:?}"
+    );
     assert!(!git.join("commondir").exists());
 }

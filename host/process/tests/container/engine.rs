@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::{CreateContainerOptions, RemoveContainerOptionsBuilder};
-use mimir_core::{Code, ToolError};
-use mimir_process::sandbox::{Fault, Sandbox};
+use mimir_core::{ToolError, ToolErrorCode};
+use mimir_process::sandbox::{Sandbox, SandboxError};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 
@@ -43,8 +43,8 @@ async fn an_engine_that_ends_in_the_middle_is_an_error_and_no_command_goes_on() 
         relay.abort();
     });
     let fault = ended.unwrap_err();
-    assert!(matches!(fault, Fault::Engine { .. }), "{fault}");
-    assert_eq!(fault.code(), Code::Unavailable);
+    assert!(matches!(fault, SandboxError::Engine { .. }), "{fault}");
+    assert_eq!(fault.code(), ToolErrorCode::Unavailable);
     assert!(
         begun.elapsed() < Duration::from_secs(30),
         "{:?}",
@@ -56,7 +56,7 @@ async fn an_engine_that_ends_in_the_middle_is_an_error_and_no_command_goes_on() 
     world.comes_to(1).await;
     world.remove_all().await;
     let again = run_in(&sandbox, &spec).await.unwrap_err();
-    assert_eq!(again.code(), Code::Unavailable, "{again}");
+    assert_eq!(again.code(), ToolErrorCode::Unavailable, "{again}");
 }
 
 #[tokio::test]
@@ -68,10 +68,10 @@ async fn an_image_that_is_not_there_is_not_fetched() {
         run_in(&sandbox, &world.script("true")).await.unwrap_err(),
         sandbox.available().unwrap_err(),
     ] {
-        assert!(matches!(fault, Fault::NoImage { .. }), "{fault}");
+        assert!(matches!(fault, SandboxError::NoImage { .. }), "{fault}");
         let error = ToolError::from(fault);
-        assert_eq!(error.code, Code::Unavailable);
-        let way_out = error.way_out.concat();
+        assert_eq!(error.code, ToolErrorCode::Unavailable);
+        let way_out = error.remedies.concat();
         assert!(way_out.contains("pull mimir-test/missing:1"), "{way_out}");
     }
 }
@@ -83,7 +83,7 @@ async fn an_image_without_a_shell_is_said_so() {
     let fault = run_in(&with(BARE, None), &world.script("true"))
         .await
         .unwrap_err();
-    assert!(matches!(fault, Fault::BadImage { .. }), "{fault}");
+    assert!(matches!(fault, SandboxError::BadImage { .. }), "{fault}");
     world.comes_to(0).await;
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mimir_process::sandbox::{Bound, Fault};
+use mimir_process::sandbox::{ResourceBound, SandboxError};
 
 use crate::kit::{World, comes, marker, outpours, run_in, sandbox};
 
@@ -15,9 +15,9 @@ async fn a_memory_bomb_ends() {
         "a=xxxxxxxx; while :; do a=$a$a; done",
     ] {
         let mut spec = world.script(bomb);
-        spec.bounds.memory = Bound::Asked(64 << 20);
+        spec.bounds.memory = ResourceBound::Requested(64 << 20);
         let fault = run_in(&sandbox(), &spec).await.unwrap_err();
-        assert!(matches!(fault, Fault::Memory(_)), "{bomb}: {fault}");
+        assert!(matches!(fault, SandboxError::Memory(_)), "{bomb}: {fault}");
     }
 }
 
@@ -27,11 +27,11 @@ async fn a_fork_bomb_ends() {
     let world = World::new();
     let number = marker(1);
     let mut spec = world.script(&format!("f() {{ sleep {number} & f | f & }}; f; wait"));
-    spec.bounds.processes = Bound::Asked(32);
+    spec.bounds.processes = ResourceBound::Requested(32);
     spec.timeout = Some(Duration::from_secs(3));
     let begun = Instant::now();
     match run_in(&sandbox(), &spec).await {
-        Ok(_) | Err(Fault::Timeout(_)) => {}
+        Ok(_) | Err(SandboxError::Timeout(_)) => {}
         Err(fault) => panic!("{fault}"),
     }
     assert!(begun.elapsed() < Duration::from_secs(20));
@@ -44,7 +44,7 @@ async fn processes_and_files_are_bounded() {
     let world = World::new();
     let mut spec =
         world.script("n=0; while [ $n -lt 100 ]; do sleep 9 & n=$((n+1)); done; echo $n");
-    spec.bounds.processes = Bound::Asked(20);
+    spec.bounds.processes = ResourceBound::Requested(20);
     let finished = run_in(&sandbox(), &spec).await.unwrap();
     assert_ne!(
         finished.exit_code, 0,

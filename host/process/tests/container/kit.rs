@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder};
 use bollard::{API_DEFAULT_VERSION, Docker};
-use mimir_core::command::{Finished, Program};
+use mimir_core::command::{CommandOutput, CommandProgram};
 use mimir_core::config::SandboxSettings;
-use mimir_process::sandbox::{ContainerSandbox, Spec};
+use mimir_process::sandbox::{CommandSpec, ContainerSandbox};
 
 pub use crate::common::{marker, outpours, run_in, runs};
 
@@ -66,14 +66,14 @@ impl World {
         self
     }
 
-    pub fn spec(&self, program: Program) -> Spec {
-        let mut spec = Spec::new(program, self.path());
+    pub fn spec(&self, program: CommandProgram) -> CommandSpec {
+        let mut spec = CommandSpec::new(program, self.path());
         spec.timeout = Some(Duration::from_secs(60));
         spec
     }
 
-    pub fn script(&self, text: &str) -> Spec {
-        self.spec(Program::Script(text.to_owned()))
+    pub fn script(&self, text: &str) -> CommandSpec {
+        self.spec(CommandProgram::Script(text.to_owned()))
     }
 
     /// Runs a script, which must end.
@@ -133,8 +133,8 @@ impl World {
     }
 }
 
-pub fn vector(words: &[&str]) -> Program {
-    Program::Vector(words.iter().map(|word| (*word).to_owned()).collect())
+pub fn vector(words: &[&str]) -> CommandProgram {
+    CommandProgram::Vector(words.iter().map(|word| (*word).to_owned()).collect())
 }
 
 /// The output of a command, as text.
@@ -146,7 +146,7 @@ pub struct Said {
 }
 
 impl Said {
-    pub fn of(finished: &Finished) -> Self {
+    pub fn of(finished: &CommandOutput) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self {
             code: finished.exit_code,

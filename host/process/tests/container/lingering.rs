@@ -2,18 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use mimir_process::sandbox::{Fault, Sandbox, Stopped};
+use mimir_process::sandbox::{Sandbox, SandboxError, StoppedCommand};
 
 use crate::kit::{World, comes, marker, run_in, sandbox};
 
-async fn times_out(world: &World, text: &str) -> Box<Stopped> {
+async fn times_out(world: &World, text: &str) -> Box<StoppedCommand> {
     let mut spec = world.script(text);
     spec.timeout = Some(Duration::from_secs(2));
     let begun = Instant::now();
     let fault = run_in(&sandbox(), &spec).await.unwrap_err();
     assert!(begun.elapsed() < Duration::from_secs(30), "{text}");
     match fault {
-        Fault::Timeout(stopped) => stopped,
+        SandboxError::Timeout(stopped) => stopped,
         other => panic!("{other}"),
     }
 }

@@ -2,10 +2,12 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use mimir_core::Code;
-use mimir_core::command::Stream;
+use mimir_core::ToolErrorCode;
+use mimir_core::command::CommandStream;
 use mimir_process::run::run;
-use mimir_process::sandbox::{Fault, Mount, Reach, Sandbox, Spec, Stdin};
+use mimir_process::sandbox::{
+    CommandSpec, CommandStdin, HostMount, Sandbox, SandboxError, WorkspacePart,
+};
 
 use crate::kit::{World, run_in, sandbox, vector};
 
@@ -43,12 +45,12 @@ async fn a_vector_reads_its_input_and_nobody_has_to() {
     let world = World::new();
     let mut spec = world.spec(vector(&["cat", "-"]));
     let input = vec![7; 1 << 20];
-    spec.stdin = Stdin::Bytes(input.clone());
-    spec.keep = 2 << 20;
+    spec.stdin = CommandStdin::Bytes(input.clone());
+    spec.output_limit = 2 << 20;
     let finished = run_in(&sandbox(), &spec).await.unwrap();
     assert_eq!(finished.stdout.bytes.len(), input.len());
     assert_eq!(finished.stdout.bytes, input);
-    let spec = Spec {
+    let spec = CommandSpec {
         program: vector(&["true"]),
         ..spec
     };
@@ -69,7 +71,14 @@ async fn outputs_are_apart_and_codes_are_those_of_a_shell() {
     assert_eq!(finished.stdout.bytes, b"1\n\xff\0\xfe");
     assert_eq!(finished.stderr.bytes, b"2\n");
     let streams: Vec<_> = seen.iter().map(|(stream, _)| *stream).collect();
-    assert_eq!(streams, [Stream::Stdout, Stream::Stderr, Stream::Stdout]);
+    assert_eq!(
+        streams,
+        [
+            CommandStream::Stdout,
+            CommandStream::Stderr,
+            CommandStream::Stdout
+        ]
+    );
     for (text, code) in [("kill -TERM $$", 143), ("kill -9 $$", 137), ("exit 7", 7)] {
         assert_eq!(world.sh(text).await.code, code, "{text}");
     }
@@ -105,10 +114,10 @@ async fn a_program_that_cannot_be_started_is_said_so() {
     let broken = world.path().join("broken");
     std::fs::set_permissions(broken, std::fs::Permissions::from_mode(0o755)).unwrap();
     for (words, code) in [
-        (&["no-such-program", "x"][..], Code::NotFound),
-        (&["./nothing"], Code::NotFound),
-        (&["./plain"], Code::PermissionDenied),
-        (&[], Code::InvalidInput),
+        (&["no-such-program", "x"][..], ToolErrorCode::NotFound),
+        (&["./nothing"], ToolErrorCode::NotFound),
+        (&["./plain"], ToolErrorCode::PermissionDenied),
+        (&[], ToolErrorCode::InvalidInput),
     ] {
         let fault = run_in(&sandbox(), &world.spec(vector(words)))
             .await
@@ -132,12 +141,12 @@ async fn parts_and_mounts_are_what_is_seen() {
     std::fs::create_dir(&beside).unwrap();
     std::fs::write(beside.join("note"), "from beside").unwrap();
     let mut spec = world.script("cat src/a /data/note; cat other/b; echo x > src/new; echo x > /data/new; echo x > /more/new; ls src");
-    spec.reach = vec![Reach {
+    spec.visible_parts = vec![WorkspacePart {
         below: "src".into(),
         writable: false,
     }];
     spec.mounts = ["/data", "/more"]
-        .map(|at| Mount {
+        .map(|at| HostMount {
             from: beside.clone(),
             at: at.into(),
             writable: at == "/more",
@@ -174,7 +183,7 @@ async fn what_is_not_asked_for_is_not_there_and_costs_nothing() {
     assert!(begun.elapsed().as_millis() < 20);
     let world = World::new();
     let mut spec = world.script("true");
-    spec.network = mimir_process::sandbox::Network::Proxy;
+    spec.network = mimir_process::sandbox::CommandNetwork::Proxy;
     let fault = run_in(&sandbox, &spec).await.unwrap_err();
-    assert!(matches!(fault, Fault::CannotHold { .. }), "{fault}");
+    assert!(matches!(fault, SandboxError::CannotHold { .. }), "{fault}");
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use mimir_process::sandbox::Fault;
+use mimir_process::sandbox::SandboxError;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
@@ -130,7 +130,7 @@ fn is_clean(out: &str) {
     }
 }
 
-async fn runs_clean_after(link: bool, before: usize, swaps: usize) -> Result<(), Fault> {
+async fn runs_clean_after(link: bool, before: usize, swaps: usize) -> Result<(), SandboxError> {
     let world = world();
     let at = world.beside().join("relay.sock");
     let swap = Arc::new(Swap {
@@ -175,7 +175,7 @@ async fn a_folder_that_becomes_a_link_to_the_home_is_never_entered() {
     // After one swap another container is created. If it is swapped each time, the command is refused.
     runs_clean_after(true, 0, 1).await.unwrap();
     let fault = runs_clean_after(true, 0, 3).await.unwrap_err();
-    assert!(matches!(fault, Fault::Replaced(_)), "{fault}");
+    assert!(matches!(fault, SandboxError::Replaced(_)), "{fault}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -190,5 +190,5 @@ async fn nor_is_a_container_that_waits_and_was_made_so() {
 async fn covers_over_another_folder_are_none() {
     runs_clean_after(false, 0, 1).await.unwrap();
     let fault = runs_clean_after(false, 0, 3).await.unwrap_err();
-    assert!(matches!(fault, Fault::Replaced(_)), "{fault}");
+    assert!(matches!(fault, SandboxError::Replaced(_)), "{fault}");
 }

@@ -1,7 +1,7 @@
 //! Limits of a command in a container: paths, network and processes that it cannot reach, read or change.
 
-use mimir_core::Code;
-use mimir_process::sandbox::{Fault, Mount};
+use mimir_core::ToolErrorCode;
+use mimir_process::sandbox::{HostMount, SandboxError};
 
 use crate::kit::{World, run_in, sandbox, socket};
 
@@ -73,14 +73,14 @@ async fn the_engine_is_not_reached_from_inside() {
     // The engine's socket cannot be mounted either, nor a folder that contains it.
     for from in [socket(), socket().parent().unwrap().to_owned()] {
         let mut spec = world.script("true");
-        spec.mounts = vec![Mount {
+        spec.mounts = vec![HostMount {
             from: from.canonicalize().unwrap(),
             at: "/engine".into(),
             writable: false,
         }];
         let fault = run_in(&sandbox(), &spec).await.unwrap_err();
-        assert!(matches!(fault, Fault::Mount { .. }), "{fault}");
-        assert_eq!(fault.code(), Code::Unavailable);
+        assert!(matches!(fault, SandboxError::Mount { .. }), "{fault}");
+        assert_eq!(fault.code(), ToolErrorCode::Unavailable);
     }
 }
 
@@ -175,7 +175,7 @@ async fn secrets_are_not_read() {
     let moves = world.script("mv deep d; cat d/er/key.pem; mv d deep; cat deep/er/key.pem");
     let written = match run_in(&sandbox(), &moves).await {
         Ok(finished) => finished.combined.bytes,
-        Err(Fault::Uncovered { stopped, .. }) => stopped.finished.combined.bytes,
+        Err(SandboxError::Uncovered { stopped, .. }) => stopped.finished.combined.bytes,
         Err(fault) => panic!("{fault}"),
     };
     let written = String::from_utf8_lossy(&written);
@@ -188,7 +188,7 @@ async fn what_is_not_there_yet_cannot_be_made() {
     let world = World::new().with(".git/HEAD", "x");
     let spec = world.script("echo ../evil > .git/commondir; sleep 30");
     let fault = run_in(&sandbox(), &spec).await.unwrap_err();
-    assert!(matches!(fault, Fault::Shielded { .. }), "{fault}");
+    assert!(matches!(fault, SandboxError::Shielded { .. }), "{fault}");
     assert!(world.read(".git/commondir").is_none());
 }
 
@@ -200,6 +200,9 @@ async fn a_workspace_that_is_the_machine_is_refused() {
         let mut spec = world.script("true");
         (spec.workspace, spec.directory) = (path.into(), path.into());
         let fault = run_in(&sandbox(), &spec).await.unwrap_err();
-        assert!(matches!(fault, Fault::Workspace(_)), "{path}: {fault}");
+        assert!(
+            matches!(fault, SandboxError::Workspace(_)),
+            "{path}: {fault}"
+        );
     }
 }

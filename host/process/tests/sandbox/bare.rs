@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mimir_process::sandbox::{Bound, Fault, Network, NoSandbox};
+use mimir_process::sandbox::{CommandNetwork, NoSandbox, ResourceBound, SandboxError};
 
 use crate::kit::{Said, World, gone, marker, run_in};
 
@@ -50,7 +50,7 @@ async fn a_timeout_ends_what_ignores_it() {
     ));
     spec.timeout = Some(Duration::from_millis(400));
     let fault = run_in(&NoSandbox::new(), &spec).await.unwrap_err();
-    assert!(matches!(fault, Fault::Timeout(_)), "{fault}");
+    assert!(matches!(fault, SandboxError::Timeout(_)), "{fault}");
     gone(&number).await;
 }
 
@@ -59,12 +59,12 @@ async fn what_it_cannot_hold_is_refused() {
     let world = World::new();
     let spec = world.script("true");
     let mut asked = vec![spec.clone(), spec.clone(), spec.clone(), spec];
-    asked[0].bounds.memory = Bound::Asked(1 << 30);
-    asked[1].bounds.processes = Bound::Asked(10);
+    asked[0].bounds.memory = ResourceBound::Requested(1 << 30);
+    asked[1].bounds.processes = ResourceBound::Requested(10);
     asked[2].bounds.cpu = Some(50);
-    asked[3].network = Network::Proxy;
+    asked[3].network = CommandNetwork::Proxy;
     for spec in asked {
         let fault = run_in(&NoSandbox::new(), &spec).await.unwrap_err();
-        assert!(matches!(fault, Fault::CannotHold { .. }), "{fault}");
+        assert!(matches!(fault, SandboxError::CannotHold { .. }), "{fault}");
     }
 }

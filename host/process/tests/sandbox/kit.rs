@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use mimir_core::command::{Finished, Program};
-use mimir_process::sandbox::{ProcessSandbox, Sandbox, Spec};
+use mimir_core::command::{CommandOutput, CommandProgram};
+use mimir_process::sandbox::{CommandSpec, ProcessSandbox, Sandbox};
 
 pub use crate::common::{marker, outpours, run_in, runs};
 
@@ -55,15 +55,15 @@ impl World {
         self
     }
 
-    pub fn spec(&self, program: Program) -> Spec {
+    pub fn spec(&self, program: CommandProgram) -> CommandSpec {
         std::fs::create_dir_all(self.path()).unwrap();
-        let mut spec = Spec::new(program, self.path());
+        let mut spec = CommandSpec::new(program, self.path());
         spec.timeout = Some(Duration::from_secs(60));
         spec
     }
 
-    pub fn script(&self, text: &str) -> Spec {
-        self.spec(Program::Script(text.to_owned()))
+    pub fn script(&self, text: &str) -> CommandSpec {
+        self.spec(CommandProgram::Script(text.to_owned()))
     }
 
     /// Runs a script, which must end.
@@ -86,7 +86,7 @@ pub struct Said {
 }
 
 impl Said {
-    pub fn of(finished: Finished) -> Self {
+    pub fn of(finished: CommandOutput) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self {
             code: finished.exit_code,

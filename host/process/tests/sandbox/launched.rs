@@ -2,28 +2,31 @@
 
 use std::time::Duration;
 
-use mimir_core::Code;
-use mimir_core::launch::{Launch, Launched, Launcher};
-use mimir_process::Programs;
+use mimir_core::ToolErrorCode;
+use mimir_core::launch::{LaunchSpec, LaunchedProgram, ProcessLauncher};
+use mimir_process::ProgramLauncher;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::time::timeout;
 
 use crate::kit::{World, gone, marker, runs, sandbox};
 
-fn launch(script: &str) -> Launch {
-    Launch {
-        words: ["sh", "-c", script].map(str::to_owned).to_vec(),
+fn launch(script: &str) -> LaunchSpec {
+    LaunchSpec {
+        args: ["sh", "-c", script].map(str::to_owned).to_vec(),
         directory: Some(".".to_owned()),
         environment: vec![("WHO".to_owned(), "me".to_owned())],
-        ..Launch::default()
+        ..LaunchSpec::default()
     }
 }
 
-async fn start(world: &World, launch: Launch) -> Result<Launched, mimir_core::ToolError> {
+async fn start(
+    world: &World,
+    launch: LaunchSpec,
+) -> Result<LaunchedProgram, mimir_core::ToolError> {
     // Fails if the machine lacks the namespaces that these tests need.
     sandbox();
     std::fs::create_dir_all(world.path()).unwrap();
-    Programs::new(world.path(), world.outside().join("started"))
+    ProgramLauncher::new(world.path(), world.outside().join("started"))
         .launch(launch)
         .await
 }
@@ -41,7 +44,7 @@ async fn a_program_hears_and_answers_in_its_sandbox() {
     assert!(said.starts_with("me: one inside.txt"), "{said}");
     assert!(!said.contains("outside.txt"), "{said}");
     drop(program.stdin);
-    assert_eq!(program.hold.wait().await, Ok(3));
+    assert_eq!(program.handle.wait().await, Ok(3));
     let mut err = String::new();
     program.stderr.read_to_string(&mut err).await.unwrap();
     assert_eq!(err, "last\n");
@@ -59,7 +62,7 @@ async fn a_program_that_nobody_holds_is_gone_with_all_that_it_started() {
     while !runs(&number) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    drop(program.hold);
+    drop(program.handle);
     gone(&number).await;
 }
 
@@ -68,11 +71,11 @@ async fn a_program_that_makes_what_nobody_may_make_is_ended() {
     let world = World::new();
     let script = "echo evil > .bashrc; sleep 60";
     let mut program = start(&world, launch(script)).await.unwrap();
-    let ended = timeout(Duration::from_secs(20), program.hold.wait())
+    let ended = timeout(Duration::from_secs(20), program.handle.wait())
         .await
         .unwrap();
     let error = ended.unwrap_err();
-    assert_eq!(error.code, Code::PermissionDenied, "{error}");
+    assert_eq!(error.code, ToolErrorCode::PermissionDenied, "{error}");
     assert!(error.message.contains(".bashrc"), "{error}");
     assert_eq!(world.read(".bashrc"), None);
 }
@@ -80,12 +83,12 @@ async fn a_program_that_makes_what_nobody_may_make_is_ended() {
 #[tokio::test]
 async fn what_cannot_be_held_starts_nothing() {
     let world = World::new();
-    let outside = Launch {
+    let outside = LaunchSpec {
         directory: Some("..".to_owned()),
         ..launch("true")
     };
     let error = start(&world, outside).await.err().unwrap();
-    assert_eq!(error.code, Code::InvalidPath, "{error}");
+    assert_eq!(error.code, ToolErrorCode::InvalidPath, "{error}");
     let mut network = launch("true");
     network.sandbox.network_access = Some(true);
     let error = start(&world, network).await.err().unwrap();
@@ -108,8 +111,8 @@ async fn a_program_that_names_no_folder_starts_in_an_empty_one() {
         let mut out = String::new();
         program.stdout.read_to_string(&mut out).await.unwrap();
         assert_eq!(out, "700\nseen\n", "{mode}");
-        assert_eq!(program.hold.wait().await, Ok(0));
-        drop(program.hold);
+        assert_eq!(program.handle.wait().await, Ok(0));
+        drop(program.handle);
         let left = std::fs::read_dir(world.outside().join("started")).unwrap();
         assert_eq!(left.count(), 0, "it is gone with the program");
     }
@@ -119,8 +122,8 @@ async fn a_program_that_names_no_folder_starts_in_an_empty_one() {
 async fn a_program_without_a_sandbox_or_with_secrets_takes_nothing_from_the_workspace() {
     let world = World::new().with("server.py", "x");
     let file = world.path().join("server.py").display().to_string();
-    let words = |words: &[&str]| Launch {
-        words: words.iter().map(|word| (*word).to_owned()).collect(),
+    let words = |words: &[&str]| LaunchSpec {
+        args: words.iter().map(|word| (*word).to_owned()).collect(),
         directory: None,
         ..launch("")
     };
@@ -132,7 +135,7 @@ async fn a_program_without_a_sandbox_or_with_secrets_takes_nothing_from_the_work
         format!("/usr/lib:{}", world.path().display()),
     )];
     let all = [
-        Launch {
+        LaunchSpec {
             directory: Some(".".to_owned()),
             ..words(&["true"])
         },
@@ -151,8 +154,12 @@ async fn a_program_without_a_sandbox_or_with_secrets_takes_nothing_from_the_work
             launch.sandbox = serde_json::from_value(mode.into()).unwrap();
             let error = start(&world, launch.clone()).await.err();
             let error = error.unwrap_or_else(|| panic!("{launch:?}"));
-            assert_eq!(error.code, Code::PermissionDenied, "{launch:?} {error}");
-            assert!(error.way_out[0].contains("workspaceCode"), "{error:?}");
+            assert_eq!(
+                error.code,
+                ToolErrorCode::PermissionDenied,
+                "{launch:?} {error}"
+            );
+            assert!(error.remedies[0].contains("workspaceCode"), "{error:?}");
         }
     }
     // Paths outside of the workspace are allowed, and a sandboxed program without secrets may use any path.

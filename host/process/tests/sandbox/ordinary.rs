@@ -1,13 +1,13 @@
 //! Features that ordinary commands need.
 
-use mimir_core::command::{Program, Stream};
+use mimir_core::command::{CommandProgram, CommandStream};
 use mimir_process::run::run;
-use mimir_process::sandbox::{Fault, Mount, Reach, Stdin};
+use mimir_process::sandbox::{CommandStdin, HostMount, SandboxError, WorkspacePart};
 
 use crate::kit::{Said, World, run_in, sandbox};
 
-fn vector(words: &[&str]) -> Program {
-    Program::Vector(words.iter().map(|word| (*word).to_owned()).collect())
+fn vector(words: &[&str]) -> CommandProgram {
+    CommandProgram::Vector(words.iter().map(|word| (*word).to_owned()).collect())
 }
 
 #[tokio::test]
@@ -41,12 +41,12 @@ async fn a_vector_needs_no_shell_and_reads_its_input() {
     let world = World::new();
     let mut spec = world.spec(vector(&["cat", "-"]));
     let input = vec![7; 1 << 20];
-    spec.stdin = Stdin::Bytes(input.clone());
-    spec.keep = 2 << 20;
+    spec.stdin = CommandStdin::Bytes(input.clone());
+    spec.output_limit = 2 << 20;
     let finished = run_in(&*sandbox(), &spec).await.unwrap();
     assert_eq!(finished.stdout.bytes, input);
     // A program that does not read its input.
-    let spec = mimir_process::sandbox::Spec {
+    let spec = mimir_process::sandbox::CommandSpec {
         program: vector(&["true"]),
         ..spec
     };
@@ -66,7 +66,7 @@ async fn outputs_are_apart_and_in_the_order_in_which_they_came() {
     assert_eq!(finished.combined.bytes, b"1\n2\n3\n");
     assert_eq!(finished.stdout.bytes, b"1\n3\n");
     assert_eq!(finished.stderr.bytes, b"2\n");
-    let (out, err) = (Stream::Stdout, Stream::Stderr);
+    let (out, err) = (CommandStream::Stdout, CommandStream::Stderr);
     assert_eq!(
         seen,
         [
@@ -242,7 +242,7 @@ async fn what_cannot_be_started_says_why() {
         bytes[at.unwrap() + 1] = b'X';
     });
     loaded("foreign", &|bytes| bytes[18] = 0xf0);
-    let fault = |program: Program| {
+    let fault = |program: CommandProgram| {
         let spec = world.spec(program);
         async move { run_in(&*sandbox(), &spec).await.unwrap_err() }
     };
@@ -250,7 +250,7 @@ async fn what_cannot_be_started_says_why() {
     assert!(near.to_string().contains("Did you mean `git`"), "{near}");
     assert!(matches!(
         fault(vector(&["./script"])).await,
-        Fault::NotExecutable { .. }
+        SandboxError::NotExecutable { .. }
     ));
     use std::os::unix::fs::PermissionsExt;
     for file in world.path().read_dir().unwrap() {
@@ -266,7 +266,7 @@ async fn what_cannot_be_started_says_why() {
     ] {
         let fault = fault(vector(&[&format!("./{file}")])).await;
         assert!(
-            matches!(fault, Fault::NotExecutable { .. }),
+            matches!(fault, SandboxError::NotExecutable { .. }),
             "{file}: {fault}"
         );
     }
@@ -277,7 +277,7 @@ async fn what_cannot_be_started_says_why() {
     let mut spec = world.spec(vector(&["true"]));
     spec.directory = world.path().join("nowhere");
     let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
-    assert!(matches!(fault, Fault::NoDirectory(_)), "{fault}");
+    assert!(matches!(fault, SandboxError::NoDirectory(_)), "{fault}");
 }
 
 #[tokio::test]
@@ -290,11 +290,11 @@ async fn a_command_sees_the_part_of_the_workspace_that_was_granted() {
     let mut spec = world.script(
         "cat src/a docs/b docs/.env c; echo x > src/new; echo x > docs/new; echo x > top; ls -d docs src",
     );
-    let part = |below: &str, writable| Reach {
+    let part = |below: &str, writable| WorkspacePart {
         below: below.into(),
         writable,
     };
-    spec.reach = vec![
+    spec.visible_parts = vec![
         part("src", true),
         part("docs", false),
         part("nowhere", true),
@@ -314,7 +314,7 @@ async fn a_mount_beside_the_workspace_is_seen_as_it_was_asked_for() {
     std::fs::write(data.join("x"), "X").unwrap();
     let mut spec =
         world.script("cat /mnt/data/x /mnt/file; echo 1 > /mnt/data/no; echo 2 > /mnt/rw/yes");
-    let mount = |from: &std::path::Path, at: &str, writable| Mount {
+    let mount = |from: &std::path::Path, at: &str, writable| HostMount {
         from: from.into(),
         at: at.into(),
         writable,

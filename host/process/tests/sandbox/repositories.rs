@@ -369,7 +369,7 @@ async fn files_that_agents_obey_are_named_when_a_command_changes_them() {
         "CLAUDE.md",
         "a/.cargo/config.toml",
     ];
-    assert_eq!(finished.obeyed, expected);
+    assert_eq!(finished.changed_auto_run_files, expected);
     let said = Said::of(finished);
     assert_eq!(said.code, 3);
     assert!(said.err.contains("obeyed by agents or tools"), "{said:?}");

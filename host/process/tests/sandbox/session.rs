@@ -3,28 +3,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mimir_core::command::Program;
-use mimir_process::sandbox::{Child, Network, Session, Spec};
+use mimir_core::command::CommandProgram;
+use mimir_process::sandbox::{CommandNetwork, CommandSession, CommandSpec, SandboxChild};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::escape::network::Site;
 use crate::kit::{Said, World, run_in, sandbox, wrapped};
 
 /// Returns the spec of a command of a session.
-fn of(world: &World, session: &Arc<Session>, text: &str) -> Spec {
-    Spec {
+fn of(world: &World, session: &Arc<CommandSession>, text: &str) -> CommandSpec {
+    CommandSpec {
         session: Some(Arc::clone(session)),
         ..world.script(text)
     }
 }
 
-async fn says(world: &World, session: &Arc<Session>, text: &str) -> String {
+async fn says(world: &World, session: &Arc<CommandSession>, text: &str) -> String {
     let finished = run_in(&*sandbox(), &of(world, session, text)).await;
     Said::of(finished.unwrap_or_else(|fault| panic!("{fault}\n{text}"))).out
 }
 
 /// Starts a server of a session that sends `hello` to each client. It is listening when this returns.
-async fn serve(world: &World, session: &Arc<Session>, address: &str) -> Child {
+async fn serve(world: &World, session: &Arc<CommandSession>, address: &str) -> SandboxChild {
     let family = if address.contains(':') {
         "AF_INET6"
     } else {
@@ -57,7 +57,10 @@ async fn session_server_is_reached_by_the_next_command_and_by_no_other_session()
         return;
     }
     let world = World::new();
-    let (own, other) = (Arc::<Session>::default(), Arc::<Session>::default());
+    let (own, other) = (
+        Arc::<CommandSession>::default(),
+        Arc::<CommandSession>::default(),
+    );
     let server = serve(&world, &own, "127.0.0.1").await;
     for _ in 0..10 {
         assert_eq!(says(&world, &own, ASK).await, "hello\n");
@@ -78,7 +81,10 @@ async fn session_server_is_reached_from_outside_by_its_session_alone() {
     let here = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = here.local_addr().unwrap().port();
     for address in ["127.0.0.1", "::1"] {
-        let (own, other) = (Arc::<Session>::default(), Arc::<Session>::default());
+        let (own, other) = (
+            Arc::<CommandSession>::default(),
+            Arc::<CommandSession>::default(),
+        );
         let _server = serve(&world, &own, address).await;
         let mut stream = own.connect(8123).await.unwrap();
         let _ = stream.write_all(b"x").await;
@@ -103,7 +109,10 @@ async fn session_has_one_temporary_folder() {
         return;
     }
     let world = World::new();
-    let (own, other) = (Arc::<Session>::default(), Arc::<Session>::default());
+    let (own, other) = (
+        Arc::<CommandSession>::default(),
+        Arc::<CommandSession>::default(),
+    );
     says(
         &world,
         &own,
@@ -133,7 +142,7 @@ async fn session_gives_a_command_no_power_over_what_is_shared() {
         return;
     }
     let world = World::new();
-    let session = Arc::<Session>::default();
+    let session = Arc::<CommandSession>::default();
     let _server = serve(&world, &session, "127.0.0.1").await;
     for (text, said) in [
         // The processes of another command are not visible.
@@ -172,10 +181,10 @@ async fn session_proxy_serves_the_command_that_has_its_credential() {
         return;
     }
     let world = World::new();
-    let session = Arc::<Session>::default();
+    let session = Arc::<CommandSession>::default();
     let (site, port) = (Site::new(), 61128);
-    let proxied = |text: &str| Spec {
-        network: Network::Proxy,
+    let proxied = |text: &str| CommandSpec {
+        network: CommandNetwork::Proxy,
         proxy: Some(site.proxy()),
         ..of(&world, &session, text)
     };
@@ -241,8 +250,8 @@ async fn proxy_credential_is_sent_by_usual_programs() {
     ] {
         let before = site.heard().len();
         let world = World::new();
-        let spec = Spec {
-            network: Network::Proxy,
+        let spec = CommandSpec {
+            network: CommandNetwork::Proxy,
             proxy: Some(site.proxy()),
             ..world.script(&text)
         };
@@ -260,7 +269,7 @@ async fn proxy_credential_is_sent_by_usual_programs() {
 #[tokio::test]
 async fn session_commands_that_start_at_once_all_run() {
     let world = Arc::new(World::new());
-    let session = Arc::<Session>::default();
+    let session = Arc::<CommandSession>::default();
     let mut running = tokio::task::JoinSet::new();
     for number in 0..12 {
         let (world, session) = (Arc::clone(&world), Arc::clone(&session));
@@ -281,11 +290,11 @@ async fn session_commands_that_start_at_once_all_run() {
 #[tokio::test]
 async fn session_ends_with_its_commands() {
     let world = World::new();
-    let session = Arc::<Session>::default();
+    let session = Arc::<CommandSession>::default();
     let mut spec = of(&world, &session, "sleep 60");
     spec.timeout = Some(Duration::from_millis(300));
     assert!(run_in(&*sandbox(), &spec).await.is_err());
-    let mut word = world.spec(Program::Vector(vec!["true".into()]));
+    let mut word = world.spec(CommandProgram::Vector(vec!["true".into()]));
     word.session = Some(session);
     assert_eq!(run_in(&*sandbox(), &word).await.unwrap().exit_code, 0);
 }

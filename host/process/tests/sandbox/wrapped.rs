@@ -1,8 +1,8 @@
 //! Tests of bubblewrap alone: it runs outside of the sandbox that it makes.
 
-use mimir_core::Code;
-use mimir_core::command::Program;
-use mimir_process::sandbox::{Fault, ProcessSandbox, Sandbox};
+use mimir_core::ToolErrorCode;
+use mimir_core::command::CommandProgram;
+use mimir_process::sandbox::{ProcessSandbox, Sandbox, SandboxError};
 
 use crate::kit::{Said, World, run_in};
 
@@ -70,7 +70,7 @@ async fn what_bubblewrap_cannot_take_is_refused_with_the_way_out() {
     let words = |count: usize| {
         let mut words = vec!["true".to_owned()];
         words.resize(count, "x".to_owned());
-        Program::Vector(words)
+        CommandProgram::Vector(words)
     };
     assert_eq!(
         run_in(&sandbox, &world.spec(words(8_000)))
@@ -82,17 +82,17 @@ async fn what_bubblewrap_cannot_take_is_refused_with_the_way_out() {
     let fault = run_in(&sandbox, &world.spec(words(9_000)))
         .await
         .unwrap_err();
-    assert!(matches!(fault, Fault::CannotHold { .. }), "{fault}");
+    assert!(matches!(fault, SandboxError::CannotHold { .. }), "{fault}");
     assert!(fault.to_string().contains("9000 arguments"), "{fault}");
     let mut world = World::new();
     for number in 0..3_200 {
         world = world.with(&format!("keys/{number}.pem"), "x");
     }
     let fault = run_in(&sandbox, &world.script("true")).await.unwrap_err();
-    assert!(matches!(fault, Fault::CannotHold { .. }), "{fault}");
-    assert_eq!(fault.code(), Code::Unavailable);
+    assert!(matches!(fault, SandboxError::CannotHold { .. }), "{fault}");
+    assert_eq!(fault.code(), ToolErrorCode::Unavailable);
     let error = mimir_core::ToolError::from(fault);
-    assert!(!error.way_out.is_empty(), "{error:?}");
+    assert!(!error.remedies.is_empty(), "{error:?}");
 }
 
 /// The limit of open files applies to the whole process, so another process tests it.
@@ -125,7 +125,7 @@ async fn more_files_than_may_be_open_are_refused() {
         world = world.with(&format!("keys/{number}.pem"), "x");
     }
     let fault = run_in(&sandbox, &world.script("true")).await.unwrap_err();
-    assert!(matches!(fault, Fault::CannotHold { .. }), "{fault}");
+    assert!(matches!(fault, SandboxError::CannotHold { .. }), "{fault}");
     assert!(fault.to_string().contains("ulimit -n 2048"), "{fault}");
 }
 

@@ -2,8 +2,8 @@
 //! shells other than bash read in another way.
 
 use mimir_core::Decision::{self, Allow, Ask};
-use mimir_core::command::{Program, Script};
-use mimir_process::shell::{Shell, read, read_for};
+use mimir_core::command::{CommandProgram, ParsedProgram};
+use mimir_process::shell::{ShellDialect, read_script, read_script_for};
 use serde_json::json;
 
 use crate::kit::Judge;
@@ -212,8 +212,8 @@ fn what_an_agent_writes_every_day_is_read_as_before() {
     );
 }
 
-fn any(text: &str) -> Script {
-    read_for(&Program::Script(text.to_owned()), Shell::Any).unwrap()
+fn any(text: &str) -> ParsedProgram {
+    read_script_for(&CommandProgram::Script(text.to_owned()), ShellDialect::Any).unwrap()
 }
 
 #[test]
@@ -392,8 +392,8 @@ fn a_card_says_what_is_written_and_where_quotes_stand() {
 #[test]
 fn a_function_that_starts_itself_beside_itself_has_no_end() {
     let bombs = |text: &str| {
-        let script = read(&Program::Script(text.to_owned())).unwrap();
-        script.commands.iter().any(|one| one.multiplies) || !script.unknown.is_empty()
+        let script = read_script(&CommandProgram::Script(text.to_owned())).unwrap();
+        script.commands.iter().any(|one| one.may_fork_bomb) || !script.unknown.is_empty()
     };
     for (text, bomb) in [
         ("f() { f | f & }; f", true),
@@ -475,10 +475,10 @@ fn what_ends_well_right_before_is_known() {
         ("find . -exec a ';' && b", "a find b"),
         ("a && find . -exec b ';' && c", "a b find:0 c"),
     ] {
-        let script = read(&Program::Script(text.to_owned())).unwrap();
+        let script = read_script(&CommandProgram::Script(text.to_owned())).unwrap();
         let shown = script.commands.iter().map(|simple| {
             let name = simple.program().unwrap_or_default();
-            let after = simple.after.map(|after| format!(":{after}"));
+            let after = simple.follows.map(|after| format!(":{after}"));
             format!("{name}{}", after.unwrap_or_default())
         });
         assert_eq!(shown.collect::<Vec<_>>().join(" "), expected, "{text}");

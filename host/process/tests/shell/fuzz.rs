@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mimir_core::Decision;
-use mimir_core::command::{Program, Simple, Word};
-use mimir_process::shell::read;
+use mimir_core::command::{CommandProgram, ParsedCommand, ShellWord};
+use mimir_process::shell::read_script;
 
 use crate::attacks::ATTACKS;
 use crate::kit::Judge;
@@ -232,9 +232,9 @@ fn first(line: &str) -> &str {
 
 /// Returns the commands as they were read, if all their words are known.
 fn plainly(text: &str) -> Option<Vec<String>> {
-    let script = read(&Program::Script(text.to_owned())).ok()?;
-    let words = |one: &Simple| {
-        let words = one.words.iter().map(Word::known);
+    let script = read_script(&CommandProgram::Script(text.to_owned())).ok()?;
+    let words = |one: &ParsedCommand| {
+        let words = one.words.iter().map(ShellWord::known);
         words
             .collect::<Option<Vec<_>>>()
             .map(|words| words.join(" "))

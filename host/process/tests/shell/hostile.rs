@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use mimir_core::command::{Program, Script};
-use mimir_process::shell::read;
+use mimir_core::command::{CommandProgram, ParsedProgram};
+use mimir_process::shell::read_script;
 
 /// Far more time than any of these needs, on a busy machine and without optimisation.
 const SOON: Duration = Duration::from_secs(2);
 
-fn script(text: &str) -> Script {
-    read(&Program::Script(text.to_owned())).unwrap()
+fn script(text: &str) -> ParsedProgram {
+    read_script(&CommandProgram::Script(text.to_owned())).unwrap()
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn depth_and_length_have_an_end() {
             let text = opener.repeat(count) + tail;
             let text = &text[..text.len().min(200_000)];
             let started = Instant::now();
-            let _ = read(&Program::Script(text.to_owned()));
+            let _ = read_script(&CommandProgram::Script(text.to_owned()));
             let took = started.elapsed();
             assert!(took < SOON, "{opener:?} × {count}{tail}: {took:?}");
         }
@@ -77,7 +77,7 @@ fn depth_and_length_have_an_end() {
         for other in openers {
             let text = format!("{one}{other}").repeat(6) + " ;; ) }";
             let started = Instant::now();
-            let _ = read(&Program::Script(text.clone()));
+            let _ = read_script(&CommandProgram::Script(text.clone()));
             assert!(
                 started.elapsed() < SOON,
                 "{text:?}: {:?}",
@@ -117,10 +117,16 @@ fn closed_nests_are_read_or_refused() {
 #[test]
 fn what_is_no_program_is_refused() {
     for bad in ["", "  \n", "ls\0"] {
-        assert!(read(&Program::Script(bad.to_owned())).is_err(), "{bad:?}");
+        assert!(
+            read_script(&CommandProgram::Script(bad.to_owned())).is_err(),
+            "{bad:?}"
+        );
     }
     for bad in [&[][..], &[""], &["ls", "a\0b"]] {
         let words = bad.iter().map(|word| (*word).to_owned()).collect();
-        assert!(read(&Program::Vector(words)).is_err(), "{bad:?}");
+        assert!(
+            read_script(&CommandProgram::Vector(words)).is_err(),
+            "{bad:?}"
+        );
     }
 }

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use mimir_core::approval::{Answer, NoLedger};
-use mimir_core::audit::{AuditError, AuditSink, Event};
-use mimir_core::backend::{BoxFuture, Raw};
+use mimir_core::approval::{ApprovalAnswer, NoApprovalStore};
+use mimir_core::audit::{AuditError, AuditEvent, AuditSink};
+use mimir_core::backend::{BoxFuture, RawResult};
 use mimir_core::call::{Call, CallContext, RequestId};
-use mimir_core::command::{Program, Runner, Script};
+use mimir_core::command::{CommandProgram, CommandRunner, ParsedProgram};
 use mimir_core::config::Config;
-use mimir_core::pipeline::{Explanation, Pipeline, Ports, World};
+use mimir_core::pipeline::{CallExplanation, Pipeline, PipelinePorts, PipelineSnapshot};
 use mimir_core::{
-    Approved, Approver, Backend, Card, Clock, Code, Decision, Definition, Group, Hints, Needs,
-    Origin, Policy, Redactor, Registry, Risk, Schema, Source, Tool, ToolError, ToolName,
+    Approved, Approver, Backend, Card, Clock, Decision, Needs, Policy, Redactor, Registry,
+    RiskLevel, Schema, Tool, ToolDefinition, ToolError, ToolErrorCode, ToolGroup, ToolHints,
+    ToolName, ToolOrigin, ToolSource,
 };
 use serde_json::{Value, json};
 
@@ -22,9 +23,9 @@ pub const ROOT: &str = "/home/me/work";
 /// A command port that only reads programs.
 struct Reads;
 
-impl Runner for Reads {
-    fn read(&self, program: &Program) -> Result<Script, ToolError> {
-        mimir_process::shell::read(program)
+impl CommandRunner for Reads {
+    fn parse_program(&self, program: &CommandProgram) -> Result<ParsedProgram, ToolError> {
+        mimir_process::shell::read_script(program)
     }
     fn root(&self) -> Option<&str> {
         Some(ROOT)
@@ -34,22 +35,22 @@ impl Runner for Reads {
 struct Idle;
 
 impl Backend for Idle {
-    fn run(&self, _: Approved) -> BoxFuture<'_, Raw> {
-        Box::pin(std::future::ready(Raw::failed(ToolError::new(
-            Code::Internal,
+    fn run(&self, _: Approved) -> BoxFuture<'_, RawResult> {
+        Box::pin(std::future::ready(RawResult::failed(ToolError::new(
+            ToolErrorCode::Internal,
             "it ran",
         ))))
     }
 }
 
 impl Approver for Idle {
-    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::No))
+    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(std::future::ready(ApprovalAnswer::No))
     }
 }
 
 impl AuditSink for Idle {
-    fn record(&self, _: &Event) -> Result<(), AuditError> {
+    fn record(&self, _: &AuditEvent) -> Result<(), AuditError> {
         Ok(())
     }
 }
@@ -67,24 +68,24 @@ impl Clock for Idle {
 }
 
 fn exec() -> Tool {
-    let definition = Definition {
+    let definition = ToolDefinition {
         name: ToolName::new("exec").unwrap(),
         title: None,
         description: String::new(),
-        group: Group::Runtime,
+        group: ToolGroup::Runtime,
         input_schema: Schema::parse(r#"{"type":"object"}"#).unwrap(),
         output_schema: None,
         approval: Decision::Ask,
         silent: false,
-        risk: Risk::Medium,
-        hints: Hints::default(),
+        risk: RiskLevel::Medium,
+        hints: ToolHints::default(),
         needs: Needs::default(),
     };
     Tool {
         definition,
         aliases: vec![],
-        source: Source::BuiltIn,
-        origin: Arc::new(Origin {
+        source: ToolSource::BuiltIn,
+        origin: Arc::new(ToolOrigin {
             prefix: String::new(),
             plugin: "exec".into(),
             version: "1.0.0".into(),
@@ -95,7 +96,7 @@ fn exec() -> Tool {
             listed: Vec::new(),
             speaks: true,
         }),
-        trust: mimir_core::tool::Trust::Trusted,
+        trust: mimir_core::tool::ToolTrust::Trusted,
         granted: Needs::default(),
         changes: None,
         flags: Vec::new(),
@@ -116,18 +117,18 @@ impl Judge {
     /// Creates a judge with these settings.
     pub fn new(settings: Value) -> Self {
         let config: Config = serde_json::from_value(settings).unwrap();
-        let world = World {
+        let world = PipelineSnapshot {
             registry: Registry::new([exec()], vec![]),
             policy: Policy::new(&config, "config.yml").unwrap(),
         };
-        let ports = Ports {
+        let ports = PipelinePorts {
             approver: Arc::new(Idle),
-            ledger: Arc::new(NoLedger),
+            approval_store: Arc::new(NoApprovalStore),
             vault: Arc::new(Redactor::new()),
             audit: Arc::new(Idle),
             clock: Arc::new(Idle),
             runner: Arc::new(Reads),
-            model: Arc::new(mimir_core::model::NoModel),
+            model: Arc::new(mimir_core::language_model::NoLanguageModel),
         };
         Self {
             pipeline: Pipeline::new(world, ports),
@@ -152,7 +153,7 @@ impl Judge {
     }
 
     /// Explains the decision about these arguments.
-    pub fn explain(&self, arguments: Value) -> Explanation {
+    pub fn explain(&self, arguments: Value) -> CallExplanation {
         let context = CallContext {
             request_id: RequestId::new(SystemTime::UNIX_EPOCH),
             session_id: "session".into(),

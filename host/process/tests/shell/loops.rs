@@ -1,8 +1,8 @@
 //! Expansions by the shell: loop variables, which are followed only if nothing else can set them, and braces.
 
 use mimir_core::Decision::{Allow, Ask, Deny};
-use mimir_core::command::{Program, Word};
-use mimir_process::shell::read;
+use mimir_core::command::{CommandProgram, ShellWord};
+use mimir_process::shell::read_script;
 
 use crate::kit::Judge;
 
@@ -139,7 +139,7 @@ fn each_word_of_a_loop_is_judged() {
             "for d in src ..; do for f in a b; do cat $d/$f; done; done",
         ],
     );
-    let script = read(&Program::Script(
+    let script = read_script(&CommandProgram::Script(
         "for d in x y; do for f in \"$d\"/*.rs z; do cat \"$f\" $d-$f; done; done".to_owned(),
     ));
     let commands = script.unwrap().commands;
@@ -147,9 +147,9 @@ fn each_word_of_a_loop_is_judged() {
         .iter()
         .filter(|simple| simple.program() == Some("cat"));
     let words: Vec<_> = words.map(|simple| &simple.words[1..]).collect();
-    let known = |text: &str| Word::Known(text.to_owned());
-    let found = |text: &str| Word::Found(text.to_owned());
-    let unknown = Word::Unknown("$d-$f".to_owned());
+    let known = |text: &str| ShellWord::Known(text.to_owned());
+    let found = |text: &str| ShellWord::GlobMatch(text.to_owned());
+    let unknown = ShellWord::Unknown("$d-$f".to_owned());
     assert_eq!(
         words,
         [
@@ -167,13 +167,13 @@ fn loops_in_loops_end() {
     for depth in 0..12 {
         text = format!("for v{depth} in 1 2 3 4 5 6 7 8; do {text}; done");
     }
-    let read = read(&Program::Script(text)).unwrap();
+    let read = read_script(&CommandProgram::Script(text)).unwrap();
     assert!(read.commands.len() < 100, "as it is written");
 }
 
 /// Returns the words after the program, if all are known.
 fn words_of(text: &str) -> Option<Vec<String>> {
-    let script = read(&Program::Script(text.to_owned())).unwrap();
+    let script = read_script(&CommandProgram::Script(text.to_owned())).unwrap();
     let [one] = script.commands.as_slice() else {
         return None;
     };

@@ -214,7 +214,7 @@ def allow_list(allow):
     if not regexes and not words:
         return None
     target = {"match": "Match", "line": "Line"}.get(allow.get("regexTarget"), "Secret")
-    fields = [f"target: Target::{target}"]
+    fields = [f"target: AllowTarget::{target}"]
     if regexes:
         # All are joined to one expression: the flags of one must not affect the next.
         joined = "|".join(f"(?:{rust(regex)})" for regex in regexes)
@@ -223,7 +223,7 @@ def allow_list(allow):
         fields.append("stopwords: true")
     if len(fields) < 3:
         fields.append("..ALLOW")
-    return "Allow { " + ", ".join(fields) + " }"
+    return "AllowEntry { " + ", ".join(fields) + " }"
 
 
 def entries(rule):
@@ -241,7 +241,7 @@ def entries(rule):
             regex,
             rule.get("entropy"),
             allows,
-            [f"shape: Shape::Around {{ before: {before}, after: {after} }}"],
+            [f"shape: AnchorPosition::Around {{ before: {before}, after: {after} }}"],
             GATES.get(rule_id),
             more(rule_id, regex),
         )
@@ -254,7 +254,7 @@ def entries(rule):
             anchors = [k for k in anchors if k in part.lower()]
         most = width(rest)
         bound = UNBOUNDED.get(rule_id, "REACH") if most is None else str(most)
-        shape = [f"shape: Shape::Here(Lead::{lead})", f"width: {bound}"]
+        shape = [f"shape: AnchorPosition::Here(AnchorPrefix::{lead})", f"width: {bound}"]
         yield entry(rule_id, anchors, rest, rule.get("entropy"), allows, shape, None, None)
 
 
@@ -268,7 +268,7 @@ def entry(rule_id, anchors, regex, entropy, allows, shape, gate, follows):
         lines.append(f"entropy: {float(entropy)}")
     if allows:
         lines.append("allow: &[" + ", ".join(allows) + "]")
-    return "    Rule {\n" + "".join(f"        {line},\n" for line in lines) + "        ..RULE\n    },\n"
+    return "    SecretRule {\n" + "".join(f"        {line},\n" for line in lines) + "        ..RULE\n    },\n"
 
 
 def main():
@@ -281,7 +281,7 @@ def main():
     general = config["allowlist"]
     with open(HERE / "rules.rs.in", "w") as out:
         out.write("// Made by convert.py from gitleaks' rules (MIT, see LICENSE); see README.md. Not to be edited.\n")
-        out.write("Table {\n")
+        out.write("RuleTable {\n")
         out.write("rules: &[\n" + "".join(e for rule in rules for e in entries(rule)) + "],\n")
         out.write(f"allow: {allow_list({'regexes': general['regexes']})},\n")
         out.write(f"stopwords: {strings(general['stopwords'])},\n}}\n")

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use super::{MARK, MaskedText, RestoreError, Slot};
+use super::{MARK, MaskSlot, MaskedText, RestoreError};
 
 /// Maximum number of comparisons of marks, and of the lines around them.
 const COMPARED_MAX: usize = 20_000_000;
@@ -17,8 +17,8 @@ impl MaskedText<'_> {
         found: &[Range<usize>],
         around: Option<&'s Self>,
         is_written: &dyn Fn(&str) -> bool,
-    ) -> Result<Vec<Option<(&'s Self, &'s Slot)>>, RestoreError> {
-        let mut chosen: Vec<Option<(&Self, &Slot)>> = vec![None; found.len()];
+    ) -> Result<Vec<Option<(&'s Self, &'s MaskSlot)>>, RestoreError> {
+        let mut chosen: Vec<Option<(&Self, &MaskSlot)>> = vec![None; found.len()];
         let mut names: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (number, at) in found.iter().enumerate() {
             names.entry(&new[at.clone()]).or_default().push(number);
@@ -68,7 +68,7 @@ impl MaskedText<'_> {
         Ok(chosen)
     }
 
-    fn slots_of(&self, mark: &str) -> Vec<&Slot> {
+    fn slots_of(&self, mark: &str) -> Vec<&MaskSlot> {
         let slots = self.slots.iter();
         slots
             .filter(|slot| &self.text[slot.mark.clone()] == mark)
@@ -76,7 +76,7 @@ impl MaskedText<'_> {
     }
 
     /// The first of these slots, if all of them have the same value.
-    fn single<'s>(&self, slots: &[&'s Slot]) -> Option<&'s Slot> {
+    fn single<'s>(&self, slots: &[&'s MaskSlot]) -> Option<&'s MaskSlot> {
         let first = *slots.first()?;
         slots
             .iter()
@@ -88,13 +88,16 @@ impl MaskedText<'_> {
     /// slot, provided that the slot is less similar to every other mark.
     fn matched<'s>(
         &self,
-        slots: &[&'s Slot],
+        slots: &[&'s MaskSlot],
         new: &str,
         places: &[Range<usize>],
-    ) -> Vec<Option<&'s Slot>> {
+    ) -> Vec<Option<&'s MaskSlot>> {
         let mut matched = vec![None; places.len()];
         let mut ids = HashMap::from([(String::new(), BLANK)]);
-        let (old, new) = (Lines::new(&self.text, &mut ids), Lines::new(new, &mut ids));
+        let (old, new) = (
+            NumberedLines::new(&self.text, &mut ids),
+            NumberedLines::new(new, &mut ids),
+        );
         let mut budget = COMPARED_MAX;
         let mut scores = Vec::with_capacity(places.len());
         for place in places {
@@ -117,7 +120,8 @@ impl MaskedText<'_> {
                 let best = (0..slots.len())
                     .filter(|slot| free[*slot])
                     .max_by_key(|slot| scores[place][*slot]);
-                let Some(best) = best.filter(|best| scores[place][*best] > Likeness::default())
+                let Some(best) =
+                    best.filter(|best| scores[place][*best] > MarkSimilarity::default())
                 else {
                     continue;
                 };
@@ -143,7 +147,7 @@ impl MaskedText<'_> {
 
 /// The similarity of the surroundings of two marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-struct Likeness {
+struct MarkSimilarity {
     /// 2 if the lines are equal, 1 if they are equal up to the mark.
     line: u8,
     /// The number of equal lines above and below.
@@ -151,10 +155,10 @@ struct Likeness {
 }
 
 fn likeness(
-    (old, slot): (&Lines<'_>, &Range<usize>),
-    (new, place): (&Lines<'_>, &Range<usize>),
+    (old, slot): (&NumberedLines<'_>, &Range<usize>),
+    (new, place): (&NumberedLines<'_>, &Range<usize>),
     budget: &mut usize,
-) -> Likeness {
+) -> MarkSimilarity {
     let (here, there) = (old.at(slot.start), new.at(place.start));
     let same_start = old.text[old.starts[here]..slot.start].trim_start()
         == new.text[new.starts[there]..place.start].trim_start();
@@ -175,7 +179,7 @@ fn likeness(
     let lines = above.take_while(&mut run).filter(telling).count()
         + below.take_while(&mut run).filter(telling).count();
     *budget = budget.saturating_sub(compared + 1);
-    Likeness {
+    MarkSimilarity {
         line: match (same_start, old.ids[here] == new.ids[there]) {
             (true, true) => 2,
             (true, false) => 1,
@@ -189,13 +193,13 @@ fn likeness(
 const BLANK: u32 = 0;
 
 /// The lines of a text, numbered so that equal lines have equal numbers.
-struct Lines<'t> {
+struct NumberedLines<'t> {
     text: &'t str,
     starts: Vec<usize>,
     ids: Vec<u32>,
 }
 
-impl<'t> Lines<'t> {
+impl<'t> NumberedLines<'t> {
     fn new(text: &'t str, known: &mut HashMap<String, u32>) -> Self {
         let (mut starts, mut ids) = (Vec::new(), Vec::new());
         let mut at = 0;

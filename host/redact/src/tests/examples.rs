@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::super::{Finding, Redactor};
+use super::super::{Redactor, SecretFinding};
 
 #[derive(Deserialize)]
 struct Example {
@@ -73,7 +73,7 @@ fn positives(example: &Example) -> Vec<(String, Vec<String>)> {
 }
 
 /// Returns true if findings cover at least one occurrence of this secret.
-fn cover(findings: &[&Finding], text: &str, secret: &str) -> bool {
+fn cover(findings: &[&SecretFinding], text: &str, secret: &str) -> bool {
     text.match_indices(secret).any(|(start, _)| {
         let end = start + secret.len();
         findings
@@ -209,9 +209,9 @@ fn what_is_masked_once_stays_as_it_is() {
     for example in examples() {
         for (text, _) in positives(&example) {
             let mut once = text.clone();
-            Redactor::new().text(&mut once);
+            Redactor::new().mask_text(&mut once);
             let mut twice = once.clone();
-            Redactor::new().text(&mut twice);
+            Redactor::new().mask_text(&mut twice);
             assert_eq!(once, twice, "{}: {text}", example.rule);
         }
     }

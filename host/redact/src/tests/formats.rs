@@ -85,7 +85,7 @@ fn tokens_of_todays_services_are_masked_wherever_they_are() {
             ("Authorization: Bearer ", " "),
         ] {
             let mut text = format!("{before}{token}{behind}");
-            Redactor::new().text(&mut text);
+            Redactor::new().mask_text(&mut text);
             assert_eq!(text, format!("{before}[REDACTED:{rule}]{behind}"));
         }
     }
@@ -96,7 +96,7 @@ fn beginnings_of_tokens_and_words_like_them_stay() {
     for (_, token) in tokens() {
         let begun = &token[..token.len().min(16)];
         let mut text = format!("{begun} and on");
-        Redactor::new().text(&mut text);
+        Redactor::new().mask_text(&mut text);
         assert_eq!(text, format!("{begun} and on"));
     }
     for text in [
@@ -106,7 +106,7 @@ fn beginnings_of_tokens_and_words_like_them_stay() {
         "00D is the beginning of an id!",
     ] {
         let mut out = text.to_owned();
-        Redactor::new().text(&mut out);
+        Redactor::new().mask_text(&mut out);
         assert_eq!(out, text);
     }
 }
@@ -128,12 +128,12 @@ fn passwords_in_plain_text_are_masked() {
         ("postgres://app:s3cr@db/x", "s3cr"),
     ] {
         let mut out = text.to_owned();
-        assert_eq!(Redactor::new().text(&mut out), 1, "{text}: {out}");
+        assert_eq!(Redactor::new().mask_text(&mut out), 1, "{text}: {out}");
         let (before, behind) = text.split_once(secret).unwrap();
         assert!(out.starts_with(before) && out.ends_with(behind), "{out}");
         assert!(!out.contains(secret), "{out}");
         let once = out.clone();
-        assert_eq!(Redactor::new().text(&mut out), 0, "{out}");
+        assert_eq!(Redactor::new().mask_text(&mut out), 0, "{out}");
         assert_eq!(out, once);
     }
 }
@@ -164,7 +164,7 @@ fn code_and_prose_about_passwords_stay() {
         "password-reset: step-2",
     ] {
         let mut out = text.to_owned();
-        Redactor::new().text(&mut out);
+        Redactor::new().mask_text(&mut out);
         assert_eq!(out, text);
     }
 }

@@ -13,7 +13,7 @@ fn redactor() -> Redactor {
 
 fn masked(text: &str) -> String {
     let mut text = text.to_owned();
-    redactor().text(&mut text);
+    redactor().mask_text(&mut text);
     text
 }
 
@@ -78,7 +78,7 @@ fn wrapped_into_lines() {
         .map(|at| &encoded[at..encoded.len().min(at + 76)])
         .collect();
     let mut text = format!("head\r\n{}\r\ntail", wrapped.join("\r\n"));
-    assert_eq!(redactor.text(&mut text), 1);
+    assert_eq!(redactor.mask_text(&mut text), 1);
     assert!(
         text.starts_with("head\r\n") && text.ends_with("\r\ntail"),
         "{text}"
@@ -93,7 +93,7 @@ fn wrapped_into_lines() {
 fn short_values_only_where_they_stand_alone() {
     let redactor = Redactor::new().with_values([("PIN", "4711"), ("TINY", "abc")]);
     let mut text = "pin 4711, order 147110, abc, NDcxMQ==".to_owned();
-    assert_eq!(redactor.text(&mut text), 1);
+    assert_eq!(redactor.mask_text(&mut text), 1);
     assert_eq!(
         text,
         "pin [REDACTED:secret:PIN], order 147110, abc, NDcxMQ=="
@@ -104,7 +104,7 @@ fn short_values_only_where_they_stand_alone() {
 fn a_known_value_gives_its_name_to_what_a_rule_finds_too() {
     let redactor = Redactor::new().with_values([("GH", super::TOKEN)]);
     let mut text = super::TOKEN.to_owned();
-    redactor.text(&mut text);
+    redactor.mask_text(&mut text);
     assert_eq!(text, "[REDACTED:secret:GH]");
 }
 
@@ -127,7 +127,7 @@ fn escapes_that_need_not_be() {
         "my%2down_secret%2evalue",
     ] {
         let mut text = format!("<{form}>");
-        assert_eq!(redactor.text(&mut text), 1, "{form}");
+        assert_eq!(redactor.mask_text(&mut text), 1, "{form}");
         assert_eq!(text, "<[REDACTED:secret:OWN]>", "{form}");
     }
 }
@@ -137,23 +137,23 @@ fn each_line_of_a_value_of_several() {
     let value = "-----BEGIN OWN KEY-----\nfirst-line-of-it\n  second-line-of-it\nshort\n-----END OWN KEY-----";
     let redactor = Redactor::new().with_values([("KEY", value)]);
     let mut text = "it has second-line-of-it and short in it".to_owned();
-    assert_eq!(redactor.text(&mut text), 1);
+    assert_eq!(redactor.mask_text(&mut text), 1);
     assert_eq!(text, "it has [REDACTED:secret:KEY] and short in it");
     let mut whole = format!("<{value}>");
-    redactor.text(&mut whole);
+    redactor.mask_text(&mut whole);
     assert_eq!(whole, "<[REDACTED:secret:KEY]>");
     let mut frame = "-----BEGIN OWN KEY-----".to_owned();
-    assert_eq!(redactor.text(&mut frame), 0);
+    assert_eq!(redactor.mask_text(&mut frame), 0);
 }
 
 #[test]
 fn the_bytes_of_a_file() {
     let redactor = Redactor::new().with_values([("OWN", "my-own-secret-value")]);
     let mut bytes = b"\xff\x00 my-own-secret-value \x00".to_vec();
-    assert_eq!(redactor.bytes(&mut bytes).count(), 1);
+    assert_eq!(redactor.mask_bytes(&mut bytes).count(), 1);
     assert_eq!(bytes, b"\xff\x00 [REDACTED:secret:OWN] \x00");
     let mut token = super::TOKEN.as_bytes().to_vec();
-    assert_eq!(redactor.bytes(&mut token).count(), 0);
+    assert_eq!(redactor.mask_bytes(&mut token).count(), 0);
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn whichever_characters_somebody_writes_in_another_way() {
         assert_eq!(&text[found[0].start..found[0].end], written);
         // A cut does not hide the value either.
         for at in 1..text.len() {
-            let mut stream = redactor.stream();
+            let mut stream = redactor.stream_masker();
             let mut out = Vec::new();
             stream.push(&text.as_bytes()[..at], &mut out);
             stream.flush(&mut out);
@@ -191,7 +191,7 @@ fn whichever_characters_somebody_writes_in_another_way() {
             stream.finish(&mut out);
             assert_eq!(String::from_utf8(out).unwrap(), "a [REDACTED:secret:AWS] b");
         }
-        let mut lines = redactor.lines();
+        let mut lines = redactor.line_masker();
         let half = text.len() / 2;
         let mut shown = lines.push((), text[..half].to_owned()).0;
         shown.extend(lines.push((), text[half..].to_owned()).0);
@@ -259,7 +259,7 @@ fn hex_dumps_hold_no_known_value() {
         format!("let key = [{}];", quoted.join(", ")),
     ] {
         let mut out = text.clone();
-        assert!(redactor.text(&mut out) > 0, "{text}");
+        assert!(redactor.mask_text(&mut out) > 0, "{text}");
         // Neither the digits of its middle nor its letters.
         for piece in [
             "65 74",
@@ -280,6 +280,6 @@ fn hex_dumps_hold_no_known_value() {
         "the 3a bc of 1d ef",
     ] {
         let mut out = text.to_owned();
-        assert_eq!(redactor.text(&mut out), 0, "{out}");
+        assert_eq!(redactor.mask_text(&mut out), 0, "{out}");
     }
 }

@@ -1,6 +1,6 @@
 //! Lines of a log.
 
-use super::super::{Lines, Redactor};
+use super::super::{LineMasker, Redactor};
 use super::{TOKEN, private_key};
 
 fn texts(lines: Vec<(u8, String)>) -> Vec<String> {
@@ -9,7 +9,7 @@ fn texts(lines: Vec<(u8, String)>) -> Vec<String> {
 
 /// The lines shown after each push, and those shown at the end.
 fn logged(redactor: &Redactor, lines: &[&str]) -> (Vec<Vec<String>>, Vec<String>) {
-    let mut log: Lines<u8> = redactor.lines();
+    let mut log: LineMasker<u8> = redactor.line_masker();
     let shown = lines
         .iter()
         .map(|line| texts(log.push(0, (*line).to_owned()).0))
@@ -89,7 +89,7 @@ fn context_stays_when_lines_have_gone() {
 
 #[test]
 fn what_belongs_to_a_line_travels_with_it() {
-    let mut log = Redactor::new().lines();
+    let mut log = Redactor::new().line_masker();
     let mut out = log.push('a', "one".to_owned()).0;
     out.extend(log.push('b', "token ghp_8aZq2WvX7kTy".to_owned()).0);
     out.extend(log.push('c', "R4nJ6mPcL1sD9fGhB3eU5oKi".to_owned()).0);
@@ -101,7 +101,7 @@ fn what_belongs_to_a_line_travels_with_it() {
 
 #[test]
 fn no_more_is_held_than_a_secret_is_long() {
-    let mut log = Redactor::new().lines();
+    let mut log = Redactor::new().line_masker();
     log.push(0, "-----BEGIN RSA PRIVATE KEY-----".to_owned());
     let line = "words that are no key at all, ".repeat(30);
     let shown: usize = (0..120).map(|_| log.push(0, line.clone()).0.len()).sum();

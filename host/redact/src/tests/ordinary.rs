@@ -7,7 +7,7 @@ use super::super::Redactor;
 
 fn masked(text: &str) -> String {
     let mut text = text.to_owned();
-    Redactor::new().text(&mut text);
+    Redactor::new().mask_text(&mut text);
     text
 }
 

@@ -1,7 +1,7 @@
 //! Marks that are replaced by their values.
 
 use super::super::Redactor;
-use super::super::restore::{RestoreError, Restored};
+use super::super::restore::{RestoreError, RestoredText};
 use super::TOKEN;
 
 const OTHER: &str = "ghp_9bYr2WvX7kTyR4nJ6mPcL1sD9fGhB3eU5oKi";
@@ -9,7 +9,7 @@ const OTHER: &str = "ghp_9bYr2WvX7kTyR4nJ6mPcL1sD9fGhB3eU5oKi";
 /// Restores the values in a text that replaces another one, both as shown to a reader.
 fn restored(old: &str, change: impl Fn(&str) -> String) -> Result<String, RestoreError> {
     let redactor = Redactor::new();
-    let masked = redactor.masked(old);
+    let masked = redactor.mask_restorable(old);
     let restored = masked.restore(&change(masked.text()), None, &|_| false)?;
     redactor.hides(&restored)?;
     Ok(restored.text)
@@ -139,7 +139,7 @@ fn a_value_goes_only_where_it_is_masked_again() {
 fn a_part_has_its_own_marks_first() {
     let old = format!("A = \"{TOKEN}\"\nx = 1\nB = \"{OTHER}\"\n");
     let redactor = Redactor::new();
-    let masked = redactor.masked(&old);
+    let masked = redactor.mask_restorable(&old);
     let line = "B = \"[REDACTED:github-pat]\"";
     let at = masked.text().find(line).unwrap();
     let part = masked.part(at..at + line.len()).unwrap();
@@ -155,7 +155,7 @@ fn a_part_has_its_own_marks_first() {
         masked.original(at..at + 5),
         Some(old.find('x').unwrap()..old.find('x').unwrap() + 5)
     );
-    let whole = Restored::concat([Restored::plain("a"), Restored::plain("b")]);
+    let whole = RestoredText::concat([RestoredText::plain("a"), RestoredText::plain("b")]);
     assert_eq!(whole.text, "ab");
 }
 

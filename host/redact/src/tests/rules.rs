@@ -1,7 +1,7 @@
 //! The rule tables, and lazy compilation.
 
-use super::super::rules::{self, Shape};
-use super::super::scan::{Engine, engine};
+use super::super::rules::{self, AnchorPosition};
+use super::super::scan::{SecretScanner, engine};
 use super::super::{ExceptionError, Redactor};
 use super::TOKEN;
 
@@ -24,8 +24,8 @@ fn the_tables_are_sound() {
             assert_eq!(*anchor, anchor.to_ascii_lowercase(), "{}", rule.id);
         }
         match rule.shape {
-            Shape::Here(_) => assert!(rule.width > 0, "{}", rule.id),
-            Shape::Around { before, after } => assert!(before + after > 0, "{}", rule.id),
+            AnchorPosition::Here(_) => assert!(rule.width > 0, "{}", rule.id),
+            AnchorPosition::Around { before, after } => assert!(before + after > 0, "{}", rule.id),
         }
     }
     assert!(rules::all().count() > 220);
@@ -33,19 +33,19 @@ fn the_tables_are_sound() {
 
 #[test]
 fn nothing_is_compiled_before_it_is_needed() {
-    let fresh = Engine::new();
-    assert_eq!(fresh.warmth(), (0, false));
+    let fresh = SecretScanner::new();
+    assert_eq!(fresh.compiled_state(), (0, false));
     let plain =
         "The key to authentication is a token, and the secret of the API: nothing.\n".repeat(100);
     assert!(fresh.find(plain.as_bytes()).is_empty());
-    let (compiled, built) = fresh.warmth();
+    let (compiled, built) = fresh.compiled_state();
     assert!(built);
     assert!(
         compiled <= 2,
         "{compiled} rules were compiled for ordinary text"
     );
     fresh.find(TOKEN.as_bytes());
-    assert_eq!(fresh.warmth().0, compiled + 1);
+    assert_eq!(fresh.compiled_state().0, compiled + 1);
 }
 
 #[test]
@@ -53,12 +53,12 @@ fn exceptions_are_of_rules_that_exist() {
     let redactor = Redactor::new();
     let free = redactor.except(["github-pat", "key:password"]).unwrap();
     assert!(free.is_exempt("github-pat") && !redactor.is_exempt("github-pat"));
-    assert!(free.let_through().is_empty());
+    assert!(free.used_exceptions().is_empty());
     assert!(free.find(TOKEN.as_bytes()).is_empty());
-    assert_eq!(free.let_through(), ["github-pat"]);
+    assert_eq!(free.used_exceptions(), ["github-pat"]);
     assert_eq!(redactor.find(TOKEN.as_bytes()).len(), 1);
     assert!(free.find(br#"{"password": "hunter2"}"#).is_empty());
-    assert_eq!(free.let_through(), ["github-pat", "key:password"]);
+    assert_eq!(free.used_exceptions(), ["github-pat", "key:password"]);
     let wrong = redactor.except(["github-pta"]).unwrap_err();
     assert!(
         matches!(&wrong, ExceptionError::Unknown { rule } if rule == "github-pta"),

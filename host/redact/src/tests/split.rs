@@ -5,7 +5,7 @@ use super::{TOKEN, private_key};
 
 fn masked(parts: &[&str]) -> Vec<String> {
     let mut parts: Vec<String> = parts.iter().map(|part| (*part).to_owned()).collect();
-    Redactor::new().parts(&mut parts);
+    Redactor::new().mask_texts(&mut parts);
     parts
 }
 
@@ -64,7 +64,7 @@ fn parts_that_have_nothing_stay() {
 fn strings_of_one_list() {
     let (head, tail) = TOKEN.split_at(12);
     let mut value = serde_json::json!({"chunks": [head, tail], "other": [tail]});
-    Redactor::new().value(&mut value);
+    Redactor::new().mask_value(&mut value);
     assert_eq!(
         value,
         serde_json::json!({"chunks": ["[REDACTED:github-pat]", "[REDACTED:github-pat]"], "other": [tail]})
@@ -88,7 +88,7 @@ fn a_known_value_split_over_strings_of_a_value() {
             serde_json::json!({ "out": text }).to_string(),
         ] {
             let mut alone = text;
-            assert!(redactor.text(&mut alone) > 0, "{alone}");
+            assert!(redactor.mask_text(&mut alone) > 0, "{alone}");
             assert!(
                 !alone.contains("my-own") && !alone.contains("value-1234"),
                 "{alone}"

@@ -1,6 +1,6 @@
 //! Streams: chunked input is masked like a single text.
 
-use super::super::{Finding, Redactor};
+use super::super::{Redactor, SecretFinding};
 use super::{TOKEN, private_key};
 
 /// A text with all kinds of secrets, far apart and close together.
@@ -20,8 +20,12 @@ fn text() -> String {
     text
 }
 
-fn streamed(redactor: &Redactor, bytes: &[u8], chunk: usize) -> (Vec<u8>, Vec<Finding>, usize) {
-    let mut stream = redactor.stream();
+fn streamed(
+    redactor: &Redactor,
+    bytes: &[u8],
+    chunk: usize,
+) -> (Vec<u8>, Vec<SecretFinding>, usize) {
+    let mut stream = redactor.stream_masker();
     let (mut out, mut findings, mut most) = (Vec::new(), Vec::new(), 0);
     let mut taken = 0;
     for chunk in bytes.chunks(chunk) {
@@ -40,7 +44,7 @@ fn chunks_change_nothing() {
     let redactor = Redactor::new();
     let findings = redactor.find(text.as_bytes());
     let mut masked = text.clone();
-    redactor.text(&mut masked);
+    redactor.mask_text(&mut masked);
     assert!(findings.len() > 100);
     for chunk in [1 << 16, 99_991, 700_001, text.len()] {
         let (out, found, _) = streamed(&redactor, text.as_bytes(), chunk);

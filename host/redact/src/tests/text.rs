@@ -5,7 +5,7 @@ use super::{TOKEN, private_key};
 
 fn masked(text: &str) -> String {
     let mut text = text.to_owned();
-    Redactor::new().text(&mut text);
+    Redactor::new().mask_text(&mut text);
     text
 }
 

@@ -6,7 +6,7 @@ use super::super::Redactor;
 use super::{TOKEN, private_key};
 
 fn masked(mut value: Value) -> Value {
-    Redactor::new().value(&mut value);
+    Redactor::new().mask_value(&mut value);
     value
 }
 
@@ -121,7 +121,7 @@ fn a_string_stays_a_string_and_a_second_time_changes_nothing() {
 #[test]
 fn numbers_below_keys_of_secrets() {
     let mut value = json!({"password": 12_345_678, "port": 5432, "db": {"pin_password": [9876, 1]}, "token": 5});
-    assert_eq!(Redactor::new().value(&mut value), 2);
+    assert_eq!(Redactor::new().mask_value(&mut value), 2);
     assert_eq!(
         value,
         json!({

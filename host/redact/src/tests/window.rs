@@ -1,9 +1,9 @@
 //! Sections of a text, for every way of cutting it.
 
-use super::super::{Redactor, Window};
+use super::super::{MaskedWindow, Redactor};
 use super::{TOKEN, private_key};
 
-fn text(window: &Window) -> String {
+fn text(window: &MaskedWindow) -> String {
     String::from_utf8(window.bytes.clone()).unwrap()
 }
 
@@ -53,7 +53,7 @@ fn what_is_written_bit_by_bit_is_shown_once_and_masked() {
 
 fn masked_whole(redactor: &Redactor, whole: &str) -> String {
     let mut text = whole.to_owned();
-    redactor.text(&mut text);
+    redactor.mask_text(&mut text);
     text
 }
 

@@ -11,19 +11,19 @@ const READINGS: usize = 64;
 
 /// One way to read the code before a position.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Reading {
+struct BracketScan {
     at: usize,
     /// Open braces; true for each that belongs to a template literal.
     braces: Vec<bool>,
     /// Number of other open brackets.
     others: usize,
     in_template: bool,
-    before: Before,
+    before: PrecedingToken,
 }
 
 /// The kind of the preceding token, as far as it decides the meaning of `/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Before {
+enum PrecedingToken {
     /// A value: `/` divides it.
     Value,
     /// An operator: a value follows.
@@ -55,12 +55,12 @@ const WORDS: [&[u8]; 16] = [
 /// Returns the offset at which brackets are nested deeper than `most` levels, if they are.
 pub(super) fn too_deep(source: &str, most: usize) -> Option<usize> {
     let source = source.as_bytes();
-    let mut readings = vec![Reading {
+    let mut readings = vec![BracketScan {
         at: 0,
         braces: Vec::new(),
         others: 0,
         in_template: false,
-        before: Before::Operator,
+        before: PrecedingToken::Operator,
     }];
     // Advances the reading that is furthest behind, so that readings that reach the same state are merged.
     while let Some(least) = (0..readings.len()).min_by_key(|one| readings[*one].at) {
@@ -89,7 +89,7 @@ pub(super) fn too_deep(source: &str, most: usize) -> Option<usize> {
     None
 }
 
-impl Reading {
+impl BracketScan {
     /// Reads the next token. `other` is set to the second reading if `/` is ambiguous. Returns false at the end, or if
     /// this reading cannot be code.
     fn step(&mut self, source: &[u8], other: &mut Option<Self>) -> bool {
@@ -126,18 +126,18 @@ impl Reading {
         if is_word(byte) {
             let end = find(source, self.at, |rest| !is_word(rest[0]));
             self.before = match WORDS.contains(&&source[self.at..end]) {
-                true => Before::Either,
-                false => Before::Value,
+                true => PrecedingToken::Either,
+                false => PrecedingToken::Value,
             };
             self.at = end;
             return true;
         }
         self.before = match byte {
             b' ' | b'\t' | b'\n' | b'\r' => self.before,
-            b']' => Before::Value,
+            b']' => PrecedingToken::Value,
             // `a++ / b`, `a! / b`, `a as B<C> / d`, `if (a) /b/`, `{} /a/`.
-            b')' | b'}' | b'+' | b'-' | b'!' | b'>' => Before::Either,
-            _ => Before::Operator,
+            b')' | b'}' | b'+' | b'-' | b'!' | b'>' => PrecedingToken::Either,
+            _ => PrecedingToken::Operator,
         };
         self.at += 1;
         true
@@ -148,13 +148,13 @@ impl Reading {
             b'\\' => self.at += 2,
             b'`' => {
                 self.in_template = false;
-                self.before = Before::Value;
+                self.before = PrecedingToken::Value;
                 self.at += 1;
             }
             b'$' if source.get(self.at + 1) == Some(&b'{') => {
                 self.braces.push(true);
                 self.in_template = false;
-                self.before = Before::Operator;
+                self.before = PrecedingToken::Operator;
                 self.at += 2;
             }
             _ => self.at += 1,
@@ -165,14 +165,14 @@ impl Reading {
     fn slash(&mut self, source: &[u8], other: &mut Option<Self>) -> bool {
         let mut divided = self.clone();
         divided.at += 1;
-        divided.before = Before::Operator;
+        divided.before = PrecedingToken::Operator;
         match self.before {
-            Before::Value => {
+            PrecedingToken::Value => {
                 *self = divided;
                 return true;
             }
-            Before::Either => *other = Some(divided),
-            Before::Operator => {}
+            PrecedingToken::Either => *other = Some(divided),
+            PrecedingToken::Operator => {}
         }
         let mut in_class = false;
         self.at += 1;
@@ -188,7 +188,7 @@ impl Reading {
             self.at += 1;
         }
         self.at += 1;
-        self.before = Before::Value;
+        self.before = PrecedingToken::Value;
         true
     }
 
@@ -206,7 +206,7 @@ impl Reading {
             self.at += 1;
         }
         self.at += 1;
-        self.before = Before::Value;
+        self.before = PrecedingToken::Value;
         true
     }
 }

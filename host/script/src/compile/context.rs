@@ -6,10 +6,10 @@ use oxc::ast::ast::{
 };
 use oxc::span::GetSpan as _;
 
-use mimir_core::names::did_you_mean;
+use mimir_core::name_suggestions::did_you_mean;
 
-use super::exports::Wrong;
-use crate::misspelt::is_misspelt;
+use super::export_removal::OffsetFault;
+use crate::spelling::is_misspelt;
 
 /// The members of the context, as `mimir.d.ts` lists them.
 const CONTEXT: [&str; 9] = [
@@ -29,7 +29,7 @@ const PLATFORM: [&str; 3] = ["fs", "executor", "http"];
 
 /// Finds misspelt members of the context in the parameters of `execute`. A misspelt member is `undefined` in every
 /// call. Other unknown members are ignored: the code may test if they exist.
-pub(super) fn misspelt(program: &Program<'_>) -> Vec<Wrong> {
+pub(super) fn misspelt(program: &Program<'_>) -> Vec<OffsetFault> {
     let mut wrong = Vec::new();
     for parameters in program.body.iter().filter_map(parameters) {
         if let Some(BindingPattern::ObjectPattern(context)) =
@@ -79,7 +79,7 @@ fn declared<'p, 'a>(declaration: &'p Declaration<'a>) -> Option<&'p FormalParame
     }
 }
 
-fn members(object: &ObjectPattern<'_>, of: &str, known: &[&str], wrong: &mut Vec<Wrong>) {
+fn members(object: &ObjectPattern<'_>, of: &str, known: &[&str], wrong: &mut Vec<OffsetFault>) {
     for property in &object.properties {
         let Some(name) = property.key.static_name().filter(|_| !property.computed) else {
             continue;

@@ -20,15 +20,15 @@ const GLOBALS: [&str; 4] = ["globalThis", "global", "window", "self"];
 pub(super) fn adapt<'a>(allocator: &'a Allocator, source: &str, program: &mut Program<'a>) {
     if source.contains("eval") {
         let builder = AstBuilder::new(allocator);
-        Evals { builder }.visit_program(program);
+        EvalRewriter { builder }.visit_program(program);
     }
 }
 
-struct Evals<'a> {
+struct EvalRewriter<'a> {
     builder: AstBuilder<'a>,
 }
 
-impl<'a> VisitMut<'a> for Evals<'a> {
+impl<'a> VisitMut<'a> for EvalRewriter<'a> {
     fn visit_call_expression(&mut self, call: &mut CallExpression<'a>) {
         let is_eval = matches!(&call.callee, Expression::Identifier(name) if name.name == "eval");
         if !is_eval {

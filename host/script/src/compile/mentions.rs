@@ -6,26 +6,26 @@ use oxc::ast::ast::{
 };
 use oxc::ast_visit::{Visit, walk};
 
-use super::Words;
+use super::WordSet;
 
 /// Words and tool calls that a script mentions.
 #[derive(Debug, Default)]
-pub(crate) struct Mentions {
+pub(crate) struct CodeMentions {
     /// Names of variables and members, and string literals: `fs` as well as `context["fs"]`.
-    pub(crate) words: Words,
+    pub(crate) words: WordSet,
     /// Tools that it calls by name: `tools.call("read_file", …)`.
-    pub(crate) called: Words,
+    pub(crate) called: WordSet,
 }
 
-impl Mentions {
-    pub(super) fn of(program: &Program<'_>) -> Self {
+impl CodeMentions {
+    pub(super) fn collect(program: &Program<'_>) -> Self {
         let mut mentions = Self::default();
         mentions.visit_program(program);
         mentions
     }
 }
 
-impl<'a> Visit<'a> for Mentions {
+impl<'a> Visit<'a> for CodeMentions {
     fn visit_identifier_name(&mut self, name: &IdentifierName<'a>) {
         self.words.insert(name.name.to_string());
     }

@@ -12,8 +12,11 @@ use oxc::ast_visit::Visit as _;
 use oxc::parser::Parser;
 use oxc::span::{GetSpan as _, Span};
 
-use super::exports::{Edited, Foreign, UNNAMED};
-use super::{Fault, LINES_BEFORE, Mentions, good, kind, place, small, transformed};
+use super::export_removal::{EditedSource, UNNAMED, UnsupportedSyntax};
+use super::{
+    CodeFault, CodeMentions, LINES_BEFORE, check_diagnostics, check_growth, fault_at, kind,
+    transform,
+};
 
 /// The only module that can be imported without a bundler.
 pub(super) const OWN: &str = "mimir";
@@ -23,21 +26,21 @@ const VALUES: [&str; 1] = ["defineTool"];
 
 /// A parsed module.
 #[derive(Debug)]
-pub(crate) struct Module {
+pub(crate) struct PluginModule {
     /// Code that the engine evaluates to a function that returns the exports; none if the module imports anything.
     pub(crate) code: Option<String>,
     /// The source map, as in [`Compiled`](super::Compiled).
     pub(crate) map: Vec<[u32; 4]>,
-    pub(crate) mentions: Mentions,
+    pub(crate) mentions: CodeMentions,
     /// The exports by name.
-    pub(crate) exports: BTreeMap<String, Exported>,
+    pub(crate) exports: BTreeMap<String, ModuleExport>,
     /// The first import from elsewhere, as a fault.
-    pub(crate) foreign: Option<Fault>,
+    pub(crate) foreign: Option<CodeFault>,
 }
 
 /// An export and its position, counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Exported {
+pub(crate) struct ModuleExport {
     pub(crate) line: usize,
     pub(crate) column: usize,
     /// Text of the comment before it.
@@ -45,39 +48,39 @@ pub(crate) struct Exported {
 }
 
 /// State collected while the exports are removed.
-struct Reader<'s> {
+struct ModuleReader<'s> {
     source: &'s str,
-    plain: Edited,
+    plain: EditedSource,
     /// Exported names, and their local names.
     names: Vec<(String, String)>,
-    exports: BTreeMap<String, Exported>,
+    exports: BTreeMap<String, ModuleExport>,
     /// Bindings imported from `mimir`.
     own: Vec<String>,
-    foreign: Option<Fault>,
+    foreign: Option<CodeFault>,
 }
 
-pub(super) fn compile(source: &str, typed: bool) -> Result<Module, Vec<Fault>> {
+pub(super) fn compile(source: &str, typed: bool) -> Result<PluginModule, Vec<CodeFault>> {
     let allocator = Allocator::default();
     let parsed = Parser::new(&allocator, source, kind(typed)).parse();
-    good(source, parsed.diagnostics)?;
+    check_diagnostics(source, parsed.diagnostics)?;
     let program = &parsed.program;
-    small(source, program)?;
-    let mentions = Mentions::of(program);
-    let mut reader = Reader {
+    check_growth(source, program)?;
+    let mentions = CodeMentions::collect(program);
+    let mut reader = ModuleReader {
         source,
-        plain: Edited(source.to_owned()),
+        plain: EditedSource(source.to_owned()),
         names: Vec::new(),
         exports: BTreeMap::new(),
         own: Vec::new(),
         foreign: None,
     };
     reader.read(program)?;
-    let mut inside = Foreign::default();
+    let mut inside = UnsupportedSyntax::default();
     inside.visit_program(program);
     if let Some(span) = inside.imported {
         reader.elsewhere(span, "an import");
     }
-    let Reader {
+    let ModuleReader {
         plain,
         names,
         exports,
@@ -86,7 +89,7 @@ pub(super) fn compile(source: &str, typed: bool) -> Result<Module, Vec<Fault>> {
         ..
     } = reader;
     if foreign.is_some() {
-        return Ok(Module {
+        return Ok(PluginModule {
             code: None,
             map: Vec::new(),
             mentions,
@@ -95,9 +98,9 @@ pub(super) fn compile(source: &str, typed: bool) -> Result<Module, Vec<Fault>> {
         });
     }
     if let Some((offset, message)) = inside.found {
-        return Err(vec![place(source, offset as usize, message)]);
+        return Err(vec![fault_at(source, offset as usize, message)]);
     }
-    let written = transformed(&plain.0, kind(typed), LINES_BEFORE)?;
+    let written = transform(&plain.0, kind(typed), LINES_BEFORE)?;
     // Everything before the code is on one line, so that line numbers differ by one only.
     let own = match own.is_empty() {
         true => String::new(),
@@ -112,7 +115,7 @@ pub(super) fn compile(source: &str, typed: bool) -> Result<Module, Vec<Fault>> {
         written.code,
         given.join(", ")
     );
-    Ok(Module {
+    Ok(PluginModule {
         code: Some(code),
         map: written.map,
         mentions,
@@ -121,8 +124,8 @@ pub(super) fn compile(source: &str, typed: bool) -> Result<Module, Vec<Fault>> {
     })
 }
 
-impl Reader<'_> {
-    fn read(&mut self, program: &Program<'_>) -> Result<(), Vec<Fault>> {
+impl ModuleReader<'_> {
+    fn read(&mut self, program: &Program<'_>) -> Result<(), Vec<CodeFault>> {
         for statement in &program.body {
             match statement {
                 Statement::ImportDeclaration(import) => self.import(import)?,
@@ -158,7 +161,7 @@ impl Reader<'_> {
                 Statement::ExportDeclaration(export) => {
                     let inner = export.declaration.span();
                     self.plain.blank(Span::new(export.span.start, inner.start));
-                    for (name, at) in declared(&export.declaration) {
+                    for (name, at) in declared_names(&export.declaration) {
                         self.add(program, &name, name.clone(), at, export.span);
                     }
                 }
@@ -181,7 +184,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn import(&mut self, import: &ImportDeclaration<'_>) -> Result<(), Vec<Fault>> {
+    fn import(&mut self, import: &ImportDeclaration<'_>) -> Result<(), Vec<CodeFault>> {
         self.plain.blank(import.span);
         if import.import_kind == ImportOrExportKind::Type {
             return Ok(());
@@ -197,7 +200,7 @@ impl Reader<'_> {
                     let message =
                         "import from `mimir` by name: `import { defineTool } from \"mimir\"`";
                     let at = other.span().start as usize;
-                    return Err(vec![place(self.source, at, message.to_owned())]);
+                    return Err(vec![fault_at(self.source, at, message.to_owned())]);
                 }
             };
             let name = name_of(&one.imported);
@@ -211,7 +214,11 @@ impl Reader<'_> {
                 let known = VALUES.join(", ");
                 let message =
                     format!("`mimir` does not export `{name}`: it exports {known} and types");
-                return Err(vec![place(self.source, one.span.start as usize, message)]);
+                return Err(vec![fault_at(
+                    self.source,
+                    one.span.start as usize,
+                    message,
+                )]);
             }
             self.own.push(format!("{name}: {}", one.local.name));
         }
@@ -220,7 +227,7 @@ impl Reader<'_> {
 
     fn elsewhere(&mut self, span: Span, what: &str) {
         let message = format!("`{what}` is imported");
-        let fault = place(self.source, span.start as usize, message);
+        let fault = fault_at(self.source, span.start as usize, message);
         self.foreign.get_or_insert(fault);
     }
 
@@ -229,7 +236,7 @@ impl Reader<'_> {
         if self.exports.contains_key(name) {
             return;
         }
-        let place = place(self.source, at as usize, String::new());
+        let place = fault_at(self.source, at as usize, String::new());
         let mut comments = program.comments.iter();
         let doc = comments
             .find(|comment| comment.attached_to == whole.start && comment.is_jsdoc())
@@ -237,7 +244,7 @@ impl Reader<'_> {
                 let range = comment.span.start as usize..comment.span.end as usize;
                 plain(&self.source[range])
             });
-        let exported = Exported {
+        let exported = ModuleExport {
             line: place.line,
             column: place.column,
             doc: doc.filter(|doc| !doc.is_empty()),
@@ -252,7 +259,7 @@ fn name_of(name: &ModuleExportName<'_>) -> String {
 }
 
 /// Returns the values that a declaration defines, with the offsets of their names.
-pub(super) fn declared(declaration: &Declaration<'_>) -> Vec<(String, u32)> {
+pub(super) fn declared_names(declaration: &Declaration<'_>) -> Vec<(String, u32)> {
     match declaration {
         Declaration::FunctionDeclaration(function) if function.body.is_some() => {
             let id = function.id.iter();

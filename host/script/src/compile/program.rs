@@ -6,7 +6,7 @@
 //!
 //! Out of scope: module resolution.
 
-use mimir_wasm::script::Late;
+use mimir_wasm::script::LateCode;
 use oxc::allocator::Allocator;
 use oxc::ast::ast::{
     ExportDefaultDeclarationKind, ImportDeclaration, ImportDeclarationSpecifier, ImportExpression,
@@ -17,9 +17,11 @@ use oxc::parser::{ParseOptions, Parser};
 use oxc::span::{GetSpan as _, SourceType, Span};
 use serde_json::Value;
 
-use super::exports::{Edited, Foreign, UNNAMED};
-use super::module::declared;
-use super::{Compiled, Fault, Mentions, good, place, small, transformed};
+use super::export_removal::{EditedSource, UNNAMED, UnsupportedSyntax};
+use super::module::declared_names;
+use super::{
+    CodeFault, CodeMentions, CompiledCode, check_diagnostics, check_growth, fault_at, transform,
+};
 
 /// Replacement for `import` in `import(…)`, of the same length.
 const LOAD: &str = "__load";
@@ -35,22 +37,26 @@ const GIVEN: &str =
 pub(super) fn compile(
     source: &str,
     typed: bool,
-    late: Option<Late>,
-) -> Result<Compiled, Vec<Fault>> {
+    late: Option<LateCode>,
+) -> Result<CompiledCode, Vec<CodeFault>> {
     let allocator = Allocator::default();
-    if late == Some(Late::Eval) {
+    if late == Some(LateCode::Eval) {
         let program = parsed(&allocator, source, script(typed))?;
-        small(source, &program)?;
-        let mut inside = Foreign::default();
+        check_growth(source, &program)?;
+        let mut inside = UnsupportedSyntax::default();
         inside.visit_program(&program);
         if let Some(span) = inside.imported {
             let message = "`import()` is not supported in text that is evaluated: use `require`";
-            return Err(vec![place(source, span.start as usize, message.to_owned())]);
+            return Err(vec![fault_at(
+                source,
+                span.start as usize,
+                message.to_owned(),
+            )]);
         }
-        let written = transformed(source, script(typed), 0)?;
-        return Ok(Compiled {
+        let written = transform(source, script(typed), 0)?;
+        return Ok(CompiledCode {
             code: written.code,
-            mentions: Mentions::default(),
+            mentions: CodeMentions::default(),
             map: written.map,
         });
     }
@@ -60,12 +66,12 @@ pub(super) fn compile(
         let other = parsed(&allocator, source, script(typed));
         other.map_err(|_| faults)
     })?;
-    small(source, &program)?;
-    let mentions = Mentions::of(&program);
-    let mut reader = Reader {
+    check_growth(source, &program)?;
+    let mentions = CodeMentions::collect(&program);
+    let mut reader = ProgramReader {
         source,
         typed,
-        plain: Edited(source.to_owned()),
+        plain: EditedSource(source.to_owned()),
         before: Vec::new(),
         exports: Vec::new(),
         is_module: false,
@@ -86,16 +92,16 @@ pub(super) fn compile(
         "(function ({GIVEN}) {{ return ({waits}() => {{ {strict}{before}\n{}\n}})(); }})",
         reader.plain.0
     );
-    let written = transformed(&whole, script(typed), 0).map_err(|faults| {
+    let written = transform(&whole, script(typed), 0).map_err(|faults| {
         let lines = source.lines().count().max(1);
-        let placed = |fault: Fault| Fault {
+        let placed = |fault: CodeFault| CodeFault {
             line: fault.line.saturating_sub(1).clamp(1, lines),
             ..fault
         };
         faults.into_iter().map(placed).collect::<Vec<_>>()
     })?;
     let own = written.map.into_iter().filter(|[_, _, line, _]| *line > 1);
-    Ok(Compiled {
+    Ok(CompiledCode {
         code: written.code,
         mentions,
         map: own
@@ -112,7 +118,7 @@ fn parsed<'a>(
     allocator: &'a Allocator,
     source: &'a str,
     kind: SourceType,
-) -> Result<Program<'a>, Vec<Fault>> {
+) -> Result<Program<'a>, Vec<CodeFault>> {
     let options = ParseOptions {
         allow_return_outside_function: true,
         ..ParseOptions::default()
@@ -120,15 +126,15 @@ fn parsed<'a>(
     let parsed = Parser::new(allocator, source, kind)
         .with_options(options)
         .parse();
-    good(source, parsed.diagnostics)?;
+    check_diagnostics(source, parsed.diagnostics)?;
     Ok(parsed.program)
 }
 
 /// State collected while imports and exports are removed.
-struct Reader<'s> {
+struct ProgramReader<'s> {
     source: &'s str,
     typed: bool,
-    plain: Edited,
+    plain: EditedSource,
     /// Text before the code, all on one line.
     before: Vec<String>,
     /// Exported names, and their local names.
@@ -137,8 +143,8 @@ struct Reader<'s> {
     is_module: bool,
 }
 
-impl Reader<'_> {
-    fn read(&mut self, program: &Program<'_>) -> Result<(), Vec<Fault>> {
+impl ProgramReader<'_> {
+    fn read(&mut self, program: &Program<'_>) -> Result<(), Vec<CodeFault>> {
         for statement in &program.body {
             match statement {
                 Statement::ImportDeclaration(import) => self.import(import),
@@ -192,7 +198,7 @@ impl Reader<'_> {
                 Statement::ExportDeclaration(export) => {
                     let inner = export.declaration.span();
                     self.blank(Span::new(export.span.start, inner.start));
-                    for (name, _) in declared(&export.declaration) {
+                    for (name, _) in declared_names(&export.declaration) {
                         self.exports.push((name.clone(), name));
                     }
                 }
@@ -220,7 +226,7 @@ impl Reader<'_> {
                 Statement::TSExportAssignment(export) => {
                     let message = "`export =` is not supported: use `module.exports =`";
                     let at = export.span.start as usize;
-                    return Err(vec![place(self.source, at, message.to_owned())]);
+                    return Err(vec![fault_at(self.source, at, message.to_owned())]);
                 }
                 _ => {}
             }
@@ -286,7 +292,7 @@ impl Reader<'_> {
     }
 }
 
-impl<'a> Visit<'a> for Reader<'_> {
+impl<'a> Visit<'a> for ProgramReader<'_> {
     fn visit_import_expression(&mut self, import: &ImportExpression<'a>) {
         self.plain.put(import.span.start, LOAD);
         walk::walk_import_expression(self, import);

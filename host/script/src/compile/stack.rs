@@ -6,7 +6,7 @@
 use std::io;
 use std::thread::Builder;
 
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use thiserror::Error;
 
 /// Bytes of stack that a byte of code can need. A level takes at least one byte; the maximum measured is 1.8 KiB, for
@@ -18,34 +18,37 @@ const LEAST: usize = 256 << 10;
 
 /// Reason why the work did not complete.
 #[derive(Debug, Error)]
-pub(super) enum Failure {
+pub(super) enum StackRunError {
     #[error("the code cannot be compiled now: cannot start a thread with a stack of {} MiB ({error})", size >> 20)]
     NoThread { size: usize, error: io::Error },
     #[error("the compiler crashed on this code: split it up to find the part that causes it")]
     Panicked,
 }
 
-impl Failure {
-    pub(super) fn code(&self) -> Code {
+impl StackRunError {
+    pub(super) fn code(&self) -> ToolErrorCode {
         match self {
-            Self::NoThread { .. } => Code::Unavailable,
-            Self::Panicked => Code::Internal,
+            Self::NoThread { .. } => ToolErrorCode::Unavailable,
+            Self::Panicked => ToolErrorCode::Internal,
         }
     }
 }
 
 /// Returns the stack size for code of a length.
-pub(super) const fn wanted(length: usize) -> usize {
+pub(super) const fn stack_size(length: usize) -> usize {
     LEAST + length * PER_BYTE
 }
 
 /// Runs work on a stack of the given size.
-pub(super) fn with<T: Send>(size: usize, work: impl FnOnce() -> T + Send) -> Result<T, Failure> {
+pub(super) fn run_on_stack<T: Send>(
+    size: usize,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T, StackRunError> {
     std::thread::scope(|scope| {
         let builder = Builder::new().name("compile".to_owned()).stack_size(size);
         let thread = builder
             .spawn_scoped(scope, work)
-            .map_err(|error| Failure::NoThread { size, error })?;
-        thread.join().map_err(|_| Failure::Panicked)
+            .map_err(|error| StackRunError::NoThread { size, error })?;
+        thread.join().map_err(|_| StackRunError::Panicked)
     })
 }

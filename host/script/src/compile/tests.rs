@@ -233,7 +233,7 @@ fn stack_is_large_enough_for_deep_nesting() {
                     panic!("{open} takes too long");
                 };
                 for fault in done.as_ref().err().into_iter().flatten() {
-                    let expected = [Code::InvalidInput, Code::LimitExceeded];
+                    let expected = [ToolErrorCode::InvalidInput, ToolErrorCode::LimitExceeded];
                     assert!(expected.contains(&fault.code), "{open}: {}", fault.message);
                 }
                 if let Ok(done) = done {
@@ -309,7 +309,7 @@ fn growth_is_rejected_before_compilation() {
             took < std::time::Duration::from_secs(5),
             "{begin}: {took:?}"
         );
-        assert_eq!(found[0].code, Code::LimitExceeded, "{begin}");
+        assert_eq!(found[0].code, ToolErrorCode::LimitExceeded, "{begin}");
     }
     for source in [
         doubling(12),

@@ -1,4 +1,4 @@
-use mimir_core::Access;
+use mimir_core::DirectoryAccess;
 
 use super::*;
 
@@ -30,9 +30,9 @@ fn definition_reads_the_legacy_tool_unchanged() {
     let definition = &checked.definition;
     assert_eq!(definition.name.as_str(), "run_tests");
     assert_eq!((checked.enabled, checked.token_cost), (true, Some(450)));
-    assert_eq!(definition.risk, Risk::Medium);
+    assert_eq!(definition.risk, RiskLevel::Medium);
     assert_eq!(definition.approval, Decision::Ask);
-    assert_eq!(definition.group, Group::Runtime);
+    assert_eq!(definition.group, ToolGroup::Runtime);
     let commands = definition.needs.commands.iter();
     let commands: Vec<_> = commands.map(|need| need.pattern.as_str()).collect();
     assert_eq!(commands, ["yarn test* *", "npm test* *", "vitest *"]);
@@ -49,9 +49,9 @@ fn definition_reads_the_legacy_tool_unchanged() {
 fn needs_follow_from_the_mentions_in_the_code() {
     assert!(needs("return 1", "").is_empty());
     let reads = needs("return platform.fs.readFile('a')", "");
-    assert_eq!(reads.files[0].access, Access::Read);
+    assert_eq!(reads.files[0].access, DirectoryAccess::Read);
     let writes = needs("await platform['fs'].writeFile('a', '')", "");
-    assert_eq!(writes.files[0].access, Access::ReadWrite);
+    assert_eq!(writes.files[0].access, DirectoryAccess::ReadWrite);
     let sends = needs("return fetch('https://example.com')", "");
     assert!(sends.hosts[0].is_any() && sends.files.is_empty());
     let calls = needs("return tools.call('read_file', {})", "");

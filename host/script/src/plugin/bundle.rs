@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use mimir_core::{Code, ToolError, text};
+use mimir_core::{ToolError, ToolErrorCode, text};
 use tokio::process::Command;
 
-use super::places::Places;
+use super::source_positions::SourcePositions;
 
 /// Source of the module `mimir`, for bundlers.
 const OWN: &str = "export const defineTool = (tool) => tool;\n";
@@ -23,13 +23,16 @@ const TIME: Duration = Duration::from_secs(120);
 const SAID: usize = 2_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum BundlerKind {
     Esbuild,
     Rolldown,
 }
 
 /// Supported bundlers, in order of preference.
-const KINDS: [(Kind, &str); 2] = [(Kind::Esbuild, "esbuild"), (Kind::Rolldown, "rolldown")];
+const KINDS: [(BundlerKind, &str); 2] = [
+    (BundlerKind::Esbuild, "esbuild"),
+    (BundlerKind::Rolldown, "rolldown"),
+];
 
 /// Globals that browser packages expect from a bundler, without any sign of Node.
 const AROUND: &str = "var mimir = __mimir, global = globalThis, process = { env: { NODE_ENV: \"production\" }, browser: true, version: \"\", versions: {}, argv: [], cwd: () => \"/\", nextTick: (work, ...args) => queueMicrotask(() => work(...args)) };";
@@ -38,50 +41,50 @@ const AROUND: &str = "var mimir = __mimir, global = globalThis, process = { env:
 const BEFORE: u32 = 2;
 
 /// A module bundled with its imports.
-pub(super) struct Bundled {
+pub(super) struct BundledModule {
     /// Code of a function that returns the exports.
     pub(super) code: String,
     /// Source positions of the code.
-    pub(super) places: Places,
+    pub(super) positions: SourcePositions,
     /// The bundler that was used.
-    pub(super) by: PathBuf,
+    pub(super) bundler: PathBuf,
 }
 
 /// Bundles a module. `foreign` is the import that requires it.
 pub(super) async fn bundle(
     module: &Path,
     foreign: Option<ToolError>,
-) -> Result<Bundled, ToolError> {
+) -> Result<BundledModule, ToolError> {
     let module = module.canonicalize().map_err(|error| {
         let message = format!("{} cannot be found: {error}", shown(module));
-        ToolError::new(Code::FileNotFound, message)
+        ToolError::new(ToolErrorCode::FileNotFound, message)
     })?;
     let Some((kind, program)) = find(&module, std::env::var_os("PATH").as_deref()) else {
         let what = foreign.map_or_else(|| shown(&module), |fault| fault.message);
         let message = format!(
             "{what}, but no bundler was found: run `npm install esbuild` (or rolldown) next to the file, or import only `mimir` and write the schemas in JSON"
         );
-        return Err(ToolError::new(Code::Unavailable, message));
+        return Err(ToolError::new(ToolErrorCode::Unavailable, message));
     };
     let work = tempfile::tempdir().map_err(|error| {
         let message = format!("cannot create a folder for the bundle: {error}");
-        ToolError::new(Code::Unavailable, message)
+        ToolError::new(ToolErrorCode::Unavailable, message)
     })?;
     let folder = work.path().canonicalize();
     let folder = folder.unwrap_or_else(|_| work.path().to_owned());
     let (code, map) = run(kind, &program, &module, &folder).await?;
     let home = module.parent().unwrap_or(&module);
-    let places = map.and_then(|map| Places::of_bundle(&map, BEFORE, &folder, home));
+    let places = map.and_then(|map| SourcePositions::of_bundle(&map, BEFORE, &folder, home));
     let code = format!("(function (__mimir) {{\n{AROUND}\n{code}\nreturn {NAME};\n}})");
-    Ok(Bundled {
+    Ok(BundledModule {
         code,
-        places: places.unwrap_or_default(),
-        by: program,
+        positions: places.unwrap_or_default(),
+        bundler: program,
     })
 }
 
 /// Returns the bundler nearest to the module, or else the one on the PATH.
-fn find(module: &Path, path: Option<&std::ffi::OsStr>) -> Option<(Kind, PathBuf)> {
+fn find(module: &Path, path: Option<&std::ffi::OsStr>) -> Option<(BundlerKind, PathBuf)> {
     let near = module.ancestors().skip(1);
     let near = near.map(|folder| folder.join("node_modules/.bin"));
     let far: Vec<PathBuf> = path.map(|path| std::env::split_paths(path).collect())?;
@@ -134,13 +137,13 @@ fn major(folder: &Path) -> Option<u32> {
 
 /// Runs the bundler. Returns the bundle, and its source map if there is one.
 async fn run(
-    kind: Kind,
+    kind: BundlerKind,
     program: &Path,
     module: &Path,
     work: &Path,
 ) -> Result<(String, Option<String>), ToolError> {
     let fault = |what: &str, error: std::io::Error| {
-        ToolError::new(Code::Unavailable, format!("{what}: {error}"))
+        ToolError::new(ToolErrorCode::Unavailable, format!("{what}: {error}"))
     };
     let (input, own, output) = (
         work.join("entry.mjs"),
@@ -153,7 +156,7 @@ async fn run(
     command.arg(&input);
     match kind {
         // Async functions become generators: the engine needs no other lowering.
-        Kind::Esbuild => command
+        BundlerKind::Esbuild => command
             .args(["--bundle", "--format=iife", "--platform=browser"])
             .arg(format!("--global-name={NAME}"))
             .args([
@@ -175,7 +178,7 @@ async fn run(
             .arg(format!("--alias:mimir={}", own.display()))
             .arg(format!("--outfile={}", output.display())),
         // `mimir` stays external, available by this name.
-        Kind::Rolldown => command
+        BundlerKind::Rolldown => command
             .args(["--format", "iife", "--platform", "browser", "--name", NAME])
             .arg("--sourcemap")
             .args(["--external", "mimir", "--globals", "mimir:mimir"])
@@ -192,13 +195,16 @@ async fn run(
     let done = tokio::time::timeout(TIME, command.output()).await;
     let done = done.map_err(|_| {
         let message = format!("{} takes longer than {} s", shown(program), TIME.as_secs());
-        ToolError::new(Code::Timeout, message)
+        ToolError::new(ToolErrorCode::Timeout, message)
     })?;
     let done = done.map_err(|error| fault(&format!("{} does not start", shown(program)), error))?;
     if !done.status.success() {
         let said = [done.stderr, done.stdout].concat();
         let said = String::from_utf8_lossy(&said);
-        return Err(ToolError::new(Code::InvalidInput, refused(&said, program)));
+        return Err(ToolError::new(
+            ToolErrorCode::InvalidInput,
+            refused(&said, program),
+        ));
     }
     let code = std::fs::read_to_string(&output)
         .map_err(|error| fault(&format!("{} wrote no bundle", shown(program)), error))?;
@@ -252,10 +258,10 @@ mod tests {
         assert_eq!(find(&module, Some(&path)), None);
         std::fs::write(far.join("esbuild"), "").unwrap();
         let found = find(&module, Some(&path)).unwrap();
-        assert_eq!(found, (Kind::Esbuild, far.join("esbuild")));
+        assert_eq!(found, (BundlerKind::Esbuild, far.join("esbuild")));
         std::fs::write(near.join("rolldown"), "").unwrap();
         let found = find(&module, Some(&path)).unwrap();
-        assert_eq!(found, (Kind::Rolldown, near.join("rolldown")));
+        assert_eq!(found, (BundlerKind::Rolldown, near.join("rolldown")));
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! The result of `run_code`, as a model reads it.
 
 use mimir_core::ToolError;
-use mimir_core::code::Session;
-use mimir_core::command::{Captured, Finished};
-use mimir_core::outcome::{Content, Output};
+use mimir_core::code::CodeSession;
+use mimir_core::command::{CapturedOutput, CommandOutput};
+use mimir_core::outcome::{Content, ToolOutput};
 use mimir_core::text::sanitize;
-use mimir_core::{Code, text};
+use mimir_core::{ToolErrorCode, text};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -18,7 +18,7 @@ const TEXT_MAX: usize = 40_000;
 /// Result of running code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Report {
+pub(super) struct RunReport {
     /// Output on stdout, without terminal escape codes.
     stdout: String,
     /// Output on stderr, without terminal escape codes.
@@ -37,23 +37,23 @@ pub(super) struct Report {
     note: String,
     /// The Python session in which the code ran.
     #[serde(skip_serializing_if = "Option::is_none")]
-    session: Option<Session>,
+    session: Option<CodeSession>,
     #[serde(skip)]
     #[schemars(skip)]
     text: String,
 }
 
 /// A tool output, and true if something was left out.
-pub(super) struct Told {
-    pub(super) output: Output,
+pub(super) struct RunOutput {
+    pub(super) output: ToolOutput,
     pub(super) truncated: bool,
 }
 
-impl Report {
-    pub(super) fn new(finished: &Finished, by: &str, note: String) -> Self {
-        let (stdout, cut_out) = kept(&finished.stdout, STREAM_MAX);
-        let (stderr, cut_err) = kept(&finished.stderr, STREAM_MAX);
-        let (mut text, _) = kept(&finished.combined, TEXT_MAX);
+impl RunReport {
+    pub(super) fn new(finished: &CommandOutput, by: &str, note: String) -> Self {
+        let (stdout, cut_out) = truncated_text(&finished.stdout, STREAM_MAX);
+        let (stderr, cut_err) = truncated_text(&finished.stderr, STREAM_MAX);
+        let (mut text, _) = truncated_text(&finished.combined, TEXT_MAX);
         if text.is_empty() {
             text.push_str("(no output)");
         }
@@ -77,7 +77,7 @@ impl Report {
     }
 
     /// Adds the session, with its state as far as that matters for the next call.
-    pub(super) fn in_session(mut self, session: Option<Session>) -> Self {
+    pub(super) fn in_session(mut self, session: Option<CodeSession>) -> Self {
         if let Some(session) = &session {
             let state = match (session.fresh, session.ended) {
                 (_, true) => "has ended",
@@ -100,12 +100,12 @@ impl Report {
         self
     }
 
-    pub(super) fn told(self) -> Result<Told, ToolError> {
+    pub(super) fn into_output(self) -> Result<RunOutput, ToolError> {
         let structured = serde_json::to_value(&self)
-            .map_err(|error| ToolError::new(Code::Internal, error.to_string()))?;
-        Ok(Told {
+            .map_err(|error| ToolError::new(ToolErrorCode::Internal, error.to_string()))?;
+        Ok(RunOutput {
             truncated: self.truncated,
-            output: Output {
+            output: ToolOutput {
                 content: vec![Content::text(self.text)],
                 structured: Some(structured),
                 exit_code: Some(self.exit_code),
@@ -116,11 +116,11 @@ impl Report {
 
 /// Returns output as text, shortened to `most` characters by leaving out the middle. The flag is true if something is
 /// missing.
-fn kept(captured: &Captured, most: usize) -> (String, bool) {
+fn truncated_text(captured: &CapturedOutput, most: usize) -> (String, bool) {
     let text = sanitize(String::from_utf8_lossy(&captured.bytes).into_owned());
     let count = text.chars().count();
     if count <= most {
-        return (text, captured.missing > 0);
+        return (text, captured.omitted_bytes > 0);
     }
     // A failure is more often at the end than at the beginning.
     let head = text::prefix(&text, most / 3);

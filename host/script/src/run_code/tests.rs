@@ -2,35 +2,35 @@
 
 use std::time::Duration;
 
-use mimir_core::code::NoEngine;
-use mimir_core::command::Finished;
+use mimir_core::code::NoCodeEngine;
+use mimir_core::command::CommandOutput;
 use serde_json::json;
 
 use super::*;
 
 mod ways;
 
-fn captured(text: &str) -> mimir_core::command::Captured {
-    mimir_core::command::Captured {
+fn captured(text: &str) -> mimir_core::command::CapturedOutput {
+    mimir_core::command::CapturedOutput {
         bytes: text.into(),
-        missing: 0,
+        omitted_bytes: 0,
     }
 }
 
-fn finished(exit_code: i32, stdout: &str, stderr: &str) -> Finished {
-    Finished {
+fn finished(exit_code: i32, stdout: &str, stderr: &str) -> CommandOutput {
+    CommandOutput {
         exit_code,
         stdout: captured(stdout),
         stderr: captured(stderr),
         combined: captured(&format!("{stdout}{stderr}")),
         duration: Duration::from_millis(7),
-        obeyed: Vec::new(),
+        changed_auto_run_files: Vec::new(),
     }
 }
 
 #[test]
 fn schema_accepts_valid_input_only() {
-    let tool = run_code(vec![Arc::new(NoEngine)]).unwrap();
+    let tool = run_code(vec![Arc::new(NoCodeEngine)]).unwrap();
     let schema = &tool.definition.input_schema;
     let check = |value: Value| schema.validate("the arguments", &value);
     check(json!({"language": "python", "code": "print(1)"})).unwrap();
@@ -56,12 +56,12 @@ fn schema_accepts_valid_input_only() {
 fn report_matches_its_schema_and_shows_failures() {
     let tool = run_code(Vec::new()).unwrap();
     let schema = tool.definition.output_schema.unwrap();
-    let good = Report::new(
+    let good = RunReport::new(
         &finished(0, "\x1b[1mone\x1b[0m\n", ""),
         "wasm",
         String::new(),
     );
-    let good = good.told().unwrap();
+    let good = good.into_output().unwrap();
     let value = good.output.structured.unwrap();
     schema.validate("the result", &value).unwrap();
     assert_eq!(
@@ -71,8 +71,8 @@ fn report_matches_its_schema_and_shows_failures() {
     assert_eq!(good.output.content, [mimir_core::Content::text("one\n")]);
     assert_eq!(value.get("note"), None);
 
-    let bad = Report::new(&finished(3, "one", "two"), "process", "because".to_owned());
-    let bad = bad.told().unwrap();
+    let bad = RunReport::new(&finished(3, "one", "two"), "process", "because".to_owned());
+    let bad = bad.into_output().unwrap();
     let text = mimir_core::Content::text("onetwo\nexit code 3\n(because)");
     assert_eq!(
         (bad.output.content, bad.output.exit_code),
@@ -86,8 +86,8 @@ fn report_matches_its_schema_and_shows_failures() {
 #[test]
 fn report_leaves_out_the_middle_of_long_output() {
     let long = format!("first\n{}last\n", "line\n".repeat(100_000));
-    let cut = Report::new(&finished(0, &long, ""), "wasm", String::new())
-        .told()
+    let cut = RunReport::new(&finished(0, &long, ""), "wasm", String::new())
+        .into_output()
         .unwrap();
     assert!(cut.truncated);
     let value = cut.output.structured.unwrap();
@@ -103,7 +103,7 @@ fn request_rejects_nul_and_bad_variable_names() {
         all.as_object_mut()
             .unwrap()
             .extend(more.as_object().unwrap().clone());
-        sound(&Request::of(&all).unwrap().snippet())
+        check_snippet(&RunCodeArgs::parse(&all).unwrap().snippet())
     };
     request(json!({"env": {"A": "b=c"}, "args": ["", "a=b"]})).unwrap();
     for more in [
@@ -114,6 +114,6 @@ fn request_rejects_nul_and_bad_variable_names() {
         json!({"args": ["a\0b"]}),
     ] {
         let refused = request(more.clone()).unwrap_err();
-        assert_eq!(refused.code, Code::InvalidInput, "{more}");
+        assert_eq!(refused.code, ToolErrorCode::InvalidInput, "{more}");
     }
 }

@@ -12,18 +12,18 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 
-use super::{Cache, Kind, private, seal, write_to};
+use super::{CacheEntryKind, ComponentCache, private, seal, write_to};
 
 /// Seal of a code file: the hash of its name and content, and its stamp at the time of verification.
-struct Seal {
+struct CodeSeal {
     hash: String,
     /// `None` if a change might not alter the stamp.
     stamp: Option<String>,
 }
 
-impl Seal {
-    fn read(cache: &Cache, key: &str) -> Option<Self> {
-        let text = String::from_utf8(cache.get(Kind::Seal, key)?.into()).ok()?;
+impl CodeSeal {
+    fn read(cache: &ComponentCache, key: &str) -> Option<Self> {
+        let text = String::from_utf8(cache.get(CacheEntryKind::Seal, key)?.into()).ok()?;
         let (hash, stamp) = text.split_once('\n')?;
         Some(Self {
             hash: hash.to_owned(),
@@ -31,24 +31,24 @@ impl Seal {
         })
     }
 
-    fn write(&self, cache: &Cache, key: &str) {
+    fn write(&self, cache: &ComponentCache, key: &str) {
         let stamp = self.stamp.as_deref().unwrap_or_default();
         let text = format!("{}\n{stamp}", self.hash);
-        cache.put(Kind::Seal, key, text.as_bytes());
+        cache.put(CacheEntryKind::Seal, key, text.as_bytes());
     }
 }
 
-impl Cache {
+impl ComponentCache {
     /// Returns the file with this code if it has not changed since its content was verified.
-    pub(crate) fn unchanged(&self, key: &str) -> Option<PathBuf> {
-        let stamp = Seal::read(self, key)?.stamp?;
+    pub(crate) fn verified_file(&self, key: &str) -> Option<PathBuf> {
+        let stamp = CodeSeal::read(self, key)?.stamp?;
         let (file, path) = self.opened(key).ok()??;
-        (stamped(&file)? == stamp).then_some(path)
+        (file_stamp(&file)? == stamp).then_some(path)
     }
 
     /// Reads this code and verifies its hash.
-    pub(crate) fn code(&self, key: &str) -> Option<Bytes> {
-        let mut seal = Seal::read(self, key)?;
+    pub(crate) fn read_code(&self, key: &str) -> Option<Bytes> {
+        let mut seal = CodeSeal::read(self, key)?;
         let (mut file, path) = match self.opened(key) {
             Ok(found) => found?,
             Err(error) => {
@@ -57,7 +57,7 @@ impl Cache {
             }
         };
         // Taken before reading: a change in the meantime alters the later stamp.
-        let stamp = stamped(&file);
+        let stamp = file_stamp(&file);
         let mut content = Vec::new();
         let read = file.read_to_end(&mut content);
         if read.is_err() || seal.hash != hash(key, &content) {
@@ -73,11 +73,11 @@ impl Cache {
     }
 
     /// Stores code.
-    pub(crate) fn keep_code(&self, key: &str, content: &[u8]) {
+    pub(crate) fn store_code(&self, key: &str, content: &[u8]) {
         let Some(folder) = self.folder() else {
             return;
         };
-        let place = folder.join(Kind::Compiled.folder());
+        let place = folder.join(CacheEntryKind::Compiled.folder());
         let written = write_to(folder, &place, key, |file| {
             file.write_all(content)?;
             // After a power failure, a partly written file must not have the stamp of the complete one.
@@ -87,7 +87,7 @@ impl Cache {
             return self.useless(folder, &error);
         }
         // The file is too new for a reliable stamp.
-        let seal = Seal {
+        let seal = CodeSeal {
             hash: hash(key, content),
             stamp: None,
         };
@@ -99,7 +99,7 @@ impl Cache {
         let Some(top) = self.folder() else {
             return Ok(None);
         };
-        let folder = top.join(Kind::Compiled.folder());
+        let folder = top.join(CacheEntryKind::Compiled.folder());
         let path = folder.join(key);
         let file = match private::open(&path) {
             Err(error) if matches!(error.kind(), NotFound | NotADirectory) => return Ok(None),
@@ -119,7 +119,7 @@ fn hash(key: &str, content: &[u8]) -> String {
 
 /// Returns the metadata that identifies a file version, if every later change is certain to alter it.
 #[cfg(unix)]
-fn stamped(file: &File) -> Option<String> {
+fn file_stamp(file: &File) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
     use std::time::{Duration, SystemTime};
 

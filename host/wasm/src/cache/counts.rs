@@ -22,7 +22,7 @@ pub struct CodeCounts {
 
 /// Live counters of [`CodeCounts`].
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct CodeCounters {
     mapped: AtomicU64,
     read: AtomicU64,
     missed: AtomicU64,
@@ -31,28 +31,28 @@ pub(crate) struct Counts {
     micros: AtomicU64,
 }
 
-impl Counts {
-    pub(crate) fn mapped(&self, bytes: u64) {
+impl CodeCounters {
+    pub(crate) fn count_mapped(&self, bytes: u64) {
         self.mapped.fetch_add(1, Relaxed);
         self.bytes.fetch_add(bytes, Relaxed);
     }
 
-    pub(crate) fn read(&self, bytes: u64) {
+    pub(crate) fn count_read(&self, bytes: u64) {
         self.read.fetch_add(1, Relaxed);
         self.bytes.fetch_add(bytes, Relaxed);
     }
 
-    pub(crate) fn missed(&self) {
+    pub(crate) fn count_missed(&self) {
         self.missed.fetch_add(1, Relaxed);
     }
 
-    pub(crate) fn compiled(&self, took: Duration) {
+    pub(crate) fn count_compiled(&self, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.compiled.fetch_add(1, Relaxed);
         self.micros.fetch_add(micros, Relaxed);
     }
 
-    pub(crate) fn now(&self) -> CodeCounts {
+    pub(crate) fn snapshot(&self) -> CodeCounts {
         CodeCounts {
             mapped: self.mapped.load(Relaxed),
             read: self.read.load(Relaxed),

@@ -1,7 +1,7 @@
 use super::*;
 
-fn cache(folder: &Path) -> Cache {
-    Cache::new(Some(folder.join("cache")))
+fn cache(folder: &Path) -> ComponentCache {
+    ComponentCache::new(Some(folder.join("cache")))
 }
 
 fn entry(folder: &Path) -> PathBuf {
@@ -12,14 +12,18 @@ fn entry(folder: &Path) -> PathBuf {
 fn cache_returns_stored_entries() {
     let dir = tempfile::tempdir().unwrap();
     let cache = cache(dir.path());
-    assert_eq!(cache.get(Kind::Compiled, "key"), None);
+    assert_eq!(cache.get(CacheEntryKind::Compiled, "key"), None);
     assert_eq!(cache.state(), CacheState::Absent);
-    cache.put(Kind::Compiled, "key", b"content");
+    cache.put(CacheEntryKind::Compiled, "key", b"content");
     assert_eq!(
-        cache.get(Kind::Compiled, "key").as_deref(),
+        cache.get(CacheEntryKind::Compiled, "key").as_deref(),
         Some(&b"content"[..])
     );
-    assert_eq!(cache.get(Kind::Description, "key"), None, "kinds are apart");
+    assert_eq!(
+        cache.get(CacheEntryKind::Description, "key"),
+        None,
+        "kinds are apart"
+    );
     assert!(matches!(cache.state(), CacheState::Good { entries: 1, .. }));
     let left: Vec<_> = fs::read_dir(dir.path().join("cache/compiled"))
         .unwrap()
@@ -31,18 +35,26 @@ fn cache_returns_stored_entries() {
 fn cache_detects_every_flipped_byte_and_every_cut() {
     let dir = tempfile::tempdir().unwrap();
     let cache = cache(dir.path());
-    cache.put(Kind::Compiled, "key", b"content");
+    cache.put(CacheEntryKind::Compiled, "key", b"content");
     let good = fs::read(entry(dir.path())).unwrap();
     for at in 0..good.len() {
         let mut bad = good.clone();
         bad[at] ^= 1;
         fs::write(entry(dir.path()), &bad).unwrap();
-        assert_eq!(cache.get(Kind::Compiled, "key"), None, "byte {at}");
+        assert_eq!(
+            cache.get(CacheEntryKind::Compiled, "key"),
+            None,
+            "byte {at}"
+        );
         fs::write(entry(dir.path()), &good[..at]).unwrap();
-        assert_eq!(cache.get(Kind::Compiled, "key"), None, "cut at {at}");
+        assert_eq!(
+            cache.get(CacheEntryKind::Compiled, "key"),
+            None,
+            "cut at {at}"
+        );
     }
     fs::write(entry(dir.path()), &good).unwrap();
-    assert!(cache.get(Kind::Compiled, "key").is_some());
+    assert!(cache.get(CacheEntryKind::Compiled, "key").is_some());
 }
 
 #[cfg(unix)]
@@ -51,7 +63,7 @@ fn cache_ignores_files_that_others_can_write() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let cache = cache(dir.path());
-    cache.put(Kind::Compiled, "key", b"content");
+    cache.put(CacheEntryKind::Compiled, "key", b"content");
     let mode = |path: &Path, mode: u32| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap()
     };
@@ -63,22 +75,22 @@ fn cache_ignores_files_that_others_can_write() {
 
     mode(&entry(dir.path()), 0o622);
     assert_eq!(
-        cache.get(Kind::Compiled, "key"),
+        cache.get(CacheEntryKind::Compiled, "key"),
         None,
         "a file that others can write"
     );
     mode(&entry(dir.path()), 0o600);
     mode(&top, 0o755);
     assert_eq!(
-        cache.get(Kind::Compiled, "key"),
+        cache.get(CacheEntryKind::Compiled, "key"),
         None,
         "a folder that others can open"
     );
     assert!(matches!(cache.state(), CacheState::Bad { .. }));
-    cache.put(Kind::Compiled, "other", b"content");
+    cache.put(CacheEntryKind::Compiled, "other", b"content");
     mode(&top, 0o700);
     assert_eq!(
-        cache.get(Kind::Compiled, "other"),
+        cache.get(CacheEntryKind::Compiled, "other"),
         None,
         "no entry was written there either"
     );
@@ -86,7 +98,7 @@ fn cache_ignores_files_that_others_can_write() {
     let target = dir.path().join("target");
     fs::rename(entry(dir.path()), &target).unwrap();
     std::os::unix::fs::symlink(&target, entry(dir.path())).unwrap();
-    assert_eq!(cache.get(Kind::Compiled, "key"), None, "a link");
+    assert_eq!(cache.get(CacheEntryKind::Compiled, "key"), None, "a link");
 }
 
 #[cfg(unix)]
@@ -95,10 +107,10 @@ fn cache_state_reports_a_subfolder_open_to_others() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let cache = cache(dir.path());
-    cache.put(Kind::Compiled, "key", b"content");
+    cache.put(CacheEntryKind::Compiled, "key", b"content");
     let compiled = dir.path().join("cache/compiled");
     fs::set_permissions(&compiled, fs::Permissions::from_mode(0o755)).unwrap();
-    assert_eq!(cache.get(Kind::Compiled, "key"), None);
+    assert_eq!(cache.get(CacheEntryKind::Compiled, "key"), None);
     let CacheState::Bad { why } = cache.state() else {
         panic!("no entry of it is used");
     };
@@ -108,9 +120,9 @@ fn cache_state_reports_a_subfolder_open_to_others() {
     );
 }
 
-fn code(folder: &Path) -> (Cache, PathBuf) {
+fn code(folder: &Path) -> (ComponentCache, PathBuf) {
     let cache = cache(folder);
-    cache.keep_code("key", b"machine code");
+    cache.store_code("key", b"machine code");
     (cache, entry(folder))
 }
 
@@ -118,21 +130,24 @@ fn code(folder: &Path) -> (Cache, PathBuf) {
 fn code_is_read_and_verified() {
     let dir = tempfile::tempdir().unwrap();
     let (cache, path) = code(dir.path());
-    assert_eq!(cache.code("key").as_deref(), Some(&b"machine code"[..]));
-    assert_eq!(cache.code("other"), None);
+    assert_eq!(
+        cache.read_code("key").as_deref(),
+        Some(&b"machine code"[..])
+    );
+    assert_eq!(cache.read_code("other"), None);
     assert!(matches!(cache.state(), CacheState::Good { entries: 1, .. }));
     for bad in [&b"Machine code"[..], b"machine cod", b"machine code ", b""] {
         fs::write(&path, bad).unwrap();
-        assert_eq!(cache.code("key"), None, "{bad:?}");
+        assert_eq!(cache.read_code("key"), None, "{bad:?}");
     }
     fs::write(&path, b"machine code").unwrap();
-    assert!(cache.code("key").is_some());
+    assert!(cache.read_code("key").is_some());
     let other = path.with_file_name("other");
     fs::rename(&path, &other).unwrap();
     let seals = dir.path().join("cache/seals");
     fs::rename(seals.join("key"), seals.join("other")).unwrap();
     assert_eq!(
-        cache.code("other"),
+        cache.read_code("other"),
         None,
         "it was stored under another name"
     );
@@ -146,12 +161,16 @@ fn code_file_is_known_by_its_stamp_until_it_changes() {
     let dir = tempfile::tempdir().unwrap();
     let (cache, path) = code(dir.path());
     // A change right after the other could have the same time.
-    assert!(cache.code("key").is_some());
-    assert_eq!(cache.unchanged("key"), None, "it is too new");
+    assert!(cache.read_code("key").is_some());
+    assert_eq!(cache.verified_file("key"), None, "it is too new");
     std::thread::sleep(Duration::from_millis(250));
-    assert_eq!(cache.unchanged("key"), None, "it was not verified since");
-    assert!(cache.code("key").is_some());
-    assert_eq!(cache.unchanged("key").as_deref(), Some(&*path));
+    assert_eq!(
+        cache.verified_file("key"),
+        None,
+        "it was not verified since"
+    );
+    assert!(cache.read_code("key").is_some());
+    assert_eq!(cache.verified_file("key").as_deref(), Some(&*path));
 
     let modified = fs::metadata(&path).unwrap().modified().unwrap();
     let change = |content: &[u8]| {
@@ -160,11 +179,11 @@ fn code_file_is_known_by_its_stamp_until_it_changes() {
         file.set_modified(modified).unwrap();
     };
     change(b"Machine");
-    assert_eq!(cache.unchanged("key"), None, "by whatever means");
-    assert_eq!(cache.code("key"), None);
+    assert_eq!(cache.verified_file("key"), None, "by whatever means");
+    assert_eq!(cache.read_code("key"), None);
     change(b"machine");
-    assert_eq!(cache.unchanged("key"), None);
-    assert!(cache.code("key").is_some());
+    assert_eq!(cache.verified_file("key"), None);
+    assert!(cache.read_code("key").is_some());
 }
 
 #[cfg(unix)]
@@ -175,17 +194,20 @@ fn code_that_others_can_write_is_not_used() {
     let dir = tempfile::tempdir().unwrap();
     let (cache, path) = code(dir.path());
     std::thread::sleep(std::time::Duration::from_millis(250));
-    assert!(cache.code("key").is_some() && cache.unchanged("key").is_some());
+    assert!(cache.read_code("key").is_some() && cache.verified_file("key").is_some());
     let top = dir.path().join("cache");
     for place in [&path, &top, &top.join("compiled"), &top.join("seals")] {
         let before = fs::metadata(place).unwrap().permissions();
         fs::set_permissions(place, fs::Permissions::from_mode(0o777)).unwrap();
-        assert_eq!(cache.unchanged("key"), None, "{}", place.display());
-        assert_eq!(cache.code("key"), None, "{}", place.display());
+        assert_eq!(cache.verified_file("key"), None, "{}", place.display());
+        assert_eq!(cache.read_code("key"), None, "{}", place.display());
         fs::set_permissions(place, before).unwrap();
     }
     let aside = dir.path().join("aside");
     fs::rename(&path, &aside).unwrap();
     std::os::unix::fs::symlink(&aside, &path).unwrap();
-    assert_eq!((cache.unchanged("key"), cache.code("key")), (None, None));
+    assert_eq!(
+        (cache.verified_file("key"), cache.read_code("key")),
+        (None, None)
+    );
 }

@@ -13,8 +13,8 @@ use mimir_core::backend::BoxFuture;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
-use super::compiler::{CompileError, CompileJob, Compiler};
-use super::serve::{ARGUMENT, Answer, THREADS_MOST};
+use super::child_main::{ARGUMENT, CompilerReply, THREADS_MOST};
+use super::compiler::{CompileError, CompileJob, ComponentCompiler};
 
 /// Environment variables passed on to the process: the ones needed to load a program at all.
 const PASSED_ON: [&str; 3] = ["LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SystemRoot"];
@@ -38,14 +38,14 @@ impl ChildCompiler {
         // After an update, the path of the running program leads to another program, or nowhere; this link still leads
         // to itself.
         if cfg!(target_os = "linux") {
-            return Self::of("/proc/self/exe");
+            return Self::program("/proc/self/exe");
         }
         let first = || std::env::args_os().next().unwrap_or_default().into();
-        Self::of(std::env::current_exe().unwrap_or_else(|_| first()))
+        Self::program(std::env::current_exe().unwrap_or_else(|_| first()))
     }
 
     /// Starts the program in this file, which has to call [`run_if_child`](super::run_if_child).
-    pub fn of(program: impl Into<PathBuf>) -> Self {
+    pub fn program(program: impl Into<PathBuf>) -> Self {
         Self {
             program: program.into(),
             variables: Vec::new(),
@@ -83,7 +83,7 @@ impl ChildCompiler {
     }
 }
 
-impl Compiler for ChildCompiler {
+impl ComponentCompiler for ChildCompiler {
     fn compile(&self, job: CompileJob) -> BoxFuture<'static, Result<Vec<u8>, CompileError>> {
         let mut command = self.command(&job);
         Box::pin(async move {
@@ -92,14 +92,14 @@ impl Compiler for ChildCompiler {
             })?;
             let time = job.limits.time;
             // The process is killed when `talk` is dropped.
-            let ended = tokio::time::timeout(time, talk(child, &job)).await;
+            let ended = tokio::time::timeout(time, exchange(child, &job)).await;
             ended.unwrap_or(Err(CompileError::Time(time)))
         })
     }
 }
 
 /// Sends the component and reads the reply.
-async fn talk(mut child: Child, job: &CompileJob) -> Result<Vec<u8>, CompileError> {
+async fn exchange(mut child: Child, job: &CompileJob) -> Result<Vec<u8>, CompileError> {
     let failed = |error: io::Error| CompileError::Failed(error.to_string());
     let no_pipe = || CompileError::Failed("it has no pipes".to_owned());
     let mut stdin = child.stdin.take().ok_or_else(no_pipe)?;
@@ -120,10 +120,14 @@ async fn talk(mut child: Child, job: &CompileJob) -> Result<Vec<u8>, CompileErro
     // Stays open until here: the process exits when it is closed, so that none outlives its host.
     drop(stdin);
     read?;
-    match Answer::read(answer) {
-        Some(Answer::Code(code)) if status.success() => Ok(code),
-        Some(Answer::Invalid(reason)) if status.success() => Err(CompileError::Invalid(reason)),
-        Some(Answer::Failed(reason)) if status.success() => Err(CompileError::Failed(reason)),
+    match CompilerReply::read(answer) {
+        Some(CompilerReply::Code(code)) if status.success() => Ok(code),
+        Some(CompilerReply::Invalid(reason)) if status.success() => {
+            Err(CompileError::Invalid(reason))
+        }
+        Some(CompilerReply::Failed(reason)) if status.success() => {
+            Err(CompileError::Failed(reason))
+        }
         _ => Err(died(status, &messages, job)),
     }
 }

@@ -9,13 +9,13 @@ use tokio::sync::{Semaphore, oneshot};
 use wasmtime::Engine;
 
 use super::CompileLimits;
-use crate::engine::{self, Addressing};
+use crate::engine::{self, MemoryAddressing};
 
 /// Compiles components to machine code within limits.
 ///
 /// A host calls it for one component at a time, or for two if one of them is built in. Dropping the future cancels the
 /// compilation; an implementation that cannot stop it has to limit how many continue.
-pub trait Compiler: Send + Sync {
+pub trait ComponentCompiler: Send + Sync {
     /// Compiles a component. The result is what [`wasmtime::Engine::precompile_component`] returns.
     fn compile(&self, job: CompileJob) -> BoxFuture<'static, Result<Vec<u8>, CompileError>>;
 }
@@ -26,7 +26,7 @@ pub struct CompileJob {
     /// The component; its size and number of functions were already checked.
     pub bytes: Bytes,
     /// The addressing mode of the code.
-    pub addressing: Addressing,
+    pub addressing: MemoryAddressing,
     /// The limits.
     pub limits: CompileLimits,
 }
@@ -54,18 +54,18 @@ pub enum CompileError {
 /// at most two compilations at a time. It does not enforce the memory limit. [`ChildCompiler`](super::ChildCompiler)
 /// enforces both.
 #[derive(Debug)]
-pub struct InProcess(Arc<Semaphore>);
+pub struct InProcessCompiler(Arc<Semaphore>);
 
 /// Limit for running compilations of this compiler, including those that were given up.
 const AT_A_TIME: usize = 2;
 
-impl Default for InProcess {
+impl Default for InProcessCompiler {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(AT_A_TIME)))
     }
 }
 
-impl Compiler for InProcess {
+impl ComponentCompiler for InProcessCompiler {
     fn compile(&self, job: CompileJob) -> BoxFuture<'static, Result<Vec<u8>, CompileError>> {
         let places = Arc::clone(&self.0);
         Box::pin(async move {
@@ -94,9 +94,9 @@ impl Compiler for InProcess {
 }
 
 /// Compiles on this thread and on those of the compiler's pool.
-pub(super) fn compile(addressing: Addressing, bytes: &[u8]) -> Result<Vec<u8>, CompileError> {
-    let engine: Engine =
-        engine::compiling(addressing).map_err(|error| CompileError::Failed(error.to_string()))?;
+pub(super) fn compile(addressing: MemoryAddressing, bytes: &[u8]) -> Result<Vec<u8>, CompileError> {
+    let engine: Engine = engine::compiling_engine(addressing)
+        .map_err(|error| CompileError::Failed(error.to_string()))?;
     engine
         .precompile_component(bytes)
         .map_err(|error| CompileError::Invalid(format!("{error:#}")))
@@ -109,7 +109,7 @@ mod tests {
     fn job(bytes: impl Into<Bytes>, time: Duration) -> CompileJob {
         CompileJob {
             bytes: bytes.into(),
-            addressing: Addressing::Reserved,
+            addressing: MemoryAddressing::Reserved,
             limits: CompileLimits {
                 time,
                 ..CompileLimits::default()
@@ -119,7 +119,7 @@ mod tests {
 
     #[tokio::test]
     async fn in_process_compiles_and_refuses() {
-        let compiler = InProcess::default();
+        let compiler = InProcessCompiler::default();
         let good = wat::parse_str("(component)").unwrap();
         let long = Duration::from_secs(60);
         let code = compiler.compile(job(good.clone(), long)).await.unwrap();

@@ -17,7 +17,7 @@ use wasmtime::component::Component;
     unsafe_code,
     reason = "running cached machine code is what a code cache is for"
 )]
-pub(super) fn mapped(engine: &Engine, file: &Path) -> Option<Component> {
+pub(super) fn map_code(engine: &Engine, file: &Path) -> Option<Component> {
     // SAFETY: see above. `Cache::unchanged` returns a file that, by its metadata, has not changed since its content
     // was verified. Entries are replaced as a whole and never written to, so the mapped content stays the same.
     let mapped = unsafe { Component::deserialize_file(engine, file) };
@@ -32,7 +32,7 @@ pub(super) fn mapped(engine: &Engine, file: &Path) -> Option<Component> {
     unsafe_code,
     reason = "running machine code that was compiled elsewhere is what a compiler process is for"
 )]
-pub(super) fn fresh(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
+pub(super) fn load_fresh(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
     // SAFETY: a `Compiler` returns the output of `Engine::precompile_component`. It runs in this process, or in a
     // process that this host started from its own executable and that replies over a pipe that no other process has.
     unsafe { Component::deserialize(engine, code) }
@@ -43,7 +43,7 @@ pub(super) fn fresh(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component>
     unsafe_code,
     reason = "running cached machine code is what a code cache is for"
 )]
-pub(super) fn copied(engine: &Engine, code: &[u8]) -> Option<Component> {
+pub(super) fn load_copied(engine: &Engine, code: &[u8]) -> Option<Component> {
     // SAFETY: see above. These are the very bytes that `Cache::code` verified.
     let copied = unsafe { Component::deserialize(engine, code) };
     copied

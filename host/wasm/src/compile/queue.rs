@@ -10,22 +10,22 @@ use std::time::Instant;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::{Shared, WeakShared};
-use mimir_core::Code;
+use mimir_core::ToolErrorCode;
 use mimir_core::backend::BoxFuture;
 use tokio::sync::Semaphore;
 use wasmtime::component::Component;
 
-use super::compiler::{CompileError, CompileJob, Compiler};
-use super::{CompileEvent, CompileLimits, bounds};
-use crate::digest::Hash;
-use crate::error::HostError;
+use super::compiler::{CompileError, CompileJob, ComponentCompiler};
+use super::{CompileEvent, CompileLimits, code_size};
+use crate::backoff;
+use crate::digest::Sha256Digest;
+use crate::error::WasmHostError;
 use crate::host::WasmHost;
-use crate::rest;
 
 /// The origin of a component. One of each kind is compiled at a time: a custom component that keeps the compiler busy
 /// does not delay the built-in ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub(crate) enum CompileLane {
     /// Built into the program.
     BuiltIn,
     /// Provided by the user.
@@ -33,35 +33,35 @@ pub(crate) enum Lane {
 }
 
 /// A request for a compiled component.
-pub(crate) struct Request {
+pub(crate) struct CompileRequest {
     /// Identifies its code in the cache.
-    pub digest: Hash,
+    pub digest: Sha256Digest,
     /// The display name.
     pub name: String,
-    pub lane: Lane,
+    pub lane: CompileLane,
     pub limits: CompileLimits,
 }
 
-type Compiled = Result<Component, HostError>;
-type Job = Shared<BoxFuture<'static, Compiled>>;
+type CompileResult = Result<Component, WasmHostError>;
+type SharedCompilation = Shared<BoxFuture<'static, CompileResult>>;
 
 /// The compilations under way.
 pub(crate) struct CompileQueue {
-    compiler: Arc<dyn Compiler>,
+    compiler: Arc<dyn ComponentCompiler>,
     built_in: Semaphore,
     custom: Semaphore,
-    under_way: Mutex<UnderWay>,
+    under_way: Mutex<RunningCompilations>,
 }
 
 /// By digest; the number distinguishes a job from an earlier one for the same component.
 #[derive(Default)]
-struct UnderWay {
-    jobs: HashMap<Hash, (u64, WeakShared<BoxFuture<'static, Compiled>>)>,
+struct RunningCompilations {
+    jobs: HashMap<Sha256Digest, (u64, WeakShared<BoxFuture<'static, CompileResult>>)>,
     last: u64,
 }
 
 impl CompileQueue {
-    pub(crate) fn new(compiler: Arc<dyn Compiler>) -> Self {
+    pub(crate) fn new(compiler: Arc<dyn ComponentCompiler>) -> Self {
         Self {
             compiler,
             built_in: Semaphore::new(1),
@@ -70,28 +70,28 @@ impl CompileQueue {
         }
     }
 
-    fn under_way(&self) -> MutexGuard<'_, UnderWay> {
+    fn under_way(&self) -> MutexGuard<'_, RunningCompilations> {
         self.under_way.lock()
     }
 
     /// Waits for a free compiler, which is released when the result is dropped. A wait has an end: exceeding the
     /// compile time limit is an error.
-    async fn place(
+    async fn semaphore(
         &self,
-        request: &Request,
-    ) -> Result<tokio::sync::SemaphorePermit<'_>, HostError> {
+        request: &CompileRequest,
+    ) -> Result<tokio::sync::SemaphorePermit<'_>, WasmHostError> {
         let lane = match request.lane {
-            Lane::BuiltIn => &self.built_in,
-            Lane::Custom => &self.custom,
+            CompileLane::BuiltIn => &self.built_in,
+            CompileLane::Custom => &self.custom,
         };
         match tokio::time::timeout(request.limits.time, lane.acquire()).await {
-            Ok(place) => place.map_err(|error| HostError::Engine(error.to_string())),
-            Err(_) => Err(HostError::Component(
+            Ok(place) => place.map_err(|error| WasmHostError::Engine(error.to_string())),
+            Err(_) => Err(WasmHostError::Component(
                 format!(
                     "{} is not compiled yet: other components are being compiled; try again later",
                     request.name
                 ),
-                Code::Unavailable,
+                ToolErrorCode::Unavailable,
             )),
         }
     }
@@ -101,18 +101,18 @@ impl WasmHost {
     /// Returns the component: from the cache, or compiled now from these bytes.
     pub(crate) async fn component(
         self: &Arc<Self>,
-        request: Request,
-        bytes: impl FnOnce() -> Result<Cow<'static, [u8]>, HostError> + Send + 'static,
-    ) -> Compiled {
+        request: CompileRequest,
+        bytes: impl FnOnce() -> Result<Cow<'static, [u8]>, WasmHostError> + Send + 'static,
+    ) -> CompileResult {
         let engine = &self.running()?.engine;
-        if let Some(component) = super::cached(engine, self.cache(), &request.digest) {
+        if let Some(component) = super::cached_component(engine, self.cache(), &request.digest) {
             return Ok(component);
         }
         let (digest, limits) = (request.digest, request.limits);
         if let Some((code, reason)) =
-            rest::reason(self.cache(), &digest, rest::Kind::Compile(limits))
+            backoff::active_failure(self.cache(), &digest, backoff::BackoffKind::Compile(limits))
         {
-            return Err(HostError::Compile(reason, code));
+            return Err(WasmHostError::Compile(reason, code));
         }
         self.join(digest, || {
             Box::pin(Arc::clone(self).compile(request, bytes))
@@ -123,9 +123,9 @@ impl WasmHost {
     /// Joins the compilation of this component if there is one, or begins it.
     fn join(
         self: &Arc<Self>,
-        digest: Hash,
-        begin: impl FnOnce() -> BoxFuture<'static, Compiled>,
-    ) -> Job {
+        digest: Sha256Digest,
+        begin: impl FnOnce() -> BoxFuture<'static, CompileResult>,
+    ) -> SharedCompilation {
         let mut under_way = self.compile_queue().under_way();
         let known = under_way.jobs.get(&digest);
         if let Some(job) = known.and_then(|(_, job)| job.upgrade()) {
@@ -133,13 +133,13 @@ impl WasmHost {
         }
         under_way.last += 1;
         let number = under_way.last;
-        let ended = Ended {
+        let ended = JobCleanup {
             host: Arc::clone(self),
             digest,
             number,
         };
         let work = begin();
-        let work: BoxFuture<'static, Compiled> = Box::pin(async move {
+        let work: BoxFuture<'static, CompileResult> = Box::pin(async move {
             let _ended = ended;
             work.await
         });
@@ -152,17 +152,17 @@ impl WasmHost {
 
     async fn compile(
         self: Arc<Self>,
-        request: Request,
-        bytes: impl FnOnce() -> Result<Cow<'static, [u8]>, HostError> + Send + 'static,
-    ) -> Compiled {
-        let _place = self.compile_queue().place(&request).await?;
+        request: CompileRequest,
+        bytes: impl FnOnce() -> Result<Cow<'static, [u8]>, WasmHostError> + Send + 'static,
+    ) -> CompileResult {
+        let _place = self.compile_queue().semaphore(&request).await?;
         let name = request.name.clone();
-        let bytes = blocking(move || {
+        let bytes = run_blocking(move || {
             let bytes = bytes()?;
-            match bounds::too_much(&bytes) {
-                Some(reason) => Err(HostError::Component(
+            match code_size::find_excess(&bytes) {
+                Some(reason) => Err(WasmHostError::Component(
                     format!("{name} would take too long to compile: {reason}"),
-                    Code::LimitExceeded,
+                    ToolErrorCode::LimitExceeded,
                 )),
                 None => Ok(match bytes {
                     Cow::Borrowed(bytes) => Bytes::from_static(bytes),
@@ -177,65 +177,67 @@ impl WasmHost {
             limits: request.limits,
             bytes,
         };
-        let told = Told::begin(&self, &request.name, job.bytes.len());
+        let told = CompileNotifier::start(&self, &request.name, job.bytes.len());
         let code = self.compile_queue().compiler.compile(job).await;
         drop(told);
         let code = code.map_err(|error| self.not_compiled(&request, error))?;
         let (host, engine) = (Arc::clone(&self), running.engine.clone());
-        blocking(move || super::fresh(&engine, host.cache(), &request.digest, &request.name, &code))
-            .await
+        run_blocking(move || {
+            super::compile_fresh(&engine, host.cache(), &request.digest, &request.name, &code)
+        })
+        .await
     }
 
-    fn not_compiled(&self, request: &Request, error: CompileError) -> HostError {
+    fn not_compiled(&self, request: &CompileRequest, error: CompileError) -> WasmHostError {
         let name = &request.name;
-        let limit = |reason: String, code: Code| {
+        let limit = |reason: String, code: ToolErrorCode| {
             // The next call would fail in the same way, after as long a wait.
-            let kind = rest::Kind::Compile(request.limits);
-            rest::remember(self.cache(), &request.digest, kind, code, &reason);
-            let (code, reason) =
-                rest::reason(self.cache(), &request.digest, kind).unwrap_or((code, reason));
-            HostError::Compile(reason, code)
+            let kind = backoff::BackoffKind::Compile(request.limits);
+            backoff::remember_failure(self.cache(), &request.digest, kind, code, &reason);
+            let (code, reason) = backoff::active_failure(self.cache(), &request.digest, kind)
+                .unwrap_or((code, reason));
+            WasmHostError::Compile(reason, code)
         };
         match &error {
-            CompileError::Invalid(reason) => HostError::Component(
+            CompileError::Invalid(reason) => WasmHostError::Component(
                 format!("{name} cannot be compiled: {reason}"),
-                Code::InvalidInput,
+                ToolErrorCode::InvalidInput,
             ),
             CompileError::Time(time) => limit(
                 format!(
                     "{name} was not compiled within {} ms (limits.compileTimeMs)",
                     time.as_millis()
                 ),
-                Code::Timeout,
+                ToolErrorCode::Timeout,
             ),
             CompileError::Memory(bytes) => limit(
                 format!(
                     "compiling {name} takes more than {} MB of memory (limits.compileMemoryMb)",
                     bytes >> 20
                 ),
-                Code::LimitExceeded,
+                ToolErrorCode::LimitExceeded,
             ),
-            CompileError::Failed(_) => HostError::Engine(format!("{name}: {error}")),
+            CompileError::Failed(_) => WasmHostError::Engine(format!("{name}: {error}")),
         }
     }
 }
 
 /// Runs blocking work on a thread separate from those of calls.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, HostError> + Send + 'static,
-) -> Result<T, HostError> {
+pub(crate) async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, WasmHostError> + Send + 'static,
+) -> Result<T, WasmHostError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| HostError::Engine(error.to_string()))?
+    done.map_err(|error| WasmHostError::Engine(error.to_string()))?
 }
 
 /// Removes a job from the list when it has ended or no request waits for it.
-struct Ended {
+struct JobCleanup {
     host: Arc<WasmHost>,
-    digest: Hash,
+    digest: Sha256Digest,
     number: u64,
 }
 
-impl Drop for Ended {
+impl Drop for JobCleanup {
     fn drop(&mut self) {
         let mut under_way = self.host.compile_queue().under_way();
         let known = under_way.jobs.get(&self.digest);
@@ -246,15 +248,15 @@ impl Drop for Ended {
 }
 
 /// Reports the beginning of a compilation, and its end however it ends.
-struct Told<'a> {
+struct CompileNotifier<'a> {
     host: &'a WasmHost,
     name: &'a str,
     start: Instant,
 }
 
-impl<'a> Told<'a> {
-    fn begin(host: &'a WasmHost, name: &'a str, bytes: usize) -> Self {
-        host.tell(CompileEvent::Started {
+impl<'a> CompileNotifier<'a> {
+    fn start(host: &'a WasmHost, name: &'a str, bytes: usize) -> Self {
+        host.notify(CompileEvent::Started {
             name: name.to_owned(),
             bytes: bytes as u64,
         });
@@ -266,11 +268,11 @@ impl<'a> Told<'a> {
     }
 }
 
-impl Drop for Told<'_> {
+impl Drop for CompileNotifier<'_> {
     fn drop(&mut self) {
         let took = self.start.elapsed();
-        self.host.cache().counts().compiled(took);
-        self.host.tell(CompileEvent::Finished {
+        self.host.cache().counts().count_compiled(took);
+        self.host.notify(CompileEvent::Finished {
             name: self.name.to_owned(),
             took,
         });

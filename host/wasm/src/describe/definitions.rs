@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 
-use mimir_core::names::did_you_mean;
+use mimir_core::name_suggestions::did_you_mean;
 use mimir_core::network::HostPattern;
-use mimir_core::tool::{Definition, ToolName};
-use mimir_core::{Code, Needs, Schema, text};
+use mimir_core::tool::{ToolDefinition, ToolName};
+use mimir_core::{Needs, Schema, ToolErrorCode, text};
 
 use crate::bindings::types;
 use crate::convert;
-use crate::error::HostError;
+use crate::error::WasmHostError;
 
 /// Maximum number of tools of a plugin, more than any honest plugin has; a model would see them all.
 const MOST_TOOLS: usize = 256;
@@ -22,15 +22,17 @@ const SCHEMA_MAX: usize = 200_000;
 const NEEDS_MAX: usize = 100;
 
 /// The tools of a manifest: the valid ones, and the skipped ones with the reasons.
-pub(super) type Sorted = (Vec<Definition>, Vec<(String, String)>);
+pub(super) type SortedDefinitions = (Vec<ToolDefinition>, Vec<(String, String)>);
 
 /// Checks the tools of a manifest one by one. An invalid tool is skipped; a manifest that is invalid as a whole is
 /// refused.
-pub(super) fn definitions(tools: Vec<types::Definition>) -> Result<Sorted, HostError> {
+pub(super) fn definitions(
+    tools: Vec<types::Definition>,
+) -> Result<SortedDefinitions, WasmHostError> {
     let whole = |message: String| {
-        Err(HostError::Manifest(
+        Err(WasmHostError::Manifest(
             format!("it {message}"),
-            Code::InvalidInput,
+            ToolErrorCode::InvalidInput,
         ))
     };
     if tools.is_empty() {
@@ -61,7 +63,7 @@ pub(super) fn definitions(tools: Vec<types::Definition>) -> Result<Sorted, HostE
     Ok((good, refused))
 }
 
-fn definition(tool: types::Definition) -> Result<Definition, String> {
+fn definition(tool: types::Definition) -> Result<ToolDefinition, String> {
     let name = ToolName::new(&tool.name).map_err(|error| error.to_string())?;
     let long = |what: &str, length: usize, most: usize| {
         format!("its {what} has {length} characters; the limit is {most}")
@@ -79,7 +81,7 @@ fn definition(tool: types::Definition) -> Result<Definition, String> {
         }
         Schema::parse(text).map_err(|error| format!("its {what} is {error}"))
     };
-    Ok(Definition {
+    Ok(ToolDefinition {
         name,
         title: tool.title.map(|title| line(&title, TEXT_MAX)),
         description: text::sanitize(tool.description),

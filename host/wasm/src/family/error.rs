@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::core_module::CoreModule;
 use super::{CONTRACT, FILE_MOST};
-use crate::lift::Skipped;
+use crate::lift::SkippedExport;
 
 /// Maximum number of names in one message.
 const NAMED: usize = 5;
@@ -123,7 +123,7 @@ impl FamilyError {
         }
     }
 
-    pub(super) fn nothing_to_call(skipped: &[Skipped]) -> Self {
+    pub(super) fn nothing_to_call(skipped: &[SkippedExport]) -> Self {
         FamilyError::NothingToCall {
             skipped: skipped
                 .iter()

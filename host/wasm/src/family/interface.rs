@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use wasmparser::component_types::{ComponentAnyTypeId, ComponentEntityType, ResourceId};
 
 use super::error::shown;
-use super::{CONTRACT, FamilyError, Surface};
+use super::{CONTRACT, ComponentSurface, FamilyError};
 
 /// The package of the contract.
 pub(super) const MIMIR: &str = "mimir:tool";
@@ -63,7 +63,7 @@ pub(crate) const CONFIG_STORES: [&str; 3] = [
 
 /// A version of an interface, without pre-release or build parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Version {
+pub struct InterfaceVersion {
     /// Breaking changes.
     pub major: u64,
     /// Additions.
@@ -72,7 +72,7 @@ pub struct Version {
     pub patch: u64,
 }
 
-impl Version {
+impl InterfaceVersion {
     /// Parses `1.2.3`; omitted parts are 0. Returns `None` for a pre-release, which promises no compatibility.
     fn parse(text: &str) -> Option<Self> {
         let plain = text.split_once('+').map_or(text, |(plain, _)| plain);
@@ -88,7 +88,7 @@ impl Version {
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for InterfaceVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
     }
@@ -96,7 +96,7 @@ impl fmt::Display for Version {
 
 /// The parts of `namespace:package/interface@version`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Interface<'a> {
+pub(crate) struct InterfaceName<'a> {
     /// `namespace:package`.
     pub package: &'a str,
     /// The name of the interface.
@@ -104,7 +104,7 @@ pub(crate) struct Interface<'a> {
     version: Option<&'a str>,
 }
 
-impl<'a> Interface<'a> {
+impl<'a> InterfaceName<'a> {
     /// Parses a qualified name; `None` for a plain one.
     pub fn parse(text: &'a str) -> Option<Self> {
         let (path, version) = match text.split_once('@') {
@@ -120,14 +120,14 @@ impl<'a> Interface<'a> {
     }
 
     /// Returns true if this is `package/name` in any version.
-    pub fn is(&self, package: &str, name: &str) -> bool {
+    pub fn matches(&self, package: &str, name: &str) -> bool {
         self.package == package && self.name == name
     }
 
     /// Returns true if the version is one of WASI 0.2. All of them can be linked to the host's version.
     pub fn is_wasi_02(&self) -> bool {
         self.version
-            .and_then(Version::parse)
+            .and_then(InterfaceVersion::parse)
             .is_some_and(|version| (version.major, version.minor) == (0, 2))
     }
 
@@ -139,7 +139,7 @@ impl<'a> Interface<'a> {
     }
 }
 
-impl fmt::Display for Interface<'_> {
+impl fmt::Display for InterfaceName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.package, self.name)?;
         match self.version {
@@ -150,9 +150,9 @@ impl fmt::Display for Interface<'_> {
 }
 
 /// Returns the version of an interface of the contract, if this host offers it.
-pub(super) fn check_contract(found: &Interface<'_>) -> Result<Version, FamilyError> {
+pub(super) fn check_contract(found: &InterfaceName<'_>) -> Result<InterfaceVersion, FamilyError> {
     let text = || shown(&found.to_string());
-    match found.version.and_then(Version::parse) {
+    match found.version.and_then(InterfaceVersion::parse) {
         Some(version) if version.major != CONTRACT.major => {
             Err(FamilyError::ContractUnknown { found: text() })
         }
@@ -165,16 +165,16 @@ pub(super) fn check_contract(found: &Interface<'_>) -> Result<Version, FamilyErr
 }
 
 /// Returns the imports that give a capability, or the error for those that are not provided.
-pub(super) fn check_imports(surface: &Surface) -> Result<Vec<String>, FamilyError> {
+pub(super) fn check_imports(surface: &ComponentSurface) -> Result<Vec<String>, FamilyError> {
     let mut imports = Vec::new();
     let mut missing = Vec::new();
-    let mut resources = Resources::new();
+    let mut resources = ImportedResources::new();
     for (name, ty) in surface.imports() {
         if is_inert(surface, ty, &resources) {
             continue;
         }
-        learn(surface, ty, &mut resources);
-        match Interface::parse(name) {
+        note_resources(surface, ty, &mut resources);
+        match InterfaceName::parse(name) {
             Some(found) if found.package == MIMIR => {
                 check_contract(&found)?;
                 if MIMIR_IMPORTS.contains(&found.name) {
@@ -201,11 +201,15 @@ pub(super) fn check_imports(surface: &Surface) -> Result<Vec<String>, FamilyErro
 }
 
 /// Resources of earlier imports.
-type Resources = HashSet<ResourceId>;
+type ImportedResources = HashSet<ResourceId>;
 
 /// Returns true if an import only names types: it needs no implementation and gives no capability. Resources of
 /// earlier imports may be named again.
-fn is_inert(surface: &Surface, ty: ComponentEntityType, known: &Resources) -> bool {
+fn is_inert(
+    surface: &ComponentSurface,
+    ty: ComponentEntityType,
+    known: &ImportedResources,
+) -> bool {
     let names_type = |ty| match ty {
         ComponentEntityType::Type { created, .. } => match created {
             ComponentAnyTypeId::Resource(id) => known.contains(&id.resource()),
@@ -224,7 +228,11 @@ fn is_inert(surface: &Surface, ty: ComponentEntityType, known: &Resources) -> bo
 }
 
 /// Records the resources that an imported interface names.
-fn learn(surface: &Surface, ty: ComponentEntityType, known: &mut Resources) {
+fn note_resources(
+    surface: &ComponentSurface,
+    ty: ComponentEntityType,
+    known: &mut ImportedResources,
+) {
     let ComponentEntityType::Instance(id) = ty else {
         return;
     };
@@ -249,15 +257,15 @@ mod tests {
     #[test]
     fn version_is_parsed() {
         let v = |major, minor, patch| {
-            Some(Version {
+            Some(InterfaceVersion {
                 major,
                 minor,
                 patch,
             })
         };
-        assert_eq!(Version::parse("1.2.3"), v(1, 2, 3));
-        assert_eq!(Version::parse("0.2"), v(0, 2, 0));
-        assert_eq!(Version::parse("1.0.0+build"), v(1, 0, 0));
+        assert_eq!(InterfaceVersion::parse("1.2.3"), v(1, 2, 3));
+        assert_eq!(InterfaceVersion::parse("0.2"), v(0, 2, 0));
+        assert_eq!(InterfaceVersion::parse("1.0.0+build"), v(1, 0, 0));
         for bad in [
             "",
             "1.0.0-rc.1",
@@ -266,21 +274,25 @@ mod tests {
             "1.2.3.4",
             "99999999999999999999",
         ] {
-            assert_eq!(Version::parse(bad), None, "{bad}");
+            assert_eq!(InterfaceVersion::parse(bad), None, "{bad}");
         }
     }
 
     #[test]
     fn interface_name_is_parsed() {
-        let found = Interface::parse("wasi:io/streams@0.2.6").unwrap();
-        assert!(found.is("wasi:io", "streams") && found.is_wasi_02() && found.is_known_wasi());
+        let found = InterfaceName::parse("wasi:io/streams@0.2.6").unwrap();
+        assert!(found.matches("wasi:io", "streams") && found.is_wasi_02() && found.is_known_wasi());
         assert!(
-            !Interface::parse("wasi:io/streams@0.3.0")
+            !InterfaceName::parse("wasi:io/streams@0.3.0")
                 .unwrap()
                 .is_wasi_02()
         );
-        assert!(!Interface::parse("wasi:io/streams").unwrap().is_wasi_02());
-        assert_eq!(Interface::parse("streams"), None);
-        assert_eq!(Interface::parse("url=a/b"), None);
+        assert!(
+            !InterfaceName::parse("wasi:io/streams")
+                .unwrap()
+                .is_wasi_02()
+        );
+        assert_eq!(InterfaceName::parse("streams"), None);
+        assert_eq!(InterfaceName::parse("url=a/b"), None);
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::interface::Interface;
+use super::interface::InterfaceName;
 
 /// Something that a component certainly cannot do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -49,8 +49,8 @@ impl Proof {
 
     /// Returns the imports that would make it possible, directly or indirectly: a command can do anything a program
     /// can, another tool anything it is allowed to.
-    const fn broken_by(self) -> &'static [Power] {
-        use Power::{Commands, Files, Model, Network, Storage, Tools};
+    const fn broken_by(self) -> &'static [ImportPower] {
+        use ImportPower::{Commands, Files, Model, Network, Storage, Tools};
         match self {
             Proof::NoNetwork => &[Network, Commands, Tools, Model],
             Proof::NoCommands => &[Commands, Tools],
@@ -70,7 +70,7 @@ impl fmt::Display for Proof {
 
 /// The capability that an import gives.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Power {
+enum ImportPower {
     Network,
     Commands,
     Files,
@@ -83,22 +83,22 @@ enum Power {
     Unknown,
 }
 
-fn power(import: &str) -> Power {
-    let Some(found) = Interface::parse(import) else {
-        return Power::Unknown;
+fn power(import: &str) -> ImportPower {
+    let Some(found) = InterfaceName::parse(import) else {
+        return ImportPower::Unknown;
     };
     match (found.package, found.name) {
-        ("wasi:sockets" | "wasi:http", _) => Power::Network,
-        ("wasi:filesystem", _) => Power::Files,
+        ("wasi:sockets" | "wasi:http", _) => ImportPower::Network,
+        ("wasi:filesystem", _) => ImportPower::Files,
         ("wasi:cli" | "wasi:clocks" | "wasi:config" | "wasi:io" | "wasi:random", _) => {
-            Power::Nothing
+            ImportPower::Nothing
         }
-        ("mimir:tool", "types" | "log" | "progress") => Power::Nothing,
-        ("mimir:tool", "commands") => Power::Commands,
-        ("mimir:tool", "tools") => Power::Tools,
-        ("mimir:tool", "model") => Power::Model,
-        ("mimir:tool", "storage") => Power::Storage,
-        _ => Power::Unknown,
+        ("mimir:tool", "types" | "log" | "progress") => ImportPower::Nothing,
+        ("mimir:tool", "commands") => ImportPower::Commands,
+        ("mimir:tool", "tools") => ImportPower::Tools,
+        ("mimir:tool", "model") => ImportPower::Model,
+        ("mimir:tool", "storage") => ImportPower::Storage,
+        _ => ImportPower::Unknown,
     }
 }
 
@@ -107,13 +107,13 @@ fn power(import: &str) -> Power {
 /// `wasi:filesystem` is imported by nearly everything that a standard library was linked into. Without a preopened
 /// directory it reaches no file, but then the host prevents it: the list does not prove it, so it is not claimed here.
 pub fn proofs(imports: &[String]) -> Vec<Proof> {
-    let powers: Vec<Power> = imports.iter().map(|import| power(import)).collect();
+    let powers: Vec<ImportPower> = imports.iter().map(|import| power(import)).collect();
     Proof::ALL
         .into_iter()
         .filter(|proof| {
             powers
                 .iter()
-                .all(|power| *power != Power::Unknown && !proof.broken_by().contains(power))
+                .all(|power| *power != ImportPower::Unknown && !proof.broken_by().contains(power))
         })
         .collect()
 }
@@ -124,7 +124,7 @@ pub fn proofs(imports: &[String]) -> Vec<Proof> {
 pub fn is_pure(imports: &[String]) -> bool {
     imports
         .iter()
-        .all(|import| matches!(power(import), Power::Nothing | Power::Files))
+        .all(|import| matches!(power(import), ImportPower::Nothing | ImportPower::Files))
 }
 
 #[cfg(test)]

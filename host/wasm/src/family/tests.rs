@@ -58,7 +58,7 @@ fn code(bytes: &[u8]) -> &'static str {
 #[test]
 fn families_are_detected() {
     let found = detect(&toolset(TOOL_WIT, false)).unwrap();
-    let family = |assessor| Family::Toolset {
+    let family = |assessor| ComponentFamily::Toolset {
         version: CONTRACT,
         assessor,
     };
@@ -72,18 +72,24 @@ fn families_are_detected() {
     );
 
     let lifted = detect(&plain(r#"(export "f" (func $f))"#)).unwrap();
-    assert!(matches!(&lifted.family, Family::Lifted(tools) if tools.tools.len() == 1));
-    assert_eq!(detect(&plain(RUN)).unwrap().family, Family::Command);
+    assert!(matches!(&lifted.family, ComponentFamily::Lifted(tools) if tools.tools.len() == 1));
+    assert_eq!(
+        detect(&plain(RUN)).unwrap().family,
+        ComponentFamily::Command
+    );
 
     let both = detect(&plain(&format!("{RUN} (export \"f\" (func $f))"))).unwrap();
-    let Family::Lifted(tools) = &both.family else {
+    let ComponentFamily::Lifted(tools) = &both.family else {
         panic!("{both:?}");
     };
     assert_eq!(tools.tools[0].name.as_str(), "f");
     assert_eq!(tools.skipped[0].export, "wasi:cli/run@0.2.3");
 
     let text = serde_json::to_string(&both).unwrap();
-    assert_eq!(serde_json::from_str::<Detected>(&text).unwrap(), both);
+    assert_eq!(
+        serde_json::from_str::<DetectedComponent>(&text).unwrap(),
+        both
+    );
 }
 
 #[test]
@@ -107,14 +113,14 @@ fn contract_mismatch_names_both_versions() {
         );
     }
     let patch = detect(&toolset(&TOOL_WIT.replacen("@1.0.0", "@1.0.7", 1), false)).unwrap();
-    let version = Version {
+    let version = InterfaceVersion {
         major: 1,
         minor: 0,
         patch: 7,
     };
     assert_eq!(
         patch.family,
-        Family::Toolset {
+        ComponentFamily::Toolset {
             version,
             assessor: false
         }
@@ -258,7 +264,10 @@ fn imports_of_packages_may_depend_on_each_other() {
             (import "a:a/z" (instance (alias outer 1 $t2 (type $o)) (export "t" (type (eq $o)))))
             (core module $m (func (export "f"))) (core instance $i (instantiate $m))
             (func $f (canon lift (core func $i "f"))) (export "f" (func $f)))"#);
-    assert!(matches!(detect(&bytes).unwrap().family, Family::Lifted(_)));
+    assert!(matches!(
+        detect(&bytes).unwrap().family,
+        ComponentFamily::Lifted(_)
+    ));
 }
 
 fn leb(mut value: usize) -> Vec<u8> {
@@ -361,7 +370,7 @@ fn damaged_bytes_never_cause_a_panic() {
     for end in 0..whole.len() {
         // Cut between two sections, the rest is a smaller valid component.
         if let Ok(found) = detect(&whole[..end]) {
-            assert!(matches!(found.family, Family::Lifted(_)));
+            assert!(matches!(found.family, ComponentFamily::Lifted(_)));
         }
     }
     for at in 0..whole.len() {

@@ -4,12 +4,12 @@ use std::io::{self, ErrorKind};
 use std::path::{Component, Path};
 
 use mimir_core::backend::RealPath;
-use mimir_core::files::{self, Links};
+use mimir_core::files::{self, LinkPolicy};
 use mimir_core::paths::PathRules;
 use sha2::{Digest, Sha256};
 
-use super::real::real_path;
-use super::resolve::Written;
+use super::real_path::real_path;
+use super::resolve::GuestPath;
 
 /// A longer file is not hashed: reading it would take longer than building it.
 const LONGEST: u64 = 256 << 20;
@@ -18,7 +18,7 @@ const LONGEST: u64 = 256 << 20;
 const MISSING: &str = "missing";
 
 /// Returns the sha256 of the file at a path below `root`, following links. `None` if it cannot be read, or is outside.
-pub fn content(root: &Path, path: &str) -> Option<String> {
+pub fn content_digest(root: &Path, path: &str) -> Option<String> {
     let climbs = |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
     if path.is_empty() || Path::new(path).components().any(climbs) {
         return None;
@@ -31,7 +31,7 @@ pub fn content(root: &Path, path: &str) -> Option<String> {
     if real.is_dir() {
         return Some(MISSING.to_owned());
     }
-    let mut file = files::open(&real, Links::Refused).ok()?;
+    let mut file = files::open(&real, LinkPolicy::Refuse).ok()?;
     if file.metadata().ok()?.len() > LONGEST {
         return None;
     }
@@ -45,21 +45,21 @@ const TEXT_MAX: u64 = 16 << 20;
 
 /// Reads the text file at a path below `root`, following links inside of it. `None` if it is missing, not text, too
 /// long or hidden by a rule.
-pub fn text(root: &Path, path: &str, rules: &PathRules) -> Option<String> {
+pub fn read_text(root: &Path, path: &str, rules: &PathRules) -> Option<String> {
     let real = match real_path(root, path) {
-        RealPath::AsWritten => plain(path)?,
+        RealPath::AsWritten => normalize_path(path)?,
         RealPath::Other(path) => path,
         RealPath::Outside => return None,
     };
     if rules.check(&real).against_reading().is_some() {
         return None;
     }
-    files::read_text(&root.join(real), Links::Refused, TEXT_MAX).ok()
+    files::read_text(&root.join(real), LinkPolicy::Refuse, TEXT_MAX).ok()
 }
 
 /// Normalizes a path, without `.` and `..`; `None` if it leads out.
-fn plain(path: &str) -> Option<String> {
-    let written = Written::parse(path).ok()?;
+fn normalize_path(path: &str) -> Option<String> {
+    let written = GuestPath::parse(path).ok()?;
     let mut parts: Vec<&str> = Vec::new();
     for part in &written.parts {
         match *part {
@@ -83,7 +83,7 @@ mod tests {
         std::fs::write(folder.path().join("sub/a.txt"), "plain").unwrap();
         std::fs::write(folder.path().join("b.bin"), [0xff, 0xfe]).unwrap();
         std::fs::write(folder.path().join(".env"), "X=1").unwrap();
-        let at = |path: &str| text(folder.path(), path, &PathRules::protected());
+        let at = |path: &str| read_text(folder.path(), path, &PathRules::protected());
         assert_eq!(at("sub/a.txt").as_deref(), Some("plain"));
         assert_eq!(at("./sub/../sub//a.txt").as_deref(), Some("plain"));
         for path in ["b.bin", ".env", "sub", "none", "../x", "/etc/hosts", ""] {
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn content_digest_depends_on_content_only() {
         let folder = tempfile::tempdir().unwrap();
-        let at = |path: &str| content(folder.path(), path);
+        let at = |path: &str| content_digest(folder.path(), path);
         assert_eq!(at("a").as_deref(), Some(MISSING));
         std::fs::write(folder.path().join("a"), "x").unwrap();
         std::fs::write(folder.path().join("b"), "x").unwrap();

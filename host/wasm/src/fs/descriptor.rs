@@ -1,12 +1,12 @@
 //! The methods of `descriptor`: from handles in the table to the operations of this module.
 
-use super::front::{Entry, Place};
-use super::listing::Listing;
-use super::node::{Node, Object};
-use super::quota::End;
-use super::refusal::Fault;
-use super::stream::{MAX_READ, Reader, Writer};
-use super::{FsCtxView, change, code, look, sys};
+use super::dir_listing::DirListing;
+use super::node::{FsNode, NodeObject};
+use super::overlay::{FsEntry, OverlayTarget};
+use super::quota::WriteEnd;
+use super::refusal::FsFault;
+use super::stream::{FileReader, FileWriter, MAX_READ};
+use super::{FsCtxView, change, lookup, sys, wasi_types};
 use std::fs::File;
 use wasmtime::component::Resource;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
@@ -19,11 +19,11 @@ use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsResult};
 
 /// Hands a host handle to the guest. The engine's bindings declare their own types, of which only the number matters:
 /// the table holds ours under it.
-pub(super) fn publish<Ours, Theirs: 'static>(handle: Resource<Ours>) -> Resource<Theirs> {
+pub(super) fn to_guest_handle<Ours, Theirs: 'static>(handle: Resource<Ours>) -> Resource<Theirs> {
     Resource::new_own(handle.rep())
 }
 
-fn ours<Theirs, Ours: 'static>(handle: &Resource<Theirs>) -> Resource<Ours>
+fn to_host_handle<Theirs, Ours: 'static>(handle: &Resource<Theirs>) -> Resource<Ours>
 where
     Theirs: 'static,
 {
@@ -36,35 +36,42 @@ fn follows(flags: PathFlags) -> bool {
 
 impl FsCtxView<'_> {
     /// Returns the entry of a handle; an unknown handle is a fault of the engine and traps.
-    fn entry(&self, handle: &Resource<Descriptor>) -> FsResult<Entry> {
-        Ok(self.table.get(&ours::<_, Entry>(handle))?.clone())
+    fn entry(&self, handle: &Resource<Descriptor>) -> FsResult<FsEntry> {
+        Ok(self
+            .table
+            .get(&to_host_handle::<_, FsEntry>(handle))?
+            .clone())
     }
 
     /// Returns the node of a handle. An overlay entry has none, and does not support operations that need one.
-    fn node(&self, handle: &Resource<Descriptor>) -> FsResult<Node> {
+    fn node(&self, handle: &Resource<Descriptor>) -> FsResult<FsNode> {
         match self.entry(handle)? {
-            Entry::Real(node) => Ok(node),
-            Entry::Front(_) => Err(ErrorCode::ReadOnly.into()),
+            FsEntry::Real(node) => Ok(node),
+            FsEntry::Overlay(_) => Err(ErrorCode::ReadOnly.into()),
         }
     }
 
     /// Resolves `path` from a handle.
-    fn place(&mut self, handle: &Resource<Descriptor>, path: String) -> FsResult<Place> {
+    fn place(&mut self, handle: &Resource<Descriptor>, path: String) -> FsResult<OverlayTarget> {
         match self.entry(handle)? {
-            Entry::Real(node) => Ok(Place::Mount(node, path)),
-            Entry::Front(front) => front.find(&path).map_err(|fault| self.fail(fault)),
+            FsEntry::Real(node) => Ok(OverlayTarget::Mount(node, path)),
+            FsEntry::Overlay(front) => front.find(&path).map_err(|fault| self.fail(fault)),
         }
     }
 
     /// Resolves `path` for an operation that changes something: an overlay is read-only.
-    fn change(&mut self, handle: &Resource<Descriptor>, path: String) -> FsResult<(Node, String)> {
+    fn change(
+        &mut self,
+        handle: &Resource<Descriptor>,
+        path: String,
+    ) -> FsResult<(FsNode, String)> {
         let place = match self.entry(handle)? {
-            Entry::Real(node) => return Ok((node, path)),
-            Entry::Front(front) => front.find(&path),
+            FsEntry::Real(node) => return Ok((node, path)),
+            FsEntry::Overlay(front) => front.find(&path),
         };
         match place {
-            Ok(Place::Mount(node, path)) => Ok((node, path)),
-            Ok(Place::Front(_)) | Err(Fault::Code(ErrorCode::NoEntry)) => {
+            Ok(OverlayTarget::Mount(node, path)) => Ok((node, path)),
+            Ok(OverlayTarget::Overlay(_)) | Err(FsFault::Code(ErrorCode::NoEntry)) => {
                 Err(ErrorCode::ReadOnly.into())
             }
             Err(fault) => Err(self.fail(fault)),
@@ -75,9 +82,9 @@ impl FsCtxView<'_> {
     async fn flush(&mut self, handle: Resource<Descriptor>, data_only: bool) -> FsResult<()> {
         let node = self.node(&handle)?;
         let work = tokio::task::spawn_blocking(move || match node.object() {
-            Object::File(file) if data_only => file.sync_data(),
-            Object::File(file) => file.sync_all(),
-            Object::Dir(dir) => sys::sync_dir(dir),
+            NodeObject::File(file) if data_only => file.sync_data(),
+            NodeObject::File(file) => file.sync_all(),
+            NodeObject::Dir(dir) => sys::sync_dir(dir),
         });
         let done = match work.await {
             // Windows flushes only files opened for writing; without a write, no data is lost.
@@ -86,7 +93,7 @@ impl FsCtxView<'_> {
             {
                 Ok(())
             }
-            Ok(done) => done.map_err(Fault::from),
+            Ok(done) => done.map_err(FsFault::from),
             Err(_) => Err(ErrorCode::Io.into()),
         };
         self.finish(done).await
@@ -100,11 +107,11 @@ impl types::HostDescriptor for FsCtxView<'_> {
         offset: Filesize,
     ) -> FsResult<Resource<DynInputStream>> {
         let stream: DynInputStream = match self.entry(&fd)? {
-            Entry::Real(node) => {
-                let reader = Reader::new(node, offset).map_err(|fault| self.fail(fault))?;
+            FsEntry::Real(node) => {
+                let reader = FileReader::new(node, offset).map_err(|fault| self.fail(fault))?;
                 Box::new(reader)
             }
-            Entry::Front(front) => {
+            FsEntry::Overlay(front) => {
                 let content = front.content().map_err(|fault| self.fail(fault))?;
                 let start = usize::try_from(offset).unwrap_or(usize::MAX);
                 let rest = content.slice(start.min(content.len())..);
@@ -119,7 +126,7 @@ impl types::HostDescriptor for FsCtxView<'_> {
         fd: Resource<Descriptor>,
         offset: Filesize,
     ) -> FsResult<Resource<DynOutputStream>> {
-        let writer = Writer::new(self.node(&fd)?, Some(offset), self.fs.disk.clone())
+        let writer = FileWriter::new(self.node(&fd)?, Some(offset), self.fs.disk.clone())
             .map_err(|fault| self.fail(fault))?;
         let stream: DynOutputStream = Box::new(writer);
         Ok(self.table.push(stream)?)
@@ -129,7 +136,7 @@ impl types::HostDescriptor for FsCtxView<'_> {
         &mut self,
         fd: Resource<Descriptor>,
     ) -> FsResult<Resource<DynOutputStream>> {
-        let writer = Writer::new(self.node(&fd)?, None, self.fs.disk.clone())
+        let writer = FileWriter::new(self.node(&fd)?, None, self.fs.disk.clone())
             .map_err(|fault| self.fail(fault))?;
         let stream: DynOutputStream = Box::new(writer);
         Ok(self.table.push(stream)?)
@@ -159,8 +166,8 @@ impl types::HostDescriptor for FsCtxView<'_> {
 
     async fn get_flags(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorFlags> {
         let node = match self.entry(&fd)? {
-            Entry::Real(node) => node,
-            Entry::Front(_) => return Ok(DescriptorFlags::READ),
+            FsEntry::Real(node) => node,
+            FsEntry::Overlay(_) => return Ok(DescriptorFlags::READ),
         };
         let (read, write) = node.mode();
         let mut flags = DescriptorFlags::empty();
@@ -179,11 +186,11 @@ impl types::HostDescriptor for FsCtxView<'_> {
     async fn get_type(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorType> {
         // Only these two kinds are ever opened.
         Ok(match self.entry(&fd)? {
-            Entry::Real(node) => match node.object() {
-                Object::File(_) => DescriptorType::RegularFile,
-                Object::Dir(_) => DescriptorType::Directory,
+            FsEntry::Real(node) => match node.object() {
+                NodeObject::File(_) => DescriptorType::RegularFile,
+                NodeObject::Dir(_) => DescriptorType::Directory,
             },
-            Entry::Front(front) => front.kind(),
+            FsEntry::Overlay(front) => front.kind(),
         })
     }
 
@@ -192,7 +199,7 @@ impl types::HostDescriptor for FsCtxView<'_> {
         let done = async {
             node.writable()?;
             node.record().await?;
-            Ok(node.change(End::At(size), |file| file.set_len(size))?)
+            Ok(node.change(WriteEnd::At(size), |file| file.set_len(size))?)
         };
         let done = done.await;
         self.finish(done).await
@@ -205,11 +212,14 @@ impl types::HostDescriptor for FsCtxView<'_> {
         modified: NewTimestamp,
     ) -> FsResult<()> {
         let node = self.node(&fd)?;
-        let (accessed, modified) = (code::stamp(accessed)?, code::stamp(modified)?);
-        let done = node.shared().may_change(node.path()).and_then(|()| {
+        let (accessed, modified) = (
+            wasi_types::time_update(accessed)?,
+            wasi_types::time_update(modified)?,
+        );
+        let done = node.shared().check_writable(node.path()).and_then(|()| {
             match node.object() {
-                Object::File(file) => sys::set_times(file, accessed, modified)?,
-                Object::Dir(dir) => sys::set_times(dir, accessed, modified)?,
+                NodeObject::File(file) => sys::set_times(file, accessed, modified)?,
+                NodeObject::Dir(dir) => sys::set_times(dir, accessed, modified)?,
             }
             Ok(())
         });
@@ -224,10 +234,10 @@ impl types::HostDescriptor for FsCtxView<'_> {
     ) -> FsResult<(Vec<u8>, bool)> {
         let len = usize::try_from(len).unwrap_or(usize::MAX).min(MAX_READ);
         let done = match self.entry(&fd)? {
-            Entry::Real(node) => node
+            FsEntry::Real(node) => node
                 .readable()
                 .and_then(|file| Ok(sys::read_at(file, len, offset)?)),
-            Entry::Front(front) => front.content().map(|content| {
+            FsEntry::Overlay(front) => front.content().map(|content| {
                 let start = usize::try_from(offset).unwrap_or(usize::MAX);
                 let rest = content.get(start..).unwrap_or_default();
                 rest[..len.min(rest.len())].to_vec()
@@ -248,7 +258,7 @@ impl types::HostDescriptor for FsCtxView<'_> {
         let done = async {
             node.writable()?;
             node.record().await?;
-            let end = End::At(offset.saturating_add(bytes.len() as u64));
+            let end = WriteEnd::At(offset.saturating_add(bytes.len() as u64));
             let write = |file: &File| sys::write_at(file, &bytes, offset);
             Ok(node.change(end, write)? as Filesize)
         };
@@ -261,11 +271,11 @@ impl types::HostDescriptor for FsCtxView<'_> {
         fd: Resource<Descriptor>,
     ) -> FsResult<Resource<DirectoryEntryStream>> {
         let done = match self.entry(&fd)? {
-            Entry::Real(node) => Listing::open(&node, &self.fs.slots),
-            Entry::Front(front) => front.list().map(Listing::of),
+            FsEntry::Real(node) => DirListing::open(&node, &self.fs.slots),
+            FsEntry::Overlay(front) => front.list().map(DirListing::from_entries),
         };
         let listing = self.finish(done).await?;
-        Ok(publish(self.table.push(listing)?))
+        Ok(to_guest_handle(self.table.push(listing)?))
     }
 
     async fn create_directory_at(
@@ -280,10 +290,10 @@ impl types::HostDescriptor for FsCtxView<'_> {
 
     async fn stat(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorStat> {
         let done = match self.entry(&fd)? {
-            Entry::Real(node) => node.stat(),
-            Entry::Front(front) => Ok(front.stat()),
+            FsEntry::Real(node) => node.stat(),
+            FsEntry::Overlay(front) => Ok(front.stat()),
         };
-        let done = done.map(|stat| code::stat(&stat));
+        let done = done.map(|stat| wasi_types::descriptor_stat(&stat));
         self.finish(done).await
     }
 
@@ -294,10 +304,10 @@ impl types::HostDescriptor for FsCtxView<'_> {
         path: String,
     ) -> FsResult<DescriptorStat> {
         let done = match self.place(&fd, path)? {
-            Place::Mount(node, path) => look::stat_at(&node, follows(flags), &path),
-            Place::Front(front) => Ok(front.stat()),
+            OverlayTarget::Mount(node, path) => lookup::stat_at(&node, follows(flags), &path),
+            OverlayTarget::Overlay(front) => Ok(front.stat()),
         };
-        let done = done.map(|stat| code::stat(&stat));
+        let done = done.map(|stat| wasi_types::descriptor_stat(&stat));
         self.finish(done).await
     }
 
@@ -309,7 +319,10 @@ impl types::HostDescriptor for FsCtxView<'_> {
         accessed: NewTimestamp,
         modified: NewTimestamp,
     ) -> FsResult<()> {
-        let (accessed, modified) = (code::stamp(accessed)?, code::stamp(modified)?);
+        let (accessed, modified) = (
+            wasi_types::time_update(accessed)?,
+            wasi_types::time_update(modified)?,
+        );
         let (node, path) = self.change(&fd, path)?;
         let done = change::set_times_at(&node, follows(flags), &path, accessed, modified);
         self.finish(done).await
@@ -341,31 +354,31 @@ impl types::HostDescriptor for FsCtxView<'_> {
         mode: DescriptorFlags,
     ) -> FsResult<Resource<Descriptor>> {
         let place = match self.entry(&fd)? {
-            Entry::Real(node) => Place::Mount(node, path),
-            Entry::Front(front) => match front.find(&path) {
+            FsEntry::Real(node) => OverlayTarget::Mount(node, path),
+            FsEntry::Overlay(front) => match front.find(&path) {
                 // An overlay allows no new entries.
-                Err(Fault::Code(ErrorCode::NoEntry)) if how.contains(OpenFlags::CREATE) => {
+                Err(FsFault::Code(ErrorCode::NoEntry)) if how.contains(OpenFlags::CREATE) => {
                     return Err(ErrorCode::ReadOnly.into());
                 }
                 place => place.map_err(|fault| self.fail(fault))?,
             },
         };
         let done = match place {
-            Place::Mount(node, path) => {
+            OverlayTarget::Mount(node, path) => {
                 let slots = &self.fs.slots;
-                let opened = look::open(&node, follows(flags), &path, how, mode, slots).await;
-                opened.map(Entry::Real)
+                let opened = lookup::open(&node, follows(flags), &path, how, mode, slots).await;
+                opened.map(FsEntry::Real)
             }
-            Place::Front(front) => front.opened(how, mode).map(Entry::Front),
+            OverlayTarget::Overlay(front) => front.open_with(how, mode).map(FsEntry::Overlay),
         };
         let entry = self.finish(done).await?;
-        Ok(publish(self.table.push(entry)?))
+        Ok(to_guest_handle(self.table.push(entry)?))
     }
 
     async fn readlink_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<String> {
         let done = match self.place(&fd, path)? {
-            Place::Mount(node, path) => look::read_link(&node, &path),
-            Place::Front(_) => Err(ErrorCode::Invalid.into()),
+            OverlayTarget::Mount(node, path) => lookup::read_link(&node, &path),
+            OverlayTarget::Overlay(_) => Err(ErrorCode::Invalid.into()),
         };
         self.finish(done).await
     }
@@ -376,7 +389,7 @@ impl types::HostDescriptor for FsCtxView<'_> {
         path: String,
     ) -> FsResult<()> {
         let (node, path) = self.change(&fd, path)?;
-        let done = change::remove_dir(&node, &path, &mut self.fs.pace).await;
+        let done = change::remove_dir(&node, &path, &mut self.fs.yield_timer).await;
         self.finish(done).await
     }
 
@@ -389,7 +402,7 @@ impl types::HostDescriptor for FsCtxView<'_> {
     ) -> FsResult<()> {
         let (old, path) = self.change(&fd, path)?;
         let (new, new_path) = self.change(&new_fd, new_path)?;
-        let done = change::rename(&old, &path, &new, &new_path, &mut self.fs.pace).await;
+        let done = change::rename(&old, &path, &new, &new_path, &mut self.fs.yield_timer).await;
         self.finish(done).await
     }
 
@@ -416,10 +429,12 @@ impl types::HostDescriptor for FsCtxView<'_> {
         b: Resource<Descriptor>,
     ) -> wasmtime::Result<bool> {
         let identity = |handle| -> wasmtime::Result<_> {
-            Ok(match self.table.get(&ours::<_, Entry>(&handle))? {
-                Entry::Real(node) => node.stat().ok().map(|stat| stat.id),
-                Entry::Front(front) => Some(front.stat().id),
-            })
+            Ok(
+                match self.table.get(&to_host_handle::<_, FsEntry>(&handle))? {
+                    FsEntry::Real(node) => node.stat().ok().map(|stat| stat.id),
+                    FsEntry::Overlay(front) => Some(front.stat().id),
+                },
+            )
         };
         let (a, b) = (identity(a)?, identity(b)?);
         Ok(a.is_some() && a == b)
@@ -427,10 +442,10 @@ impl types::HostDescriptor for FsCtxView<'_> {
 
     async fn metadata_hash(&mut self, fd: Resource<Descriptor>) -> FsResult<MetadataHashValue> {
         let done = match self.entry(&fd)? {
-            Entry::Real(node) => node.stat(),
-            Entry::Front(front) => Ok(front.stat()),
+            FsEntry::Real(node) => node.stat(),
+            FsEntry::Overlay(front) => Ok(front.stat()),
         };
-        let done = done.map(|stat| code::hash(&stat));
+        let done = done.map(|stat| wasi_types::metadata_hash(&stat));
         self.finish(done).await
     }
 
@@ -441,14 +456,14 @@ impl types::HostDescriptor for FsCtxView<'_> {
         path: String,
     ) -> FsResult<MetadataHashValue> {
         let done = match self.place(&fd, path)? {
-            Place::Mount(node, path) => look::hash_at(&node, follows(flags), &path),
-            Place::Front(front) => Ok(code::hash(&front.stat())),
+            OverlayTarget::Mount(node, path) => lookup::hash_at(&node, follows(flags), &path),
+            OverlayTarget::Overlay(front) => Ok(wasi_types::metadata_hash(&front.stat())),
         };
         self.finish(done).await
     }
 
     fn drop(&mut self, fd: Resource<Descriptor>) -> wasmtime::Result<()> {
-        self.table.delete(Resource::<Entry>::new_own(fd.rep()))?;
+        self.table.delete(Resource::<FsEntry>::new_own(fd.rep()))?;
         Ok(())
     }
 }
@@ -458,14 +473,16 @@ impl types::HostDirectoryEntryStream for FsCtxView<'_> {
         &mut self,
         stream: Resource<DirectoryEntryStream>,
     ) -> FsResult<Option<DirectoryEntry>> {
-        let listing = self.table.get_mut(&ours::<_, Listing>(&stream))?;
-        let done = listing.next(&mut self.fs.pace).await;
+        let listing = self
+            .table
+            .get_mut(&to_host_handle::<_, DirListing>(&stream))?;
+        let done = listing.next(&mut self.fs.yield_timer).await;
         done.map_err(|fault| self.fail(fault))
     }
 
     fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
         self.table
-            .delete(Resource::<Listing>::new_own(stream.rep()))?;
+            .delete(Resource::<DirListing>::new_own(stream.rep()))?;
         Ok(())
     }
 }

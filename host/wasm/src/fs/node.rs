@@ -1,7 +1,7 @@
 //! An open file or directory, and the limit for their number.
 
-use super::quota::{End, Held, Quota};
-use super::refusal::{Cause, Fault};
+use super::quota::{MountQuota, QuotaHandle, WriteEnd};
+use super::refusal::{FsFault, RefusalCause};
 use super::sys;
 use super::undo::UndoRecorder;
 use mimir_core::paths::PathRules;
@@ -13,90 +13,90 @@ use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
 /// State shared by all nodes of a mount.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct MountState {
     pub rules: PathRules,
     pub writable: bool,
     /// Number of components of the prefix.
     pub depth: usize,
     /// The root of the mount, for looking up the current object at a path.
-    pub root: sys::Dir,
+    pub root: sys::DirHandle,
     /// The quota, if there is one.
-    pub quota: Option<Quota>,
+    pub quota: Option<MountQuota>,
     /// Records changes.
     pub undo: Option<UndoRecorder>,
 }
 
-impl Shared {
+impl MountState {
     /// Checks that the object at `path` may be seen.
-    pub(super) fn may_see(&self, path: &str) -> Result<(), Fault> {
+    pub(super) fn check_visible(&self, path: &str) -> Result<(), FsFault> {
         match self.rules.check(path).against_reading() {
             None => Ok(()),
-            Some(rule) => Err(Fault::refused(path, Cause::Rule(rule.clone()))),
+            Some(rule) => Err(FsFault::refused(path, RefusalCause::Rule(rule.clone()))),
         }
     }
 
     /// Checks that a directory at `path` may be created, changed or removed.
-    pub(super) fn may_change_dir(&self, path: &str) -> Result<(), Fault> {
-        self.may_write(path)?;
+    pub(super) fn check_dir_writable(&self, path: &str) -> Result<(), FsFault> {
+        self.check_mount_writable(path)?;
         match self.rules.check(path).against_writing() {
             None => Ok(()),
-            Some(rule) => Err(Fault::refused(path, Cause::Rule(rule.clone()))),
+            Some(rule) => Err(FsFault::refused(path, RefusalCause::Rule(rule.clone()))),
         }
     }
 
     /// Checks that an object other than a directory at `path` may be created, changed or removed.
-    pub(super) fn may_change(&self, path: &str) -> Result<(), Fault> {
-        self.may_write(path)?;
+    pub(super) fn check_writable(&self, path: &str) -> Result<(), FsFault> {
+        self.check_mount_writable(path)?;
         match self.rules.check_file(path).against_writing() {
             None => Ok(()),
-            Some(rule) => Err(Fault::refused(path, Cause::Rule(rule.clone()))),
+            Some(rule) => Err(FsFault::refused(path, RefusalCause::Rule(rule.clone()))),
         }
     }
 
     /// Records the object at `path` before it changes, if the mount has a recorder.
-    pub(super) async fn record(self: &Arc<Self>, path: &str) -> Result<(), Fault> {
+    pub(super) async fn record(self: &Arc<Self>, path: &str) -> Result<(), FsFault> {
         match &self.undo {
-            Some(undo) => undo.before(self, path).await,
+            Some(undo) => undo.record_before_change(self, path).await,
             None => Ok(()),
         }
     }
 
-    fn may_write(&self, path: &str) -> Result<(), Fault> {
+    fn check_mount_writable(&self, path: &str) -> Result<(), FsFault> {
         if self.writable {
             Ok(())
         } else {
-            Err(Fault::refused(path, Cause::ReadOnlyMount))
+            Err(FsFault::refused(path, RefusalCause::ReadOnlyMount))
         }
     }
 }
 
 /// An open file or directory; closed when the last clone is dropped, including those of streams.
 #[derive(Debug, Clone)]
-pub(super) struct Node(Arc<Inner>);
+pub(super) struct FsNode(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    object: Object,
-    shared: Arc<Shared>,
+    object: NodeObject,
+    shared: Arc<MountState>,
     path: String,
     read: bool,
     write: bool,
     /// `None` for a root: the host opened it.
-    _slot: Option<Slot>,
+    _slot: Option<HandleSlot>,
     /// For a file that counts against the quota.
-    _held: Option<Held>,
+    _held: Option<QuotaHandle>,
 }
 
 #[derive(Debug)]
-pub(super) enum Object {
+pub(super) enum NodeObject {
     File(File),
-    Dir(sys::Dir),
+    Dir(sys::DirHandle),
 }
 
-impl Node {
-    pub(super) fn root(dir: sys::Dir, shared: Arc<Shared>, prefix: String) -> Self {
+impl FsNode {
+    pub(super) fn root(dir: sys::DirHandle, shared: Arc<MountState>, prefix: String) -> Self {
         Self(Arc::new(Inner {
-            object: Object::Dir(dir),
+            object: NodeObject::Dir(dir),
             shared,
             path: prefix,
             read: true,
@@ -107,19 +107,19 @@ impl Node {
     }
 
     /// Returns a node for an object opened in the mount of `self`, with its canonical path.
-    pub(super) fn opened(
+    pub(super) fn with_object(
         &self,
-        object: Object,
+        object: NodeObject,
         path: String,
         read: bool,
         write: bool,
-        slot: Slot,
+        slot: HandleSlot,
     ) -> Self {
         let shared = Arc::clone(&self.0.shared);
         let held = match (&shared.quota, &object) {
-            (Some(quota), Object::File(file)) => {
-                sys::stat_file(file).ok().map(|stat| quota.opened(stat.id))
-            }
+            (Some(quota), NodeObject::File(file)) => sys::stat_file(file)
+                .ok()
+                .map(|stat| quota.register_handle(stat.id)),
             _ => None,
         };
         Self(Arc::new(Inner {
@@ -133,35 +133,35 @@ impl Node {
         }))
     }
 
-    pub(super) fn object(&self) -> &Object {
+    pub(super) fn object(&self) -> &NodeObject {
         &self.0.object
     }
 
-    pub(super) fn dir(&self) -> Result<&sys::Dir, Fault> {
+    pub(super) fn dir(&self) -> Result<&sys::DirHandle, FsFault> {
         match &self.0.object {
-            Object::Dir(dir) => Ok(dir),
-            Object::File(_) => Err(ErrorCode::NotDirectory.into()),
+            NodeObject::Dir(dir) => Ok(dir),
+            NodeObject::File(_) => Err(ErrorCode::NotDirectory.into()),
         }
     }
 
-    pub(super) fn file(&self) -> Result<&File, Fault> {
+    pub(super) fn file(&self) -> Result<&File, FsFault> {
         match &self.0.object {
-            Object::File(file) => Ok(file),
-            Object::Dir(_) => Err(ErrorCode::BadDescriptor.into()),
+            NodeObject::File(file) => Ok(file),
+            NodeObject::Dir(_) => Err(ErrorCode::BadDescriptor.into()),
         }
     }
 
     /// Returns the file if it was opened for reading.
-    pub(super) fn readable(&self) -> Result<&File, Fault> {
+    pub(super) fn readable(&self) -> Result<&File, FsFault> {
         match &self.0.object {
-            Object::File(file) if self.0.read => Ok(file),
-            Object::File(_) => Err(ErrorCode::BadDescriptor.into()),
-            Object::Dir(_) => Err(ErrorCode::IsDirectory.into()),
+            NodeObject::File(file) if self.0.read => Ok(file),
+            NodeObject::File(_) => Err(ErrorCode::BadDescriptor.into()),
+            NodeObject::Dir(_) => Err(ErrorCode::IsDirectory.into()),
         }
     }
 
     /// Returns the file if it was opened for writing; permission was checked at that time.
-    pub(super) fn writable(&self) -> Result<&File, Fault> {
+    pub(super) fn writable(&self) -> Result<&File, FsFault> {
         let file = self.file()?;
         if self.0.write {
             Ok(file)
@@ -171,20 +171,20 @@ impl Node {
     }
 
     /// Records the content of the file before it changes: its handle may be older than the call.
-    pub(super) async fn record(&self) -> Result<(), Fault> {
+    pub(super) async fn record(&self) -> Result<(), FsFault> {
         self.0.shared.record(&self.0.path).await
     }
 
     /// Returns true if [`Self::record`] has nothing left to do.
     pub(super) fn is_recorded(&self) -> bool {
         let undo = self.0.shared.undo.as_ref();
-        undo.is_none_or(|undo| undo.has(&self.0.path))
+        undo.is_none_or(|undo| undo.is_recorded(&self.0.path))
     }
 
     /// Changes the file, which is recorded and grows up to `end` at most, if the quota allows it.
     pub(super) fn change<T>(
         &self,
-        end: End,
+        end: WriteEnd,
         change: impl FnOnce(&File) -> io::Result<T>,
     ) -> io::Result<T> {
         let file = self
@@ -193,13 +193,13 @@ impl Node {
         let Some(quota) = &self.0.shared.quota else {
             return change(file);
         };
-        let before = quota.room_for(file, end)?;
+        let before = quota.reserve(file, end)?;
         let done = change(file);
         quota.settle(file, before);
         done
     }
 
-    pub(super) fn shared(&self) -> &Arc<Shared> {
+    pub(super) fn shared(&self) -> &Arc<MountState> {
         &self.0.shared
     }
 
@@ -224,26 +224,26 @@ impl Node {
         (self.0.read, self.0.write)
     }
 
-    pub(super) fn stat(&self) -> Result<sys::Stat, Fault> {
+    pub(super) fn stat(&self) -> Result<sys::FileStat, FsFault> {
         Ok(match &self.0.object {
-            Object::File(file) => sys::stat_file(file)?,
-            Object::Dir(dir) => sys::stat_dir(dir)?,
+            NodeObject::File(file) => sys::stat_file(file)?,
+            NodeObject::Dir(dir) => sys::stat_dir(dir)?,
         })
     }
 }
 
 /// The host handles that a guest may hold.
 #[derive(Debug, Clone)]
-pub(super) struct Slots {
+pub(super) struct HandleSlots {
     taken: Arc<AtomicUsize>,
     max: usize,
 }
 
 /// One such handle; released when dropped.
 #[derive(Debug)]
-pub(super) struct Slot(Arc<AtomicUsize>);
+pub(super) struct HandleSlot(Arc<AtomicUsize>);
 
-impl Slots {
+impl HandleSlots {
     pub(super) fn new(max: usize) -> Self {
         Self {
             taken: Arc::default(),
@@ -251,19 +251,19 @@ impl Slots {
         }
     }
 
-    pub(super) fn take(&self) -> Result<Slot, Fault> {
+    pub(super) fn acquire(&self) -> Result<HandleSlot, FsFault> {
         let free = |taken| (taken < self.max).then_some(taken + 1);
         match self
             .taken
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, free)
         {
-            Ok(_) => Ok(Slot(Arc::clone(&self.taken))),
-            Err(_) => Err(Fault::TooManyOpen),
+            Ok(_) => Ok(HandleSlot(Arc::clone(&self.taken))),
+            Err(_) => Err(FsFault::TooManyOpen),
         }
     }
 }
 
-impl Drop for Slot {
+impl Drop for HandleSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

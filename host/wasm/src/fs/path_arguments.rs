@@ -17,14 +17,14 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 const TYPES: &str = "wasi:filesystem/types@0.2.12";
 
 /// An argument of a method.
-trait Argument {
+trait MethodArgument {
     type Value;
 
     /// Returns the value for the method.
     fn value<T: 'static>(self, store: &StoreContextMut<'_, T>) -> Result<Self::Value, ErrorCode>;
 }
 
-impl Argument for WasmStr {
+impl MethodArgument for WasmStr {
     type Value = String;
 
     fn value<T: 'static>(self, store: &StoreContextMut<'_, T>) -> Result<String, ErrorCode> {
@@ -38,7 +38,7 @@ impl Argument for WasmStr {
 /// Implements arguments that need no conversion.
 macro_rules! plain {
     ($($kind:ty),*) => {$(
-        impl Argument for $kind {
+        impl MethodArgument for $kind {
             type Value = Self;
 
             fn value<T: 'static>(self, _: &StoreContextMut<'_, T>) -> Result<Self, ErrorCode> {

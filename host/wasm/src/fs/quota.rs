@@ -10,30 +10,30 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use super::refusal::Fault;
+use super::refusal::FsFault;
 use super::resolve::Target;
-use super::sys::{self, Kind, Stat};
+use super::sys::{self, FileKind, FileStat};
 
 /// Identity of a file on the system.
-type Id = (u64, u64);
+type FileId = (u64, u64);
 
 /// A quota and its current use. Clones share it.
 #[derive(Debug, Clone)]
-pub struct Quota(Arc<Mutex<Used>>);
+pub struct MountQuota(Arc<Mutex<QuotaUsage>>);
 
 #[derive(Debug)]
-struct Used {
+struct QuotaUsage {
     bytes: u64,
     entries: u64,
     most_bytes: u64,
     most_entries: u64,
-    open: HashMap<Id, Open>,
+    open: HashMap<FileId, OpenFile>,
     was_full: bool,
 }
 
 /// An open file.
 #[derive(Debug, Default)]
-struct Open {
+struct OpenFile {
     handles: usize,
     /// The space that it takes although it was unlinked.
     gone: Option<u64>,
@@ -41,15 +41,15 @@ struct Open {
 
 /// A handle to a file of the folder.
 #[derive(Debug)]
-pub(super) struct Held {
-    quota: Quota,
-    id: Id,
+pub(super) struct QuotaHandle {
+    quota: MountQuota,
+    id: FileId,
 }
 
-impl Quota {
+impl MountQuota {
     /// Creates a quota for so many bytes and entries.
     pub fn new(most_bytes: u64, most_entries: u64) -> Self {
-        Self(Arc::new(Mutex::new(Used {
+        Self(Arc::new(Mutex::new(QuotaUsage {
             bytes: 0,
             entries: 0,
             most_bytes,
@@ -78,12 +78,12 @@ impl Quota {
         self.lock().was_full
     }
 
-    fn lock(&self) -> MutexGuard<'_, Used> {
+    fn lock(&self) -> MutexGuard<'_, QuotaUsage> {
         self.0.lock()
     }
 
     /// Checks that one more entry is allowed.
-    pub(super) fn room_for_entry(&self) -> io::Result<()> {
+    pub(super) fn check_entry_limit(&self) -> io::Result<()> {
         let mut used = self.lock();
         match used.entries < used.most_entries {
             true => Ok(()),
@@ -92,16 +92,16 @@ impl Quota {
     }
 
     /// Counts one more entry.
-    pub(super) fn entered(&self) {
+    pub(super) fn add_entry(&self) {
         self.lock().entries += 1;
     }
 
-    /// Reserves space for a file to grow up to `end`; [`Quota::settle`] releases the unused part.
-    pub(super) fn room_for(&self, file: &File, end: End) -> io::Result<u64> {
+    /// Reserves space for a file to grow up to `end`; [`MountQuota::settle`] releases the unused part.
+    pub(super) fn reserve(&self, file: &File, end: WriteEnd) -> io::Result<u64> {
         let size = file.metadata()?.len();
         let end = match end {
-            End::At(end) => end,
-            End::Behind(more) => size.saturating_add(more),
+            WriteEnd::At(end) => end,
+            WriteEnd::After(more) => size.saturating_add(more),
         };
         let more = end.saturating_sub(size);
         let mut used = self.lock();
@@ -129,16 +129,16 @@ impl Quota {
     }
 
     /// Releases the bytes of an emptied file.
-    pub(super) fn emptied(&self, was: Stat) {
+    pub(super) fn release_bytes(&self, was: FileStat) {
         let mut used = self.lock();
         used.bytes = used.bytes.saturating_sub(was.size);
     }
 
     /// Accounts for the removal of the object at a name.
-    pub(super) fn removed(&self, stat: &Stat) {
+    pub(super) fn release_entry(&self, stat: &FileStat) {
         let mut used = self.lock();
         used.entries = used.entries.saturating_sub(1);
-        if stat.kind != Kind::File || stat.links > 1 {
+        if stat.kind != FileKind::File || stat.links > 1 {
             return;
         }
         match used.open.get_mut(&stat.id) {
@@ -148,9 +148,9 @@ impl Quota {
     }
 
     /// Registers an open file.
-    pub(super) fn opened(&self, id: Id) -> Held {
+    pub(super) fn register_handle(&self, id: FileId) -> QuotaHandle {
         self.lock().open.entry(id).or_default().handles += 1;
-        Held {
+        QuotaHandle {
             quota: self.clone(),
             id,
         }
@@ -159,19 +159,19 @@ impl Quota {
 
 /// The end of a write.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum End {
+pub(super) enum WriteEnd {
     At(u64),
-    Behind(u64),
+    After(u64),
 }
 
-impl Used {
+impl QuotaUsage {
     fn full(&mut self) -> io::Error {
         self.was_full = true;
         io::ErrorKind::QuotaExceeded.into()
     }
 }
 
-impl Drop for Held {
+impl Drop for QuotaHandle {
     fn drop(&mut self) {
         let mut used = self.quota.lock();
         let Some(open) = used.open.get_mut(&self.id) else {
@@ -187,20 +187,20 @@ impl Drop for Held {
 }
 
 /// Runs an operation that creates an entry, if one more is allowed.
-pub(super) fn entering(
-    quota: Option<&Quota>,
-    make: impl FnOnce() -> Result<(), Fault>,
-) -> Result<(), Fault> {
+pub(super) fn create_counted(
+    quota: Option<&MountQuota>,
+    make: impl FnOnce() -> Result<(), FsFault>,
+) -> Result<(), FsFault> {
     let Some(quota) = quota else { return make() };
-    quota.room_for_entry()?;
+    quota.check_entry_limit()?;
     make()?;
-    quota.entered();
+    quota.add_entry();
     Ok(())
 }
 
 /// Runs an operation that removes the object at a name.
-pub(super) fn leaving(
-    quota: Option<&Quota>,
+pub(super) fn remove_counted(
+    quota: Option<&MountQuota>,
     at: &Target<'_>,
     take: impl FnOnce() -> io::Result<()>,
 ) -> io::Result<()> {
@@ -208,7 +208,7 @@ pub(super) fn leaving(
     let before = sys::stat_at(&at.at, &at.name);
     take()?;
     if let Ok(before) = before {
-        quota.removed(&before);
+        quota.release_entry(&before);
     }
     Ok(())
 }

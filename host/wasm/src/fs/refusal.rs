@@ -1,38 +1,38 @@
 //! Reasons for refused operations, with messages for the user.
 
-use super::code;
-use mimir_core::paths::{Rule, Shield};
+use super::wasi_types;
+use mimir_core::paths::{PathRule, ProtectionLevel};
 use std::fmt;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
 /// A path that a guest was refused, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct PathRefusal {
     /// From the workspace root; as written by the guest if it leads outside.
     pub path: String,
     /// The reason.
-    pub cause: Cause,
+    pub cause: RefusalCause,
 }
 
 /// The reason for a refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Cause {
+pub enum RefusalCause {
     /// A rule protects the path.
-    Rule(Rule),
+    Rule(PathRule),
     /// A rule protects an existing or future path below it, and the operation would circumvent the rule.
-    Below(Rule),
+    Below(PathRule),
     /// The path leads out of the granted directory.
     Outside,
     /// The link climbs (`..`) after a name, which may be or become a link itself.
-    Winding,
+    ClimbsAfterName,
     /// The directory was granted for reading only.
     ReadOnlyMount,
     /// It is neither a file nor a directory.
     NotAFile,
     /// A link in a directory that would move leads out of the granted directory from there, or may.
-    WouldLeave,
+    LinkWouldEscape,
     /// A directory to be moved could not be searched completely for such links.
-    NotLookedThrough,
+    NotScanned,
     /// The system does not permit listing or removing the contents of the directory.
     NotEmptied,
     /// The directory has too many entries to check that all of them may be removed.
@@ -40,10 +40,10 @@ pub enum Cause {
     /// The directory was moved or replaced since it was opened, so the target of the link is unknown.
     Displaced,
     /// The original could not be recorded, for this reason, so the change could not be undone.
-    Unkept(String),
+    NotRecorded(String),
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for PathRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = if self.path.is_empty() {
             "."
@@ -51,45 +51,45 @@ impl fmt::Display for Refusal {
             &self.path
         };
         match &self.cause {
-            Cause::Rule(rule) if rule.shield() == Shield::ReadOnly => {
+            RefusalCause::Rule(rule) if rule.protection() == ProtectionLevel::ReadOnly => {
                 write!(f, "`{path}` is read-only by the rule `{rule}`")
             }
-            Cause::Rule(rule) => write!(f, "`{path}` is hidden by the rule `{rule}`"),
-            Cause::Below(rule) => write!(
+            RefusalCause::Rule(rule) => write!(f, "`{path}` is hidden by the rule `{rule}`"),
+            RefusalCause::Below(rule) => write!(
                 f,
                 "`{path}` contains or would contain a path protected by the rule `{rule}`"
             ),
-            Cause::Outside => write!(f, "`{path}` leads out of the granted directory"),
-            Cause::Winding => write!(
+            RefusalCause::Outside => write!(f, "`{path}` leads out of the granted directory"),
+            RefusalCause::ClimbsAfterName => write!(
                 f,
                 "`{path}` has `..` after a name, so the target of the link is uncertain; put every `..` first"
             ),
-            Cause::ReadOnlyMount => write!(
+            RefusalCause::ReadOnlyMount => write!(
                 f,
                 "`{path}` is in a directory that was granted for reading only"
             ),
-            Cause::NotAFile => write!(f, "`{path}` is neither a file nor a directory"),
-            Cause::WouldLeave => write!(
+            RefusalCause::NotAFile => write!(f, "`{path}` is neither a file nor a directory"),
+            RefusalCause::LinkWouldEscape => write!(
                 f,
                 "after the move the link `{path}` could lead out of the granted directory; change or remove it first"
             ),
-            Cause::NotLookedThrough => write!(
+            RefusalCause::NotScanned => write!(
                 f,
                 "`{path}` has too many entries, or cannot be read, to search for links that would lead out of the granted directory after the move; move its entries separately"
             ),
-            Cause::NotEmptied => write!(
+            RefusalCause::NotEmptied => write!(
                 f,
                 "the permissions of `{path}` do not allow removing its entries"
             ),
-            Cause::TooMuchToEmpty => write!(
+            RefusalCause::TooMuchToEmpty => write!(
                 f,
                 "`{path}` has too many entries to check that all of them may be removed; remove them in parts"
             ),
-            Cause::Unkept(why) => write!(
+            RefusalCause::NotRecorded(why) => write!(
                 f,
                 "`{path}` was not changed: the original cannot be recorded for `mimir undo` ({why}); write to another file, or run it with `backend: process`"
             ),
-            Cause::Displaced => write!(
+            RefusalCause::Displaced => write!(
                 f,
                 "`{path}` is in a directory that was moved since it was opened, so the target of the link is uncertain"
             ),
@@ -99,29 +99,29 @@ impl fmt::Display for Refusal {
 
 /// The failure of an operation.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum FsFault {
     Code(ErrorCode),
-    Refused(Box<Refusal>),
+    Refused(Box<PathRefusal>),
     TooManyOpen,
 }
 
-impl Fault {
-    pub(super) fn refused(path: &str, cause: Cause) -> Self {
-        Self::Refused(Box::new(Refusal {
+impl FsFault {
+    pub(super) fn refused(path: &str, cause: RefusalCause) -> Self {
+        Self::Refused(Box::new(PathRefusal {
             path: path.to_owned(),
             cause,
         }))
     }
 }
 
-impl From<ErrorCode> for Fault {
+impl From<ErrorCode> for FsFault {
     fn from(code: ErrorCode) -> Self {
         Self::Code(code)
     }
 }
 
-impl From<std::io::Error> for Fault {
+impl From<std::io::Error> for FsFault {
     fn from(error: std::io::Error) -> Self {
-        Self::Code(code::of(&error))
+        Self::Code(wasi_types::error_code(&error))
     }
 }

@@ -5,9 +5,9 @@
 //! path is walked: each component is inspected and opened without following it, and links are read and walked in turn.
 //! A path never leaves the directory that it starts from.
 
-use super::node::Node;
-use super::refusal::{Cause, Fault};
-use super::sys::{self, Kind};
+use super::node::FsNode;
+use super::refusal::{FsFault, RefusalCause};
+use super::sys::{self, FileKind};
 use std::ffi::OsStr;
 use std::ops::Deref;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
@@ -24,7 +24,7 @@ const MAX_PATH: usize = 4096;
 
 /// A path as written, in components.
 #[derive(Debug)]
-pub(super) struct Written<'p> {
+pub(super) struct GuestPath<'p> {
     /// Without empty ones and `.`.
     pub parts: Vec<&'p str>,
     /// True if it ends like a directory's: in `/` or `.`.
@@ -33,8 +33,8 @@ pub(super) struct Written<'p> {
     pub climbs: bool,
 }
 
-impl<'p> Written<'p> {
-    pub(super) fn parse(path: &'p str) -> Result<Self, Fault> {
+impl<'p> GuestPath<'p> {
+    pub(super) fn parse(path: &'p str) -> Result<Self, FsFault> {
         if path.is_empty() {
             return Err(ErrorCode::NoEntry.into());
         }
@@ -45,7 +45,7 @@ impl<'p> Written<'p> {
             return Err(ErrorCode::Invalid.into());
         }
         if path.starts_with('/') || (cfg!(windows) && path.contains(['\\', ':'])) {
-            return Err(Fault::refused(path, Cause::Outside));
+            return Err(FsFault::refused(path, RefusalCause::Outside));
         }
         let parts: Vec<&str> = path
             .split('/')
@@ -60,15 +60,15 @@ impl<'p> Written<'p> {
 }
 
 /// A directory handle: the node's own, or one opened during resolution.
-pub(super) enum At<'n> {
-    Base(&'n sys::Dir),
-    Own(sys::Dir),
+pub(super) enum DirRef<'n> {
+    Base(&'n sys::DirHandle),
+    Own(sys::DirHandle),
 }
 
-impl Deref for At<'_> {
-    type Target = sys::Dir;
+impl Deref for DirRef<'_> {
+    type Target = sys::DirHandle;
 
-    fn deref(&self) -> &sys::Dir {
+    fn deref(&self) -> &sys::DirHandle {
         match self {
             Self::Base(dir) => dir,
             Self::Own(dir) => dir,
@@ -78,7 +78,7 @@ impl Deref for At<'_> {
 
 /// The target of a path.
 pub(super) struct Target<'n> {
-    pub at: At<'n>,
+    pub at: DirRef<'n>,
     /// One component, or `.` for the directory itself.
     pub name: String,
     /// Canonical, from the workspace root.
@@ -86,7 +86,7 @@ pub(super) struct Target<'n> {
     /// True if only a directory is acceptable.
     pub dir: bool,
     /// The metadata seen during resolution; set only if links are followed.
-    pub seen: Option<sys::Stat>,
+    pub seen: Option<sys::FileStat>,
 }
 
 /// Joins canonical components.
@@ -103,8 +103,12 @@ pub(super) fn join<'a>(base: &str, parts: impl IntoIterator<Item = &'a str>) -> 
 
 /// Resolves `path` from `node`. With `follow` (or a trailing `/`) a link at the end is followed, too. The result may
 /// be seen; the caller checks for permission to change it. It need not exist.
-pub(super) fn resolve<'n>(node: &'n Node, path: &str, follow: bool) -> Result<Target<'n>, Fault> {
-    let written = Written::parse(path)?;
+pub(super) fn resolve_path<'n>(
+    node: &'n FsNode,
+    path: &str,
+    follow: bool,
+) -> Result<Target<'n>, FsFault> {
+    let written = GuestPath::parse(path)?;
     let base = node.dir()?;
     if written.climbs {
         return walk(node, base, &written, follow);
@@ -112,7 +116,7 @@ pub(super) fn resolve<'n>(node: &'n Node, path: &str, follow: bool) -> Result<Ta
     let Some((name, parents)) = written.parts.split_last() else {
         let path = node.path().to_owned();
         return Ok(Target {
-            at: At::Base(base),
+            at: DirRef::Base(base),
             name: ".".to_owned(),
             path,
             dir: true,
@@ -120,13 +124,13 @@ pub(super) fn resolve<'n>(node: &'n Node, path: &str, follow: bool) -> Result<Ta
         });
     };
     let canonical = join(node.path(), written.parts.iter().copied());
-    node.shared().may_see(&canonical)?;
+    node.shared().check_visible(&canonical)?;
     let at = if parents.is_empty() {
-        At::Base(base)
+        DirRef::Base(base)
     } else {
-        match sys::direct_pass(base, &parents.join("/")) {
-            Some(Ok(dir)) => At::Own(dir),
-            Some(Err(error)) if !sys::met_a_link(&error) => return Err(error.into()),
+        match sys::traverse_beneath(base, &parents.join("/")) {
+            Some(Ok(dir)) => DirRef::Own(dir),
+            Some(Err(error)) if !sys::is_link_error(&error) => return Err(error.into()),
             _ => return walk(node, base, &written, follow),
         }
     };
@@ -139,7 +143,7 @@ pub(super) fn resolve<'n>(node: &'n Node, path: &str, follow: bool) -> Result<Ta
     };
     if follow || written.dir {
         match sys::stat_at(&target.at, &target.name) {
-            Ok(stat) if stat.kind == Kind::Link => return walk(node, base, &written, follow),
+            Ok(stat) if stat.kind == FileKind::Link => return walk(node, base, &written, follow),
             Ok(stat) => target.seen = Some(stat),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(error.into()),
@@ -149,12 +153,12 @@ pub(super) fn resolve<'n>(node: &'n Node, path: &str, follow: bool) -> Result<Ta
 }
 
 fn walk<'n>(
-    node: &'n Node,
-    base: &'n sys::Dir,
-    written: &Written<'_>,
+    node: &'n FsNode,
+    base: &'n sys::DirHandle,
+    written: &GuestPath<'_>,
     follow: bool,
-) -> Result<Target<'n>, Fault> {
-    let outside = || Fault::refused(&written.parts.join("/"), Cause::Outside);
+) -> Result<Target<'n>, FsFault> {
+    let outside = || FsFault::refused(&written.parts.join("/"), RefusalCause::Outside);
     let mut pending: Vec<String> = written
         .parts
         .iter()
@@ -162,7 +166,7 @@ fn walk<'n>(
         .map(|part| (*part).to_owned())
         .collect();
     let mut canonical: Vec<String> = Vec::new();
-    let mut at = At::Base(base);
+    let mut at = DirRef::Base(base);
     // After `..` the handle points to a directory too deep; it is reopened when needed.
     let mut stale = false;
     let mut dir = written.dir;
@@ -189,7 +193,7 @@ fn walk<'n>(
             node.path(),
             canonical.iter().map(String::as_str).chain([name.as_str()]),
         );
-        node.shared().may_see(&path)?;
+        node.shared().check_visible(&path)?;
         if last && !follow && !dir {
             return Ok(Target {
                 at,
@@ -213,14 +217,14 @@ fn walk<'n>(
             Err(error) => return Err(error.into()),
         };
         match seen.kind {
-            Kind::Link => {
+            FileKind::Link => {
                 links += 1;
                 if links > MAX_LINKS {
                     return Err(ErrorCode::Loop.into());
                 }
                 let target = sys::read_link(&at, &name)?;
-                let further = Written::parse(&target).map_err(|fault| match fault {
-                    Fault::Refused(_) => outside(),
+                let further = GuestPath::parse(&target).map_err(|fault| match fault {
+                    FsFault::Refused(_) => outside(),
                     other => other,
                 })?;
                 dir |= last && further.dir;
@@ -235,13 +239,13 @@ fn walk<'n>(
                     seen: Some(seen),
                 });
             }
-            Kind::Directory => match sys::pass(&at, &name) {
+            FileKind::Directory => match sys::open_dir_to_traverse(&at, &name) {
                 Ok(next) => {
-                    at = At::Own(next);
+                    at = DirRef::Own(next);
                     canonical.push(name);
                 }
                 // It was swapped since it was inspected. Retry, but not for ever.
-                Err(error) if sys::met_a_link(&error) => {
+                Err(error) if sys::is_link_error(&error) => {
                     links += 1;
                     if links > MAX_LINKS {
                         return Err(ErrorCode::Loop.into());
@@ -257,7 +261,7 @@ fn walk<'n>(
         at = descend(base, &canonical)?;
     }
     let path = join(node.path(), canonical.iter().map(String::as_str));
-    node.shared().may_see(&path)?;
+    node.shared().check_visible(&path)?;
     Ok(Target {
         at,
         name: ".".to_owned(),
@@ -269,12 +273,12 @@ fn walk<'n>(
 
 /// Descends through canonical components, so that none may be a link.
 pub(super) fn descend<'n>(
-    base: &'n sys::Dir,
+    base: &'n sys::DirHandle,
     canonical: impl IntoIterator<Item = impl AsRef<OsStr>>,
-) -> Result<At<'n>, Fault> {
-    let mut at = At::Base(base);
+) -> Result<DirRef<'n>, FsFault> {
+    let mut at = DirRef::Base(base);
     for name in canonical {
-        at = At::Own(sys::pass(&at, name)?);
+        at = DirRef::Own(sys::open_dir_to_traverse(&at, name)?);
     }
     Ok(at)
 }

@@ -1,11 +1,11 @@
 //! Streams over regular files: a position in a file, read or written on the current thread.
 
-use super::disk::Disk;
-use super::node::Node;
-use super::pace::Pace;
-use super::quota::End;
-use super::refusal::Fault;
+use super::disk_status::DiskStatus;
+use super::node::FsNode;
+use super::quota::WriteEnd;
+use super::refusal::FsFault;
 use super::sys;
+use super::yield_timer::YieldTimer;
 use bytes::Bytes;
 use std::fs::File;
 use std::io;
@@ -19,35 +19,35 @@ pub(super) const MAX_READ: usize = 256 * 1024;
 const MAX_WRITE: usize = 256 * 1024;
 
 /// Reads a file from a position on.
-pub(super) struct Reader {
-    node: Node,
+pub(super) struct FileReader {
+    node: FsNode,
     offset: u64,
-    pace: Pace,
+    yield_timer: YieldTimer,
 }
 
-impl Reader {
-    pub(super) fn new(node: Node, offset: u64) -> Result<Self, Fault> {
+impl FileReader {
+    pub(super) fn new(node: FsNode, offset: u64) -> Result<Self, FsFault> {
         node.readable()?;
         Ok(Self {
             node,
             offset,
-            pace: Pace::new(),
+            yield_timer: YieldTimer::new(),
         })
     }
 }
 
-fn failed(error: io::Error) -> StreamError {
+fn stream_error(error: io::Error) -> StreamError {
     StreamError::LastOperationFailed(error.into())
 }
 
 #[async_trait::async_trait]
-impl InputStream for Reader {
+impl InputStream for FileReader {
     fn read(&mut self, size: usize) -> StreamResult<Bytes> {
         if size == 0 {
             return Ok(Bytes::new());
         }
         let file = self.node.readable().map_err(|_| StreamError::Closed)?;
-        let bytes = sys::read_at(file, size.min(MAX_READ), self.offset).map_err(failed)?;
+        let bytes = sys::read_at(file, size.min(MAX_READ), self.offset).map_err(stream_error)?;
         if bytes.is_empty() {
             return Err(StreamError::Closed);
         }
@@ -56,7 +56,7 @@ impl InputStream for Reader {
     }
 
     async fn blocking_read(&mut self, size: usize) -> StreamResult<Bytes> {
-        self.pace.give_way().await;
+        self.yield_timer.yield_if_due().await;
         self.read(size)
     }
 
@@ -64,7 +64,7 @@ impl InputStream for Reader {
         let file = self.node.readable().map_err(|_| StreamError::Closed)?;
         let left = file
             .metadata()
-            .map_err(failed)?
+            .map_err(stream_error)?
             .len()
             .saturating_sub(self.offset);
         if left == 0 && count > 0 {
@@ -77,40 +77,44 @@ impl InputStream for Reader {
 }
 
 #[async_trait::async_trait]
-impl Pollable for Reader {
+impl Pollable for FileReader {
     /// A regular file is always ready.
     async fn ready(&mut self) {
-        self.pace.give_way().await;
+        self.yield_timer.yield_if_due().await;
     }
 }
 
 /// The position of a write.
-enum Place {
+enum WritePosition {
     At(u64),
     End,
 }
 
 /// Writes a file from a position on, or at its end.
-pub(super) struct Writer {
-    node: Node,
-    place: Place,
+pub(super) struct FileWriter {
+    node: FsNode,
+    place: WritePosition,
     failed: Option<io::Error>,
     closed: bool,
-    pace: Pace,
-    disk: Disk,
+    yield_timer: YieldTimer,
+    disk: DiskStatus,
 }
 
-impl Writer {
+impl FileWriter {
     /// Creates a writer at `offset`, or at the end if it is `None`.
-    pub(super) fn new(node: Node, offset: Option<u64>, disk: Disk) -> Result<Self, Fault> {
+    pub(super) fn new(
+        node: FsNode,
+        offset: Option<u64>,
+        disk: DiskStatus,
+    ) -> Result<Self, FsFault> {
         node.writable()?;
-        let place = offset.map_or(Place::End, Place::At);
+        let place = offset.map_or(WritePosition::End, WritePosition::At);
         Ok(Self {
             node,
             place,
             failed: None,
             closed: false,
-            pace: Pace::new(),
+            yield_timer: YieldTimer::new(),
             disk,
         })
     }
@@ -124,7 +128,7 @@ impl Writer {
 
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         let wrote = self.put_all(bytes);
-        self.disk.note(&wrote);
+        self.disk.note_write(&wrote);
         wrote
     }
 
@@ -132,12 +136,12 @@ impl Writer {
         while !bytes.is_empty() {
             let long = bytes.len() as u64;
             let written = match &mut self.place {
-                Place::End => {
-                    let end = End::Behind(long);
+                WritePosition::End => {
+                    let end = WriteEnd::After(long);
                     self.node.change(end, |file| sys::append(file, bytes))?
                 }
-                Place::At(offset) => {
-                    let (at, end) = (*offset, End::At(offset.saturating_add(long)));
+                WritePosition::At(offset) => {
+                    let (at, end) = (*offset, WriteEnd::At(offset.saturating_add(long)));
                     let write = |file: &File| sys::write_at(file, bytes, at);
                     let written = self.node.change(end, write)?;
                     *offset = offset.saturating_add(written as u64);
@@ -153,11 +157,11 @@ impl Writer {
     }
 
     /// Returns an earlier failure once; after that the stream is closed.
-    fn told(&mut self) -> StreamResult<()> {
+    fn take_failure(&mut self) -> StreamResult<()> {
         match self.failed.take() {
             Some(error) => {
                 self.closed = true;
-                Err(failed(error))
+                Err(stream_error(error))
             }
             None if self.closed => Err(StreamError::Closed),
             None => Ok(()),
@@ -166,7 +170,7 @@ impl Writer {
 }
 
 #[async_trait::async_trait]
-impl OutputStream for Writer {
+impl OutputStream for FileWriter {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
         if self.closed || self.failed.is_some() || !self.node.is_recorded() {
             return Err(StreamError::trap(
@@ -178,19 +182,19 @@ impl OutputStream for Writer {
     }
 
     async fn blocking_write_and_flush(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.pace.give_way().await;
+        self.yield_timer.yield_if_due().await;
         self.record().await;
-        self.told()?;
+        self.take_failure()?;
         self.failed = self.put(&bytes).err();
-        self.told()
+        self.take_failure()
     }
 
     fn flush(&mut self) -> StreamResult<()> {
-        self.told()
+        self.take_failure()
     }
 
     fn check_write(&mut self) -> StreamResult<usize> {
-        self.told()?;
+        self.take_failure()?;
         // No write is accepted until the file is recorded, which `ready` waits for.
         if self.node.is_recorded() {
             Ok(MAX_WRITE)
@@ -201,10 +205,10 @@ impl OutputStream for Writer {
 }
 
 #[async_trait::async_trait]
-impl Pollable for Writer {
+impl Pollable for FileWriter {
     /// A regular file is ready once its content is recorded.
     async fn ready(&mut self) {
-        self.pace.give_way().await;
+        self.yield_timer.yield_if_due().await;
         self.record().await;
     }
 }

@@ -24,7 +24,7 @@ use std::time::Duration;
     not(unix),
     expect(dead_code, reason = "not every platform distinguishes devices")
 )]
-pub(super) enum Kind {
+pub(super) enum FileKind {
     File,
     Directory,
     Link,
@@ -35,12 +35,12 @@ pub(super) enum Kind {
 }
 
 /// The name of a directory's entry, or its raw form if it is not Unicode, which a guest cannot express.
-pub(super) type Name = Result<String, OsString>;
+pub(super) type EntryName = Result<String, OsString>;
 
 /// Metadata of an object. Times are since 1970 and absent when earlier.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stat {
-    pub kind: Kind,
+pub(super) struct FileStat {
+    pub kind: FileKind,
     pub links: u64,
     pub size: u64,
     pub accessed: Option<Duration>,
@@ -52,7 +52,7 @@ pub(super) struct Stat {
 
 /// Options for opening a file.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Wanted {
+pub(super) struct OpenMode {
     pub read: bool,
     pub write: bool,
     pub create: bool,
@@ -64,16 +64,16 @@ pub(super) struct Wanted {
 }
 
 /// The result of an open.
-pub(super) enum Opened {
+pub(super) enum OpenedObject {
     File(File),
-    Dir(Dir),
+    Dir(DirHandle),
     /// A FIFO, a socket or a device; it is closed again.
     Neither,
 }
 
 /// A timestamp to set.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Stamp {
+pub(super) enum TimeUpdate {
     Keep,
     Now,
     /// Since 1970.

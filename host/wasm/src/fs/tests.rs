@@ -36,10 +36,10 @@ struct World {
 impl World {
     /// The whole workspace, read and write, with the protected rules and `deny: [a/secrets]`.
     fn new() -> Self {
-        Self::with(64, |ws| vec![mount(ws, "", Access::ReadWrite)])
+        Self::with(64, |ws| vec![mount(ws, "", DirectoryAccess::ReadWrite)])
     }
 
-    fn with(max_open: usize, mounts: impl FnOnce(&Path) -> Vec<Mount>) -> Self {
+    fn with(max_open: usize, mounts: impl FnOnce(&Path) -> Vec<GuestMount>) -> Self {
         let home = tempfile::tempdir().expect("a temporary directory");
         let ws = home.path().join("ws");
         for (path, content) in [
@@ -237,8 +237,8 @@ impl World {
     }
 }
 
-fn mount(ws: &Path, prefix: &str, access: Access) -> Mount {
-    Mount {
+fn mount(ws: &Path, prefix: &str, access: DirectoryAccess) -> GuestMount {
+    GuestMount {
         host: if prefix.is_empty() {
             ws.to_owned()
         } else {

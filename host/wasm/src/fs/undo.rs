@@ -24,16 +24,16 @@ use mimir_core::clock::Deadline;
 use mimir_core::paths::is_obeyed;
 use serde::Serialize;
 
-use super::node::Shared;
-use super::refusal::{Cause, Fault};
+use super::node::MountState;
+use super::refusal::{FsFault, RefusalCause};
 use super::resolve::descend;
-use super::sys::{self, Kind, Opened, Wanted};
+use super::sys::{self, FileKind, OpenMode, OpenedObject};
 use crate::backend::make_backups;
 
 mod copy;
 mod prune;
 
-use copy::{Copy, hash};
+use copy::{BackupCopy, hash};
 
 /// Maximum number of bytes copied for one call, the same as for the file tools.
 const BYTES_MAX: u64 = 100 << 20;
@@ -43,7 +43,7 @@ const PATHS_MAX: usize = 10_000;
 
 /// Records changes in a mount. Clones share one recording.
 #[derive(Debug, Clone, Default)]
-pub struct UndoRecorder(Arc<Mutex<Option<Recording>>>);
+pub struct UndoRecorder(Arc<Mutex<Option<UndoRecording>>>);
 
 /// The scope in which changes are recorded: one call. The record is written by [`UndoScope::finish`], or in the
 /// background if the scope is dropped because the call was cancelled.
@@ -65,10 +65,10 @@ pub struct UndoTarget {
 
 /// The changes of one call so far. Dropping it writes the record, if that was not done before.
 #[derive(Debug)]
-struct Recording {
+struct UndoRecording {
     target: UndoTarget,
     time: String,
-    changes: Vec<(Arc<Shared>, Change)>,
+    changes: Vec<(Arc<MountState>, RecordedChange)>,
     known: HashSet<String>,
     copies: usize,
     bytes: u64,
@@ -77,28 +77,28 @@ struct Recording {
     /// Set when the call has no time left: comparisons stop.
     stop: Arc<AtomicBool>,
     written: bool,
-    /// The files made or changed that agents or build tools obey by themselves. Set by [`Recording::write`].
+    /// The files made or changed that agents or build tools obey by themselves. Set by [`UndoRecording::write`].
     obeyed: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
-struct Record<'a> {
+struct RecordDocument<'a> {
     id: &'a str,
     tool: &'a str,
     time: &'a str,
-    changes: Vec<&'a Change>,
+    changes: Vec<&'a RecordedChange>,
 }
 
 #[derive(Debug, Serialize)]
-struct Change {
+struct RecordedChange {
     path: String,
-    before: State,
-    after: State,
+    before: RecordedState,
+    after: RecordedState,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-enum State {
+enum RecordedState {
     Absent,
     Directory,
     File {
@@ -117,15 +117,15 @@ enum State {
 }
 
 /// The state at a path.
-enum Found {
+enum StateLookup {
     /// An object that is recorded without reading it.
-    State(State),
+    State(RecordedState),
     /// A file, open for reading.
     File(fs::File, fs::Metadata),
 }
 
 /// Records to be pruned.
-struct Prune {
+struct PruneJob {
     folder: PathBuf,
     added: u64,
 }
@@ -144,7 +144,7 @@ impl UndoRecorder {
         {
             target.id = free;
         }
-        *self.lock() = Some(Recording {
+        *self.lock() = Some(UndoRecording {
             target,
             time: jiff::Timestamp::now().to_string(),
             changes: Vec::new(),
@@ -160,7 +160,7 @@ impl UndoRecorder {
     }
 
     /// Returns true if this path of a mount is recorded already.
-    pub(super) fn has(&self, path: &str) -> bool {
+    pub(super) fn is_recorded(&self, path: &str) -> bool {
         let recording = self.lock();
         recording
             .as_ref()
@@ -168,7 +168,11 @@ impl UndoRecorder {
     }
 
     /// Records the object at a path of a mount before it changes.
-    pub(super) async fn before(&self, shared: &Arc<Shared>, path: &str) -> Result<(), Fault> {
+    pub(super) async fn record_before_change(
+        &self,
+        shared: &Arc<MountState>,
+        path: &str,
+    ) -> Result<(), FsFault> {
         let copy = {
             let mut recording = self.lock();
             let Some(recording) = &mut *recording else {
@@ -181,7 +185,7 @@ impl UndoRecorder {
             if recording.changes.len() >= PATHS_MAX && !is_obeyed_path(path) {
                 return match found {
                     // It needs no copy, and undo removes it.
-                    Found::State(State::Absent) => {
+                    StateLookup::State(RecordedState::Absent) => {
                         recording.known.insert(path.to_owned());
                         Ok(())
                     }
@@ -192,15 +196,15 @@ impl UndoRecorder {
                 };
             }
             match found {
-                Found::State(state) => {
+                StateLookup::State(state) => {
                     recording.add(shared, path, state);
                     return Ok(());
                 }
-                Found::File(file, meta) => recording.copy_of(file, meta, path)?,
+                StateLookup::File(file, meta) => recording.copy_of(file, meta, path)?,
             }
         };
         let id = copy.target.id.clone();
-        let made = tokio::task::spawn_blocking(move || copy.make()).await;
+        let made = tokio::task::spawn_blocking(move || copy.copy()).await;
         let state = match made.unwrap_or_else(|error| Err(io::Error::other(error))) {
             Ok(state) => state,
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
@@ -214,7 +218,7 @@ impl UndoRecorder {
         let mut recording = self.lock();
         match &mut *recording {
             Some(recording) if recording.target.id == id => {
-                if let State::File { size, .. } = &state {
+                if let RecordedState::File { size, .. } = &state {
                     recording.bytes += size;
                 }
                 recording.add(shared, path, state);
@@ -225,7 +229,7 @@ impl UndoRecorder {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Recording>> {
+    fn lock(&self) -> MutexGuard<'_, Option<UndoRecording>> {
         self.0.lock()
     }
 }
@@ -250,7 +254,7 @@ impl UndoScope {
                     None => Some((&mut task).await),
                 }
             };
-            deadline.bound(pin!(bounded)).await.ok().flatten()
+            deadline.run_until(pin!(bounded)).await.ok().flatten()
         };
         let written = match in_time {
             Some(written) => written,
@@ -282,7 +286,7 @@ impl Drop for UndoScope {
     }
 }
 
-impl Drop for Recording {
+impl Drop for UndoRecording {
     fn drop(&mut self) {
         if let Some(prune) = self.write() {
             prune::prune(&prune.folder, prune.added);
@@ -290,26 +294,31 @@ impl Drop for Recording {
     }
 }
 
-impl Recording {
-    fn add(&mut self, shared: &Arc<Shared>, path: &str, before: State) {
+impl UndoRecording {
+    fn add(&mut self, shared: &Arc<MountState>, path: &str, before: RecordedState) {
         self.known.insert(path.to_owned());
-        let change = Change {
+        let change = RecordedChange {
             path: path.to_owned(),
             before,
-            after: State::Absent,
+            after: RecordedState::Absent,
         };
         self.changes.push((Arc::clone(shared), change));
     }
 
     /// Returns the copy to be made of a file.
-    fn copy_of(&mut self, file: fs::File, meta: fs::Metadata, path: &str) -> Result<Copy, Fault> {
+    fn copy_of(
+        &mut self,
+        file: fs::File,
+        meta: fs::Metadata,
+        path: &str,
+    ) -> Result<BackupCopy, FsFault> {
         let room = BYTES_MAX - self.bytes;
         if meta.len() > room {
             return Err(too_large(path));
         }
         let name = self.copies.to_string();
         self.copies += 1;
-        Ok(Copy {
+        Ok(BackupCopy {
             file,
             meta,
             target: self.target.clone(),
@@ -320,7 +329,7 @@ impl Recording {
     }
 
     /// Writes the record, once, if something has changed.
-    fn write(&mut self) -> Option<Prune> {
+    fn write(&mut self) -> Option<PruneJob> {
         if std::mem::replace(&mut self.written, true) {
             return None;
         }
@@ -328,8 +337,12 @@ impl Recording {
         let mut changes = std::mem::take(&mut self.changes);
         changes.retain_mut(|(shared, change)| self.has_changed(shared, change));
         let made = changes.iter().map(|(_, change)| change);
-        let made =
-            made.filter(|change| matches!(change.after, State::File { .. } | State::Link { .. }));
+        let made = made.filter(|change| {
+            matches!(
+                change.after,
+                RecordedState::File { .. } | RecordedState::Link { .. }
+            )
+        });
         let obeyed = made.filter(|change| is_obeyed_path(&change.path));
         self.obeyed = obeyed.map(|change| change.path.clone()).collect();
         let copies = self.target.folder.join(&self.target.id);
@@ -339,7 +352,7 @@ impl Recording {
             }
             return None;
         }
-        let record = Record {
+        let record = RecordDocument {
             id: &self.target.id,
             tool: &self.target.tool,
             time: &self.time,
@@ -348,24 +361,24 @@ impl Recording {
         if let Err(error) = self.save(&record) {
             tracing::warn!(%error, "the record for `mimir undo` cannot be written");
         }
-        Some(Prune {
+        Some(PruneJob {
             folder: self.target.folder.clone(),
             added: self.bytes,
         })
     }
 
     /// Adds the current state at the path of a change. Returns false if it equals the earlier one.
-    fn has_changed(&self, shared: &Shared, change: &mut Change) -> bool {
+    fn has_changed(&self, shared: &MountState, change: &mut RecordedChange) -> bool {
         match find(shared, &change.path) {
-            Ok(Found::State(after)) if after == change.before => false,
-            Ok(Found::State(after)) => {
+            Ok(StateLookup::State(after)) if after == change.before => false,
+            Ok(StateLookup::State(after)) => {
                 change.after = after;
                 true
             }
-            Ok(Found::File(mut file, meta)) => {
+            Ok(StateLookup::File(mut file, meta)) => {
                 let mut digest = None;
                 // The content matters only for a file that may be unchanged.
-                if let State::File { sha256, size, .. } = &change.before
+                if let RecordedState::File { sha256, size, .. } = &change.before
                     && *size == meta.len()
                 {
                     let hashed = hash(&mut file, &mut io::sink(), *size, &self.stop);
@@ -374,7 +387,7 @@ impl Recording {
                         return false;
                     }
                 }
-                change.after = State::File {
+                change.after = RecordedState::File {
                     sha256: digest,
                     backup: None,
                     size: meta.len(),
@@ -387,7 +400,7 @@ impl Recording {
         }
     }
 
-    fn save(&self, record: &Record<'_>) -> io::Result<()> {
+    fn save(&self, record: &RecordDocument<'_>) -> io::Result<()> {
         let folder = &self.target.folder;
         make_backups(&self.target.workspace, folder)?;
         let unfinished = folder.join(format!("{}.tmp", self.target.id));
@@ -408,33 +421,33 @@ fn is_obeyed_path(path: &str) -> bool {
 }
 
 /// Looks up the state at a path of a mount, without reading content.
-fn find(shared: &Shared, path: &str) -> Result<Found, Fault> {
+fn find(shared: &MountState, path: &str) -> Result<StateLookup, FsFault> {
     let parts: Vec<&str> = path.split('/').skip(shared.depth).collect();
     let Some((name, above)) = parts.split_last() else {
-        return Ok(Found::State(State::Directory));
+        return Ok(StateLookup::State(RecordedState::Directory));
     };
     let found =
         descend(&shared.root, above).and_then(|dir| Ok((sys::stat_at(&dir, name)?.kind, dir)));
     let (kind, dir) = match found {
         Ok(found) => found,
-        Err(_) => return Ok(Found::State(State::Absent)),
+        Err(_) => return Ok(StateLookup::State(RecordedState::Absent)),
     };
     match kind {
-        Kind::Directory => Ok(Found::State(State::Directory)),
-        Kind::Link => match sys::read_link(&dir, name) {
-            Ok(target) => Ok(Found::State(State::Link { target })),
+        FileKind::Directory => Ok(StateLookup::State(RecordedState::Directory)),
+        FileKind::Link => match sys::read_link(&dir, name) {
+            Ok(target) => Ok(StateLookup::State(RecordedState::Link { target })),
             Err(_) => Err(not_copied(path, "the target of the link is not text")),
         },
-        Kind::File => {
-            let wanted = Wanted {
+        FileKind::File => {
+            let wanted = OpenMode {
                 read: true,
-                ..Wanted::default()
+                ..OpenMode::default()
             };
-            let Opened::File(file) = sys::open(&dir, name, wanted)? else {
+            let OpenedObject::File(file) = sys::open(&dir, name, wanted)? else {
                 return Err(not_copied(path, "it is not a regular file"));
             };
             let meta = file.metadata()?;
-            Ok(Found::File(file, meta))
+            Ok(StateLookup::File(file, meta))
         }
         _ => Err(not_copied(path, "it is not a regular file")),
     }
@@ -452,7 +465,7 @@ fn modified(meta: &fs::Metadata) -> i64 {
     meta.modified().map_or(0, since)
 }
 
-fn too_large(path: &str) -> Fault {
+fn too_large(path: &str) -> FsFault {
     let why = format!(
         "the limit is {} MiB of copies for one call",
         BYTES_MAX >> 20
@@ -460,10 +473,10 @@ fn too_large(path: &str) -> Fault {
     not_copied(path, &why)
 }
 
-fn no_call(path: &str) -> Fault {
+fn no_call(path: &str) -> FsFault {
     not_copied(path, "no call is running whose changes are recorded")
 }
 
-fn not_copied(path: &str, why: &str) -> Fault {
-    Fault::refused(path, Cause::Unkept(why.to_owned()))
+fn not_copied(path: &str, why: &str) -> FsFault {
+    FsFault::refused(path, RefusalCause::NotRecorded(why.to_owned()))
 }

@@ -9,29 +9,36 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::backend::BoxFuture;
-use mimir_core::pipeline::{Effects, Reach};
-use mimir_net::{Client, Guard, Limits, PolicyAlone, Roots, Servers};
+use mimir_core::pipeline::{EffectGate, NetworkAccess};
+use mimir_net::{
+    HttpClient, PolicyGuard, PolicyOnly, RequestLimits, SessionServerDialer, TlsRoots,
+};
 use wasmtime_wasi_http::RequestOptions;
 
 use crate::host::WasmHost;
 
 /// The clients, by tool name.
 #[derive(Default)]
-pub(crate) struct Clients(Mutex<HashMap<Arc<str>, Link>>);
+pub(crate) struct HttpClients(Mutex<HashMap<Arc<str>, ClientLink>>);
 
 /// A client, and the permissions for which it was created.
 #[derive(Clone)]
-pub(super) struct Link {
-    pub(super) client: Client,
-    guard: Arc<Guard>,
-    reach: Arc<Reach>,
+pub(super) struct ClientLink {
+    pub(super) client: HttpClient,
+    guard: Arc<PolicyGuard>,
+    reach: Arc<NetworkAccess>,
 }
 
-impl Clients {
+impl HttpClients {
     /// Returns the client of a tool with these permissions. If they have changed, creates a new one: requests still
     /// running on the old one are checked by the call that they belong to.
-    pub(super) fn link(&self, tool: &Arc<str>, reach: &Arc<Reach>, host: &WasmHost) -> Link {
-        let kept = |links: &HashMap<Arc<str>, Link>| {
+    pub(super) fn client_for(
+        &self,
+        tool: &Arc<str>,
+        reach: &Arc<NetworkAccess>,
+        host: &WasmHost,
+    ) -> ClientLink {
+        let kept = |links: &HashMap<Arc<str>, ClientLink>| {
             let link = links.get(tool)?;
             let same = Arc::ptr_eq(&link.reach, reach) || *link.reach == **reach;
             (same && *link.guard.policy() == reach.policy).then(|| link.clone())
@@ -41,19 +48,20 @@ impl Clients {
             return link;
         }
         // Only a tool that needs them gets the error for unreadable ones.
-        let roots = Roots::below(host.workspace(), &reach.roots).unwrap_or_else(Roots::broken);
-        let broken = roots.is_broken();
-        let guard = Arc::new(Guard::new(reach.policy.clone()));
+        let roots = TlsRoots::from_folder(host.workspace(), &reach.roots)
+            .unwrap_or_else(TlsRoots::unavailable);
+        let broken = roots.is_unavailable();
+        let guard = Arc::new(PolicyGuard::new(reach.policy.clone()));
         // Each request brings its own authorizer.
-        let authorize = Arc::new(PolicyAlone);
-        let client = Client::new(
+        let authorize = Arc::new(PolicyOnly);
+        let client = HttpClient::new(
             Arc::clone(&guard),
             authorize,
             roots,
             WIDEST,
             host.resolver(),
         );
-        let link = Link {
+        let link = ClientLink {
             client,
             guard,
             reach: Arc::clone(reach),
@@ -72,18 +80,23 @@ impl Clients {
 }
 
 /// Returns a client for one call to the servers of its session: connections to them are of no use to others.
-pub(super) fn to_session(effects: &Effects, reach: &Arc<Reach>, host: &WasmHost) -> Link {
-    let roots = Roots::below(host.workspace(), &reach.roots).unwrap_or_else(Roots::broken);
-    let guard = Arc::new(Guard::new(reach.policy.clone()));
-    let client = Client::in_session(
+pub(super) fn session_client(
+    effects: &EffectGate,
+    reach: &Arc<NetworkAccess>,
+    host: &WasmHost,
+) -> ClientLink {
+    let roots =
+        TlsRoots::from_folder(host.workspace(), &reach.roots).unwrap_or_else(TlsRoots::unavailable);
+    let guard = Arc::new(PolicyGuard::new(reach.policy.clone()));
+    let client = HttpClient::in_session(
         Arc::clone(&guard),
-        Arc::new(PolicyAlone),
+        Arc::new(PolicyOnly),
         roots,
         WIDEST,
         host.resolver(),
-        Some(Arc::new(OfSession(effects.clone()))),
+        Some(Arc::new(CallSessionServers(effects.clone()))),
     );
-    Link {
+    ClientLink {
         client,
         guard,
         reach: Arc::clone(reach),
@@ -91,9 +104,9 @@ pub(super) fn to_session(effects: &Effects, reach: &Arc<Reach>, host: &WasmHost)
 }
 
 /// The servers of the session that a call belongs to.
-struct OfSession(Effects);
+struct CallSessionServers(EffectGate);
 
-impl Servers for OfSession {
+impl SessionServerDialer for CallSessionServers {
     fn connect(&self, port: u16) -> BoxFuture<'_, io::Result<TcpStream>> {
         Box::pin(async move {
             let connection = self.0.connect(port).await?;
@@ -103,9 +116,9 @@ impl Servers for OfSession {
     }
 }
 
-impl Link {
+impl ClientLink {
     /// Puts the call's current permissions in force. A change ends connections opened before.
-    pub(super) fn renew(&self, effects: &Effects) {
+    pub(super) fn update_access(&self, effects: &EffectGate) {
         let now = effects.reach();
         if !Arc::ptr_eq(&now, &self.reach) && *self.guard.policy() != now.policy {
             self.guard.set(now.policy.clone());
@@ -114,7 +127,7 @@ impl Link {
 }
 
 /// The limits of a client shared by several calls; each call has its own limits within these.
-const WIDEST: Limits = Limits {
+const WIDEST: RequestLimits = RequestLimits {
     // Identical for all: no setting changes it.
     connect: Duration::from_secs(10),
     header_bytes: 64 << 10,
@@ -130,8 +143,8 @@ const WIDEST: Limits = Limits {
 };
 
 /// Returns the limits of a request from the settings.
-pub(super) fn limits(limits: &mimir_core::Limits) -> Limits {
-    Limits {
+pub(super) fn request_limits(limits: &mimir_core::Limits) -> RequestLimits {
+    RequestLimits {
         first_byte: limits.http_time,
         between_bytes: limits.http_time,
         whole: limits.http_time,
@@ -142,10 +155,13 @@ pub(super) fn limits(limits: &mimir_core::Limits) -> Limits {
 }
 
 /// Returns the limits, tightened by those that the guest has set itself.
-pub(super) fn within(limits: Limits, options: Option<RequestOptions>) -> Limits {
+pub(super) fn tighten_limits(
+    limits: RequestLimits,
+    options: Option<RequestOptions>,
+) -> RequestLimits {
     let options = options.unwrap_or_default();
     let tighter = |own: Option<Duration>, limit: Duration| own.unwrap_or(limit).min(limit);
-    Limits {
+    RequestLimits {
         connect: tighter(options.connect_timeout, limits.connect),
         first_byte: tighter(options.first_byte_timeout, limits.first_byte),
         between_bytes: tighter(options.between_bytes_timeout, limits.between_bytes),

@@ -8,36 +8,36 @@ use bytes::Bytes;
 use http::Method;
 use http_body::{Body, Frame, SizeHint};
 use mimir_core::ToolError;
-use mimir_core::network::Target;
-use mimir_core::pipeline::{self, Effects, Egress};
+use mimir_core::network::RequestTarget;
+use mimir_core::pipeline::{self, EffectGate, OutgoingRequest};
 use mimir_net::{BoxError, Error};
 use wasmtime_wasi_http::WasiBody;
 
-use super::clients::Link;
+use super::clients::ClientLink;
 
 /// Passes on a body, chunk by chunk, as long as the call's permissions are unchanged and it contains no secret.
-pub(super) struct Upload {
+pub(super) struct GuestUploadBody {
     body: WasiBody,
-    effects: Effects,
-    link: Link,
-    secrets: pipeline::Upload,
+    effects: EffectGate,
+    link: ClientLink,
+    secrets: pipeline::UploadScanner,
     /// The method and the URL of the request.
     to: (Method, String),
     /// A chunk that needs an approval.
-    asked: Option<Asked>,
+    asked: Option<PendingChunk>,
 }
 
-struct Asked {
+struct PendingChunk {
     piece: Frame<Bytes>,
     rule: String,
     answer: Pin<Box<dyn Future<Output = Result<(), ToolError>> + Send>>,
 }
 
-impl Upload {
+impl GuestUploadBody {
     pub(super) fn new(
         body: WasiBody,
-        effects: &Effects,
-        link: &Link,
+        effects: &EffectGate,
+        link: &ClientLink,
         to: (Method, String),
     ) -> Self {
         Self {
@@ -51,13 +51,13 @@ impl Upload {
     }
 
     /// Scans a chunk; returns the rule if it contains text in the form of a secret.
-    fn look(&mut self, frame: &Frame<Bytes>) -> Result<Option<String>, ToolError> {
+    fn scan_chunk(&mut self, frame: &Frame<Bytes>) -> Result<Option<String>, ToolError> {
         if let Some(data) = frame.data_ref() {
-            return self.secrets.look(data);
+            return self.secrets.scan_chunk(data);
         }
         for (name, value) in frame.trailers_ref().into_iter().flatten() {
             for text in [name.as_str().as_bytes(), value.as_bytes()] {
-                if let Some(rule) = self.secrets.look(text)? {
+                if let Some(rule) = self.secrets.scan_chunk(text)? {
                     return Ok(Some(rule));
                 }
             }
@@ -69,8 +69,8 @@ impl Upload {
     fn ask(&mut self, piece: Frame<Bytes>, rule: String) {
         let (effects, (method, url)) = (self.effects.clone(), self.to.clone());
         let of = rule.clone();
-        let answer = async move { consent(&effects, &method, &url, &of).await };
-        self.asked = Some(Asked {
+        let answer = async move { ask_about_upload(&effects, &method, &url, &of).await };
+        self.asked = Some(PendingChunk {
             piece,
             rule,
             answer: Box::pin(answer),
@@ -79,23 +79,23 @@ impl Upload {
 }
 
 /// Asks for approval of a body that contains text in the form of a secret.
-pub(super) async fn consent(
-    effects: &Effects,
+pub(super) async fn ask_about_upload(
+    effects: &EffectGate,
     method: &Method,
     url: &str,
     rule: &str,
 ) -> Result<(), ToolError> {
-    let target = Target::parse(url).map_err(Error::from)?;
-    let egress = Egress {
+    let target = RequestTarget::parse(url).map_err(Error::from)?;
+    let egress = OutgoingRequest {
         target: &target,
         method: method.as_str(),
         headers: &[],
         body: true,
     };
-    effects.body(egress, rule).await
+    effects.approve_body(egress, rule).await
 }
 
-impl Body for Upload {
+impl Body for GuestUploadBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -108,13 +108,13 @@ impl Body for Upload {
         loop {
             if let Some(asked) = &mut this.asked {
                 let answer = ready!(asked.answer.as_mut().poll(cx));
-                let Some(Asked { piece, rule, .. }) = this.asked.take() else {
+                let Some(PendingChunk { piece, rule, .. }) = this.asked.take() else {
                     continue;
                 };
                 if let Err(refusal) = answer {
                     return refused(refusal);
                 }
-                this.link.renew(&this.effects);
+                this.link.update_access(&this.effects);
                 this.secrets.let_through(&rule);
                 return Poll::Ready(Some(Ok(piece)));
             }
@@ -122,8 +122,8 @@ impl Body for Upload {
                 Poll::Ready(Some(Ok(frame))) => frame,
                 other => return other.map_err(Into::into),
             };
-            this.link.renew(&this.effects);
-            match this.look(&frame) {
+            this.link.update_access(&this.effects);
+            match this.scan_chunk(&frame) {
                 Ok(None) => return Poll::Ready(Some(Ok(frame))),
                 Ok(Some(rule)) => this.ask(frame, rule),
                 Err(refusal) => return refused(refusal),

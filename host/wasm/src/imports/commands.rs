@@ -2,30 +2,31 @@
 
 use std::time::Duration;
 
-use mimir_core::command::{self, JobId, Place, Program};
-use mimir_core::pipeline::Effects;
-use mimir_core::{Code, ToolError};
+use mimir_core::command::{self, CommandProgram, CommandTarget, JobId};
+use mimir_core::pipeline::EffectGate;
+use mimir_core::{ToolError, ToolErrorCode};
 
 use crate::bindings::commands::{Command, Finished, Host, Job, Piece};
 use crate::bindings::types::Error;
-use crate::guest::Guest;
+use crate::store_state::StoreState;
 
-type Answer<T> = wasmtime::Result<Result<T, Error>>;
+type ImportResult<T> = wasmtime::Result<Result<T, Error>>;
 
-impl Guest {
+impl StoreState {
     /// Returns the access of this call to commands, if it has one.
-    fn effects(&mut self) -> Result<Effects, ToolError> {
+    fn effects(&mut self) -> Result<EffectGate, ToolError> {
         self.commands.clone().ok_or_else(|| {
             ToolError::new(
-                Code::PermissionDenied,
+                ToolErrorCode::PermissionDenied,
                 "the tool was not granted commands; declare the need in its manifest",
             )
         })
     }
 
-    async fn finish(&mut self, command: command::Command) -> Result<Finished, ToolError> {
+    async fn finish(&mut self, command: command::CommandRequest) -> Result<Finished, ToolError> {
         let done = self.effects()?.run(command).await?;
-        let missing = done.stdout.missing + done.stderr.missing + done.combined.missing;
+        let missing =
+            done.stdout.omitted_bytes + done.stderr.omitted_bytes + done.combined.omitted_bytes;
         Ok(Finished {
             exit_code: done.exit_code,
             stdout: done.stdout.bytes,
@@ -36,24 +37,24 @@ impl Guest {
         })
     }
 
-    async fn begin(&mut self, command: command::Command) -> Result<u32, ToolError> {
+    async fn begin(&mut self, command: command::CommandRequest) -> Result<u32, ToolError> {
         Ok(self.effects()?.start(command).await?.0)
     }
 
-    fn piece(&mut self, id: u32, begin: u64) -> Result<Piece, ToolError> {
+    fn output_chunk(&mut self, id: u32, begin: u64) -> Result<Piece, ToolError> {
         let piece = self.effects()?.output(JobId(id), begin)?;
         Ok(Piece {
             data: piece.bytes,
             next: piece.next,
-            missing: piece.missing,
+            missing: piece.omitted_bytes,
         })
     }
 }
 
-impl Host for Guest {
-    async fn run(&mut self, command: Command) -> Answer<Finished> {
+impl Host for StoreState {
+    async fn run(&mut self, command: Command) -> ImportResult<Finished> {
         let done = self.finish(command.into()).await;
-        Ok(self.hand_on(done))
+        Ok(self.to_guest_result(done))
     }
 
     async fn run_shell(
@@ -61,14 +62,14 @@ impl Host for Guest {
         script: String,
         directory: Option<String>,
         timeout: Option<u64>,
-    ) -> Answer<Finished> {
+    ) -> ImportResult<Finished> {
         let done = self.finish(shell(script, directory, timeout)).await;
-        Ok(self.hand_on(done))
+        Ok(self.to_guest_result(done))
     }
 
-    async fn start(&mut self, command: Command) -> Answer<u32> {
+    async fn start(&mut self, command: Command) -> ImportResult<u32> {
         let begun = self.begin(command.into()).await;
-        Ok(self.hand_on(begun))
+        Ok(self.to_guest_result(begun))
     }
 
     async fn start_shell(
@@ -76,59 +77,63 @@ impl Host for Guest {
         script: String,
         directory: Option<String>,
         timeout: Option<u64>,
-    ) -> Answer<u32> {
+    ) -> ImportResult<u32> {
         let begun = self.begin(shell(script, directory, timeout)).await;
-        Ok(self.hand_on(begun))
+        Ok(self.to_guest_result(begun))
     }
 
-    async fn jobs(&mut self) -> Answer<Vec<Job>> {
+    async fn jobs(&mut self) -> ImportResult<Vec<Job>> {
         let jobs = self.effects().map(|effects| effects.jobs());
         let jobs = jobs.map(|jobs| jobs.into_iter().map(Job::from).collect());
-        Ok(self.hand_on(jobs))
+        Ok(self.to_guest_result(jobs))
     }
 
-    async fn output(&mut self, id: u32, begin: u64) -> Answer<Piece> {
-        let piece = self.piece(id, begin);
-        Ok(self.hand_on(piece))
+    async fn output(&mut self, id: u32, begin: u64) -> ImportResult<Piece> {
+        let piece = self.output_chunk(id, begin);
+        Ok(self.to_guest_result(piece))
     }
 
-    async fn stop(&mut self, id: u32) -> Answer<Job> {
+    async fn stop(&mut self, id: u32) -> ImportResult<Job> {
         let stopped = match self.effects() {
             Ok(effects) => effects.stop(JobId(id)).await,
             Err(error) => Err(error),
         };
-        Ok(self.hand_on(stopped.map(Job::from)))
+        Ok(self.to_guest_result(stopped.map(Job::from)))
     }
 }
 
-fn shell(script: String, directory: Option<String>, timeout_ms: Option<u64>) -> command::Command {
-    command::Command {
-        program: Program::Script(script),
+fn shell(
+    script: String,
+    directory: Option<String>,
+    timeout_ms: Option<u64>,
+) -> command::CommandRequest {
+    command::CommandRequest {
+        program: CommandProgram::Script(script),
         directory,
         environment: Vec::new(),
         stdin: Vec::new(),
         timeout: timeout_ms.map(Duration::from_millis),
-        place: Place::Usual,
+        target: CommandTarget::Default,
     }
 }
 
-impl From<Command> for command::Command {
+impl From<Command> for command::CommandRequest {
     fn from(command: Command) -> Self {
         let mut words = vec![command.program];
         words.extend(command.arguments);
         Self {
-            program: Program::Vector(words),
+            program: CommandProgram::Vector(words),
             directory: command.directory,
             environment: command.environment,
             stdin: command.stdin,
             timeout: command.timeout_ms.map(Duration::from_millis),
-            place: Place::Usual,
+            target: CommandTarget::Default,
         }
     }
 }
 
-impl From<command::Job> for Job {
-    fn from(job: command::Job) -> Self {
+impl From<command::JobStatus> for Job {
+    fn from(job: command::JobStatus) -> Self {
         Self {
             id: job.id.0,
             command: job.command,

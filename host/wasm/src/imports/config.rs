@@ -4,7 +4,7 @@ use wasmtime::StoreContextMut;
 use wasmtime::component::{ComponentType, Lift, Linker, Lower};
 
 use crate::family::CONFIG_STORES;
-use crate::guest::Guest;
+use crate::store_state::StoreState;
 
 /// The errors of the interface. A value exists or not, so none of them occurs.
 #[derive(Debug, Clone, ComponentType, Lift, Lower)]
@@ -16,26 +16,29 @@ enum ConfigError {
     Io(String),
 }
 
-type Value = (Result<Option<String>, ConfigError>,);
-type Values = (Result<Vec<(String, String)>, ConfigError>,);
+type ConfigValue = (Result<Option<String>, ConfigError>,);
+type ConfigValues = (Result<Vec<(String, String)>, ConfigError>,);
 
 /// Links the interface under each of its versions.
-pub(crate) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+pub(crate) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     for name in CONFIG_STORES {
         let mut store = linker.instance(name)?;
         store.func_wrap(
             "get",
-            |guest: StoreContextMut<'_, Guest>, (key,): (String,)| {
+            |guest: StoreContextMut<'_, StoreState>, (key,): (String,)| {
                 let mut all = guest.data().config.iter();
                 let found = all.find(|(name, _)| *name == key);
-                let value: Value = (Ok(found.map(|(_, value)| value.clone())),);
+                let value: ConfigValue = (Ok(found.map(|(_, value)| value.clone())),);
                 Ok(value)
             },
         )?;
-        store.func_wrap("get-all", |guest: StoreContextMut<'_, Guest>, (): ()| {
-            let values: Values = (Ok(guest.data().config.clone()),);
-            Ok(values)
-        })?;
+        store.func_wrap(
+            "get-all",
+            |guest: StoreContextMut<'_, StoreState>, (): ()| {
+                let values: ConfigValues = (Ok(guest.data().config.clone()),);
+                Ok(values)
+            },
+        )?;
     }
     Ok(())
 }

@@ -1,13 +1,13 @@
 //! `mimir:tool/log`.
 
 use mimir_core::call::LogLevel;
-use mimir_core::command::Stream;
+use mimir_core::command::CommandStream;
 
 use crate::bindings::log::{Host, Level};
-use crate::guest::Guest;
-use crate::pipes::Take as _;
+use crate::output_pipes::OutputTarget as _;
+use crate::store_state::StoreState;
 
-impl Host for Guest {
+impl Host for StoreState {
     async fn write(&mut self, level: Level, message: String) -> wasmtime::Result<()> {
         let level = match level {
             Level::Debug => LogLevel::Debug,
@@ -18,12 +18,12 @@ impl Host for Guest {
         match &self.console {
             Some(console) => {
                 let stream = match level {
-                    LogLevel::Debug | LogLevel::Info => Stream::Stdout,
-                    LogLevel::Warn | LogLevel::Error => Stream::Stderr,
+                    LogLevel::Debug | LogLevel::Info => CommandStream::Stdout,
+                    LogLevel::Warn | LogLevel::Error => CommandStream::Stderr,
                 };
-                console.half(stream).take(message.as_bytes());
+                console.stream(stream).take(message.as_bytes());
             }
-            None => self.logs.line(level, &message),
+            None => self.logs.write_line(level, &message),
         }
         Ok(())
     }

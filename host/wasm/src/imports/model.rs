@@ -1,12 +1,12 @@
 //! `mimir:tool/model`: completions from the language model, each checked during the call.
 
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 
 use crate::bindings::model::Host;
 use crate::bindings::types::Error;
-use crate::guest::Guest;
+use crate::store_state::StoreState;
 
-impl Host for Guest {
+impl Host for StoreState {
     async fn complete(
         &mut self,
         prompt: String,
@@ -15,10 +15,10 @@ impl Host for Guest {
         let answer = match self.model.clone() {
             Some(effects) => effects.complete(&prompt, max_tokens).await,
             None => Err(ToolError::new(
-                Code::PermissionDenied,
+                ToolErrorCode::PermissionDenied,
                 "the tool was not granted the language model; declare the need in its manifest",
             )),
         };
-        Ok(self.hand_on(answer))
+        Ok(self.to_guest_result(answer))
     }
 }

@@ -1,15 +1,15 @@
 //! `mimir:tool/progress`.
 
-use mimir_core::call::Progress;
+use mimir_core::call::CallProgress;
 use mimir_core::text;
 
 use crate::bindings::progress::Host;
-use crate::guest::Guest;
+use crate::store_state::StoreState;
 
 /// Maximum length of a report's message, in characters: one line of a terminal.
 const MESSAGE_MAX: usize = 200;
 
-impl Host for Guest {
+impl Host for StoreState {
     async fn report(
         &mut self,
         done: u64,
@@ -19,7 +19,7 @@ impl Host for Guest {
         if self.reports > 0 {
             self.reports -= 1;
             let message = message.map(|message| text::visible(text::prefix(&message, MESSAGE_MAX)));
-            self.observer.progress(Progress {
+            self.observer.progress(CallProgress {
                 done,
                 total,
                 message,

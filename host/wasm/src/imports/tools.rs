@@ -3,11 +3,11 @@
 use crate::bindings::tools::Host;
 use crate::bindings::types::{Error, ErrorCode, Host as Types, Output};
 use crate::convert;
-use crate::guest::Guest;
+use crate::store_state::StoreState;
 
-impl Types for Guest {}
+impl Types for StoreState {}
 
-impl Host for Guest {
+impl Host for StoreState {
     async fn call(
         &mut self,
         name: String,
@@ -35,9 +35,9 @@ impl Host for Guest {
         };
         let outcome = match nested.call(&name, arguments).await {
             Ok(outcome) => outcome,
-            Err(error) => return Ok(self.hand_on(Err(error))),
+            Err(error) => return Ok(self.to_guest_result(Err(error))),
         };
         let result = outcome.result().map(convert::output_to_guest);
-        Ok(self.hand_on(result.map_err(Clone::clone)))
+        Ok(self.to_guest_result(result.map_err(Clone::clone)))
     }
 }

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use wasmtime::AsContextMut;
 use wasmtime::component::{ComponentExportIndex, Func, Instance, Type, Val};
 
-use super::value::{self, Argument, Formless, ValueError};
-use super::{LiftedTool, direct};
+use super::value::{self, LoweredArgument, UnraisableValue, ValueError};
+use super::{LiftedTool, typed_call};
 
 /// The result of a function.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,26 +56,26 @@ pub async fn call(
     let function = instance.get_func(&mut store, index).ok_or_else(missing)?;
     let ty = function.ty(&store);
     let params: Vec<(&str, Type)> = ty.params().collect();
-    let mut arguments = value::arguments(arguments, &params)?;
+    let mut arguments = value::lower_arguments(arguments, &params)?;
     let types: Vec<Type> = ty.results().collect();
     let given = params.iter().map(|(_, ty)| ty);
-    if let Some(shape) = direct::shape(given, types.first()) {
-        match direct::call(store.as_context_mut(), function, &shape, arguments, most) {
+    if let Some(shape) = typed_call::function_shape(given, types.first()) {
+        match typed_call::call_typed(store.as_context_mut(), function, &shape, arguments, most) {
             Ok(called) => return called.await?.ok_or_else(missing),
             Err(back) => arguments = back,
         }
     }
-    by_values(store, function, &types, arguments, most)
+    call_by_values(store, function, &types, arguments, most)
         .await?
         .ok_or_else(missing)
 }
 
 /// Calls any function: every part of an argument or result is a separate value.
-pub(super) async fn by_values(
+pub(super) async fn call_by_values(
     mut store: impl AsContextMut<Data: Send>,
     function: Func,
     types: &[Type],
-    arguments: Vec<Argument>,
+    arguments: Vec<LoweredArgument>,
     most: usize,
 ) -> Result<Option<LiftedOutput>, LiftError> {
     let params: Vec<Val> = arguments.into_iter().map(Val::from).collect();
@@ -86,14 +86,14 @@ pub(super) async fn by_values(
         .map_err(LiftError::Trap)?;
     match (results.as_slice(), types) {
         ([], []) => Ok(Some(LiftedOutput::Ok(None))),
-        ([result], _) if value::weight(result) > most => Err(LiftError::TooLarge),
+        ([result], _) if value::json_size(result) > most => Err(LiftError::TooLarge),
         ([result], [ty]) => Ok(output(result, ty).ok()),
         _ => Ok(None),
     }
 }
 
 /// Converts the result. The outermost `result` distinguishes success from failure; any other type is success.
-fn output(result: &Val, ty: &Type) -> Result<LiftedOutput, Formless> {
+fn output(result: &Val, ty: &Type) -> Result<LiftedOutput, UnraisableValue> {
     match (result, ty) {
         (Val::Result(Ok(value)), Type::Result(ty)) => match (value, ty.ok()) {
             (Some(value), Some(ty)) => success(value, &ty),
@@ -119,7 +119,7 @@ fn output(result: &Val, ty: &Type) -> Result<LiftedOutput, Formless> {
     }
 }
 
-fn success(value: &Val, ty: &Type) -> Result<LiftedOutput, Formless> {
+fn success(value: &Val, ty: &Type) -> Result<LiftedOutput, UnraisableValue> {
     let json = value::raise(value, ty)?;
     Ok(LiftedOutput::Ok(Some(match ty {
         Type::Record(_) => json,

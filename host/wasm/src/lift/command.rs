@@ -2,7 +2,7 @@
 //!
 //! Out of scope: running them.
 
-use mimir_core::error::{Code, ToolError};
+use mimir_core::error::{ToolError, ToolErrorCode};
 use mimir_core::schema::Schema;
 use mimir_core::tool::ToolName;
 use serde::Deserialize;
@@ -31,15 +31,15 @@ pub fn definition(name: &ToolName) -> (String, Schema) {
 /// The arguments of one run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Arguments {
+pub struct CommandArguments {
     args: Vec<String>,
     stdin: String,
 }
 
-impl Arguments {
+impl CommandArguments {
     /// Parses input that matches the schema. An argument cannot contain a NUL, which the schema does not express.
     pub fn parse(arguments: &Value) -> Result<Self, ToolError> {
-        let invalid = |message: String| ToolError::new(Code::InvalidInput, message);
+        let invalid = |message: String| ToolError::new(ToolErrorCode::InvalidInput, message);
         if !arguments.is_object() {
             return Err(invalid("/: the arguments must be an object".into()));
         }
@@ -77,10 +77,13 @@ mod tests {
     fn arguments_become_an_argument_vector() {
         let given = json!({ "args": ["-v", "a b"], "stdin": "x" });
         schema().validate("arguments", &given).unwrap();
-        let parsed = Arguments::parse(&given).unwrap();
+        let parsed = CommandArguments::parse(&given).unwrap();
         assert_eq!(parsed.argv("tool"), ["tool", "-v", "a b"]);
         assert_eq!(parsed.stdin(), b"x");
-        assert_eq!(Arguments::parse(&json!({})).unwrap(), Arguments::default());
+        assert_eq!(
+            CommandArguments::parse(&json!({})).unwrap(),
+            CommandArguments::default()
+        );
     }
 
     #[test]
@@ -93,12 +96,12 @@ mod tests {
             json!(null),
         ] {
             assert_eq!(
-                Arguments::parse(&bad).unwrap_err().code,
-                Code::InvalidInput,
+                CommandArguments::parse(&bad).unwrap_err().code,
+                ToolErrorCode::InvalidInput,
                 "{bad}"
             );
             assert!(schema().validate("arguments", &bad).is_err(), "{bad}");
         }
-        assert!(Arguments::parse(&json!({"args": ["a\0b"]})).is_err());
+        assert!(CommandArguments::parse(&json!({"args": ["a\0b"]})).is_err());
     }
 }

@@ -9,29 +9,29 @@ use std::collections::BTreeMap;
 use mimir_core::text;
 use serde::Deserialize;
 
-use crate::family::Interface;
+use crate::family::InterfaceName;
 
 /// Maximum length of a description, in characters. More would crowd the context of a model.
 const LONGEST: usize = 2_000;
 
-type Map<T> = BTreeMap<String, T>;
+type DocsMap<T> = BTreeMap<String, T>;
 
 /// The documentation of one package.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Docs {
-    worlds: Map<Members>,
-    interfaces: Map<Members>,
+pub(super) struct PackageDocs {
+    worlds: DocsMap<MemberDocs>,
+    interfaces: DocsMap<MemberDocs>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Members {
-    funcs: Map<FunctionDocs>,
-    func_exports: Map<FunctionDocs>,
-    types: Map<TypeDocs>,
-    interfaces: Map<Members>,
-    interface_exports: Map<Members>,
+struct MemberDocs {
+    funcs: DocsMap<FunctionDocs>,
+    func_exports: DocsMap<FunctionDocs>,
+    types: DocsMap<TypeDocs>,
+    interfaces: DocsMap<MemberDocs>,
+    interface_exports: DocsMap<MemberDocs>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -49,22 +49,22 @@ enum FunctionDocs {
 #[serde(default)]
 pub(super) struct TypeDocs {
     docs: Option<String>,
-    items: Map<String>,
+    items: DocsMap<String>,
 }
 
 impl TypeDocs {
     /// Returns the documentation of the type itself.
-    pub fn own(&self) -> Option<String> {
+    pub fn type_text(&self) -> Option<String> {
         self.docs.as_deref().and_then(tidy)
     }
 
     /// Returns the documentation of a field, case, name or flag.
-    pub fn item(&self, name: &str) -> Option<String> {
+    pub fn item_text(&self, name: &str) -> Option<String> {
         self.items.get(name).map(String::as_str).and_then(tidy)
     }
 }
 
-impl Docs {
+impl PackageDocs {
     /// Parses the section; any error results in no documentation.
     pub fn parse(section: &[u8]) -> Self {
         match section.split_first() {
@@ -89,15 +89,16 @@ impl Docs {
     }
 
     /// Returns the documentation of a named type.
-    pub fn named(&self, interface: Option<&str>, name: &str) -> Option<&TypeDocs> {
+    pub fn type_docs(&self, interface: Option<&str>, name: &str) -> Option<&TypeDocs> {
         self.members(interface)
             .find_map(|members| members.types.get(name))
     }
 
     /// Iterates over the places that may document the members of an export. The section neither names the built world
     /// nor repeats the package, so the interface's own name decides.
-    fn members(&self, interface: Option<&str>) -> impl Iterator<Item = &Members> {
-        let short = interface.map(|name| Interface::parse(name).map_or(name, |parsed| parsed.name));
+    fn members(&self, interface: Option<&str>) -> impl Iterator<Item = &MemberDocs> {
+        let short =
+            interface.map(|name| InterfaceName::parse(name).map_or(name, |parsed| parsed.name));
         let direct = short.and_then(|name| self.interfaces.get(name));
         let inner = self.worlds.values().filter_map(move |world| match short {
             None => Some(world),
@@ -126,7 +127,7 @@ mod tests {
 
     #[test]
     fn docs_are_read_in_both_spellings() {
-        let docs = Docs::parse(&section(
+        let docs = PackageDocs::parse(&section(
             r#"{"worlds":{"w":{"func_exports":{"top":{"docs":" Top. "}},"funcs":{"old":"Old."}}},
                 "interfaces":{"add":{"funcs":{"sum":{"docs":"Adds.","stability":"x"}},
                 "types":{"point":{"docs":"A place.","items":{"x":"Across."}}}}}}"#,
@@ -138,9 +139,14 @@ mod tests {
                 .as_deref(),
             Some("Adds.")
         );
-        let point = docs.named(Some("docs:adder/add@0.1.0"), "point").unwrap();
+        let point = docs
+            .type_docs(Some("docs:adder/add@0.1.0"), "point")
+            .unwrap();
         assert_eq!(
-            (point.own().as_deref(), point.item("x").as_deref()),
+            (
+                point.type_text().as_deref(),
+                point.item_text("x").as_deref()
+            ),
             (Some("A place."), Some("Across."))
         );
         assert_eq!(docs.function(None, "sum"), None);
@@ -155,9 +161,12 @@ mod tests {
             b"\x01{\"worlds\":3}",
             b"\x01\xff",
         ] {
-            assert_eq!(Docs::parse(bad).function(None, "f"), None);
+            assert_eq!(PackageDocs::parse(bad).function(None, "f"), None);
         }
         let bomb = "[".repeat(500_000);
-        assert_eq!(Docs::parse(&section(&bomb)).function(None, "f"), None);
+        assert_eq!(
+            PackageDocs::parse(&section(&bomb)).function(None, "f"),
+            None
+        );
     }
 }

@@ -4,10 +4,10 @@ use mimir_core::schema::Schema;
 use mimir_core::text;
 use wasmparser::component_types::{ComponentEntityType, ComponentFuncTypeId};
 
-use super::docs::Docs;
-use super::schema::{self, Catalogue, Unliftable};
-use super::{ExportPath, LiftedTool, LiftedTools, Skipped, names};
-use crate::family::{Interface, Surface};
+use super::docs::PackageDocs;
+use super::schema::{self, TypeCatalogue, Unliftable};
+use super::{ExportPath, LiftedTool, LiftedTools, SkippedExport, names};
+use crate::family::{ComponentSurface, InterfaceName};
 
 /// Maximum number of tools of one component. Models choose badly long before this.
 const MOST_TOOLS: usize = 256;
@@ -22,11 +22,11 @@ const SHOWN: usize = 120;
 const PYTHON_INIT: (&str, &str) = ("exports", "init");
 
 /// Returns the tools of a component that was not written for mimir.
-pub(crate) fn lift(surface: &Surface) -> LiftedTools {
-    let docs = Docs::parse(surface.docs());
-    let mut catalogue = Catalogue::new(surface, &docs);
-    let mut found: Vec<Found> = Vec::new();
-    let mut skipped = Left::default();
+pub(crate) fn lift(surface: &ComponentSurface) -> LiftedTools {
+    let docs = PackageDocs::parse(surface.docs());
+    let mut catalogue = TypeCatalogue::new(surface, &docs);
+    let mut found: Vec<DescribedFunction> = Vec::new();
+    let mut skipped = SkippedExports::default();
     for export in functions(surface, &mut skipped) {
         if found.len() == MOST_TOOLS {
             skipped.add(
@@ -36,7 +36,7 @@ pub(crate) fn lift(surface: &Surface) -> LiftedTools {
             continue;
         }
         match describe(surface, &mut catalogue, export.ty) {
-            Ok((input, output)) => found.push(Found {
+            Ok((input, output)) => found.push(DescribedFunction {
                 path: export.path,
                 input,
                 output,
@@ -48,7 +48,7 @@ pub(crate) fn lift(surface: &Surface) -> LiftedTools {
         .into_iter()
         .map(|it| (it.path, (it.input, it.output)))
         .unzip();
-    let names = names::assign(&paths);
+    let names = names::assign_names(&paths);
     let mut tools = Vec::new();
     for ((path, (input, output)), name) in paths.into_iter().zip(schemas).zip(names) {
         let Some(name) = name else {
@@ -73,20 +73,20 @@ pub(crate) fn lift(surface: &Surface) -> LiftedTools {
 }
 
 /// A callable function, with its schemas as text.
-struct Found {
+struct DescribedFunction {
     path: ExportPath,
     input: String,
     output: Option<String>,
 }
 
 /// An exported function.
-struct Export {
+struct ExportedFunction {
     path: ExportPath,
     ty: ComponentFuncTypeId,
 }
 
 /// Returns all exported functions, in order. Exports that cannot contain any are skipped.
-fn functions(surface: &Surface, skipped: &mut Left) -> Vec<Export> {
+fn functions(surface: &ComponentSurface, skipped: &mut SkippedExports) -> Vec<ExportedFunction> {
     let mut found = Vec::new();
     for (name, ty) in surface.exports() {
         let path = |interface: Option<&str>, function: &str| ExportPath {
@@ -94,12 +94,12 @@ fn functions(surface: &Surface, skipped: &mut Left) -> Vec<Export> {
             function: function.to_owned(),
         };
         match ty {
-            ComponentEntityType::Func(ty) => found.push(Export {
+            ComponentEntityType::Func(ty) => found.push(ExportedFunction {
                 path: path(None, name),
                 ty,
             }),
             ComponentEntityType::Instance(_)
-                if Interface::parse(name).is_some_and(|it| it.is("wasi:cli", "run")) =>
+                if InterfaceName::parse(name).is_some_and(|it| it.matches("wasi:cli", "run")) =>
             {
                 skipped.add(
                     &path(None, name),
@@ -117,7 +117,7 @@ fn functions(surface: &Surface, skipped: &mut Left) -> Vec<Export> {
                         // componentize-py calls it at build time, and adds it to each of its components.
                         ComponentEntityType::Func(_)
                             if (name, function.as_str()) == PYTHON_INIT => {}
-                        ComponentEntityType::Func(ty) => found.push(Export {
+                        ComponentEntityType::Func(ty) => found.push(ExportedFunction {
                             path: path(Some(name), function),
                             ty,
                         }),
@@ -135,8 +135,8 @@ fn functions(surface: &Surface, skipped: &mut Left) -> Vec<Export> {
 
 /// Returns the schemas of a function, as text.
 fn describe(
-    surface: &Surface,
-    catalogue: &mut Catalogue<'_>,
+    surface: &ComponentSurface,
+    catalogue: &mut TypeCatalogue<'_>,
     ty: ComponentFuncTypeId,
 ) -> Result<(String, Option<String>), Unliftable> {
     let function = surface.types().get(ty).ok_or(Unliftable::Unknown)?;
@@ -168,26 +168,26 @@ fn describe_plainly(path: &ExportPath) -> String {
 
 /// The skipped exports, of which only the first ones are named.
 #[derive(Default)]
-struct Left {
-    named: Vec<Skipped>,
+struct SkippedExports {
+    named: Vec<SkippedExport>,
     more: usize,
 }
 
-impl Left {
+impl SkippedExports {
     fn add(&mut self, path: &ExportPath, reason: &str) {
         if self.named.len() == MOST_SKIPPED {
             self.more += 1;
             return;
         }
-        self.named.push(Skipped {
+        self.named.push(SkippedExport {
             export: text::visible(text::prefix(&path.to_string(), SHOWN)),
             reason: reason.to_owned(),
         });
     }
 
-    fn finish(mut self) -> Vec<Skipped> {
+    fn finish(mut self) -> Vec<SkippedExport> {
         if self.more > 0 {
-            self.named.push(Skipped {
+            self.named.push(SkippedExport {
                 export: format!("{} more exports", self.more),
                 reason: "are skipped as well".into(),
             });

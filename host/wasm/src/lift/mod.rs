@@ -8,11 +8,11 @@
 
 mod call;
 pub mod command;
-mod direct;
 mod docs;
 mod functions;
 mod names;
 pub mod schema;
+mod typed_call;
 mod value;
 
 #[cfg(test)]
@@ -89,7 +89,7 @@ impl PartialEq for LiftedTool {
 
 /// An export that is not a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Skipped {
+pub struct SkippedExport {
     /// The export, as [`ExportPath`] shows it.
     pub export: String,
     /// The reason, as the end of a sentence that begins with the export.
@@ -102,5 +102,5 @@ pub struct LiftedTools {
     /// The tools, in the order of the exports.
     pub tools: Vec<LiftedTool>,
     /// The skipped exports, with the reasons. Never more than a screenful.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedExport>,
 }

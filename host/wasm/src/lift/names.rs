@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use mimir_core::tool::ToolName;
 
 use super::ExportPath;
-use crate::family::Interface;
+use crate::family::InterfaceName;
 
 /// Maximum length of a tool name, in characters.
 const LONGEST: usize = 64;
@@ -34,7 +34,7 @@ fn snake(text: &str) -> String {
 
 /// Assigns a unique name to each function: the function's own; if functions of several interfaces share it,
 /// `<interface>_<function>`; after that, a number. A function of the world itself keeps its own name.
-pub(super) fn assign(exports: &[ExportPath]) -> Vec<Option<ToolName>> {
+pub(super) fn assign_names(exports: &[ExportPath]) -> Vec<Option<ToolName>> {
     let own: Vec<String> = exports
         .iter()
         .map(|export| snake(&export.function))
@@ -46,7 +46,7 @@ pub(super) fn assign(exports: &[ExportPath]) -> Vec<Option<ToolName>> {
     let wanted = |export: &ExportPath, own: &str| match &export.interface {
         Some(interface) if shared.get(own).is_some_and(|count| *count > 1) => {
             let short =
-                Interface::parse(interface).map_or(interface.as_str(), |parsed| parsed.name);
+                InterfaceName::parse(interface).map_or(interface.as_str(), |parsed| parsed.name);
             snake(&format!("{short}-{own}"))
         }
         _ => own.to_owned(),
@@ -97,7 +97,7 @@ mod tests {
                 function: (*function).to_owned(),
             })
             .collect();
-        assign(&exports)
+        assign_names(&exports)
             .into_iter()
             .map(|name| name.unwrap().into())
             .collect()

@@ -21,10 +21,10 @@
 //! Arguments are one object with a property per parameter. A result that is not a record is wrapped in `result`. The
 //! outermost `result<T, E>` is not part of the value: T is the result and E the failure of the tool.
 
-mod catalogue;
-mod sketch;
+mod schema_builder;
+mod type_catalogue;
 
-pub(super) use catalogue::Catalogue;
+pub(super) use type_catalogue::TypeCatalogue;
 
 use serde_json::{Map, Value, json};
 use wasmparser::PrimitiveValType;

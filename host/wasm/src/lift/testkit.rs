@@ -10,7 +10,7 @@ use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
 use super::{LiftError, LiftedOutput, LiftedTool, LiftedTools};
-use crate::family::{self, Family};
+use crate::family::{self, ComponentFamily};
 
 /// Enough parameters to pass all of them in memory, as WIT and as the JSON for them.
 pub const PAD: &str =
@@ -81,19 +81,19 @@ pub fn echoes<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
 /// Returns the tools of a component that must be a lifted one.
 pub fn lifted(bytes: &[u8]) -> LiftedTools {
     match family::detect(bytes).unwrap().family {
-        Family::Lifted(tools) => tools,
+        ComponentFamily::Lifted(tools) => tools,
         other => panic!("not lifted: {other:?}"),
     }
 }
 
 /// A component without imports, compiled.
-pub struct Compiled {
+pub struct CompiledFixture {
     pub engine: Engine,
     component: Component,
     pub tools: LiftedTools,
 }
 
-impl Compiled {
+impl CompiledFixture {
     pub fn new(bytes: &[u8]) -> Self {
         let mut config = Config::new();
         config.wasm_component_model_fixed_length_lists(true);
@@ -156,9 +156,9 @@ impl Compiled {
         let function = instance.unwrap().get_func(&mut store, index).unwrap();
         let ty = function.ty(&store);
         let params: Vec<(&str, wasmtime::component::Type)> = ty.params().collect();
-        let arguments = super::value::arguments(arguments, &params)?;
+        let arguments = super::value::lower_arguments(arguments, &params)?;
         let types: Vec<_> = ty.results().collect();
-        let called = super::call::by_values(store, function, &types, arguments, usize::MAX);
+        let called = super::call::call_by_values(store, function, &types, arguments, usize::MAX);
         Ok(called.await?.unwrap())
     }
 
@@ -174,7 +174,7 @@ impl Compiled {
             .unwrap()
             .ty(&store);
         let params: Vec<_> = ty.params().map(|(_, ty)| ty).collect();
-        super::direct::shape(params.iter(), ty.results().next().as_ref())
+        super::typed_call::function_shape(params.iter(), ty.results().next().as_ref())
     }
 
     /// Returns the wasmtime types of a function's parameters.

@@ -5,7 +5,7 @@ mod bytes;
 mod calls;
 mod listing;
 
-use super::testkit::{Compiled, PAD, build, echoes};
+use super::testkit::{CompiledFixture, PAD, build, echoes};
 
 /// Types under test, with the name of the function that echoes each.
 const TYPES: &[(&str, &str)] = &[
@@ -49,7 +49,7 @@ const TYPES: &[(&str, &str)] = &[
 ];
 
 /// A component with a function `echo-…` for each type. Each takes the value and a pad, and returns both.
-fn echo() -> Compiled {
+fn echo() -> CompiledFixture {
     let functions: String = TYPES
         .iter()
         .map(|(name, ty)| {
@@ -77,5 +77,5 @@ fn echo() -> Compiled {
         .iter()
         .map(|(name, _)| format!("t:t/api@1.0.0#echo-{name}"))
         .collect();
-    Compiled::new(&build(&wit, &echoes(names.iter().map(String::as_str))))
+    CompiledFixture::new(&build(&wit, &echoes(names.iter().map(String::as_str))))
 }

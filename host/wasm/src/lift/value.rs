@@ -3,14 +3,14 @@
 //! wasmtime's own types guide both directions, so a wrong cached description of a component does no harm: a value that
 //! does not match is refused with its path.
 
+mod json_size;
 mod lower;
 mod raise;
 mod scalars;
-mod weight;
 
-pub(super) use lower::{Argument, arguments};
-pub(super) use raise::{Formless, raise};
-pub(super) use weight::weight;
+pub(super) use json_size::json_size;
+pub(super) use lower::{LoweredArgument, lower_arguments};
+pub(super) use raise::{UnraisableValue, raise};
 
 use std::fmt::Write as _;
 
@@ -26,9 +26,9 @@ pub struct ValueError {
 
 /// A path in a JSON document, stored as a pointer.
 #[derive(Default)]
-struct Path(String);
+struct ValuePath(String);
 
-impl Path {
+impl ValuePath {
     /// Runs `f` one step deeper.
     fn within<T>(&mut self, step: impl std::fmt::Display, f: impl FnOnce(&mut Self) -> T) -> T {
         let outer = self.0.len();

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use crate::error::HostError;
+use crate::error::WasmHostError;
 
 /// A component that may be compressed.
 #[derive(Debug, Clone, Copy)]
-pub enum Packed {
+pub enum PackedComponent {
     /// Uncompressed.
     Plain(&'static [u8]),
     /// A module compressed with xz, and the parts of the component before and after it.
@@ -20,12 +20,12 @@ pub enum Packed {
     },
 }
 
-impl Packed {
+impl PackedComponent {
     /// Returns the component.
-    pub(crate) fn unpack(&self) -> Result<Cow<'static, [u8]>, HostError> {
+    pub(crate) fn unpack(&self) -> Result<Cow<'static, [u8]>, WasmHostError> {
         match self {
-            Packed::Plain(bytes) => Ok(Cow::Borrowed(bytes)),
-            Packed::Around {
+            PackedComponent::Plain(bytes) => Ok(Cow::Borrowed(bytes)),
+            PackedComponent::Around {
                 before,
                 module,
                 after,
@@ -33,7 +33,7 @@ impl Packed {
                 let mut bytes = before.to_vec();
                 let mut packed = *module;
                 lzma_rs::xz_decompress(&mut packed, &mut bytes).map_err(|error| {
-                    HostError::Engine(format!("it cannot be decompressed: {error}"))
+                    WasmHostError::Engine(format!("it cannot be decompressed: {error}"))
                 })?;
                 bytes.extend_from_slice(after);
                 Ok(Cow::Owned(bytes))

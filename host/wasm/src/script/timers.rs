@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use tokio::time::Instant;
 
 /// Maximum number of timers of one script: no program needs that many, and each wakes the engine.
@@ -15,12 +15,12 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Timers in the order in which they are due; those of the same moment in the order in which they were set.
 #[derive(Default)]
-pub(super) struct Timers {
+pub(super) struct TimerQueue {
     due: BTreeSet<(Instant, u32)>,
     when: HashMap<u32, Instant>,
 }
 
-impl Timers {
+impl TimerQueue {
     pub(super) fn is_empty(&self) -> bool {
         self.due.is_empty()
     }
@@ -29,7 +29,7 @@ impl Timers {
         self.remove(id);
         if self.due.len() == MOST {
             let message = format!("the script has more than {MOST} timers");
-            return Err(ToolError::new(Code::LimitExceeded, message));
+            return Err(ToolError::new(ToolErrorCode::LimitExceeded, message));
         }
         let when = Instant::now() + time.min(LONGEST);
         self.due.insert((when, id));
@@ -59,7 +59,7 @@ mod tests {
 
     #[tokio::test]
     async fn timers_are_due_in_order() {
-        let mut timers = Timers::default();
+        let mut timers = TimerQueue::default();
         for (id, millis) in [(1, 20), (2, 0), (3, 20), (4, 5), (5, 1)] {
             timers.add(id, Duration::from_millis(millis)).unwrap();
         }
@@ -77,12 +77,12 @@ mod tests {
     fn timers_are_limited() {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let _inside = runtime.enter();
-        let mut timers = Timers::default();
+        let mut timers = TimerQueue::default();
         for id in 0..MOST as u32 {
             timers.add(id, Duration::MAX).unwrap();
         }
         let error = timers.add(u32::MAX, Duration::ZERO).unwrap_err();
-        assert_eq!(error.code, Code::LimitExceeded);
+        assert_eq!(error.code, ToolErrorCode::LimitExceeded);
         timers.remove(7);
         timers.add(u32::MAX, Duration::ZERO).unwrap();
     }

@@ -9,13 +9,13 @@ use mimir_core::ToolError;
 use super::{SERVICE, fault, refused};
 
 /// An available keyring.
-pub struct Keyring {
+pub struct SystemKeyring {
     program: &'static str,
 }
 
 const PROGRAM: &str = "secret-tool";
 
-impl Keyring {
+impl SystemKeyring {
     /// Finds the keyring of this session: needs `secret-tool` on the path and a D-Bus session bus.
     pub fn find() -> Option<Self> {
         std::env::var_os("DBUS_SESSION_BUS_ADDRESS")?;

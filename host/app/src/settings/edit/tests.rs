@@ -5,7 +5,11 @@ use serde_json::json;
 use super::*;
 
 fn off(text: &str) -> String {
-    edited(text, &[Edit::set(&["tools", "git", "enabled"], false)]).unwrap()
+    apply_edits(
+        text,
+        &[ConfigEdit::set_key(&["tools", "git", "enabled"], false)],
+    )
+    .unwrap()
 }
 
 /// Asserts that all old lines are kept in order, with no insertions between them but the new keys.
@@ -50,8 +54,11 @@ fn only_the_value_is_different() {
 fn unset_leaves_no_empty_blocks() {
     let template = include_str!("../config.template.yml");
     let path = ["agent", "maxToolCalls"];
-    let with = edited(template, &[Edit::set(&path, 3)]).unwrap();
-    assert_eq!(edited(&with, &[Edit::remove(&path)]).unwrap(), template);
+    let with = apply_edits(template, &[ConfigEdit::set_key(&path, 3)]).unwrap();
+    assert_eq!(
+        apply_edits(&with, &[ConfigEdit::remove(&path)]).unwrap(),
+        template
+    );
     for (before, path, after) in [
         (
             "limits:\n  timeMs: 5\npolicy: {}\n",
@@ -71,17 +78,17 @@ fn unset_leaves_no_empty_blocks() {
         ),
     ] {
         let path: Vec<&str> = path.split('.').collect();
-        let edit = [Edit::remove(&path)];
+        let edit = [ConfigEdit::remove(&path)];
         assert_eq!(
-            edited(before, &edit).unwrap().trim_end(),
+            apply_edits(before, &edit).unwrap().trim_end(),
             after.trim_end(),
             "{before}"
         );
     }
     let commented = "limits:\n  # a reason that somebody wrote\n  timeMs: 5\n  fuel: 7\n";
-    let text = edited(commented, &[Edit::remove(&["limits", "fuel"])]).unwrap();
+    let text = apply_edits(commented, &[ConfigEdit::remove(&["limits", "fuel"])]).unwrap();
     assert!(text.contains("a reason"), "{text}");
-    let text = edited(&text, &[Edit::remove(&["limits", "timeMs"])]).unwrap();
+    let text = apply_edits(&text, &[ConfigEdit::remove(&["limits", "timeMs"])]).unwrap();
     assert!(text.contains("a reason"), "{text}");
 }
 
@@ -92,8 +99,8 @@ fn a_hundred_toggles_leave_the_file_as_it_was() {
     keeps(before, &text);
     let first = text.clone();
     for toggle in 0..100 {
-        let edit = Edit::set(&["tools", "git", "enabled"], toggle % 2 == 0);
-        text = edited(&text, &[edit]).unwrap();
+        let edit = ConfigEdit::set_key(&["tools", "git", "enabled"], toggle % 2 == 0);
+        text = apply_edits(&text, &[edit]).unwrap();
     }
     assert_eq!(text, first);
 }
@@ -147,21 +154,28 @@ fn a_block_is_added_and_taken_out_and_the_rest_stays() {
         "mcp:\r\n  servers:\r\n    old:\r\n      command: x\r\n",
     ] {
         let path = ["mcp", "servers", "files"];
-        let after = edited(before, &[Edit::set(&path, block.clone())]).unwrap();
+        let after = apply_edits(before, &[ConfigEdit::set_key(&path, block.clone())]).unwrap();
         let value: serde_json::Value = serde_yaml::from_str(&after).unwrap();
         assert_eq!(value["mcp"]["servers"]["files"], block, "{after}");
-        assert_eq!(edited(&after, &[Edit::remove(&path)]).unwrap(), before);
+        assert_eq!(
+            apply_edits(&after, &[ConfigEdit::remove(&path)]).unwrap(),
+            before
+        );
     }
 }
 
 #[test]
 fn what_it_cannot_change_it_leaves_and_shows_the_way() {
     let alias = "x: &a\n  enabled: true\n  approval: ask\ntools:\n  git: *a\n";
-    let error = edited(alias, &[Edit::set(&["tools", "git", "enabled"], false)]).unwrap_err();
+    let error = apply_edits(
+        alias,
+        &[ConfigEdit::set_key(&["tools", "git", "enabled"], false)],
+    )
+    .unwrap_err();
     let way = "tools:\n  git:\n    enabled: false";
     assert!(error.message.ends_with(way), "{error}");
     for broken in ["tools: [", "a: 1\na: 2\n", "\ttools: {}\n"] {
-        let error = edited(broken, &[Edit::set(&["x"], 1)]).unwrap_err();
-        assert_eq!(error.code, Code::InvalidInput, "{error}");
+        let error = apply_edits(broken, &[ConfigEdit::set_key(&["x"], 1)]).unwrap_err();
+        assert_eq!(error.code, ToolErrorCode::InvalidInput, "{error}");
     }
 }

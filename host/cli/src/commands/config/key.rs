@@ -3,27 +3,31 @@
 use std::io;
 
 use mimir_core::text::visible;
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::{Value, json};
 
-use crate::args::Globals;
-use crate::exit::{Exit, Failure};
-use crate::output::{FAINT, GOOD, Printer, WARN, styled};
-use mimir::settings::{self, Edit, Keys, Said, Whose};
-use mimir::setup::Setup;
+use crate::args::GlobalOptions;
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::{FAINT, GOOD, ResultPrinter, WARN, styled};
+use mimir::settings::{self, ConfigEdit, ConfigOwner, ConfigSchema, LayerValue};
+use mimir::setup::HostSetup;
 
 /// Prints the value of a key in each layer.
-pub fn get(globals: &Globals, printer: Printer, key: &str) -> Result<Exit, Failure> {
-    let keys = Keys::new();
+pub fn get(
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+    key: &str,
+) -> Result<ExitReason, CommandFailure> {
+    let keys = ConfigSchema::new();
     let path = keys.path(key).map_err(usage)?;
-    let setup = Setup::find(globals.workspace.as_deref())?;
-    let said = setup.settings.said(&path);
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let said = setup.settings.layer_values(&path);
     let counting = said.iter().find(|said| !said.withheld);
     let default = match counting {
         Some(_) => None,
         None => keys.default_of(&path),
     };
-    let from = counting.map(|said| said.whose.as_str());
+    let from = counting.map(|said| said.owner.as_str());
     let layers: Vec<Value> = said.iter().map(layer).collect();
     let result = json!({
         "key": path.join("."),
@@ -31,7 +35,7 @@ pub fn get(globals: &Globals, printer: Printer, key: &str) -> Result<Exit, Failu
         "from": from.or(default.as_ref().map(|_| "default")),
         "layers": layers,
     });
-    printer.result(&result, |out| {
+    printer.print_result(&result, |out| {
         let Some(first) = counting else {
             for line in default.iter().flat_map(written) {
                 writeln!(out, "{line}")?;
@@ -41,24 +45,24 @@ pub fn get(globals: &Globals, printer: Printer, key: &str) -> Result<Exit, Failu
                 None => format!("{} is not set", path.join(".")),
             };
             writeln!(out, "{}", styled(FAINT, words))?;
-            return said.iter().try_for_each(|said| beside(out, said));
+            return said.iter().try_for_each(|said| print_overruled(out, said));
         };
         for line in written(&first.value) {
             writeln!(out, "{line}")?;
         }
-        let from = format!("{}: {}", first.whose.as_str(), visible(&first.place));
+        let from = format!("{}: {}", first.owner.as_str(), visible(&first.place));
         writeln!(out, "{}", styled(FAINT, from))?;
         let mut others = said.iter().filter(|other| !std::ptr::eq(*other, first));
-        others.try_for_each(|other| beside(out, other))
+        others.try_for_each(|other| print_overruled(out, other))
     })?;
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }
 
 /// An overridden layer.
-fn beside(out: &mut dyn io::Write, said: &Said) -> io::Result<()> {
+fn print_overruled(out: &mut dyn io::Write, said: &LayerValue) -> io::Result<()> {
     let lines = written(&said.value).join(" ");
     let place = visible(&said.place);
-    let whose = said.whose.as_str();
+    let whose = said.owner.as_str();
     match said.withheld {
         true => {
             let waits = styled(WARN, "waits for `mimir policy accept`:");
@@ -72,9 +76,9 @@ fn beside(out: &mut dyn io::Write, said: &Said) -> io::Result<()> {
     }
 }
 
-fn layer(said: &Said) -> Value {
+fn layer(said: &LayerValue) -> Value {
     json!({
-        "layer": said.whose.as_str(),
+        "layer": said.owner.as_str(),
         "place": said.place,
         "value": plain(&said.value),
         "withheld": said.withheld,
@@ -93,29 +97,33 @@ fn written<T: serde::Serialize>(value: &T) -> Vec<String> {
 
 /// Sets a key, or removes it.
 pub fn set(
-    globals: &Globals,
-    printer: Printer,
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
     key: &str,
     value: Option<&str>,
     user: bool,
-) -> Result<Exit, Failure> {
-    let path = Keys::new().path(key).map_err(usage)?;
-    let setup = Setup::find(globals.workspace.as_deref())?;
-    let whose = if user { Whose::User } else { Whose::Project };
+) -> Result<ExitReason, CommandFailure> {
+    let path = ConfigSchema::new().path(key).map_err(usage)?;
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let whose = if user {
+        ConfigOwner::User
+    } else {
+        ConfigOwner::Project
+    };
     let edit = match value {
-        Some(text) => Edit::Set(path.clone(), read(text)?),
+        Some(text) => ConfigEdit::Set(path.clone(), read(text)?),
         None => {
-            let said = setup.settings.said(&path);
-            if !said.iter().any(|said| said.whose == whose) {
+            let said = setup.settings.layer_values(&path);
+            if !said.iter().any(|said| said.owner == whose) {
                 let message = format!("{} is not set there", path.join("."));
-                return Err(usage(ToolError::new(Code::NotFound, message)));
+                return Err(usage(ToolError::new(ToolErrorCode::NotFound, message)));
             }
-            Edit::Remove(path.clone())
+            ConfigEdit::Remove(path.clone())
         }
     };
-    let file = settings::change_again(&setup, whose, |_| Ok(vec![edit.clone()]))?;
+    let file = settings::retry_change(&setup, whose, |_| Ok(vec![edit.clone()]))?;
     let result = json!({ "ok": true, "key": path.join("."), "file": file });
-    printer.result(&result, |out| {
+    printer.print_result(&result, |out| {
         let done = if value.is_some() {
             "set in"
         } else {
@@ -129,32 +137,35 @@ pub fn set(
         )
     })?;
     overruled(&setup, &path, whose)?;
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }
 
 /// Warns of layers that override the new value.
-fn overruled(setup: &Setup, path: &[String], whose: Whose) -> Result<(), Failure> {
-    let settings = settings::Settings::read(&setup.places, &setup.workspace)?;
-    let said = settings.said(path);
-    let above = said.iter().take_while(|said| said.whose != whose);
+fn overruled(setup: &HostSetup, path: &[String], whose: ConfigOwner) -> Result<(), CommandFailure> {
+    let settings = settings::MergedSettings::read(&setup.user_dirs, &setup.workspace)?;
+    let said = settings.layer_values(path);
+    let above = said.iter().take_while(|said| said.owner != whose);
     for said in above {
         crate::output::note(format_args!(
             "{} has another value and overrides it ({})",
             visible(&said.place),
-            said.whose.as_str()
+            said.owner.as_str()
         ));
     }
     Ok(())
 }
 
-fn read(text: &str) -> Result<Value, Failure> {
+fn read(text: &str) -> Result<Value, CommandFailure> {
     let value: Result<Value, _> = serde_yaml::from_str(text);
     value.map_err(|error| {
         let message = format!("the value is not valid YAML: {error}");
-        usage(ToolError::new(Code::InvalidInput, visible(&message)))
+        usage(ToolError::new(
+            ToolErrorCode::InvalidInput,
+            visible(&message),
+        ))
     })
 }
 
-fn usage(error: ToolError) -> Failure {
-    Failure::ending(error, Exit::Usage)
+fn usage(error: ToolError) -> CommandFailure {
+    CommandFailure::with_exit(error, ExitReason::Usage)
 }

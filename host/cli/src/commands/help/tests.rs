@@ -9,7 +9,7 @@ use mimir_core::worker::WorkerSettings;
 use serde_json::Value;
 
 use super::{HelpPage, TOPICS};
-use crate::args::Raw;
+use crate::args::CliArgs;
 
 mod keys;
 mod markdown;
@@ -97,7 +97,7 @@ impl Known {
         for schema in [Config::schema(), mimir_script::schema()] {
             keys::fields(&schema, &mut fields);
         }
-        let mut root = Raw::command();
+        let mut root = CliArgs::command();
         root.build();
         Self {
             tools,

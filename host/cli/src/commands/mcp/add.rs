@@ -1,59 +1,69 @@
 //! `mimir mcp add`, `mimir mcp install` and `mimir mcp trust`: add a server, and review it before it is trusted.
 
-use mimir_core::config::{McpPackage, McpServer, SandboxMode};
+use mimir_core::config::{McpPackage, McpServerSettings, SandboxMode};
 use mimir_core::text::visible;
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::{Value, json};
 
-use super::trust::Candidate;
-use super::{card, edit, prepare};
-use crate::args::{Globals, McpAdd, ServerTrust};
-use crate::exit::{Exit, Failure};
-use crate::output::{Printer, STRONG, WARN, note, styled};
+use super::trust::TrustCandidate;
+use super::{package_request, server_card, server_edits};
+use crate::args::{GlobalOptions, McpAddCommand, ServerTrust};
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::{ResultPrinter, STRONG, WARN, note, styled};
 use crate::terminal;
-use mimir::packages::{Download, Installer};
-use mimir::servers::OwnServers;
-use mimir::settings::{self, Edit};
-use mimir::setup::Setup;
+use mimir::packages::{PackageDownload, PackageInstaller};
+use mimir::servers::WorkspaceServers;
+use mimir::settings::{self, ConfigEdit};
+use mimir::setup::HostSetup;
 
 /// Adds a server to the settings. On a terminal it is downloaded, started and shown first, and one answer adds it,
 /// trusts its texts and chooses the tools that run without asking.
-pub async fn add(globals: &Globals, printer: Printer, add: &McpAdd) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals.workspace.as_deref())?;
+pub async fn add(
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+    add: &McpAddCommand,
+) -> Result<ExitReason, CommandFailure> {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
     // Reports a name in use, or an invalid block, before anything is downloaded.
     if setup.settings.config.mcp.servers.contains_key(&add.name) {
-        edit::taken(&add.name)?;
+        server_edits::check_name_is_free(&add.name)?;
     }
     let mut block = add.block.clone();
-    let request = prepare::request(&block)?;
+    let request = package_request::requested_package(&block)?;
     match request {
         Some(request) => {
             let sandbox = sandbox(&block);
-            let download = Download {
+            let download = PackageDownload {
                 request,
                 pinned: None,
                 other_dependencies: false,
                 install_scripts: add.install_scripts,
                 sandbox,
             };
-            let package = Installer::new(&setup, printer.is_json())
+            let package = PackageInstaller::new(&setup, printer.is_json())
                 .install(&download)
                 .await?;
             let args = download.request.args;
-            block = prepare::pinned(&block, &package, args, &add.folders, setup.workspace.root());
+            block = package_request::pinned_block(
+                &block,
+                &package,
+                args,
+                &add.folders,
+                setup.workspace.root(),
+            );
         }
         None if !add.folders.is_empty() || add.install_scripts => {
-            return Err(Failure::usage(
+            return Err(CommandFailure::usage(
                 "--folder and --install-scripts are for packages: `-- npx PACKAGE` or `-- uvx PACKAGE`",
             ));
         }
-        None => card::root(&mut block, setup.workspace.root()),
+        None => server_card::set_workspace_root(&mut block, setup.workspace.root()),
     }
-    let server: McpServer = serde_json::from_value(block.clone())
-        .map_err(|error| ToolError::new(Code::InvalidInput, error.to_string()))?;
+    let server: McpServerSettings = serde_json::from_value(block.clone())
+        .map_err(|error| ToolError::new(ToolErrorCode::InvalidInput, error.to_string()))?;
     server
         .check(&add.name)
-        .map_err(|error| ToolError::new(Code::InvalidInput, error.to_string()))?;
+        .map_err(|error| ToolError::new(ToolErrorCode::InvalidInput, error.to_string()))?;
     let asks = terminal::has_person() && !printer.is_json() && !add.no_start;
     let mut choice = add.trust.clone();
     let candidate = match asks || add.approve.is_some() {
@@ -62,18 +72,22 @@ pub async fn add(globals: &Globals, printer: Printer, add: &McpAdd) -> Result<Ex
     };
     if let Some(candidate) = &candidate {
         match &add.approve {
-            Some(digest) => candidate.check(digest)?,
+            Some(digest) => candidate.check_digest(digest)?,
             None => {
                 let mut lines = vec![styled(
                     STRONG,
                     format_args!("Server {}", visible(&add.name)),
                 )];
-                lines.extend(card::lines(&block).iter().map(|line| format!("  {line}")));
+                lines.extend(
+                    server_card::block_lines(&block)
+                        .iter()
+                        .map(|line| format!("  {line}")),
+                );
                 let Some(answer) =
                     candidate.ask(&lines, &add.trust, "Add it, and trust these texts?")?
                 else {
                     let message = "nothing was added";
-                    return Err(ToolError::new(Code::ApprovalDenied, message).into());
+                    return Err(ToolError::new(ToolErrorCode::ApprovalDenied, message).into());
                 };
                 choice = answer;
             }
@@ -83,8 +97,8 @@ pub async fn add(globals: &Globals, printer: Printer, add: &McpAdd) -> Result<Ex
         .as_ref()
         .map(|candidate| candidate.edits(&choice))
         .unwrap_or_default();
-    let file = settings::change(&setup, add.user, |text| {
-        let mut edits = edit::add(text, &[(add.name.clone(), block.clone())])?;
+    let file = settings::change_config(&setup, add.user, |text| {
+        let mut edits = server_edits::add_servers(text, &[(add.name.clone(), block.clone())])?;
         edits.extend(more);
         Ok(edits)
     })?;
@@ -94,20 +108,20 @@ pub async fn add(globals: &Globals, printer: Printer, add: &McpAdd) -> Result<Ex
     if printer.is_json() {
         let package = &block["package"];
         let package = (!package.is_null()).then_some(package);
-        let digest = candidate.as_ref().map(Candidate::digest);
-        printer.value(
+        let digest = candidate.as_ref().map(TrustCandidate::digest);
+        printer.print_json(
             &json!({ "added": add.name, "file": file, "package": package, "trusted": digest }),
         )?;
-        return Ok(Exit::Done);
+        return Ok(ExitReason::Done);
     }
     let name = visible(&add.name);
     match &candidate {
         Some(candidate) => {
             note(format_args!("{name} is in {file}"));
-            candidate.told(&choice);
+            candidate.print_trusted(&choice);
         }
         None => {
-            for line in card::lines(&block) {
+            for line in server_card::block_lines(&block) {
                 note(format_args!("    {line}"));
             }
             note(format_args!(
@@ -116,15 +130,15 @@ pub async fn add(globals: &Globals, printer: Printer, add: &McpAdd) -> Result<Ex
             ));
         }
     }
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }
 
 /// Starts a server with settings that are not saved yet. Returns `None` if it requires a login first.
 async fn started(
-    setup: &Setup,
+    setup: &HostSetup,
     name: &str,
-    server: &McpServer,
-) -> Result<Option<Candidate>, Failure> {
+    server: &McpServerSettings,
+) -> Result<Option<TrustCandidate>, CommandFailure> {
     let mut settings = setup.settings.clone();
     let base = settings.config.sandbox.mode;
     settings
@@ -132,27 +146,32 @@ async fn started(
         .mcp
         .servers
         .insert(name.to_owned(), server.clone());
-    let servers = OwnServers::new(&setup.places, &setup.workspace, &settings, &setup.memory);
-    let tried = servers.all().test(name).await;
+    let servers = WorkspaceServers::new(
+        &setup.user_dirs,
+        &setup.workspace,
+        &settings,
+        &setup.audit_watermark,
+    );
+    let tried = servers.servers().test(name).await;
     match tried {
         Some(Ok(mut tried)) => {
-            setup.grant(&mut tried.found.tools);
-            Ok(Some(Candidate::new(tried, server, base)))
+            setup.apply_grants(&mut tried.found.tools);
+            Ok(Some(TrustCandidate::new(tried, server, base)))
         }
         Some(Err(error)) if server.url.is_some() => {
             note(styled(
                 WARN,
                 format_args!("its tools were not listed: {}", visible(&error.message)),
             ));
-            for way in &error.way_out {
+            for way in &error.remedies {
                 note(format_args!("  {}", visible(way)));
             }
             Ok(None)
         }
         Some(Err(error)) => {
-            let before = error.way_out.to_vec();
+            let before = error.remedies.to_vec();
             let way = "nothing was added; `--no-start` adds it without starting it".to_owned();
-            Err(error.with_way_out(before.into_iter().chain([way])).into())
+            Err(error.with_remedies(before.into_iter().chain([way])).into())
         }
         None => Ok(None),
     }
@@ -161,29 +180,29 @@ async fn started(
 /// Downloads the package of a configured server: a pinned package that is not on this machine, or one that the command
 /// would download at each start, which is pinned then.
 pub async fn install(
-    globals: &Globals,
-    printer: Printer,
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
     name: &str,
     user: bool,
     install_scripts: bool,
-) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals.workspace.as_deref())?;
+) -> Result<ExitReason, CommandFailure> {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
     let Some(server) = setup.settings.config.mcp.servers.get(name) else {
         return Err(super::unknown(&setup, name).into());
     };
-    let installer = Installer::new(&setup, printer.is_json());
+    let installer = PackageInstaller::new(&setup, printer.is_json());
     let package = match &server.package {
         Some(package) => {
-            let again = Download::again(package, server.sandbox);
+            let again = PackageDownload::reinstall(package, server.sandbox);
             let installed = installer.install(&again).await.map_err(|error| {
-                let ways = error.way_out.iter().cloned();
+                let ways = error.remedies.iter().cloned();
                 let ways: Vec<String> = ways.map(|way| way.replace("NAME", name)).collect();
-                error.with_way_out(ways)
+                error.with_remedies(ways)
             })?;
             if installed != *package {
                 let user = is_in_user_file(&setup, name, user)?;
-                let edits = vec![pinned(name, &installed)];
-                let file = settings::change(&setup, user, |_| Ok(edits))?;
+                let edits = vec![pin_edit(name, &installed)];
+                let file = settings::change_config(&setup, user, |_| Ok(edits))?;
                 note(styled(
                     WARN,
                     format_args!(
@@ -196,13 +215,13 @@ pub async fn install(
         }
         None => {
             let block = raw(&setup, name, user)?;
-            let Some(request) = prepare::request(&block)? else {
-                return Err(Failure::usage(format!(
+            let Some(request) = package_request::requested_package(&block)? else {
+                return Err(CommandFailure::usage(format!(
                     "the server `{}` has nothing to download: its command is not a package runner such as `npx` or `uvx`",
                     visible(name)
                 )));
             };
-            let download = Download {
+            let download = PackageDownload {
                 request,
                 pinned: None,
                 other_dependencies: false,
@@ -210,20 +229,23 @@ pub async fn install(
                 sandbox: sandbox(&block),
             };
             let package = installer.install(&download).await?;
-            let block = prepare::pinned(
+            let block = package_request::pinned_block(
                 &block,
                 &package,
                 download.request.args,
                 &[],
                 setup.workspace.root(),
             );
-            let file = settings::change(&setup, user, |text| {
-                let mut edits = edit::remove(text, name)?;
-                edits.push(Edit::set(&["mcp", "servers", name], block.clone()));
+            let file = settings::change_config(&setup, user, |text| {
+                let mut edits = server_edits::remove(text, name)?;
+                edits.push(ConfigEdit::set_key(
+                    &["mcp", "servers", name],
+                    block.clone(),
+                ));
                 Ok(edits)
             })?;
             if !printer.is_json() {
-                card::lines(&block)
+                server_card::block_lines(&block)
                     .iter()
                     .for_each(|line| note(format_args!("    {line}")));
                 note(format_args!(
@@ -236,22 +258,22 @@ pub async fn install(
         }
     };
     match printer.is_json() {
-        true => printer.value(&json!({ "installed": name, "package": package }))?,
+        true => printer.print_json(&json!({ "installed": name, "package": package }))?,
         false => note(format_args!("{package} is installed")),
     }
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }
 
 /// Shows every text of a configured server, and trusts its current state if the person agrees.
 pub async fn trust(
-    globals: &Globals,
-    printer: Printer,
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
     name: &str,
     user: bool,
     wanted: &ServerTrust,
     digest: Option<&str>,
-) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals.workspace.as_deref())?;
+) -> Result<ExitReason, CommandFailure> {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
     let servers = &setup.settings.config.mcp.servers;
     let Some(server) = servers.get(name).filter(|server| server.is_enabled()) else {
         return Err(super::unknown(&setup, name).into());
@@ -260,12 +282,12 @@ pub async fn trust(
     let server = renewed.as_ref().map_or(server, |renewed| &renewed.server);
     let candidate = match &renewed {
         Some(_) => started(&setup, name, server).await?,
-        None => match setup.servers.all().test(name).await {
+        None => match setup.servers.servers().test(name).await {
             Some(tried) => {
                 let mut tried = tried?;
-                setup.grant(&mut tried.found.tools);
+                setup.apply_grants(&mut tried.found.tools);
                 let base = setup.settings.config.sandbox.mode;
-                Some(Candidate::new(tried, server, base))
+                Some(TrustCandidate::new(tried, server, base))
             }
             None => None,
         },
@@ -275,12 +297,16 @@ pub async fn trust(
     };
     let choice = match digest {
         Some(digest) => {
-            candidate.check(digest)?;
+            candidate.check_digest(digest)?;
             wanted.clone()
         }
         None => {
             let mut lines = vec![styled(STRONG, format_args!("Server {}", visible(name)))];
-            lines.extend(card::of(server).iter().map(|line| format!("  {line}")));
+            lines.extend(
+                server_card::server_lines(server)
+                    .iter()
+                    .map(|line| format!("  {line}")),
+            );
             let changed = renewed.as_ref().map(|renewed| &renewed.difference);
             lines.extend(
                 changed.map(|it| styled(WARN, format_args!("  depends on other packages: {it}"))),
@@ -295,7 +321,7 @@ pub async fn trust(
                     wanted.options(),
                     candidate.digest()
                 );
-                ToolError::new(Code::ApprovalDenied, message)
+                ToolError::new(ToolErrorCode::ApprovalDenied, message)
             })?
         }
     };
@@ -305,58 +331,62 @@ pub async fn trust(
         Some(_) => is_in_user_file(&setup, name, user)?,
         None => user,
     };
-    edits.extend(package.map(|package| pinned(name, package)));
+    edits.extend(package.map(|package| pin_edit(name, package)));
     if !edits.is_empty() {
-        settings::change(&setup, user, |_| Ok(edits))?;
+        settings::change_config(&setup, user, |_| Ok(edits))?;
     }
     candidate.grant(&setup)?;
     match printer.is_json() {
-        true => printer.value(&json!({ "trusted": name, "digest": candidate.digest() }))?,
-        false => candidate.told(&choice),
+        true => printer.print_json(&json!({ "trusted": name, "digest": candidate.digest() }))?,
+        false => candidate.print_trusted(&choice),
     }
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }
 
 /// A server whose package was downloaded again, with dependencies that differ from the pinned ones.
-struct Renewed {
-    server: McpServer,
+struct RenewedPackage {
+    server: McpServerSettings,
     difference: String,
 }
 
 /// Downloads the package of a server if it is not on this machine. Returns the updated server if the dependencies have
 /// changed.
 async fn renewed(
-    setup: &Setup,
-    printer: Printer,
-    server: &McpServer,
-) -> Result<Option<Renewed>, Failure> {
-    let installer = Installer::new(setup, printer.is_json());
-    let Some(pinned) = server.package.as_ref().filter(|it| !installer.has(it)) else {
+    setup: &HostSetup,
+    printer: ResultPrinter,
+    server: &McpServerSettings,
+) -> Result<Option<RenewedPackage>, CommandFailure> {
+    let installer = PackageInstaller::new(setup, printer.is_json());
+    let Some(pinned) = server
+        .package
+        .as_ref()
+        .filter(|it| !installer.is_installed(it))
+    else {
         return Ok(None);
     };
-    let download = Download {
+    let download = PackageDownload {
         other_dependencies: true,
-        ..Download::again(pinned, server.sandbox)
+        ..PackageDownload::reinstall(pinned, server.sandbox)
     };
     let package = installer.install(&download).await?;
     if package == *pinned {
         return Ok(None);
     }
     let difference = installer.difference(pinned, &package);
-    let server = McpServer {
+    let server = McpServerSettings {
         package: Some(package),
         ..server.clone()
     };
-    Ok(Some(Renewed { server, difference }))
+    Ok(Some(RenewedPackage { server, difference }))
 }
 
 /// Edit that writes the pin of a server's package.
-fn pinned(name: &str, package: &McpPackage) -> Edit {
-    Edit::set(&["mcp", "servers", name, "package"], json!(package))
+fn pin_edit(name: &str, package: &McpPackage) -> ConfigEdit {
+    ConfigEdit::set_key(&["mcp", "servers", name, "package"], json!(package))
 }
 
 /// Returns true if the server is only in the user's own file; `--user` takes precedence.
-fn is_in_user_file(setup: &Setup, name: &str, user: bool) -> Result<bool, Failure> {
+fn is_in_user_file(setup: &HostSetup, name: &str, user: bool) -> Result<bool, CommandFailure> {
     match raw(setup, name, user) {
         Ok(_) => Ok(user),
         Err(_) => raw(setup, name, !user).map(|_| !user),
@@ -370,19 +400,19 @@ fn sandbox(block: &Value) -> Option<SandboxMode> {
 }
 
 /// Block of a server in the file.
-fn raw(setup: &Setup, name: &str, user: bool) -> Result<Value, Failure> {
+fn raw(setup: &HostSetup, name: &str, user: bool) -> Result<Value, CommandFailure> {
     let mut found = None;
     // Makes no changes: uses the parser of edits.
-    settings::change(setup, user, |text| {
-        found = edit::block(text, name)?;
+    settings::change_config(setup, user, |text| {
+        found = server_edits::block(text, name)?;
         Ok(Vec::new())
     })?;
     found.ok_or_else(|| {
         let message = format!("the server `{}` is not in this file", visible(name));
         let way =
             "use `--user` for your user settings; without it, the project's settings are used";
-        ToolError::new(Code::NotFound, message)
-            .with_way_out([way.to_owned()])
+        ToolError::new(ToolErrorCode::NotFound, message)
+            .with_remedies([way.to_owned()])
             .into()
     })
 }

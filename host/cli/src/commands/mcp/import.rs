@@ -5,27 +5,27 @@
 
 use std::path::{Path, PathBuf};
 
-use mimir_core::config::McpServer;
-use mimir_core::files::{self, Links};
+use mimir_core::config::McpServerSettings;
+use mimir_core::files::{self, LinkPolicy};
 use serde_json::Value;
 
-use super::card;
-use crate::args::Agent;
+use super::server_card;
+use crate::args::CodingAgent;
 
-mod block;
 mod dotenv;
-mod forms;
-mod left;
-mod names;
-mod words;
+mod formats;
+mod other_settings;
+mod placeholders;
+mod secret_names;
+mod server_block;
 
-use block::From;
-pub use names::apart;
-use names::{Kept, Server};
-use words::Words;
+use placeholders::PlaceholderExpander;
+pub use secret_names::rename_conflicting;
+use secret_names::{ImportedSecret, ServerWithSecrets};
+use server_block::BlockContext;
 
 /// A server in the settings of an agent.
-pub struct Imported {
+pub struct ImportedServer {
     /// Its name, with characters that are valid here.
     pub name: String,
     /// The file.
@@ -39,18 +39,18 @@ pub struct Imported {
     /// Hints for the person.
     hints: Vec<String>,
     /// Secrets that it receives.
-    secrets: Vec<Kept>,
+    secrets: Vec<ImportedSecret>,
 }
 
 /// Result of a search.
 #[derive(Default)]
-pub struct All {
-    pub servers: Vec<Imported>,
+pub struct ImportScan {
+    pub servers: Vec<ImportedServer>,
     /// Unreadable files, with reasons.
     pub unread: Vec<(String, String)>,
 }
 
-impl Imported {
+impl ImportedServer {
     /// Hints for the person.
     pub fn hints(&self) -> Vec<String> {
         let mut all = self.hints.clone();
@@ -64,12 +64,12 @@ impl Imported {
     }
 }
 
-impl Server for Imported {
+impl ServerWithSecrets for ImportedServer {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn parts(&mut self) -> (&mut Value, &mut Vec<Kept>) {
+    fn parts(&mut self) -> (&mut Value, &mut Vec<ImportedSecret>) {
         (&mut self.block, &mut self.secrets)
     }
 }
@@ -78,19 +78,24 @@ impl Server for Imported {
 const LONGEST: u64 = 64 << 20;
 
 /// Finds servers in the settings of these agents, or of all.
-pub fn find(workspace: &Path, from: Option<Agent>) -> All {
+pub fn find_servers(workspace: &Path, from: Option<CodingAgent>) -> ImportScan {
     let home = std::env::var_os("HOME").or_else(|| std::env::var_os("USERPROFILE"));
     let home = home.map(PathBuf::from).filter(|home| home.is_absolute());
-    let all = [Agent::Claude, Agent::Codex, Agent::Cursor, Agent::Vscode];
+    let all = [
+        CodingAgent::Claude,
+        CodingAgent::Codex,
+        CodingAgent::Cursor,
+        CodingAgent::Vscode,
+    ];
     let agents = all
         .into_iter()
         .filter(|agent| from.is_none_or(|from| from == *agent));
-    let mut all = All::default();
+    let mut all = ImportScan::default();
     for agent in agents {
         for (path, own) in places(agent, workspace, home.as_deref()) {
             let place = path.display().to_string();
-            let read = match files::read_text(&path, Links::Followed, LONGEST) {
-                Ok(text) => forms::read(&path, &text, workspace),
+            let read = match files::read_text(&path, LinkPolicy::Follow, LONGEST) {
+                Ok(text) => formats::parse_file(&path, &text, workspace),
                 Err(error) if is_absent(&error) => continue,
                 Err(error) => Err(error.to_string()),
             };
@@ -101,7 +106,7 @@ pub fn find(workspace: &Path, from: Option<Agent>) -> All {
                     continue;
                 }
             };
-            let from = From {
+            let from = BlockContext {
                 place: &place,
                 own,
                 inputs: &inputs,
@@ -138,7 +143,7 @@ fn is_absent(error: &std::io::Error) -> bool {
 }
 
 /// Settings files of an agent, and whether each is the person's own; those take precedence over the project's.
-fn places(agent: Agent, workspace: &Path, home: Option<&Path>) -> Vec<(PathBuf, bool)> {
+fn places(agent: CodingAgent, workspace: &Path, home: Option<&Path>) -> Vec<(PathBuf, bool)> {
     let project = |rest: &str| Some((workspace.join(rest), false));
     // A file in the workspace belongs to the project, even if the home folder is there, too.
     let user = |rest: &str| {
@@ -147,38 +152,38 @@ fn places(agent: Agent, workspace: &Path, home: Option<&Path>) -> Vec<(PathBuf, 
         Some((path, own))
     };
     let all = match agent {
-        Agent::Claude => vec![
+        CodingAgent::Claude => vec![
             user(".claude.json"),
             user(".config/Claude/claude_desktop_config.json"),
             user("Library/Application Support/Claude/claude_desktop_config.json"),
             project(".mcp.json"),
         ],
-        Agent::Codex => vec![user(".codex/config.toml"), project(".codex/config.toml")],
-        Agent::Cursor => vec![user(".cursor/mcp.json"), project(".cursor/mcp.json")],
-        Agent::Vscode => vec![
+        CodingAgent::Codex => vec![user(".codex/config.toml"), project(".codex/config.toml")],
+        CodingAgent::Cursor => vec![user(".cursor/mcp.json"), project(".cursor/mcp.json")],
+        CodingAgent::Vscode => vec![
             user(".config/Code/User/mcp.json"),
             user("Library/Application Support/Code/User/mcp.json"),
             project(".vscode/mcp.json"),
         ],
-        Agent::Opencode
-        | Agent::Zed
-        | Agent::Gemini
-        | Agent::Qwen
-        | Agent::Goose
-        | Agent::Windsurf
-        | Agent::Cline => Vec::new(),
+        CodingAgent::Opencode
+        | CodingAgent::Zed
+        | CodingAgent::Gemini
+        | CodingAgent::Qwen
+        | CodingAgent::Goose
+        | CodingAgent::Windsurf
+        | CodingAgent::Cline => Vec::new(),
     };
     all.into_iter().flatten().collect()
 }
 
-fn imported(theirs: &str, block: &Value, from: &From<'_>) -> Imported {
+fn imported(theirs: &str, block: &Value, from: &BlockContext<'_>) -> ImportedServer {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let name: String = theirs
         .chars()
         .map(|c| if fits(c) { c } else { '-' })
         .take(40)
         .collect();
-    let mut words = Words {
+    let mut words = PlaceholderExpander {
         workspace: from.workspace,
         home: from.home,
         variable: &|name| std::env::var(name).ok(),
@@ -190,19 +195,19 @@ fn imported(theirs: &str, block: &Value, from: &From<'_>) -> Imported {
         hints: Vec::new(),
         secrets: Vec::new(),
     };
-    let (mut ours, mut fault) = match block::ours(block, from, &mut words) {
+    let (mut ours, mut fault) = match server_block::convert_block(block, from, &mut words) {
         Ok(ours) => (ours, None),
         Err((ours, fault)) => (ours, Some(fault)),
     };
     let (hints, secrets) = (words.hints, words.secrets);
-    card::root(&mut ours, from.workspace);
-    let checked =
-        serde_json::from_value::<McpServer>(ours.clone()).map_err(|error| error.to_string());
+    server_card::set_workspace_root(&mut ours, from.workspace);
+    let checked = serde_json::from_value::<McpServerSettings>(ours.clone())
+        .map_err(|error| error.to_string());
     let checked = checked.and_then(|server| server.check(&name).map_err(|error| error.to_string()));
     if let (None, Err(error)) = (&fault, checked) {
         fault = Some(error);
     }
-    Imported {
+    ImportedServer {
         name,
         place: from.place.to_owned(),
         own: from.own,

@@ -7,40 +7,42 @@ use std::io::BufRead as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use mimir_core::audit::{Event, Kind};
+use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::text::visible;
-use mimir_core::{Code, ToolError};
-use mimir_mcp::client::{Facts, Known, Login, Pending, Unfit};
+use mimir_core::{ToolError, ToolErrorCode};
+use mimir_mcp::client::{
+    CallbackError, LoginDetails, LoginSummary, PendingLogin, RegistrationKind,
+};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::redirect::{Brought, Page, Redirect};
+use super::redirect::{RedirectListener, RedirectPage, RedirectRequest};
 use super::unknown;
-use crate::args::Globals;
-use crate::commands::call::interrupted;
-use crate::exit::{Exit, Failure};
-use crate::output::{FAINT, Printer, STRONG, WARN, note, styled, warn};
+use crate::args::GlobalOptions;
+use crate::commands::call::wait_for_interrupt;
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::{FAINT, ResultPrinter, STRONG, WARN, note, styled, warn};
 use mimir::secrets::UserLogins;
-use mimir::setup::Setup;
+use mimir::setup::HostSetup;
 
 /// Time for the browser to receive the final page.
 const LAST_PAGE: Duration = Duration::from_millis(200);
 
 /// Logs a person in.
 pub async fn log_in(
-    globals: &Globals,
-    printer: Printer,
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
     name: &str,
     browser: Option<String>,
     timeout: Duration,
-) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals.workspace.as_deref())?;
-    let Some(plan) = setup.servers.all().plan(name).await else {
+) -> Result<ExitReason, CommandFailure> {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let Some(plan) = setup.servers.servers().plan(name).await else {
         return Err(unknown_here(&setup, name));
     };
     let plan = plan?;
     tell(plan.facts());
-    let mut redirect = Redirect::open(plan.port()).await?;
+    let mut redirect = RedirectListener::open(plan.port()).await?;
     let pending = plan.begin(&redirect.uri).await?;
     let page = visible(pending.url());
     note("This page logs you in; open it in a browser:");
@@ -55,25 +57,25 @@ pub async fn log_in(
     let mut pasted = lines();
     let answer = tokio::select! {
         answer = first(&pending, &mut redirect.brought, &mut pasted) => answer,
-        exit = interrupted() => return Ok(exit),
+        exit = wait_for_interrupt() => return Ok(exit),
         () = tokio::time::sleep(timeout) => {
             let message = format!("no login within {} s", timeout.as_secs());
             let way = format!("run `mimir mcp login {}` to start again", visible(name));
-            return Err(ToolError::new(Code::Timeout, message).with_way_out([way]).into());
+            return Err(ToolError::new(ToolErrorCode::Timeout, message).with_remedies([way]).into());
         }
     };
     let (answer, browser) = answer;
     let login = match answer {
         Ok(code) => tokio::select! {
             login = pending.finish(&code) => login,
-            exit = interrupted() => return Ok(exit),
+            exit = wait_for_interrupt() => return Ok(exit),
         },
         Err(error) => Err(error),
     };
     if let Some(reply) = browser {
         let page = match &login {
-            Ok(_) => Page::LoggedIn,
-            Err(_) => Page::Failed,
+            Ok(_) => RedirectPage::LoggedIn,
+            Err(_) => RedirectPage::Failed,
         };
         if reply.send(page).is_ok() {
             tokio::time::sleep(LAST_PAGE).await;
@@ -81,34 +83,40 @@ pub async fn log_in(
     }
     let login = login?;
     let subject = format!("the login at the server {name}");
-    let event = Event::of(Kind::SecretSet, SystemTime::now()).with_subject(&subject);
-    setup.record(&event.with_detail(&format!("from {}", login.issuer)));
+    let event = AuditEvent::new(EventKind::SecretSet, SystemTime::now()).with_subject(&subject);
+    setup.record_event(&event.with_detail(&format!("from {}", login.issuer)));
     if printer.is_json() {
-        printer.value(&json!({ "server": name, "login": login }))?;
+        printer.print_json(&json!({ "server": name, "login": login }))?;
     } else {
         note(format_args!("{}: {}", visible(name), line(&login)));
     }
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }
 
 /// Deletes a login.
-pub async fn log_out(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals.workspace.as_deref())?;
-    let ended = match setup.servers.all().log_out(name).await {
+pub async fn log_out(
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+    name: &str,
+) -> Result<ExitReason, CommandFailure> {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let ended = match setup.servers.servers().log_out(name).await {
         Some(ended) => ended?,
         None => None,
     };
     // Includes logins at other addresses, and of servers that are no longer in the settings.
-    let others = UserLogins::new(&setup.places).forget(name)?;
+    let others = UserLogins::new(&setup.user_dirs).forget(name)?;
     if ended.is_none() && others == 0 {
         let message = format!("not logged in to a server `{}`", visible(name));
-        return Err(ToolError::new(Code::NotFound, message).into());
+        return Err(ToolError::new(ToolErrorCode::NotFound, message).into());
     }
     let told = ended == Some(true);
     let subject = format!("the login at the server {name}");
-    setup.record(&Event::of(Kind::SecretRemoved, SystemTime::now()).with_subject(&subject));
+    setup.record_event(
+        &AuditEvent::new(EventKind::SecretRemoved, SystemTime::now()).with_subject(&subject),
+    );
     if printer.is_json() {
-        printer.value(&json!({ "server": name, "revoked": told }))?;
+        printer.print_json(&json!({ "server": name, "revoked": told }))?;
     } else {
         note(format_args!("logged out of {}", visible(name)));
         if !told {
@@ -118,11 +126,11 @@ pub async fn log_out(globals: &Globals, printer: Printer, name: &str) -> Result<
             ));
         }
     }
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }
 
 /// Describes a login in a line.
-pub fn line(login: &Login) -> String {
+pub fn line(login: &LoginSummary) -> String {
     let issuer = visible(&login.issuer);
     let scopes = match &login.scopes[..] {
         [] => String::new(),
@@ -135,7 +143,7 @@ pub fn line(login: &Login) -> String {
 }
 
 /// Prints facts that the person needs before the page opens.
-fn tell(facts: &Facts) {
+fn tell(facts: &LoginDetails) {
     let shown = |text: &str| visible(text);
     note(format_args!(
         "{} is the server at {}",
@@ -164,17 +172,19 @@ fn tell(facts: &Facts) {
         shown(&facts.resource)
     ));
     let known = match facts.known {
-        Known::Settings => "mimir is there the client of the server's settings",
-        Known::Document => "mimir is there what the document of the server's settings says",
-        Known::Registered => "mimir registers itself there for this",
+        RegistrationKind::Settings => "mimir is there the client of the server's settings",
+        RegistrationKind::Document => {
+            "mimir is there what the document of the server's settings says"
+        }
+        RegistrationKind::Registered => "mimir registers itself there for this",
     };
     note(format_args!("  {known}"));
 }
 
-fn unknown_here(setup: &Setup, name: &str) -> Failure {
+fn unknown_here(setup: &HostSetup, name: &str) -> CommandFailure {
     let error = unknown(setup, name);
     match error.code {
-        Code::NotFound => Failure::ending(error, Exit::Usage),
+        ToolErrorCode::NotFound => CommandFailure::with_exit(error, ExitReason::Usage),
         _ => error.into(),
     }
 }
@@ -217,36 +227,36 @@ fn lines() -> mpsc::Receiver<String> {
     lines
 }
 
-type Answer = (
+type LoginAnswer = (
     Result<String, ToolError>,
-    Option<tokio::sync::oneshot::Sender<Page>>,
+    Option<tokio::sync::oneshot::Sender<RedirectPage>>,
 );
 
 /// Waits for the first valid answer to this login, and the browser that brought it.
 async fn first(
-    pending: &Pending,
-    brought: &mut mpsc::Receiver<Brought>,
+    pending: &PendingLogin,
+    brought: &mut mpsc::Receiver<RedirectRequest>,
     pasted: &mut mpsc::Receiver<String>,
-) -> Answer {
+) -> LoginAnswer {
     // Reported only once, in case of a flood.
     let mut told = false;
     loop {
         tokio::select! {
-            Some(Brought { answer, reply }) = brought.recv() => match pending.code(&answer) {
+            Some(RedirectRequest { answer, reply }) = brought.recv() => match pending.code(&answer) {
                 Ok(code) => return (Ok(code), Some(reply)),
-                Err(Unfit::Refused(error)) => return (Err(error), Some(reply)),
-                Err(Unfit::Stray) => {
+                Err(CallbackError::Refused(error)) => return (Err(error), Some(reply)),
+                Err(CallbackError::Stray) => {
                     if !std::mem::replace(&mut told, true) {
                         warn("ignored a browser request that does not answer this login");
                     }
-                    let _ = reply.send(Page::Stray);
+                    let _ = reply.send(RedirectPage::Stray);
                 }
             },
             Some(line) = pasted.recv() => match pending.code(&line) {
                 _ if line.trim().is_empty() => {}
                 Ok(code) => return (Ok(code), None),
-                Err(Unfit::Refused(error)) => return (Err(error), None),
-                Err(Unfit::Stray) => {
+                Err(CallbackError::Refused(error)) => return (Err(error), None),
+                Err(CallbackError::Stray) => {
                     note("not a valid answer to this login: paste the complete address of the last page");
                 }
             },

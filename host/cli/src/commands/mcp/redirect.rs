@@ -9,7 +9,7 @@ use axum::extract::Request;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
 use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -21,16 +21,16 @@ const PATH: &str = "/callback";
 const WAITING: usize = 4;
 
 /// An answer from a browser, and the channel for the resulting page.
-pub struct Brought {
+pub struct RedirectRequest {
     /// Path and query.
     pub answer: String,
     /// Page shown in the browser.
-    pub reply: oneshot::Sender<Page>,
+    pub reply: oneshot::Sender<RedirectPage>,
 }
 
 /// Result page in the browser.
 #[derive(Debug, Clone, Copy)]
-pub enum Page {
+pub enum RedirectPage {
     /// Success.
     LoggedIn,
     /// Failure.
@@ -40,21 +40,21 @@ pub enum Page {
 }
 
 /// A listener for the browser. The port is closed when this is dropped.
-pub struct Redirect {
+pub struct RedirectListener {
     /// The redirect URI.
     pub uri: String,
     /// Received answers.
-    pub brought: mpsc::Receiver<Brought>,
+    pub brought: mpsc::Receiver<RedirectRequest>,
     serving: JoinHandle<()>,
 }
 
-impl Redirect {
+impl RedirectListener {
     /// Listens on a port of 127.0.0.1: the given one, or a free one.
     pub async fn open(port: Option<u16>) -> Result<Self, ToolError> {
         let wanted = SocketAddr::from((Ipv4Addr::LOCALHOST, port.unwrap_or(0)));
         let unavailable = |error: std::io::Error| {
             let message = format!("cannot wait for the browser at {wanted}: {error}");
-            ToolError::new(Code::Unavailable, message)
+            ToolError::new(ToolErrorCode::Unavailable, message)
         };
         let listener = TcpListener::bind(wanted).await.map_err(unavailable)?;
         let address = listener.local_addr().map_err(unavailable)?;
@@ -62,7 +62,7 @@ impl Redirect {
         let router = Router::new().fallback(move |request: Request| {
             let bring = bring.clone();
             let (asked, _) = request.into_parts();
-            async move { answered(&asked.method, &asked.uri, &bring).await }
+            async move { handle_request(&asked.method, &asked.uri, &bring).await }
         });
         let serving = tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, router).await {
@@ -77,27 +77,31 @@ impl Redirect {
     }
 }
 
-impl Drop for Redirect {
+impl Drop for RedirectListener {
     fn drop(&mut self) {
         self.serving.abort();
     }
 }
 
-async fn answered(method: &Method, uri: &Uri, bring: &mpsc::Sender<Brought>) -> Response {
+async fn handle_request(
+    method: &Method,
+    uri: &Uri,
+    bring: &mpsc::Sender<RedirectRequest>,
+) -> Response {
     if method != Method::GET || uri.path() != PATH {
         return StatusCode::NOT_FOUND.into_response();
     }
     let answer = uri.path_and_query().map(ToString::to_string);
     let answer = answer.unwrap_or_default();
     let (reply, replied) = oneshot::channel();
-    let page = match bring.send(Brought { answer, reply }).await {
-        Ok(()) => replied.await.unwrap_or(Page::Stray),
-        Err(_) => Page::Stray,
+    let page = match bring.send(RedirectRequest { answer, reply }).await {
+        Ok(()) => replied.await.unwrap_or(RedirectPage::Stray),
+        Err(_) => RedirectPage::Stray,
     };
     page.response()
 }
 
-impl Page {
+impl RedirectPage {
     fn response(self) -> Response {
         let (status, words) = match self {
             Self::LoggedIn => (

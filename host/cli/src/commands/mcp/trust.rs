@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use mimir_core::audit::{Event, Kind};
-use mimir_core::config::{McpServer, SandboxMode};
+use mimir_core::audit::{AuditEvent, EventKind};
+use mimir_core::config::{McpServerSettings, SandboxMode};
 use mimir_core::grants::Grant;
 use mimir_core::text::visible;
-use mimir_core::{Code, Tool, ToolError};
-use mimir_mcp::client::Tried;
+use mimir_core::{Tool, ToolError, ToolErrorCode};
+use mimir_mcp::client::ServerTestReport;
 
-use crate::args::{Allow, ServerTrust};
-use crate::exit::Failure;
-use crate::output::{FAINT, STRONG, WARN, note, server, styled};
+use crate::args::{AllowedTools, ServerTrust};
+use crate::exit::CommandFailure;
+use crate::output::{FAINT, STRONG, WARN, note, server_text, styled};
 use crate::terminal;
-use mimir::settings::Edit;
-use mimir::setup::Setup;
+use mimir::settings::ConfigEdit;
+use mimir::setup::HostSetup;
 
 /// Reach of a server's tool, for the card. The server's own annotations are only a suggestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,16 +39,20 @@ impl Reach {
 }
 
 /// A started server, with its tools and the reach of each.
-pub struct Candidate {
+pub struct TrustCandidate {
     pub tools: Vec<(Arc<Tool>, Reach)>,
     /// True if its sandbox has no network access, so that it cannot leak data.
     offline: bool,
-    tried: Tried,
+    tried: ServerTestReport,
 }
 
-impl Candidate {
+impl TrustCandidate {
     /// Classifies the tools of a server that was just tested.
-    pub fn new(tried: Tried, settings: &McpServer, base: Option<SandboxMode>) -> Self {
+    pub fn new(
+        tried: ServerTestReport,
+        settings: &McpServerSettings,
+        base: Option<SandboxMode>,
+    ) -> Self {
         let confined = is_confined(settings, base);
         let offline = is_offline(settings, base);
         let reach = |tool: &Tool| match tool.definition.hints.read_only {
@@ -91,7 +95,7 @@ impl Candidate {
                 styled(FAINT, format_args!("({})", reach.words()))
             ));
             lines.extend(
-                server::shown(tool)
+                server_text::shown(tool)
                     .into_iter()
                     .map(|line| format!("  {line}")),
             );
@@ -106,7 +110,7 @@ impl Candidate {
             for entry in entries {
                 lines.push(String::new());
                 lines.extend(
-                    server::of_list(kind, entry)
+                    server_text::entry_texts(kind, entry)
                         .iter()
                         .map(|line| styled(FAINT, visible(line))),
                 );
@@ -126,12 +130,12 @@ impl Candidate {
     }
 
     /// Returns true if a tool runs without asking under this answer.
-    fn runs(tool: &Tool, reach: Reach, allow: &Allow) -> bool {
+    fn runs(tool: &Tool, reach: Reach, allow: &AllowedTools) -> bool {
         match allow {
-            Allow::All => true,
-            Allow::Nothing => false,
-            Allow::Reads => reach != Reach::Writes,
-            Allow::Tools(names) => names.iter().any(|name| {
+            AllowedTools::All => true,
+            AllowedTools::Nothing => false,
+            AllowedTools::Reads => reach != Reach::Writes,
+            AllowedTools::Tools(names) => names.iter().any(|name| {
                 name == tool.name().as_str() || tool.name().as_str().ends_with(&format!("_{name}"))
             }),
         }
@@ -145,7 +149,7 @@ impl Candidate {
         before: &[String],
         suggested: &ServerTrust,
         question: &str,
-    ) -> Result<Option<ServerTrust>, Failure> {
+    ) -> Result<Option<ServerTrust>, CommandFailure> {
         let allow = &suggested.allow;
         let mut lines = before.to_vec();
         lines.extend(self.card());
@@ -190,7 +194,7 @@ impl Candidate {
             FAINT,
             "This holds until a description changes. The server itself declares which of its tools only read.",
         ));
-        terminal::paged(&lines)?;
+        terminal::print_paged(&lines)?;
         let mut options = "[y]es, [a]ll tools without asking, ".to_owned();
         if !suggested.own_data {
             options += "[o]wn data, ";
@@ -199,12 +203,12 @@ impl Candidate {
             options += "[u] yes, also after third-party content, ";
         }
         options += "[e]ach call asks, [n]o > ";
-        let answer = terminal::answer(&format!("{question} {options}"))?;
+        let answer = terminal::ask_for_answer(&format!("{question} {options}"))?;
         let mut rights = suggested.clone();
         match answer.as_str() {
             "y" | "yes" => {}
-            "a" | "all" => rights.allow = Allow::All,
-            "e" | "each" => rights.allow = Allow::Nothing,
+            "a" | "all" => rights.allow = AllowedTools::All,
+            "e" | "each" => rights.allow = AllowedTools::Nothing,
             "o" | "own" => rights.own_data = true,
             "u" if !self.offline => rights.accept_untrusted = true,
             _ => return Ok(None),
@@ -213,7 +217,7 @@ impl Candidate {
     }
 
     /// Edits of the settings for this answer.
-    pub fn edits(&self, rights: &ServerTrust) -> Vec<Edit> {
+    pub fn edits(&self, rights: &ServerTrust) -> Vec<ConfigEdit> {
         // A server's own claims do not matter: only its sandbox or a person may give its tools what a session has
         // read, and only a person may call its results own data. A package without network still returns the texts
         // that its author wrote into it.
@@ -225,7 +229,7 @@ impl Candidate {
             .filter(|(tool, reach)| Self::runs(tool, *reach, &rights.allow))
         {
             let name = tool.name().as_str();
-            edits.push(Edit::set(&["tools", name, "approval"], "allow"));
+            edits.push(ConfigEdit::set_key(&["tools", name, "approval"], "allow"));
             let trust = match rights.own_data {
                 true => "verified",
                 false => "untrusted",
@@ -235,13 +239,13 @@ impl Candidate {
             if accepts && *reach != Reach::Writes {
                 labels["acceptsUntrusted"] = true.into();
             }
-            edits.push(Edit::set(&["tools", name, "labels"], labels));
+            edits.push(ConfigEdit::set_key(&["tools", name, "labels"], labels));
         }
         edits
     }
 
     /// Records that this person has seen these texts.
-    pub fn grant(&self, setup: &Setup) -> Result<(), Failure> {
+    pub fn grant(&self, setup: &HostSetup) -> Result<(), CommandFailure> {
         let tools: Vec<Arc<Tool>> = self
             .tools
             .iter()
@@ -252,14 +256,14 @@ impl Candidate {
         };
         let grant = grant.with_listed(&tools);
         let location = first.origin.location.clone();
-        setup.own_ledger()?.put(&location, grant)?;
-        let event = Event::of(Kind::Grant, SystemTime::now()).with_subject(&location);
-        setup.record(&event.with_detail(&format!("sha256 {}", first.origin.digest)));
+        setup.require_approvals()?.grant(&location, grant)?;
+        let event = AuditEvent::new(EventKind::Grant, SystemTime::now()).with_subject(&location);
+        setup.record_event(&event.with_detail(&format!("sha256 {}", first.origin.digest)));
         Ok(())
     }
 
     /// Reports the new state.
-    pub fn told(&self, rights: &ServerTrust) {
+    pub fn print_trusted(&self, rights: &ServerTrust) {
         let runs = self
             .tools
             .iter()
@@ -272,11 +276,11 @@ impl Candidate {
     }
 
     /// Fails unless the named digest matches these texts.
-    pub fn check(&self, digest: &str) -> Result<(), ToolError> {
+    pub fn check_digest(&self, digest: &str) -> Result<(), ToolError> {
         match digest == self.digest() {
             true => Ok(()),
             false => Err(ToolError::new(
-                Code::ApprovalDenied,
+                ToolErrorCode::ApprovalDenied,
                 format!(
                     "digest mismatch: the server has {}; nothing was granted",
                     self.digest()
@@ -286,12 +290,12 @@ impl Candidate {
     }
 }
 
-fn mode(settings: &McpServer, base: Option<SandboxMode>) -> SandboxMode {
+fn mode(settings: &McpServerSettings, base: Option<SandboxMode>) -> SandboxMode {
     settings.sandbox.or(base).unwrap_or_default()
 }
 
 /// Returns true if its sandbox keeps it from the network.
-fn is_offline(settings: &McpServer, base: Option<SandboxMode>) -> bool {
+fn is_offline(settings: &McpServerSettings, base: Option<SandboxMode>) -> bool {
     settings.package.is_some()
         && mode(settings, base) != SandboxMode::None
         && settings.network.is_empty()
@@ -299,6 +303,6 @@ fn is_offline(settings: &McpServer, base: Option<SandboxMode>) -> bool {
 }
 
 /// Returns true if it reaches nothing but a home of its own: whatever its tools do, they do it there.
-fn is_confined(settings: &McpServer, base: Option<SandboxMode>) -> bool {
+fn is_confined(settings: &McpServerSettings, base: Option<SandboxMode>) -> bool {
     is_offline(settings, base) && settings.folders.is_empty() && settings.bind_mounts.is_empty()
 }

@@ -10,43 +10,53 @@ use std::time::Duration;
 
 use mimir_core::backend::BoxFuture;
 use mimir_core::network::NetworkPolicy;
-use mimir_core::{Code, ToolError};
-use mimir_net::{Ask, Authorize, Client, Error, Guard, Limits, Permit, Roots};
+use mimir_core::{ToolError, ToolErrorCode};
+use mimir_net::{
+    Error, HttpClient, OutboundRequest, PolicyGuard, RequestAuthorizer, RequestLimits,
+    RequestPermit, TlsRoots,
+};
 
-use mimir::setup::Setup;
+use mimir::setup::HostSetup;
 
 /// Time for a large component over a slow connection.
 const TIME: Duration = Duration::from_secs(600);
 
 /// A download requested by a person, within the limits of team policies.
-struct Asked {
+struct DownloadGate {
     teams: Vec<NetworkPolicy>,
 }
 
-impl Authorize for Asked {
-    fn authorize<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Permit, ToolError>> {
+impl RequestAuthorizer for DownloadGate {
+    fn authorize<'a>(
+        &'a self,
+        ask: OutboundRequest<'a>,
+    ) -> BoxFuture<'a, Result<RequestPermit, ToolError>> {
         let verdicts = self.teams.iter();
         let mut verdicts = verdicts.map(|team| team.judge(ask.target, ask.method.as_str()));
         let refusal = verdicts.find_map(|verdict| verdict.refusal().cloned());
         Box::pin(std::future::ready(match refusal {
             Some(refusal) => Err(Error::Blocked(refusal).into()),
-            None => Ok(Permit::Unlisted),
+            None => Ok(RequestPermit::Unlisted),
         }))
     }
 }
 
 /// Downloads `url`, up to a size limit.
-pub async fn component(setup: &Setup, url: &str, most: u64) -> Result<Vec<u8>, ToolError> {
+pub async fn download_component(
+    setup: &HostSetup,
+    url: &str,
+    most: u64,
+) -> Result<Vec<u8>, ToolError> {
     let policy = setup.settings.policy()?;
-    let limits = Limits {
+    let limits = RequestLimits {
         whole: TIME,
         body_bytes: most,
-        ..Limits::default()
+        ..RequestLimits::default()
     };
-    let guard = Arc::new(Guard::new(policy.own_network()));
-    let roots = Roots::below(setup.workspace.root(), &policy.roots(None))?;
+    let guard = Arc::new(PolicyGuard::new(policy.own_network()));
+    let roots = TlsRoots::from_folder(setup.workspace.root(), &policy.roots(None))?;
     let teams = policy.team_networks(None).collect();
-    let client = Client::new(guard, Arc::new(Asked { teams }), roots, limits, None);
+    let client = HttpClient::new(guard, Arc::new(DownloadGate { teams }), roots, limits, None);
     let fetched = client.get(url).await?;
     if !fetched.status.is_success() {
         let message = format!(
@@ -54,13 +64,13 @@ pub async fn component(setup: &Setup, url: &str, most: u64) -> Result<Vec<u8>, T
             fetched.target.origin(),
             fetched.status
         );
-        return Err(ToolError::new(Code::Network, message));
+        return Err(ToolError::new(ToolErrorCode::Network, message));
     }
     Ok(fetched.body.into())
 }
 
 /// File name in a URL.
-pub fn name(url: &str) -> &Path {
+pub fn file_name(url: &str) -> &Path {
     let path = url.split(['?', '#']).next().unwrap_or_default();
     let rest = path.split_once("://").map_or(path, |(_, rest)| rest);
     // A host name is not a file name.
@@ -79,7 +89,7 @@ mod tests {
             ("https://example.com/", None),
             ("https://example.com", None),
         ] {
-            let found = name(url).file_stem().and_then(|stem| stem.to_str());
+            let found = file_name(url).file_stem().and_then(|stem| stem.to_str());
             assert_eq!(found, stem, "{url}");
         }
     }

@@ -2,16 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use mimir_core::files::{self, Links};
-use mimir_core::{Code, ToolError, text};
+use mimir_core::files::{self, LinkPolicy};
+use mimir_core::{ToolError, ToolErrorCode, text};
 use mimir_script::PluginSource;
 use serde_json::Value;
 
-use crate::commands::tools_check::faulty;
-use crate::exit::{Exit, Failure};
+use crate::commands::tools_check::faults_failure;
+use crate::exit::{CommandFailure, ExitReason};
 use crate::output::note;
 use mimir::file_error::file_error;
-use mimir::setup::{self, Setup};
+use mimir::setup::{self, HostSetup};
 
 /// Entry files of a folder; the first that exists is used.
 const NAMES: [&str; 6] = [
@@ -35,11 +35,14 @@ pub fn file(path: &Path) -> Option<PathBuf> {
 }
 
 /// Builds the plugin: its component and its file name.
-pub async fn component(setup: &Setup, file: &Path) -> Result<(PathBuf, Vec<u8>), Failure> {
+pub async fn component(
+    setup: &HostSetup,
+    file: &Path,
+) -> Result<(PathBuf, Vec<u8>), CommandFailure> {
     let source = source(file)?;
     let scripts = setup.scripts(setup.host());
     let built = mimir_script::build(scripts.engine(), setup::plugin_parts(), &source).await;
-    let built = built.map_err(faulty)?;
+    let built = built.map_err(faults_failure)?;
     if let Some(bundler) = &built.bundler {
         let bundler = text::visible(&bundler.display().to_string());
         note(format_args!("its imports were bundled by {bundler}"));
@@ -53,14 +56,15 @@ pub async fn component(setup: &Setup, file: &Path) -> Result<(PathBuf, Vec<u8>),
     Ok((PathBuf::from(name), built.component))
 }
 
-fn source(file: &Path) -> Result<PluginSource, Failure> {
+fn source(file: &Path) -> Result<PluginSource, CommandFailure> {
     let place = text::visible(&file.display().to_string());
-    let content = files::read(file, Links::Followed, FILE_MAX);
-    let content =
-        content.map_err(|error| Failure::ending(file_error("read", file, &error), Exit::Usage))?;
+    let content = files::read(file, LinkPolicy::Follow, FILE_MAX);
+    let content = content.map_err(|error| {
+        CommandFailure::with_exit(file_error("read", file, &error), ExitReason::Usage)
+    })?;
     let text = String::from_utf8(content).map_err(|_| {
         let message = format!("{place} is not UTF-8");
-        ToolError::new(Code::InvalidInput, message)
+        ToolError::new(ToolErrorCode::InvalidInput, message)
     })?;
     let package = package(file);
     let said = |key: &str| {
@@ -82,7 +86,7 @@ fn source(file: &Path) -> Result<PluginSource, Failure> {
 /// Reads the `package.json` next to the file; `None` if there is none.
 fn package(file: &Path) -> Value {
     let path = file.with_file_name("package.json");
-    let content = files::read(&path, Links::Followed, FILE_MAX).unwrap_or_default();
+    let content = files::read(&path, LinkPolicy::Follow, FILE_MAX).unwrap_or_default();
     serde_json::from_slice(&content).unwrap_or_default()
 }
 

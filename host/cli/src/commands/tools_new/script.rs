@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use serde::Serialize;
 
-use super::Names;
-use crate::args::{Globals, Lang};
-use crate::commands::editing;
-use crate::exit::{Exit, Failure};
-use crate::output::{GOOD, Printer, STRONG, styled};
+use super::PluginNames;
+use crate::args::{GlobalOptions, ToolLanguage};
+use crate::commands::editor_support;
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::{GOOD, ResultPrinter, STRONG, styled};
 use mimir::file_error::file_error;
 use mimir::setup;
 
@@ -22,42 +22,42 @@ const PYTHON: &str = include_str!("../../templates/tool.py.txt");
 const BASH: &str = include_str!("../../templates/tool.sh.txt");
 
 #[derive(Serialize)]
-struct New {
+struct NewScriptReport {
     tool: String,
     file: String,
 }
 
 /// Writes the tool. In a workspace it goes to the tools folder, with editor support.
 pub fn run(
-    globals: &Globals,
-    printer: Printer,
-    names: &Names,
-    (lang, dir): (Lang, Option<&Path>),
-) -> Result<Exit, Failure> {
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+    names: &PluginNames,
+    (lang, dir): (ToolLanguage, Option<&Path>),
+) -> Result<ExitReason, CommandFailure> {
     let workspace = setup::find_workspace(globals.workspace.as_deref())?;
     let (folder, line) = match dir {
         Some(dir) => (dir.to_owned(), ""),
         None => {
-            editing::lay_out(&workspace)?;
-            (workspace.tools(), editing::LINE)
+            editor_support::write_editor_files(&workspace)?;
+            (workspace.tools(), editor_support::LINE)
         }
     };
     let path: PathBuf = folder.join(format!("{}.yml", names.tool));
     if dir.is_none() {
-        workspace.own(&path)?;
+        workspace.check_no_links(&path)?;
     }
-    let shown = workspace.shown(&path);
+    let shown = workspace.display_path(&path);
     if path.symlink_metadata().is_ok() {
         let message =
             format!("{shown} already exists; choose another name, or another folder with --dir");
-        let error = ToolError::new(Code::AlreadyExists, message);
-        return Err(Failure::ending(error, Exit::Usage));
+        let error = ToolError::new(ToolErrorCode::AlreadyExists, message);
+        return Err(CommandFailure::with_exit(error, ExitReason::Usage));
     }
     let (runtime, code) = match lang {
-        Lang::YamlJs => ("javascript", JAVASCRIPT),
-        Lang::YamlPython => ("python", PYTHON),
-        Lang::YamlBash => ("bash", BASH),
-        Lang::YamlTs | Lang::Ts | Lang::Rust => ("typescript", TYPESCRIPT),
+        ToolLanguage::YamlJs => ("javascript", JAVASCRIPT),
+        ToolLanguage::YamlPython => ("python", PYTHON),
+        ToolLanguage::YamlBash => ("bash", BASH),
+        ToolLanguage::YamlTs | ToolLanguage::Ts | ToolLanguage::Rust => ("typescript", TYPESCRIPT),
     };
     let code: String = code.lines().map(|line| format!("  {line}\n")).collect();
     let text = TEMPLATE
@@ -66,11 +66,11 @@ pub fn run(
         .replace("{{code}}\n", &code.replace("  \n", "\n"));
     mimir::file_error::write_atomically(&path, format!("{line}{text}").as_bytes())
         .map_err(|error| file_error("write", &path, &error))?;
-    let new = New {
+    let new = NewScriptReport {
         tool: names.tool.clone(),
         file: shown,
     };
-    printer.result(&new, |out| {
+    printer.print_result(&new, |out| {
         writeln!(
             out,
             "{} {} with the tool `{}`",
@@ -84,5 +84,5 @@ pub fn run(
         );
         writeln!(out, "\nNext: {}", styled(STRONG, next))
     })?;
-    Ok(Exit::Done)
+    Ok(ExitReason::Done)
 }

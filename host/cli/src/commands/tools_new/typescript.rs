@@ -1,10 +1,10 @@
 //! `mimir tools new --lang ts`: a plugin in TypeScript.
 
-use super::File;
-use crate::commands::editing::TYPES;
+use super::TemplateFile;
+use crate::commands::editor_support::TYPES;
 
 /// Files of a new TypeScript plugin.
-pub const FILES: [File; 6] = [
+pub const FILES: [TemplateFile; 6] = [
     ("tool.ts", include_str!("../../templates/plugin.ts.txt")),
     (
         "package.json",

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// A property of the schema.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Parameter {
+pub struct ToolParameter {
     /// Its key.
     pub name: String,
     /// Short form of its type: `string`, `integer[]`, `grep | glob`.
@@ -18,7 +18,7 @@ pub struct Parameter {
 /// Depth limit for references and alternatives, because a schema may refer to itself.
 const DEEPEST: u32 = 6;
 
-impl Parameter {
+impl ToolParameter {
     /// Properties of `schema`, required ones first.
     pub fn all(schema: &Value) -> Vec<Self> {
         let required = |name: &String| {
@@ -140,7 +140,7 @@ mod tests {
             "properties": {"a": {"type": "string", "default": "x"}, "b": {"type": "string", "description": "two\nlines"}},
             "required": ["b"],
         });
-        let all = Parameter::all(&schema);
+        let all = ToolParameter::all(&schema);
         assert_eq!(
             (all[0].name.as_str(), all[0].required, all[0].about.as_str()),
             ("b", true, "two lines")

@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-use crate::exit::Failure;
-use crate::output::tools::Face;
-use crate::output::{FAINT, Printer, STRONG, columns, styled};
-use crate::tools::{Advice, Spending};
+use crate::exit::CommandFailure;
+use crate::output::tools::CommandSyntax;
+use crate::output::{FAINT, ResultPrinter, STRONG, columns, styled};
+use crate::tools::{CostAdvice, TokenSpending};
 
 /// Width of the name column, and of the bars, as in the seed implementations.
 const NAME: usize = 25;
@@ -15,8 +15,11 @@ const BAR: usize = 40;
 const FULL: u32 = 1000;
 
 /// Prints the tools that models see, most expensive first.
-pub fn spending(printer: Printer, spending: &Spending<'_>) -> Result<(), Failure> {
-    printer.result(spending, |out| {
+pub fn spending(
+    printer: ResultPrinter,
+    spending: &TokenSpending<'_>,
+) -> Result<(), CommandFailure> {
+    printer.print_result(spending, |out| {
         writeln!(out, "Token Cost Breakdown:\n")?;
         let most = spending.tools.iter().map(|spent| spent.cost.tokens).max();
         let full = most.unwrap_or_default().max(FULL);
@@ -55,8 +58,12 @@ fn bar(tokens: u32, full: u32, width: usize) -> String {
 }
 
 /// Prints possible savings.
-pub fn advice(printer: Printer, face: Face, advice: &Advice<'_>) -> Result<(), Failure> {
-    printer.result(advice, |out| {
+pub fn advice(
+    printer: ResultPrinter,
+    face: CommandSyntax,
+    advice: &CostAdvice<'_>,
+) -> Result<(), CommandFailure> {
+    printer.print_result(advice, |out| {
         writeln!(out, "The tools cost ~{} tokens.", advice.total_tokens)?;
         wordy(out, advice)?;
         alike(out, advice)?;
@@ -64,7 +71,7 @@ pub fn advice(printer: Printer, face: Face, advice: &Advice<'_>) -> Result<(), F
     })
 }
 
-fn wordy(out: &mut dyn Write, advice: &Advice<'_>) -> io::Result<()> {
+fn wordy(out: &mut dyn Write, advice: &CostAdvice<'_>) -> io::Result<()> {
     writeln!(out, "\n{}", styled(STRONG, "Costliest descriptions"))?;
     for wordy in &advice.descriptions {
         let name = wordy.name.as_str();
@@ -74,7 +81,7 @@ fn wordy(out: &mut dyn Write, advice: &Advice<'_>) -> io::Result<()> {
     none(out, advice.descriptions.is_empty(), "no long descriptions")
 }
 
-fn alike(out: &mut dyn Write, advice: &Advice<'_>) -> io::Result<()> {
+fn alike(out: &mut dyn Write, advice: &CostAdvice<'_>) -> io::Result<()> {
     writeln!(out, "\n{}", styled(STRONG, "Near duplicates"))?;
     for pair in &advice.duplicates {
         let (name, other, tokens) = (pair.name.as_str(), pair.other.as_str(), pair.tokens);
@@ -86,7 +93,7 @@ fn alike(out: &mut dyn Write, advice: &Advice<'_>) -> io::Result<()> {
     none(out, advice.duplicates.is_empty(), "no near duplicates")
 }
 
-fn unused(out: &mut dyn Write, face: Face, advice: &Advice<'_>) -> io::Result<()> {
+fn unused(out: &mut dyn Write, face: CommandSyntax, advice: &CostAdvice<'_>) -> io::Result<()> {
     writeln!(out, "\n{}", styled(STRONG, "Unused"))?;
     if advice.calls == 0 {
         return none(out, true, "unknown: no tool has been called yet");

@@ -18,23 +18,23 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::Notify;
 
-use super::Streams;
+use super::StdioStreams;
 
 /// First descriptor after the standard ones.
 const BEYOND: i32 = 3;
 
-pub(super) fn take() -> io::Result<Streams> {
+pub(super) fn take() -> io::Result<StdioStreams> {
     let input = fcntl_dupfd_cloexec(stdin(), BEYOND)?;
     let output = fcntl_dupfd_cloexec(stdout(), BEYOND)?;
     dup2_stdin(File::open("/dev/null")?)?;
     dup2_stdout(stderr())?;
     let over = Arc::new(Notify::new());
-    let line = Line {
+    let line = ClientLine {
         over: Arc::clone(&over),
         output: output.try_clone()?,
     };
-    Ok(Streams {
-        reader: Box::new(Ends {
+    Ok(StdioStreams {
+        reader: Box::new(EofNotifier {
             inner: reader(input)?,
             over,
         }),
@@ -99,7 +99,7 @@ fn reopened(_: &File, _: bool) -> Option<OwnedFd> {
 }
 
 /// The client's side of the connection.
-pub struct Line {
+pub struct ClientLine {
     over: Arc<Notify>,
     output: OwnedFd,
 }
@@ -107,7 +107,7 @@ pub struct Line {
 /// Interval for checking whether a silent client still reads.
 const EVERY: Duration = Duration::from_millis(20);
 
-impl Line {
+impl ClientLine {
     /// Completes when the client has closed its output and no longer reads: it is gone, and no one needs results. A
     /// client that only closes its output may still wait for them.
     pub async fn hung_up(&self) {
@@ -126,12 +126,12 @@ impl Line {
 }
 
 /// A reader that signals the end of input.
-struct Ends<R> {
+struct EofNotifier<R> {
     inner: R,
     over: Arc<Notify>,
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for Ends<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for EofNotifier<R> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

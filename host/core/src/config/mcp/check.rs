@@ -1,13 +1,13 @@
 //! Checks of the block `mcp.servers`: that each entry describes one server, with the keys that go together.
 
-use super::{McpOauth, McpServer, McpSettings};
-use crate::config::{OutOfRange, limits};
-use crate::network::Target;
+use super::{McpOauthSettings, McpServerSettings, McpSettings};
+use crate::config::{OutOfRangeError, limits};
+use crate::network::RequestTarget;
 
 /// An invalid server entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("mcp.servers.{server}: {why}")]
-pub struct NoServer {
+pub struct McpServerError {
     server: String,
     why: String,
 }
@@ -18,11 +18,11 @@ const NAME_MAX: usize = 40;
 /// From a millisecond to a day.
 const TIME: (u64, u64) = (1, 86_400_000);
 
-impl McpServer {
+impl McpServerSettings {
     /// Checks that it describes exactly one server.
-    pub fn check(&self, name: &str) -> Result<(), NoServer> {
+    pub fn check(&self, name: &str) -> Result<(), McpServerError> {
         let fault = |why: &str| {
-            Err(NoServer {
+            Err(McpServerError {
                 server: crate::text::visible(crate::text::prefix(name, NAME_MAX)),
                 why: why.to_owned(),
             })
@@ -86,10 +86,10 @@ impl McpServer {
             }
             _ => {}
         }
-        if let Some(Err(error)) = self.url.as_deref().map(Target::parse) {
+        if let Some(Err(error)) = self.url.as_deref().map(RequestTarget::parse) {
             return fault(&format!("`url`: {error}"));
         }
-        if let Some(why) = self.oauth.as_ref().and_then(McpOauth::fault) {
+        if let Some(why) = self.oauth.as_ref().and_then(McpOauthSettings::fault) {
             return fault(why);
         }
         if self.oauth.is_some() && self.has_authorization() {
@@ -115,7 +115,7 @@ impl McpServer {
             || !self.bind_mounts.is_empty()
     }
 
-    fn check_times(&self, name: &str) -> Result<(), OutOfRange> {
+    fn check_times(&self, name: &str) -> Result<(), OutOfRangeError> {
         for (key, value) in [
             ("timeoutMs", self.timeout_ms),
             ("startTimeoutMs", self.start_timeout_ms),
@@ -128,7 +128,7 @@ impl McpServer {
 }
 
 impl McpSettings {
-    pub(in crate::config) fn check_times(&self) -> Result<(), OutOfRange> {
+    pub(in crate::config) fn check_times(&self) -> Result<(), OutOfRangeError> {
         let mut servers = self.servers.iter();
         servers.try_for_each(|(name, server)| server.check_times(name))
     }

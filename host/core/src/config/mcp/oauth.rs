@@ -5,12 +5,12 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::network::{Scheme, Target};
+use crate::network::{RequestTarget, UrlScheme};
 
 /// Settings of `mimir mcp login` for a server that requires a token. Most servers need none of them.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct McpOauth {
+pub struct McpOauthSettings {
     /// The issuer identifier of the authorization server: a server that redirects to another one is refused.
     pub issuer: Option<String>,
     /// The client that was registered there beforehand.
@@ -31,7 +31,7 @@ pub struct McpOauth {
 const SCOPES_MOST: usize = 100;
 const SCOPE_MOST: usize = 256;
 
-impl McpOauth {
+impl McpOauthSettings {
     /// The name of the secret in `clientSecret`.
     pub fn secret_name(&self) -> Option<&str> {
         let name = self
@@ -62,17 +62,20 @@ impl McpOauth {
         if self.client_metadata_url.is_some() && is_client {
             return Some("`oauth` has a `clientId` or a `clientMetadataUrl`, and not both");
         }
-        let document = self.client_metadata_url.as_deref().map(Target::parse);
+        let document = self
+            .client_metadata_url
+            .as_deref()
+            .map(RequestTarget::parse);
         if let Some(document) = document
             && !document
-                .is_ok_and(|url| url.scheme() == Scheme::Https && url.url().path().len() > 1)
+                .is_ok_and(|url| url.scheme() == UrlScheme::Https && url.url().path().len() > 1)
         {
             return Some("`oauth.clientMetadataUrl` is an https URL with a path");
         }
-        let issuer = self.issuer.as_deref().map(Target::parse);
+        let issuer = self.issuer.as_deref().map(RequestTarget::parse);
         if let Some(issuer) = issuer
             && !issuer
-                .is_ok_and(|url| url.scheme() == Scheme::Https || url.host().is_this_machine())
+                .is_ok_and(|url| url.scheme() == UrlScheme::Https || url.host().is_this_machine())
         {
             return Some("`oauth.issuer` is an https URL");
         }
@@ -103,7 +106,7 @@ mod tests {
     #[test]
     fn a_secret_is_named_and_goes_to_somebody_who_is_named() {
         let fault = |value: serde_json::Value| {
-            let oauth: McpOauth = serde_json::from_value(value).unwrap();
+            let oauth: McpOauthSettings = serde_json::from_value(value).unwrap();
             oauth.fault()
         };
         let fine = json!({"issuer": "https://a.example", "clientId": "x", "clientSecret": "${KEY}",

@@ -1,8 +1,8 @@
 use super::*;
 
-use Reach::{Local, Never, Public};
+use AddressScope::{Local, Never, Public};
 
-fn class(text: &str) -> Class {
+fn class(text: &str) -> AddressClass {
     classify(text.parse().unwrap_or_else(|e| panic!("{text}: {e}")))
 }
 

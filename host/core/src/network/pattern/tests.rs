@@ -77,7 +77,7 @@ fn each_form_matches_what_it_says_and_nothing_else() {
         let pattern = pattern(text);
         for (urls, expected) in [(yes, true), (no, false)] {
             for url in urls.split_whitespace() {
-                let target = Target::parse(url).unwrap_or_else(|e| panic!("{url}: {e}"));
+                let target = RequestTarget::parse(url).unwrap_or_else(|e| panic!("{url}: {e}"));
                 assert_eq!(pattern.matches(&target), expected, "{text} and {url}");
             }
         }
@@ -167,10 +167,10 @@ fn any_host_is_no_text_and_names_none() {
         "http://127.0.0.1:8080/",
         "http://[::1]/",
     ] {
-        let target = Target::parse(url).unwrap();
+        let target = RequestTarget::parse(url).unwrap();
         assert!(any.matches(&target), "{url}");
         assert!(!any.names(&target), "{url}");
     }
     let named: HostPattern = "127.0.0.1".parse().unwrap();
-    assert!(named.names(&Target::parse("http://127.1/").unwrap()));
+    assert!(named.names(&RequestTarget::parse("http://127.1/").unwrap()));
 }

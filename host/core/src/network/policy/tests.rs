@@ -1,28 +1,28 @@
 use super::*;
 
-fn target(url: &str) -> Target {
-    Target::parse(url).unwrap_or_else(|e| panic!("{url}: {e}"))
+fn target(url: &str) -> RequestTarget {
+    RequestTarget::parse(url).unwrap_or_else(|e| panic!("{url}: {e}"))
 }
 
-fn rules(mode: Mode, allowed: &[&str]) -> Rules {
-    let entry = |text: &&str| Entry::from(text.parse::<HostPattern>().unwrap());
-    Rules {
+fn rules(mode: NetworkMode, allowed: &[&str]) -> NetworkRules {
+    let entry = |text: &&str| AllowedHost::from(text.parse::<HostPattern>().unwrap());
+    NetworkRules {
         mode,
         allowed: allowed.iter().map(entry).collect(),
-        ..Rules::default()
+        ..NetworkRules::default()
     }
 }
 
-fn policy(mode: Mode, allowed: &[&str]) -> NetworkPolicy {
+fn policy(mode: NetworkMode, allowed: &[&str]) -> NetworkPolicy {
     NetworkPolicy::new(rules(mode, allowed))
 }
 
 /// Returns the rule that refuses the request, `unlisted`, or an empty string.
 fn says(policy: &NetworkPolicy, url: &str) -> String {
     match policy.judge(&target(url), "GET") {
-        Verdict::Allowed(_) => String::new(),
-        Verdict::Unlisted(_) => "unlisted".to_owned(),
-        Verdict::Refused(refusal) => refusal.rule,
+        NetworkVerdict::Allowed(_) => String::new(),
+        NetworkVerdict::Unlisted(_) => "unlisted".to_owned(),
+        NetworkVerdict::Refused(refusal) => refusal.rule,
     }
 }
 
@@ -37,9 +37,13 @@ fn leads(policy: &NetworkPolicy, url: &str, address: &str) -> String {
 fn the_mode_says_which_hosts_are_reached_at_all() {
     let list = ["example.com"];
     for (mode, named, other) in [
-        (Mode::None, "network.mode: none", "network.mode: none"),
-        (Mode::Allowlist, "", "unlisted"),
-        (Mode::Any, "", ""),
+        (
+            NetworkMode::None,
+            "network.mode: none",
+            "network.mode: none",
+        ),
+        (NetworkMode::Allowlist, "", "unlisted"),
+        (NetworkMode::Any, "", ""),
     ] {
         assert_eq!(says(&policy(mode, &list), "https://example.com/"), named);
         assert_eq!(says(&policy(mode, &list), "https://else.example/"), other);
@@ -52,14 +56,14 @@ fn the_mode_says_which_hosts_are_reached_at_all() {
 
 #[test]
 fn ports_are_blocked_whatever_is_listed() {
-    for mode in [Mode::Allowlist, Mode::Any] {
+    for mode in [NetworkMode::Allowlist, NetworkMode::Any] {
         let policy = policy(mode, &["example.com", "example.com:25"]);
         for port in [22, 23, 25, 3389, 6379] {
             let url = format!("http://example.com:{port}/");
             assert_eq!(says(&policy, &url), "network.blockedPorts", "{port}");
         }
     }
-    let mut open = rules(Mode::Any, &[]);
+    let mut open = rules(NetworkMode::Any, &[]);
     open.blocked_ports = vec![443];
     let open = NetworkPolicy::new(open);
     assert_eq!(says(&open, "http://example.com:25/"), "");
@@ -69,7 +73,7 @@ fn ports_are_blocked_whatever_is_listed() {
 #[test]
 fn a_private_address_must_be_named() {
     let private = "network.blockPrivateIPs";
-    for mode in [Mode::Allowlist, Mode::Any] {
+    for mode in [NetworkMode::Allowlist, NetworkMode::Any] {
         let none = policy(mode, &["app.example", "*.example"]);
         for url in [
             "http://127.0.0.1/",
@@ -125,13 +129,13 @@ fn a_private_address_must_be_named() {
 
 #[test]
 fn a_name_may_be_fixed_to_an_address() {
-    let mut rules = rules(Mode::Allowlist, &["app.example"]);
+    let mut rules = rules(NetworkMode::Allowlist, &["app.example"]);
     rules.hosts.insert(
-        Host::parse("app.example").unwrap(),
+        NetworkHost::parse("app.example").unwrap(),
         vec!["10.0.0.1".parse().unwrap()],
     );
     rules.hosts.insert(
-        Host::parse("meta.example").unwrap(),
+        NetworkHost::parse("meta.example").unwrap(),
         vec!["169.254.169.254".parse().unwrap()],
     );
     let policy = NetworkPolicy::new(rules);
@@ -150,17 +154,17 @@ fn a_name_may_be_fixed_to_an_address() {
         "network.blockMetadataEndpoints"
     );
     // If a name is fixed in another file only, the person sees why that does not count, and the remedy.
-    let by_team = super::Rules {
+    let by_team = super::NetworkRules {
         at: "team".to_owned(),
-        mode: Mode::Any,
+        mode: NetworkMode::Any,
         hosts: policy.own.hosts.clone(),
-        ..Rules::default()
+        ..NetworkRules::default()
     };
-    let below = NetworkPolicy::new(super::Rules {
-        mode: Mode::Any,
-        ..Rules::default()
+    let below = NetworkPolicy::new(super::NetworkRules {
+        mode: NetworkMode::Any,
+        ..NetworkRules::default()
     });
-    let below = below.within(NetworkPolicy::new(by_team));
+    let below = below.capped_by(NetworkPolicy::new(by_team));
     let app = target("http://app.example/");
     let refusal = below.judge_address(&app, "10.0.0.1".parse().unwrap());
     let refusal = refusal.unwrap_err().to_string();
@@ -173,10 +177,10 @@ fn a_name_may_be_fixed_to_an_address() {
         "{refusal}"
     );
     // The team's file has not fixed the name.
-    let capped = policy.within(NetworkPolicy::new(super::Rules {
+    let capped = policy.capped_by(NetworkPolicy::new(super::NetworkRules {
         at: "team".to_owned(),
-        mode: Mode::Any,
-        ..Rules::default()
+        mode: NetworkMode::Any,
+        ..NetworkRules::default()
     }));
     assert_eq!(says(&capped, "http://app.example/"), "team.blockPrivateIPs");
 }
@@ -191,7 +195,10 @@ fn metadata_stays_blocked_when_private_addresses_are_not() {
         "http://metadata.google.internal/",
         "http://METADATA.google.internal./",
     ];
-    let mut open = rules(Mode::Any, &["169.254.0.0/16", "metadata.google.internal"]);
+    let mut open = rules(
+        NetworkMode::Any,
+        &["169.254.0.0/16", "metadata.google.internal"],
+    );
     open.block_private = false;
     let mut policy = NetworkPolicy::new(open);
     for url in urls {
@@ -221,7 +228,7 @@ fn metadata_stays_blocked_when_private_addresses_are_not() {
 
 #[test]
 fn what_is_no_host_is_never_reached() {
-    let mut open = rules(Mode::Any, &["0.0.0.0", "224.0.0.0/4", "[::]"]);
+    let mut open = rules(NetworkMode::Any, &["0.0.0.0", "224.0.0.0/4", "[::]"]);
     (open.block_private, open.block_metadata) = (false, false);
     let policy = NetworkPolicy::new(open);
     for url in [
@@ -243,43 +250,45 @@ fn what_is_no_host_is_never_reached() {
 #[test]
 fn the_strictest_of_all_layers_wins() {
     let team = |mode, allowed: &[&str]| {
-        NetworkPolicy::new(Rules {
+        NetworkPolicy::new(NetworkRules {
             at: "team".to_owned(),
             ..rules(mode, allowed)
         })
     };
-    let any = policy(Mode::Any, &[]);
+    let any = policy(NetworkMode::Any, &[]);
     assert_eq!(
         says(
-            &any.clone().within(team(Mode::None, &[])),
+            &any.clone().capped_by(team(NetworkMode::None, &[])),
             "https://a.example/"
         ),
         "team.mode: none"
     );
     assert_eq!(
         says(
-            &any.clone().within(team(Mode::Allowlist, &["*.example"])),
+            &any.clone()
+                .capped_by(team(NetworkMode::Allowlist, &["*.example"])),
             "https://a.example/"
         ),
         ""
     );
     assert_eq!(
         says(
-            &any.clone().within(team(Mode::Allowlist, &["*.example"])),
+            &any.clone()
+                .capped_by(team(NetworkMode::Allowlist, &["*.example"])),
             "https://a.test/"
         ),
         "unlisted"
     );
     assert_eq!(
         says(
-            &policy(Mode::None, &[]).within(team(Mode::Any, &[])),
+            &policy(NetworkMode::None, &[]).capped_by(team(NetworkMode::Any, &[])),
             "https://a.example/"
         ),
         "network.mode: none"
     );
     // Neither list widens the other.
-    let both = policy(Mode::Allowlist, &["*.example"])
-        .within(team(Mode::Allowlist, &["a.example", "b.test"]));
+    let both = policy(NetworkMode::Allowlist, &["*.example"])
+        .capped_by(team(NetworkMode::Allowlist, &["a.example", "b.test"]));
     for (url, expected) in [
         ("https://a.example/", ""),
         ("https://b.example/", "unlisted"),
@@ -288,17 +297,17 @@ fn the_strictest_of_all_layers_wins() {
         assert_eq!(says(&both, url), expected, "{url}");
     }
     // A private address must be named in all of them.
-    let own = policy(Mode::Any, &["127.0.0.1"]);
+    let own = policy(NetworkMode::Any, &["127.0.0.1"]);
     assert_eq!(
         says(
-            &own.clone().within(team(Mode::Any, &[])),
+            &own.clone().capped_by(team(NetworkMode::Any, &[])),
             "http://127.0.0.1/"
         ),
         "team.blockPrivateIPs"
     );
     assert_eq!(
         says(
-            &own.within(team(Mode::Any, &["127.0.0.0/8"])),
+            &own.capped_by(team(NetworkMode::Any, &["127.0.0.0/8"])),
             "http://127.0.0.1/"
         ),
         ""
@@ -312,11 +321,13 @@ fn a_need_is_a_host_and_its_methods() {
         methods: vec!["GET".to_owned(), "POST".to_owned()],
         reason: String::new(),
     }];
-    let granted = NetworkPolicy::only("granted", &needs).unwrap();
-    let entries = needs.iter().map(|need| Entry::of(need).unwrap());
+    let granted = NetworkPolicy::for_needs("granted", &needs).unwrap();
+    let entries = needs
+        .iter()
+        .map(|need| AllowedHost::from_need(need).unwrap());
     let policy = NetworkPolicy::default()
         .with_allowed(entries)
-        .within(granted);
+        .capped_by(granted);
     let says = |url, method| policy.judge(&target(url), method).is_allowed();
     assert!(says("http://api.example:8080/", "GET"));
     assert!(says("http://api.example:8080/", "POST"));
@@ -327,7 +338,7 @@ fn a_need_is_a_host_and_its_methods() {
     );
     assert!(!says("http://api.example/", "GET"));
     assert!(
-        NetworkPolicy::only(
+        NetworkPolicy::for_needs(
             "granted",
             &[HostNeed {
                 host: "*:443".to_owned(),
@@ -340,7 +351,7 @@ fn a_need_is_a_host_and_its_methods() {
 
 #[test]
 fn a_refusal_says_the_way_out() {
-    let policy = policy(Mode::Allowlist, &[]);
+    let policy = policy(NetworkMode::Allowlist, &[]);
     for (url, words) in [
         (
             "https://a.example/x?token=1",
@@ -362,19 +373,19 @@ fn a_refusal_says_the_way_out() {
 
 #[test]
 fn what_a_list_says_is_not_what_an_address_is() {
-    let any = policy(Mode::Any, &[]);
+    let any = policy(NetworkMode::Any, &[]);
     for url in ["http://[2002:7f00:1::]/", "http://240.0.0.1/"] {
         assert!(any.lists(&target(url), "GET"), "{url}");
         assert!(!any.judge(&target(url), "GET").is_allowed(), "{url}");
     }
-    let none = policy(Mode::None, &[]);
+    let none = policy(NetworkMode::None, &[]);
     assert!(!none.lists(&target("http://a.example/"), "GET"));
 }
 
 #[test]
 fn as_resolved_opens_addresses_of_that_host_alone() {
     let registry = || ["https://registry.example".parse().unwrap()];
-    let policy = policy(Mode::Allowlist, &["other.example"]).with_as_resolved(registry());
+    let policy = policy(NetworkMode::Allowlist, &["other.example"]).with_as_resolved(registry());
     let there = target("https://registry.example/a");
     assert!(policy.judge(&there, "CONNECT").is_allowed());
     for address in ["10.0.0.1", "203.0.113.80"] {
@@ -388,7 +399,7 @@ fn as_resolved_opens_addresses_of_that_host_alone() {
         // The outer policy decides.
         let capped = NetworkPolicy::default()
             .with_as_resolved(registry())
-            .within(NetworkPolicy::default());
+            .capped_by(NetworkPolicy::default());
         assert!(capped.judge_address(&there, address).is_err());
     }
     let metadata = "169.254.169.254".parse().unwrap();
@@ -398,12 +409,15 @@ fn as_resolved_opens_addresses_of_that_host_alone() {
 #[test]
 fn servers_of_a_session_are_listed_and_nothing_else_is() {
     let serving = |mode| policy(mode, &[]).serving(&[8123]);
-    let own = serving(Mode::Allowlist);
+    let own = serving(NetworkMode::Allowlist);
     for host in ["localhost", "127.0.0.1", "[::1]"] {
         let url = format!("http://{host}:8123/x");
         assert_eq!(says(&own, &url), "", "{url}");
         assert!(own.serves(&target(&url)));
-        assert_eq!(says(&serving(Mode::None), &url), "network.mode: none");
+        assert_eq!(
+            says(&serving(NetworkMode::None), &url),
+            "network.mode: none"
+        );
     }
     for other in [
         "http://localhost:8124/",
@@ -417,11 +431,11 @@ fn servers_of_a_session_are_listed_and_nothing_else_is() {
     // A name that resolves to the loopback is not one of them.
     assert_ne!(leads(&own, "http://example.com:8123/", "127.0.0.1"), "");
     // A tool that was not granted the host does not reach it by this.
-    let granted = policy(Mode::Allowlist, &["example.com"]).within(own);
+    let granted = policy(NetworkMode::Allowlist, &["example.com"]).capped_by(own);
     assert_ne!(says(&granted, "http://localhost:8123/"), "");
-    let blocked = Rules {
+    let blocked = NetworkRules {
         blocked_ports: vec![8123],
-        ..Rules::default()
+        ..NetworkRules::default()
     };
     let blocked = NetworkPolicy::new(blocked).serving(&[8123]);
     assert_eq!(

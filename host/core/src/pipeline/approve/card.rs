@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::approval::{Always, Card, Fingerprint, Pattern, Scene};
-use crate::decision::{Evaluation, Layer, Reason};
+use crate::approval::{AlwaysCoverage, ApprovalPattern, Card, Fingerprint, WorkspaceBinding};
+use crate::decision::{DecisionReason, PolicyEvaluation, PolicyLayer};
 use crate::policy;
 use crate::text;
-use crate::tool::{Risk, Tool, Trust};
+use crate::tool::{RiskLevel, Tool, ToolTrust};
 
 use super::Ruled;
 
@@ -41,10 +41,10 @@ pub(super) fn card(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Card {
             [first, rest @ ..] => line(&format!("run {first} and {} more", rest.len())),
         },
     };
-    let trust = |reason: &Reason| reason.layer == Layer::Trust;
+    let trust = |reason: &DecisionReason| reason.layer == PolicyLayer::Trust;
     let ungranted = ruled.evaluation.asking().any(trust);
     let grants = match tool.trust {
-        Trust::Untrusted if ungranted => tool.wanted().lines(),
+        ToolTrust::Untrusted if ungranted => tool.requested_needs().lines(),
         _ => Vec::new(),
     };
     let changes = tool.changes.iter().filter(|_| ungranted);
@@ -67,8 +67,8 @@ pub(super) fn card(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Card {
         risk: assessment
             .map(|assessment| assessment.risk)
             .into_iter()
-            .chain(ruled.evaluation.is_dangerous().then_some(Risk::High))
-            .fold(tool.definition.risk, Risk::max),
+            .chain(ruled.evaluation.is_dangerous().then_some(RiskLevel::High))
+            .fold(tool.definition.risk, RiskLevel::max),
         risks: assessment
             .iter()
             .flat_map(|assessment| assessment.risks.iter().cloned())
@@ -86,8 +86,9 @@ pub(super) fn card(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Card {
             false => Vec::new(),
         },
         reasons: ruled.evaluation.reasons().to_vec(),
-        always: (!super::remembered::is_asked_each_time(checked)).then(|| always(ruled, plugin)),
-        way_out: policy::widening(&ruled.evaluation, tool),
+        always: (!super::remembered_answer::is_asked_each_time(checked))
+            .then(|| always(ruled, plugin)),
+        way_out: policy::widening_remedies(&ruled.evaluation, tool),
         editable: !checked.is_effect,
     }
 }
@@ -97,31 +98,31 @@ fn visible(lines: &[String]) -> Vec<String> {
 }
 
 /// Returns true if the missing grant is the only question.
-pub(super) fn is_about_trust(evaluation: &Evaluation) -> bool {
+pub(super) fn is_about_trust(evaluation: &PolicyEvaluation) -> bool {
     evaluation
         .asking()
-        .all(|reason| reason.layer == Layer::Trust)
+        .all(|reason| reason.layer == PolicyLayer::Trust)
 }
 
 /// Describes what the answer "always" stores.
-fn always(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Always {
+fn always(ruled: &Ruled, plugin: &[Arc<Tool>]) -> AlwaysCoverage {
     let tool = &ruled.checked.tool;
     if is_about_trust(&ruled.evaluation) {
         return grant(tool, plugin);
     }
-    let pattern = Pattern::of(tool, &ruled.checked.arguments, &ruled.evaluation);
+    let pattern = ApprovalPattern::for_call(tool, &ruled.checked.arguments, &ruled.evaluation);
     let mut text = format!("allow `{}` with {}", tool.name(), pattern.describe());
-    if let Some(files) = Scene::files(ruled.evaluation.code()) {
+    if let Some(files) = WorkspaceBinding::files(ruled.evaluation.executed_files()) {
         text.push_str(&format!(", as long as {files} stays as it is"));
     }
-    let mut asking = ruled.evaluation.asking_from();
+    let mut asking = ruled.evaluation.asking_reasons_with_basis();
     if asking.any(|(_, basis)| basis.offer.as_ref().is_some_and(|offer| offer.builds)) {
         text.push_str("; what it runs is what the workspace says by then");
     }
     if let Some(parent) = &ruled.checked.parent {
         text.push_str(&format!(", called by `{}` as here", parent.tool));
     }
-    Always {
+    AlwaysCoverage {
         text,
         grants: Vec::new(),
         withheld: Vec::new(),
@@ -129,19 +130,19 @@ fn always(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Always {
 }
 
 /// Describes a grant, which is for the whole plugin: what each tool gets, and what is withheld from all of them.
-fn grant(tool: &Tool, plugin: &[Arc<Tool>]) -> Always {
+fn grant(tool: &Tool, plugin: &[Arc<Tool>]) -> AlwaysCoverage {
     let name = text::visible(&tool.origin.plugin);
     let withheld = tool.changes.iter().flat_map(|changes| &changes.withheld);
     let withheld: Vec<String> = withheld.map(|kind| kind.as_str().to_owned()).collect();
     let each = plugin.iter().flat_map(|tool| {
-        let lines = tool.wanted().lines().into_iter();
+        let lines = tool.requested_needs().lines().into_iter();
         lines.map(|line| text::visible(&format!("`{}` may {line}", tool.name())))
     });
     let but = match withheld.is_empty() {
         true => String::new(),
         false => format!(", but for {}", withheld.join(", ")),
     };
-    Always {
+    AlwaysCoverage {
         text: format!("grant this build of `{name}` what all its tools need{but}, for every call"),
         grants: each.collect(),
         withheld,

@@ -5,48 +5,49 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::backend::Assessment;
-use crate::call::{Observer, Unobserved};
+use crate::backend::ToolAssessment;
+use crate::call::{CallObserver, NoObserver};
 use crate::command::{
-    Command, CommandPattern, Finished, Job, JobId, Owner, Piece, Place, Program, Runner, Script,
+    CommandOutput, CommandPattern, CommandProgram, CommandRequest, CommandRunner, CommandTarget,
+    JobId, JobOwner, JobStatus, OutputChunk, ParsedProgram,
 };
-use crate::decision::{Decision, Evaluation, Layer, Reason};
-use crate::error::{Code, ToolError};
+use crate::decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer};
+use crate::error::{ToolError, ToolErrorCode};
 use crate::limits::Limits;
-use crate::needs::{Access, FileNeed, Needs};
+use crate::needs::{DirectoryAccess, FileNeed, Needs};
 use crate::paths::PathRules;
-use crate::pipeline::Road;
+use crate::pipeline::StageContext;
 use crate::pipeline::decide::{Ruled, accepts_untrusted};
-use crate::pipeline::session::{ContentSource, WayOut};
+use crate::pipeline::session::{ContentSource, EgressPath};
 use crate::pipeline::validate::Checked;
-use crate::policy::{self, CommandQuestion};
+use crate::policy::{self, CommandCheck};
 use crate::redact::AROUND;
-use crate::tool::{Risk, Tool};
+use crate::tool::{RiskLevel, Tool};
 
-use super::judge::asked_as;
-use super::{Effects, Inner, Outside, consented, denied, leak, recorded};
+use super::judge::question_key;
+use super::{CommandEgress, EffectGate, Inner, denied, leak, recorded, require_consent};
 
 /// A command that passed every stage. Only the effect gate creates one.
 #[derive(Debug)]
-pub struct Permitted {
-    command: Command,
-    owner: Owner,
+pub struct PermittedCommand {
+    command: CommandRequest,
+    owner: JobOwner,
     tool: Arc<Tool>,
     files: Vec<FileNeed>,
     paths: PathRules,
     limits: Limits,
-    outside: Outside,
+    network: CommandEgress,
     ports: Vec<u16>,
 }
 
-impl Permitted {
+impl PermittedCommand {
     /// Returns the command to run.
-    pub fn command(&self) -> &Command {
+    pub fn command(&self) -> &CommandRequest {
         &self.command
     }
 
     /// Returns the session and plugin that own the command.
-    pub fn owner(&self) -> &Owner {
+    pub fn owner(&self) -> &JobOwner {
         &self.owner
     }
 
@@ -62,7 +63,7 @@ impl Permitted {
 
     /// Returns true if it may change the whole workspace.
     pub fn writes_workspace(&self) -> bool {
-        let all = |need: &FileNeed| need.path == "." && need.access == Access::ReadWrite;
+        let all = |need: &FileNeed| need.path == "." && need.access == DirectoryAccess::ReadWrite;
         self.files.iter().any(all)
     }
 
@@ -77,8 +78,8 @@ impl Permitted {
     }
 
     /// Returns the judge of its requests, if it has access to the network.
-    pub fn outside(&self) -> &Outside {
-        &self.outside
+    pub fn network(&self) -> &CommandEgress {
+        &self.network
     }
 
     /// Returns the ports that the call declares: requests of the session may reach the command there if it runs in the
@@ -97,21 +98,24 @@ impl Permitted {
 /// Maximum number of programs of one command that the record names.
 const NAMED: usize = 8;
 
-impl Effects {
+impl EffectGate {
     /// Judges a command, asks a person if needed, and records the result. A command that cannot be recorded does not
     /// run.
-    pub(crate) async fn command(&self, command: Command) -> Result<Permitted, ToolError> {
+    pub(crate) async fn command(
+        &self,
+        command: CommandRequest,
+    ) -> Result<PermittedCommand, ToolError> {
         // On the heap: it holds a card and an answer, and few calls get here.
-        let outside = Outside::of(self);
+        let outside = CommandEgress::new(self);
         Box::pin(self.0.command(command, outside)).await
     }
 
     /// Runs a command to its end, if it is allowed. Dropping the future kills it.
-    pub async fn run(&self, command: Command) -> Result<Finished, ToolError> {
+    pub async fn run(&self, command: CommandRequest) -> Result<CommandOutput, ToolError> {
         // The output of a helper command is not shown: the tool itself reports its result.
-        let observer: Arc<dyn Observer> = match self.0.is_own(&command) {
+        let observer: Arc<dyn CallObserver> = match self.0.is_own(&command) {
             true => Arc::clone(&self.0.observer),
-            false => Arc::new(Unobserved),
+            false => Arc::new(NoObserver),
         };
         self.run_watched(command, observer).await
     }
@@ -119,26 +123,30 @@ impl Effects {
     /// Runs a command, and records the files it made or changed that other programs obey.
     async fn run_watched(
         &self,
-        command: Command,
-        observer: Arc<dyn Observer>,
-    ) -> Result<Finished, ToolError> {
+        command: CommandRequest,
+        observer: Arc<dyn CallObserver>,
+    ) -> Result<CommandOutput, ToolError> {
         let permitted = self.command(command).await?;
         let finished = self.0.runner().run(permitted, observer).await?;
-        self.0.record_obeyed(&finished.obeyed)?;
+        self.0.record_obeyed(&finished.changed_auto_run_files)?;
         Ok(finished)
     }
 
     /// Runs a command that the arguments of the call do not name, but that the call is about: its output is shown to
     /// the observer.
-    pub async fn run_shown(&self, command: Command) -> Result<Finished, ToolError> {
+    pub async fn run_shown(&self, command: CommandRequest) -> Result<CommandOutput, ToolError> {
         let observer = Arc::clone(&self.0.observer);
         self.run_watched(command, observer).await
     }
 
     /// Returns the name of the sandbox that a command would run in, or an error if there is no sandbox. See
-    /// [`Runner::offers`].
-    pub async fn offers(&self, place: Place, program: &str) -> Result<&'static str, ToolError> {
-        self.0.runner().offers(place, program).await
+    /// [`CommandRunner::offers`].
+    pub async fn sandbox_name(
+        &self,
+        place: CommandTarget,
+        program: &str,
+    ) -> Result<&'static str, ToolError> {
+        self.0.runner().sandbox_name(place, program).await
     }
 
     /// Records in the audit log the files that the call itself made or changed and that agents or build tools obey.
@@ -147,48 +155,48 @@ impl Effects {
     }
 
     /// Starts a command that continues after the call has ended, if it is allowed.
-    pub async fn start(&self, command: Command) -> Result<JobId, ToolError> {
+    pub async fn start(&self, command: CommandRequest) -> Result<JobId, ToolError> {
         let permitted = self.command(command).await?;
         self.0.runner().start(permitted).await
     }
 
     /// Returns the commands that tools of this plugin have started in this session.
-    pub fn jobs(&self) -> Vec<Job> {
+    pub fn jobs(&self) -> Vec<JobStatus> {
         self.0.runner().jobs(&self.0.owner())
     }
 
     /// Returns the output of one of them from `begin` on. Secrets are masked as in the whole output: the caller
     /// chooses where a chunk begins, so it could otherwise split one.
-    pub fn output(&self, job: JobId, begin: u64) -> Result<Piece, ToolError> {
-        self.0.hears_what_the_session_has();
+    pub fn output(&self, job: JobId, begin: u64) -> Result<OutputChunk, ToolError> {
+        self.0.taint_from_session();
         let (runner, owner) = (self.0.runner(), self.0.owner());
-        let goes_on = |one: &Job| one.id == job && one.exit_code.is_none();
+        let goes_on = |one: &JobStatus| one.id == job && one.exit_code.is_none();
         let more = runner.jobs(&owner).iter().any(goes_on);
         let around = begin.saturating_sub(AROUND as u64);
         let wide = runner.output(&owner, job, around)?;
         let start = wide.next - wide.bytes.len() as u64;
         let from = usize::try_from(begin.saturating_sub(start)).unwrap_or(usize::MAX);
         let window = self.0.redactor.window(&wide.bytes, from, more);
-        Ok(Piece {
+        Ok(OutputChunk {
             bytes: window.bytes,
             next: start + window.end as u64,
-            missing: start.saturating_sub(begin),
+            omitted_bytes: start.saturating_sub(begin),
         })
     }
 
     /// Kills one of them.
-    pub async fn stop(&self, job: JobId) -> Result<Job, ToolError> {
+    pub async fn stop(&self, job: JobId) -> Result<JobStatus, ToolError> {
         self.0.runner().stop(&self.0.owner(), job).await
     }
 }
 
 impl Inner {
-    fn runner(&self) -> &dyn Runner {
+    fn runner(&self) -> &dyn CommandRunner {
         &*self.pipeline.0.ports.runner
     }
 
     /// Returns true if it is the command that the call is about.
-    fn is_own(&self, command: &Command) -> bool {
+    fn is_own(&self, command: &CommandRequest) -> bool {
         policy::command_of(&self.arguments).is_some_and(|own| is_same(&own, command))
     }
 
@@ -210,17 +218,21 @@ impl Inner {
         recorded(trail, Ok(()))
     }
 
-    fn owner(&self) -> Owner {
-        Owner {
+    fn owner(&self) -> JobOwner {
+        JobOwner {
             session: self.context.session_id.clone(),
             plugin: self.tool.origin.location.clone(),
         }
     }
 
-    async fn command(&self, command: Command, outside: Outside) -> Result<Permitted, ToolError> {
-        let world = self.pipeline.world();
-        let road = self.pipeline.road(&world);
-        let read = road.ports.runner.read(&command.program);
+    async fn command(
+        &self,
+        command: CommandRequest,
+        outside: CommandEgress,
+    ) -> Result<PermittedCommand, ToolError> {
+        let world = self.pipeline.snapshot();
+        let road = self.pipeline.stage_context(&world);
+        let read = road.ports.runner.parse_program(&command.program);
         let mut trail = self.effect_trail(subject(&read))?;
         let judged = async {
             let (tool, rights) = self.standing(&world)?;
@@ -229,9 +241,9 @@ impl Inner {
             leak::check_command(&self.redactor, checked.arguments())?;
             let patterns = granted(&script, checked.tool(), &rights)?;
             let evaluation = self.judged(&road, &checked, (&command, &script), &patterns);
-            trail.decided(&evaluation);
+            trail.record_decision(&evaluation);
             if evaluation.decision() == Decision::Deny {
-                let ways = policy::ways(&evaluation, checked.tool());
+                let ways = policy::remedies(&evaluation, checked.tool());
                 return Err(denied("the command was not run", &evaluation, ways));
             }
             let ruled = Ruled {
@@ -240,7 +252,7 @@ impl Inner {
                 checked,
             };
             let what = "a command in the middle of a call";
-            consented(&road, &ruled, &mut trail, what).await?;
+            require_consent(&road, &ruled, &mut trail, what).await?;
             Ok((Arc::clone(ruled.checked.tool()), rights))
         };
         let result = judged.await;
@@ -249,7 +261,7 @@ impl Inner {
             true => ports(&self.arguments),
             false => Vec::new(),
         };
-        Ok(Permitted {
+        Ok(PermittedCommand {
             ports,
             command,
             owner: self.owner(),
@@ -257,30 +269,30 @@ impl Inner {
             files: rights.files,
             paths: self.parent.paths.clone(),
             limits: self.limits,
-            outside,
+            network: outside,
         })
     }
 
     /// Evaluates all rules for the command.
     fn judged(
         &self,
-        road: &Road<'_>,
+        road: &StageContext<'_>,
         checked: &Checked,
-        (command, script): (&Command, &Script),
+        (command, script): (&CommandRequest, &ParsedProgram),
         granted: &[CommandPattern],
-    ) -> Evaluation {
-        let (policy, tool) = (&road.world.policy, checked.tool());
-        let links = policy::Links::of(tool);
-        let mut all = Evaluation::default();
-        all.push(Reason {
-            layer: Layer::Commands,
+    ) -> PolicyEvaluation {
+        let (policy, tool) = (&road.snapshot.policy, checked.tool());
+        let links = policy::LinkResolver::for_tool(tool);
+        let mut all = PolicyEvaluation::default();
+        all.push(DecisionReason {
+            layer: PolicyLayer::Commands,
             decision: Decision::Allow,
             rule: "needs.commands".to_owned(),
             source: String::new(),
             text: format!("`{}` was granted to run it", tool.name()),
         });
         policy.command(
-            &CommandQuestion {
+            &CommandCheck {
                 tool,
                 script,
                 directory: command.directory.as_deref(),
@@ -295,16 +307,16 @@ impl Inner {
         policy.command_arguments(tool, checked.arguments(), &mut all);
         let session = road.sessions.get(&checked.context().session_id);
         let accepts = accepts_untrusted(policy, checked);
-        let out = if road.ports.runner.confines() {
-            WayOut::None
+        let out = if road.ports.runner.confines_network() {
+            EgressPath::None
         } else {
-            WayOut::Call(ContentSource::Other)
+            EgressPath::Call(ContentSource::Other)
         };
-        session.taint(accepts, &out, &mut all);
+        session.evaluate_taint(accepts, &out, &mut all);
         let same = self.is_own(command);
-        all.settle(|reason| {
-            let here = same || reason.layer == Layer::Taint;
-            here && self.answered.iter().any(|one| *one == asked_as(reason))
+        all.remove_answered(|reason| {
+            let here = same || reason.layer == PolicyLayer::Taint;
+            here && self.answered.iter().any(|one| *one == question_key(reason))
         });
         all
     }
@@ -318,7 +330,7 @@ fn ports(arguments: &Value) -> Vec<u16> {
 }
 
 /// Returns true if the call's own arguments name this command: then it was judged before the call ran.
-fn is_same(own: &Command, command: &Command) -> bool {
+fn is_same(own: &CommandRequest, command: &CommandRequest) -> bool {
     own.program == command.program
         && own.directory == command.directory
         && own.environment == command.environment
@@ -327,7 +339,11 @@ fn is_same(own: &Command, command: &Command) -> bool {
 
 /// Returns the granted patterns, if they cover every command of the script. The need `*` covers any command that the
 /// settings allow, and gives no patterns.
-fn granted(script: &Script, tool: &Tool, rights: &Needs) -> Result<Vec<CommandPattern>, ToolError> {
+fn granted(
+    script: &ParsedProgram,
+    tool: &Tool,
+    rights: &Needs,
+) -> Result<Vec<CommandPattern>, ToolError> {
     let needs = || rights.commands.iter().map(|need| need.pattern.trim());
     if needs().any(|pattern| pattern == "*") {
         return Ok(Vec::new());
@@ -337,7 +353,7 @@ fn granted(script: &Script, tool: &Tool, rights: &Needs) -> Result<Vec<CommandPa
         |words: &[_]| words.is_empty() || patterns.iter().any(|pattern| pattern.matches(words));
     let stray = script.commands.iter().find(|one| !covered(&one.words));
     let what = match (stray, script.unknown.first()) {
-        (Some(stray), _) => format!("`{}`", stray.shown()),
+        (Some(stray), _) => format!("`{}`", stray.display_line()),
         (None, Some(unknown)) => {
             format!("a command whose effects are unknown ({unknown})")
         }
@@ -354,11 +370,15 @@ fn granted(script: &Script, tool: &Tool, rights: &Needs) -> Result<Vec<CommandPa
         false => "the plugin must name a pattern for the command among its needs".to_owned(),
     };
     let message = format!("`{name}` was not granted {what}");
-    Err(ToolError::new(Code::PermissionDenied, crate::text::visible(&message)).with_way_out([way]))
+    Err(ToolError::new(
+        ToolErrorCode::PermissionDenied,
+        crate::text::visible(&message),
+    )
+    .with_remedies([way]))
 }
 
 /// Names the programs, without parts that could carry content.
-fn subject(read: &Result<Script, ToolError>) -> String {
+fn subject(read: &Result<ParsedProgram, ToolError>) -> String {
     let Ok(script) = read else {
         return "run a command".to_owned();
     };
@@ -374,10 +394,10 @@ fn subject(read: &Result<Script, ToolError>) -> String {
 }
 
 /// Returns the arguments that rules about `command`, `args` and `workdir` match, and that a person sees.
-fn arguments(command: &Command) -> Value {
+fn arguments(command: &CommandRequest) -> Value {
     let mut all = match &command.program {
-        Program::Script(text) => json!({ "command": text }),
-        Program::Vector(words) => json!({
+        CommandProgram::Script(text) => json!({ "command": text }),
+        CommandProgram::Vector(words) => json!({
             "command": words.first(),
             "args": words.get(1..).unwrap_or_default(),
         }),
@@ -397,12 +417,12 @@ fn arguments(command: &Command) -> Value {
 }
 
 /// Returns the summary that a person reads first.
-fn summary(command: &Command, evaluation: &Evaluation) -> Assessment {
-    Assessment {
+fn summary(command: &CommandRequest, evaluation: &PolicyEvaluation) -> ToolAssessment {
+    ToolAssessment {
         approval: Decision::Ask,
         risk: match evaluation.is_dangerous() {
-            true => Risk::High,
-            false => Risk::Medium,
+            true => RiskLevel::High,
+            false => RiskLevel::Medium,
         },
         summary: format!("run `{}`", command.program.text()),
         risks: Vec::new(),

@@ -2,49 +2,53 @@
 
 use serde_json::Value;
 
-use crate::decision::{Decision, Evaluation, Layer, Reason};
+use crate::decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer};
 use crate::error::ToolError;
 use crate::needs::HostNeed;
-use crate::network::Target;
-use crate::pipeline::Road;
+use crate::network::RequestTarget;
+use crate::pipeline::StageContext;
 use crate::pipeline::decide::accepts_untrusted;
-use crate::pipeline::network::{self, Said};
-use crate::pipeline::session::WayOut;
+use crate::pipeline::network::{self, NetworkFindings};
+use crate::pipeline::session::EgressPath;
 use crate::pipeline::validate::Checked;
 use crate::policy;
 
-use super::{Egress, Inner, Whose, denied, leak};
+use super::{Inner, OutgoingRequest, RequestSender, denied, leak};
 
 /// A request with the results of all rules.
-pub(super) struct Judged {
-    pub(super) evaluation: Evaluation,
+pub(super) struct RequestJudgement {
+    pub(super) evaluation: PolicyEvaluation,
     /// The result for the network, in addition to the reasons.
-    pub(super) said: Said,
+    pub(super) network: NetworkFindings,
 }
 
 pub(super) fn judge(
-    road: &Road<'_>,
+    road: &StageContext<'_>,
     effects: &Inner,
     checked: &Checked,
     (hosts, served): (&[HostNeed], &[u16]),
-    (egress, whose): (Egress<'_>, Whose<'_>),
-) -> Judged {
-    let (world, tool) = (road.world, checked.tool());
-    let mut all = Evaluation::default();
+    (egress, whose): (OutgoingRequest<'_>, RequestSender<'_>),
+) -> RequestJudgement {
+    let (world, tool) = (road.snapshot, checked.tool());
+    let mut all = PolicyEvaluation::default();
     let said = network::judge(world, tool, (hosts, served), egress, &mut all);
     world.policy.request(tool, checked.arguments(), &mut all);
     // A placeholder reveals nothing: its value is sent only to the host for which a person has granted it.
     let headers = effects.without_placeholders(egress.headers);
     let headers: Vec<&[u8]> = headers.iter().map(|text| &**text).collect();
-    let egress_without = Egress {
+    let egress_without = OutgoingRequest {
         headers: &headers,
         ..egress
     };
-    let way = || world.policy.way_to(tool, egress.target, egress.method);
+    let way = || {
+        world
+            .policy
+            .request_remedy(tool, egress.target, egress.method)
+    };
     let alike = is_own_method(&effects.arguments, egress);
     let answered = if alike { &*effects.answered } else { &[] };
     let agreed = network::is_agreed(road, checked, answered, &all);
-    let out = WayOut::Request {
+    let out = EgressPath::Request {
         egress: egress_without,
         listed: said.listed || agreed,
         command: whose.command(),
@@ -52,39 +56,39 @@ pub(super) fn judge(
     };
     let session = road.sessions.get(&checked.context().session_id);
     let accepts = accepts_untrusted(&world.policy, checked);
-    session.taint(accepts, &out, &mut all);
-    leak::looks_secret(&effects.redactor, egress_without, &mut all);
+    session.evaluate_taint(accepts, &out, &mut all);
+    leak::ask_about_request_secrets(&effects.redactor, egress_without, &mut all);
     let same = is_own(&effects.arguments, egress);
     if let Some(reason) = another(&effects.arguments, same, tool.name().as_str(), egress) {
         all.push(reason);
     }
-    all.settle(|reason| {
+    all.remove_answered(|reason| {
         let here = match reason.layer {
-            Layer::Taint => true,
+            PolicyLayer::Taint => true,
             // This reason is about the origin, whatever page of it a redirect leads to.
-            Layer::Network => alike,
+            PolicyLayer::Network => alike,
             _ => same,
         };
-        let asked = asked_as(reason);
+        let asked = question_key(reason);
         let of_command = match whose {
-            Whose::Call => false,
-            Whose::Command(command) => command.has_answer(egress, &asked),
+            RequestSender::Call => false,
+            RequestSender::Command(command) => command.has_consent(egress, &asked),
         };
         of_command || (here && effects.answered.contains(&asked))
     });
     if all.reasons().is_empty() {
         // Without an explicit reason, the person would be asked again.
-        all.push(Reason {
-            layer: Layer::Network,
+        all.push(DecisionReason {
+            layer: PolicyLayer::Network,
             decision: Decision::Allow,
             rule: "network".to_owned(),
             source: String::new(),
             text: "a person was asked about this request before the call".to_owned(),
         });
     }
-    Judged {
+    RequestJudgement {
         evaluation: all,
-        said,
+        network: said,
     }
 }
 
@@ -93,15 +97,20 @@ const SAFE: [&str; 3] = ["GET", "HEAD", "OPTIONS"];
 
 /// Asks about a request that changes something and is not the one that the call names. A server that redirects chooses
 /// the target, which no person has seen.
-fn another(arguments: &Value, same: bool, name: &str, egress: Egress<'_>) -> Option<Reason> {
+fn another(
+    arguments: &Value,
+    same: bool,
+    name: &str,
+    egress: OutgoingRequest<'_>,
+) -> Option<DecisionReason> {
     let named = arguments["url"].as_str()?;
     if same || SAFE.contains(&egress.method) {
         return None;
     }
     let (method, target) = (egress.method, egress.target);
     let named = crate::text::visible(crate::text::prefix(named, NAMED));
-    Some(Reason {
-        layer: Layer::Network,
+    Some(DecisionReason {
+        layer: PolicyLayer::Network,
         decision: Decision::Ask,
         rule: "another request".to_owned(),
         source: String::new(),
@@ -113,32 +122,32 @@ fn another(arguments: &Value, same: bool, name: &str, egress: Egress<'_>) -> Opt
 const NAMED: usize = 200;
 
 /// Returns the key under which an answered reason is remembered during a call.
-pub(in crate::pipeline) fn asked_as(reason: &Reason) -> String {
+pub(in crate::pipeline) fn question_key(reason: &DecisionReason) -> String {
     format!("{}: {}", reason.rule, reason.text)
 }
 
 /// Returns true if the call's own arguments name this request: then it was judged before the call ran.
-fn is_own(arguments: &Value, egress: Egress<'_>) -> bool {
-    let url = arguments["url"].as_str().map(Target::parse);
+fn is_own(arguments: &Value, egress: OutgoingRequest<'_>) -> bool {
+    let url = arguments["url"].as_str().map(RequestTarget::parse);
     matches!(url, Some(Ok(target)) if target == *egress.target) && is_own_method(arguments, egress)
 }
 
-fn is_own_method(arguments: &Value, egress: Egress<'_>) -> bool {
+fn is_own_method(arguments: &Value, egress: OutgoingRequest<'_>) -> bool {
     let method = arguments["method"].as_str().unwrap_or("GET");
     method.eq_ignore_ascii_case(egress.method)
 }
 
-impl Judged {
+impl RequestJudgement {
     /// Creates the refusal of a request that a rule denies.
-    pub(super) fn denied(&self, checked: &Checked, egress: Egress<'_>) -> ToolError {
+    pub(super) fn denied(&self, checked: &Checked, egress: OutgoingRequest<'_>) -> ToolError {
         let origin = egress.target.origin();
         let what = format!("{} to `{origin}` was not sent", egress.method);
         denied(&what, &self.evaluation, self.ways(checked))
     }
 
     fn ways(&self, checked: &Checked) -> Vec<String> {
-        let remedy = Some(crate::text::visible(&self.said.remedy)).filter(|way| !way.is_empty());
-        let rules = policy::ways(&self.evaluation, checked.tool());
+        let remedy = Some(crate::text::visible(&self.network.remedy)).filter(|way| !way.is_empty());
+        let rules = policy::remedies(&self.evaluation, checked.tool());
         rules.into_iter().chain(remedy).collect()
     }
 }

@@ -12,22 +12,24 @@ use std::sync::Arc;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
-use crate::backend::Assessment;
-use crate::decision::{Decision, Evaluation, Layer, Reason};
-use crate::error::{Code, ToolError};
+use crate::backend::ToolAssessment;
+use crate::decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer};
+use crate::error::{ToolError, ToolErrorCode};
 use crate::needs::HostNeed;
 use crate::pipeline::decide::Ruled;
-use crate::redact::{LEAVING_MAX, Lookout, Redactor};
-use crate::tool::{Risk, Tool};
+use crate::redact::{LEAVING_MAX, LeakDetector, Redactor};
+use crate::tool::{RiskLevel, Tool};
 
-use super::{Effects, Egress, Inner, arguments, asked_as, consented, named, recorded};
+use super::{
+    EffectGate, Inner, OutgoingRequest, arguments, named, question_key, recorded, require_consent,
+};
 
 /// Bytes of a body that are kept after the check: a secret may continue in the next chunk.
 const TAIL: usize = 4 << 10;
 
 /// The scanner of a request body, which checks each chunk before it is sent.
-pub struct Upload {
-    known: Option<Lookout>,
+pub struct UploadScanner {
+    known: Option<LeakDetector>,
     redactor: Redactor,
     /// The end of the data so far.
     tail: Vec<u8>,
@@ -37,11 +39,11 @@ pub struct Upload {
     let_through: BTreeSet<String>,
 }
 
-impl Upload {
+impl UploadScanner {
     /// Refuses a chunk that contains a known secret, or the end of one. Returns the rule if the chunk has something in
-    /// the form of a secret: then call [`Effects::body`], and if that allows it, check the chunk again.
-    pub fn look(&mut self, piece: &[u8]) -> Result<Option<String>, ToolError> {
-        if let Some(name) = self.known.as_mut().and_then(|known| known.sees(piece)) {
+    /// the form of a secret: then call [`EffectGate::body`], and if that allows it, check the chunk again.
+    pub fn scan_chunk(&mut self, piece: &[u8]) -> Result<Option<String>, ToolError> {
+        if let Some(name) = self.known.as_mut().and_then(|known| known.scan_next(piece)) {
             return Err(refusal("its body", &name));
         }
         let room = LEAVING_MAX.saturating_sub(self.passed);
@@ -65,12 +67,12 @@ impl Upload {
     }
 }
 
-impl Effects {
+impl EffectGate {
     /// Returns a scanner for the body of a request.
-    pub fn upload(&self) -> Upload {
-        let answered = |rule: &String| self.0.answered.contains(&asked_as(&in_form(rule)));
-        Upload {
-            known: self.0.redactor.lookout(),
+    pub fn upload(&self) -> UploadScanner {
+        let answered = |rule: &String| self.0.answered.contains(&question_key(&in_form(rule)));
+        UploadScanner {
+            known: self.0.redactor.leak_detector(),
             redactor: self.0.redactor.clone(),
             tail: Vec::new(),
             passed: 0,
@@ -83,33 +85,37 @@ impl Effects {
     }
 
     /// Asks a person whether to send a request whose body matches the secret rule `rule`.
-    pub async fn body(&self, egress: Egress<'_>, rule: &str) -> Result<(), ToolError> {
+    pub async fn approve_body(
+        &self,
+        egress: OutgoingRequest<'_>,
+        rule: &str,
+    ) -> Result<(), ToolError> {
         // On the heap: it holds a card and an answer, and few calls get here.
         Box::pin(self.0.body(egress, rule)).await
     }
 }
 
 impl Inner {
-    async fn body(&self, egress: Egress<'_>, rule: &str) -> Result<(), ToolError> {
-        let world = self.pipeline.world();
-        let road = self.pipeline.road(&world);
+    async fn body(&self, egress: OutgoingRequest<'_>, rule: &str) -> Result<(), ToolError> {
+        let world = self.pipeline.snapshot();
+        let road = self.pipeline.stage_context(&world);
         let mut trail = self.effect_trail(named(egress))?;
         let judged = async {
             let (tool, _) = self.standing(&world)?;
-            let mut evaluation = Evaluation::default();
+            let mut evaluation = PolicyEvaluation::default();
             evaluation.push(in_form(rule));
-            trail.decided(&evaluation);
+            trail.record_decision(&evaluation);
             let ruled = Ruled {
-                assessment: Some(Assessment {
+                assessment: Some(ToolAssessment {
                     approval: Decision::Ask,
-                    risk: Risk::High,
+                    risk: RiskLevel::High,
                     summary: format!("send the body of {} {}", egress.method, egress.target),
                     risks: Vec::new(),
                 }),
                 evaluation,
                 checked: self.checked(Arc::clone(&tool), arguments(egress)),
             };
-            consented(&road, &ruled, &mut trail, "a request").await
+            require_consent(&road, &ruled, &mut trail, "a request").await
         };
         let result = judged.await;
         recorded(trail, result)
@@ -140,10 +146,10 @@ impl Inner {
     }
 
     /// Refuses a prompt for the model that contains a known secret.
-    pub(super) fn holds_no_secret(&self, prompt: &str) -> Result<(), ToolError> {
+    pub(super) fn check_prompt(&self, prompt: &str) -> Result<(), ToolError> {
         let found = self
             .redactor
-            .lookout()
+            .leak_detector()
             .and_then(|mut lookout| lookout.apart(prompt.as_bytes()));
         match found {
             Some(name) => Err(refusal("its text", &name)),
@@ -152,8 +158,8 @@ impl Inner {
     }
 
     /// Refuses a request with a known secret in its URL or its headers.
-    pub(super) fn holds_secret(&self, egress: Egress<'_>) -> Result<(), ToolError> {
-        let Some(mut lookout) = self.redactor.lookout() else {
+    pub(super) fn check_request(&self, egress: OutgoingRequest<'_>) -> Result<(), ToolError> {
+        let Some(mut lookout) = self.redactor.leak_detector() else {
             return Ok(());
         };
         let url = egress.target.to_string();
@@ -185,7 +191,7 @@ pub(in crate::pipeline) fn check_arguments(
     tool: &Tool,
     arguments: &Value,
 ) -> Result<(), ToolError> {
-    let Some((argument, name)) = held(redactor, granted, arguments) else {
+    let Some((argument, name)) = find_known_secret(redactor, granted, arguments) else {
         return Ok(());
     };
     let names_request =
@@ -200,7 +206,7 @@ pub(in crate::pipeline) fn check_arguments(
 
 /// Refuses a command that contains a known secret, also in its environment or its input.
 pub(super) fn check_command(redactor: &Redactor, arguments: &Value) -> Result<(), ToolError> {
-    match held(redactor, &[], arguments) {
+    match find_known_secret(redactor, &[], arguments) {
         Some((argument, name)) => Err(refused_arguments(
             "the command was not run",
             argument,
@@ -211,12 +217,12 @@ pub(super) fn check_command(redactor: &Redactor, arguments: &Value) -> Result<()
 }
 
 /// Returns the first argument that contains a known secret, and the secret's name.
-fn held<'a>(
+fn find_known_secret<'a>(
     redactor: &Redactor,
     granted: &[String],
     arguments: &'a Value,
 ) -> Option<(&'a str, String)> {
-    let mut lookout = redactor.lookout()?.but(granted);
+    let mut lookout = redactor.leak_detector()?.except_granted(granted);
     let mut all = arguments.as_object().into_iter().flatten();
     all.find_map(|(argument, value)| {
         let name = lookout
@@ -243,7 +249,11 @@ pub(in crate::pipeline) fn texts_in<T>(
 }
 
 /// Asks about a request whose URL or headers match a secret rule.
-pub(super) fn looks_secret(redactor: &Redactor, egress: Egress<'_>, all: &mut Evaluation) {
+pub(super) fn ask_about_request_secrets(
+    redactor: &Redactor,
+    egress: OutgoingRequest<'_>,
+    all: &mut PolicyEvaluation,
+) {
     let url = egress.target.to_string();
     let headers = egress.headers.iter().copied();
     let mut texts = std::iter::once(url.as_bytes()).chain(headers);
@@ -253,10 +263,10 @@ pub(super) fn looks_secret(redactor: &Redactor, egress: Egress<'_>, all: &mut Ev
 }
 
 /// Asks about a call that passes its arguments to another party if these match a secret rule.
-pub(in crate::pipeline) fn arguments_look_secret(
+pub(in crate::pipeline) fn ask_about_argument_secrets(
     redactor: &Redactor,
     arguments: &Value,
-    all: &mut Evaluation,
+    all: &mut PolicyEvaluation,
 ) {
     let found = texts_in(arguments, &mut |text| {
         redactor.leaving(text.as_bytes(), |_| false)
@@ -266,9 +276,9 @@ pub(in crate::pipeline) fn arguments_look_secret(
     }
 }
 
-fn in_form(rule: &str) -> Reason {
-    Reason {
-        layer: Layer::Secrets,
+fn in_form(rule: &str) -> DecisionReason {
+    DecisionReason {
+        layer: PolicyLayer::Secrets,
         decision: Decision::Ask,
         rule: format!("secrets: {rule}"),
         source: String::new(),
@@ -284,9 +294,9 @@ fn refusal(part: &str, name: &str) -> ToolError {
         "declare `{name}` among the secrets of the tool, with the header and the host it is for, and send its \
          placeholder there"
     );
-    ToolError::new(Code::PolicyDenied, message)
+    ToolError::new(ToolErrorCode::PolicyDenied, message)
         .with_details(json!({ "kind": "secret-in-request", "secret": name }))
-        .with_way_out([way])
+        .with_remedies([way])
 }
 
 fn refused_arguments(what: &str, argument: &str, name: &str) -> ToolError {
@@ -301,9 +311,9 @@ fn refused_arguments(what: &str, argument: &str, name: &str) -> ToolError {
             "for a plugin, declare `{name}` among its secrets, with the header and the host it is for"
         ),
     ];
-    ToolError::new(Code::PolicyDenied, message)
+    ToolError::new(ToolErrorCode::PolicyDenied, message)
         .with_details(
             json!({ "kind": "secret-in-arguments", "secret": name, "argument": argument }),
         )
-        .with_way_out(ways)
+        .with_remedies(ways)
 }

@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::json;
 
-use crate::backend::Assessment;
-use crate::decision::{Decision, Evaluation, Layer, Reason};
-use crate::error::{Code, ToolError};
-use crate::pipeline::Road;
+use crate::backend::ToolAssessment;
+use crate::decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer};
+use crate::error::{ToolError, ToolErrorCode};
+use crate::pipeline::StageContext;
 use crate::pipeline::decide::Ruled;
 use crate::pipeline::decide::accepts_untrusted;
-use crate::pipeline::session::{ContentSource, WayOut};
+use crate::pipeline::session::{ContentSource, EgressPath};
 use crate::pipeline::validate::Checked;
-use crate::tool::Risk;
+use crate::tool::RiskLevel;
 
-use super::{Effects, Inner, consented, denied, recorded};
+use super::{EffectGate, Inner, denied, recorded, require_consent};
 
 /// Maximum number of model requests of one call. A tool that needs more is an agent, which has a budget of its own.
 const QUESTIONS: u32 = 16;
@@ -26,9 +26,9 @@ const PROMPT_MOST: usize = 400_000;
 
 /// The number of model requests of a call.
 #[derive(Debug, Default)]
-pub(super) struct Asked(AtomicU32);
+pub(super) struct CompletionCounter(AtomicU32);
 
-impl Effects {
+impl EffectGate {
     /// Lets the model complete a text, if the tool was granted that and the session's taint allows it.
     pub async fn complete(&self, prompt: &str, most: Option<u32>) -> Result<String, ToolError> {
         Box::pin(self.0.complete(prompt, most)).await
@@ -37,8 +37,8 @@ impl Effects {
 
 impl Inner {
     async fn complete(&self, prompt: &str, most: Option<u32>) -> Result<String, ToolError> {
-        let world = self.pipeline.world();
-        let road = self.pipeline.road(&world);
+        let world = self.pipeline.snapshot();
+        let road = self.pipeline.stage_context(&world);
         let model = Arc::clone(&road.ports.model);
         let name = model.name();
         let subject = match &name {
@@ -50,30 +50,30 @@ impl Inner {
             let (tool, rights) = self.standing(&world)?;
             if !rights.model {
                 return Err(ToolError::new(
-                    Code::PermissionDenied,
+                    ToolErrorCode::PermissionDenied,
                     "the tool was not granted the language model; its manifest must name the need",
                 ));
             }
             name?;
             self.bounded(prompt)?;
-            self.holds_no_secret(prompt)?;
+            self.check_prompt(prompt)?;
             let checked = self.checked(tool, json!({ "model": subject, "prompt": prompt }));
             let evaluation = self.against(&road, &checked);
-            trail.decided(&evaluation);
+            trail.record_decision(&evaluation);
             if evaluation.decision() == Decision::Deny {
                 return Err(denied("the model was not asked", &evaluation, Vec::new()));
             }
             let ruled = Ruled {
-                assessment: Some(Assessment {
+                assessment: Some(ToolAssessment {
                     approval: Decision::Ask,
-                    risk: Risk::Low,
+                    risk: RiskLevel::Low,
                     summary: format!("ask {subject}"),
                     risks: Vec::new(),
                 }),
                 evaluation,
                 checked,
             };
-            consented(&road, &ruled, &mut trail, "a question to the model").await
+            require_consent(&road, &ruled, &mut trail, "a question to the model").await
         };
         let result = judged.await;
         recorded(trail, result)?;
@@ -82,18 +82,18 @@ impl Inner {
     }
 
     /// Evaluates the rules besides the grant: the taint of the session.
-    fn against(&self, road: &Road<'_>, checked: &Checked) -> Evaluation {
-        let mut all = Evaluation::default();
+    fn against(&self, road: &StageContext<'_>, checked: &Checked) -> PolicyEvaluation {
+        let mut all = PolicyEvaluation::default();
         let session = road.sessions.get(&checked.context().session_id);
-        let accepts = accepts_untrusted(&road.world.policy, checked);
-        session.taint(accepts, &WayOut::Call(ContentSource::Other), &mut all);
+        let accepts = accepts_untrusted(&road.snapshot.policy, checked);
+        session.evaluate_taint(accepts, &EgressPath::Call(ContentSource::Other), &mut all);
         // A person who was asked about this before the call ran is not asked again.
-        all.settle(|reason| {
-            let asked = super::asked_as(reason);
+        all.remove_answered(|reason| {
+            let asked = super::question_key(reason);
             self.answered.contains(&asked)
         });
-        all.push(Reason {
-            layer: Layer::Trust,
+        all.push(DecisionReason {
+            layer: PolicyLayer::Trust,
             decision: Decision::Allow,
             rule: "model".to_owned(),
             source: String::new(),
@@ -103,13 +103,13 @@ impl Inner {
     }
 
     fn bounded(&self, prompt: &str) -> Result<(), ToolError> {
-        let limit = |message: String| Err(ToolError::new(Code::LimitExceeded, message));
+        let limit = |message: String| Err(ToolError::new(ToolErrorCode::LimitExceeded, message));
         if prompt.len() > PROMPT_MOST {
             return limit(format!(
                 "a question to the model has at most {PROMPT_MOST} bytes; ask about less"
             ));
         }
-        if self.questions.0.fetch_add(1, Ordering::Relaxed) >= QUESTIONS {
+        if self.completions.0.fetch_add(1, Ordering::Relaxed) >= QUESTIONS {
             return limit(format!(
                 "a call asks the model at most {QUESTIONS} times; ask more at once"
             ));

@@ -5,23 +5,23 @@ use std::hash::{BuildHasher, Hasher};
 
 use sha2::{Digest, Sha256};
 
-use crate::audit::{Event, Kind};
+use crate::audit::{AuditEvent, EventKind};
 use crate::call::CallContext;
-use crate::error::{Code, ToolError};
+use crate::error::{ToolError, ToolErrorCode};
 use crate::needs::{Needs, SecretNeed};
-use crate::network::{HostPattern, Scheme, Target};
+use crate::network::{HostPattern, RequestTarget, UrlScheme};
 use crate::redact::Redactor;
 
-use super::{Effects, Inner, unsent};
+use super::{EffectGate, Inner, unsent};
 
 /// The placeholder of a secret in one call. It has no meaning elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Placeholder {
+pub(super) struct SecretPlaceholder {
     name: String,
     text: String,
 }
 
-impl Placeholder {
+impl SecretPlaceholder {
     pub(super) fn text(&self) -> &str {
         &self.text
     }
@@ -31,11 +31,11 @@ impl Placeholder {
 const DIGITS: usize = 32;
 
 /// Creates new placeholders for the secrets of a call.
-pub(super) fn placeholders(rights: &Needs, context: &CallContext) -> Box<[Placeholder]> {
-    let mut all: Vec<Placeholder> = Vec::new();
+pub(super) fn placeholders(rights: &Needs, context: &CallContext) -> Box<[SecretPlaceholder]> {
+    let mut all: Vec<SecretPlaceholder> = Vec::new();
     for need in &rights.secrets {
         if all.iter().all(|known| known.name != need.name) {
-            all.push(Placeholder {
+            all.push(SecretPlaceholder {
                 text: random(&need.name, context),
                 name: need.name.clone(),
             });
@@ -57,7 +57,7 @@ fn random(name: &str, context: &CallContext) -> String {
     format!("mimir-secret-{}", crate::text::prefix(&hex, DIGITS))
 }
 
-impl Effects {
+impl EffectGate {
     /// Returns the names of the secrets that the call may use, each with its placeholder.
     pub fn placeholders(&self) -> impl Iterator<Item = (&str, &str)> {
         let all = self.0.placeholders.iter();
@@ -72,9 +72,9 @@ impl Effects {
 
     /// Returns the value of a header of an allowed request, with the secrets in place of their placeholders; `None` if
     /// none of them belongs in this header for this host. Each use of a secret is recorded first.
-    pub fn reveal(
+    pub fn insert_secrets(
         &self,
-        target: &Target,
+        target: &RequestTarget,
         header: &str,
         value: &str,
     ) -> Result<Option<String>, ToolError> {
@@ -87,7 +87,7 @@ impl Effects {
         if held.peek().is_none() {
             return Ok(None);
         }
-        let (_, rights) = inner.standing(&inner.pipeline.world())?;
+        let (_, rights) = inner.standing(&inner.pipeline.snapshot())?;
         let mut swapped = None;
         for placeholder in held {
             let mut needs = rights.secrets.iter();
@@ -104,14 +104,14 @@ impl Effects {
 }
 
 /// Returns true if the secret was declared for this header of a request to this host.
-fn belongs(need: &SecretNeed, header: &str, target: &Target) -> bool {
+fn belongs(need: &SecretNeed, header: &str, target: &RequestTarget) -> bool {
     let pattern = need.host.parse::<HostPattern>();
     need.header.eq_ignore_ascii_case(header) && pattern.is_ok_and(|host| host.matches(target))
 }
 
 /// Returns true if the request cannot be read in transit: by https, or because it does not leave the machine.
-fn is_private(target: &Target) -> bool {
-    target.scheme() == Scheme::Https || target.host().is_this_machine()
+fn is_private(target: &RequestTarget) -> bool {
+    target.scheme() == UrlScheme::Https || target.host().is_this_machine()
 }
 
 impl Inner {
@@ -133,21 +133,21 @@ impl Inner {
         (!values.is_empty()).then(|| Redactor::new().with_values(values))
     }
 
-    fn secret(&self, need: &SecretNeed, target: &Target) -> Result<String, ToolError> {
+    fn secret(&self, need: &SecretNeed, target: &RequestTarget) -> Result<String, ToolError> {
         let ports = &self.pipeline.0.ports;
         let (name, origin) = (&need.name, target.origin());
-        let unavailable = |why: String| ToolError::new(Code::Unavailable, why);
+        let unavailable = |why: String| ToolError::new(ToolErrorCode::Unavailable, why);
         if !is_private(target) {
             let message =
                 format!("the secret `{name}` is not sent to `{origin}` in the clear; use https");
-            return Err(ToolError::new(Code::PolicyDenied, message));
+            return Err(ToolError::new(ToolErrorCode::PolicyDenied, message));
         }
         let value = ports.vault.secret(name);
         let value = value
             .map_err(|error| unavailable(error.to_string()))?
             .ok_or_else(|| {
                 let way = format!("`mimir secrets set {name}` stores it");
-                unavailable(format!("the secret `{name}` is not set")).with_way_out([way])
+                unavailable(format!("the secret `{name}` is not set")).with_remedies([way])
             })?;
         // A value that the redactor does not know would not be masked if a server sent it back.
         let exempt = self.redactor.is_exempt(&format!("secret:{name}"));
@@ -157,9 +157,9 @@ impl Inner {
             );
             return Err(unavailable(message));
         }
-        let event = Event::of(Kind::Effect, ports.clock.now())
-            .in_call(&self.context)
-            .of_tool(&self.tool)
+        let event = AuditEvent::new(EventKind::Effect, ports.clock.now())
+            .with_context(&self.context)
+            .with_tool_origin(&self.tool)
             .with_subject(&format!("secret {name} for {origin}"));
         ports.audit.record(&event).map_err(|error| unsent(&error))?;
         Ok(value)

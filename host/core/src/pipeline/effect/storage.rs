@@ -4,38 +4,38 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::error::{Code, ToolError};
-use crate::outcome::Label;
+use crate::error::{ToolError, ToolErrorCode};
+use crate::outcome::ContentLabel;
 use crate::pipeline::approve::Approved;
-use crate::pipeline::label::Floor;
-use crate::pipeline::session::{ContentSource, Session};
-use crate::storage::{DERIVED, MARK, Value, Values};
-use crate::tool::Source;
+use crate::pipeline::label::TaintFloor;
+use crate::pipeline::session::{ContentSource, PipelineSession};
+use crate::storage::{DERIVED, MARK, PluginValues, StoredValue};
+use crate::tool::ToolSource;
 
 /// The access of a call to the stored values of its plugin.
 #[derive(Clone)]
-pub struct Storage(Arc<Inner>);
+pub struct PluginStorage(Arc<Inner>);
 
 struct Inner {
-    values: Values,
+    values: PluginValues,
     ships: bool,
-    session: Arc<Session>,
-    floor: Arc<Floor>,
+    session: Arc<PipelineSession>,
+    floor: Arc<TaintFloor>,
 }
 
 impl Approved {
     /// Returns the stored values of the call's plugin in `workspace`. Nothing is read or created yet.
-    pub fn storage(&self, workspace: &Path) -> Storage {
-        Storage(Arc::new(Inner {
-            values: Values::of(workspace, &self.tool().origin.location),
-            ships: self.tool().source == Source::BuiltIn,
+    pub fn storage(&self, workspace: &Path) -> PluginStorage {
+        PluginStorage(Arc::new(Inner {
+            values: PluginValues::new(workspace, &self.tool().origin.location),
+            ships: self.tool().source == ToolSource::BuiltIn,
             session: self.session(),
             floor: self.floor(),
         }))
     }
 }
 
-impl Storage {
+impl PluginStorage {
     /// Returns the value of a key, if there is one.
     pub async fn get(&self, key: String) -> Result<Option<Vec<u8>>, ToolError> {
         if self.is_mark(&key) {
@@ -61,10 +61,10 @@ impl Storage {
                 .await;
         }
         let label = match self.0.ships && key.starts_with(DERIVED) {
-            true => Session::default().label(),
+            true => PipelineSession::default().label(),
             false => self.0.session.label(),
         };
-        let value = Value { bytes, label };
+        let value = StoredValue { bytes, label };
         self.blocking(move |values| values.set(&key, &value)).await
     }
 
@@ -75,8 +75,8 @@ impl Storage {
 
     /// Returns the keys that begin with `prefix`, sorted.
     pub async fn keys(&self, prefix: String) -> Result<Vec<String>, ToolError> {
-        if self.is_mark(&prefix) && self.blocking(Values::has_lost).await? {
-            self.note(&Label::worst("a mark that cannot be read"));
+        if self.is_mark(&prefix) && self.blocking(PluginValues::has_unreadable).await? {
+            self.note(&ContentLabel::worst("a mark that cannot be read"));
         }
         let found = self.blocking(move |values| values.keys(&prefix)).await?;
         let keys = found.into_iter().map(|(key, label)| {
@@ -91,18 +91,18 @@ impl Storage {
     }
 
     /// Adds the label of data that the call has read.
-    fn note(&self, label: &Label) {
-        self.0.floor.note(label);
-        self.0.session.read(label, ContentSource::Other);
+    fn note(&self, label: &ContentLabel) {
+        self.0.floor.note_label(label);
+        self.0.session.record_read(label, ContentSource::Other);
     }
 
     /// Runs `work` on the blocking pool: the disk may be slow, and another process may hold the lock.
     async fn blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Values) -> Result<T, ToolError> + Send + 'static,
+        work: impl FnOnce(&PluginValues) -> Result<T, ToolError> + Send + 'static,
     ) -> Result<T, ToolError> {
         let inner = Arc::clone(&self.0);
         let done = tokio::task::spawn_blocking(move || work(&inner.values)).await;
-        done.map_err(|error| ToolError::new(Code::Internal, error.to_string()))?
+        done.map_err(|error| ToolError::new(ToolErrorCode::Internal, error.to_string()))?
     }
 }

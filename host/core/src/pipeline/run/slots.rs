@@ -7,29 +7,29 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
-use crate::error::{Code, ToolError};
+use crate::error::{ToolError, ToolErrorCode};
 use crate::limits::Limits;
 use crate::pipeline::Approved;
 
 mod queue;
 
-use queue::{Place, Queue};
+use queue::{PluginQueue, QueueSlot};
 
 /// The slots for concurrent calls, and the rates of calls.
-pub(in crate::pipeline) struct Slots {
+pub(in crate::pipeline) struct CallSlots {
     total: Arc<Semaphore>,
     assessments: Semaphore,
-    plugins: Mutex<HashMap<String, Arc<Queue>>>,
+    plugins: Mutex<HashMap<String, Arc<PluginQueue>>>,
     minutes: Mutex<HashMap<String, VecDeque<Instant>>>,
 }
 
 /// The slots of one call, released when it is dropped.
-pub(super) struct Taken {
-    _own: Place,
+pub(super) struct CallSlotGuard {
+    _own: QueueSlot,
     _total: OwnedSemaphorePermit,
 }
 
-impl Default for Slots {
+impl Default for CallSlots {
     fn default() -> Self {
         Self {
             total: Arc::new(Semaphore::new(Limits::CONCURRENT_TOTAL)),
@@ -40,29 +40,29 @@ impl Default for Slots {
     }
 }
 
-impl Slots {
+impl CallSlots {
     /// Waits for a slot. A nested call takes one only if it is free: if it waited, two calls could wait for each
     /// other.
-    pub(super) async fn take(&self, call: &Approved) -> Result<Taken, ToolError> {
+    pub(super) async fn take(&self, call: &Approved) -> Result<CallSlotGuard, ToolError> {
         let plugin = self.plugin(call);
         let most = call.limits().concurrent_per_plugin;
         if call.checked.parent.is_some() {
             let busy = || {
                 ToolError::new(
-                    Code::LimitExceeded,
+                    ToolErrorCode::LimitExceeded,
                     "too many calls run at a time to start a nested one",
                 )
             };
             let total = Arc::clone(&self.total).try_acquire_owned();
-            return Ok(Taken {
+            return Ok(CallSlotGuard {
                 _own: plugin.try_take(most).ok_or_else(busy)?,
                 _total: total.map_err(|_| busy())?,
             });
         }
-        let closed = || ToolError::new(Code::Internal, "the slots are closed");
+        let closed = || ToolError::new(ToolErrorCode::Internal, "the slots are closed");
         let own = plugin.take(most).await.ok_or_else(closed)?;
         let total = Arc::clone(&self.total).acquire_owned().await;
-        Ok(Taken {
+        Ok(CallSlotGuard {
             _own: own,
             _total: total.map_err(|_| closed())?,
         })
@@ -74,13 +74,13 @@ impl Slots {
         self.assessments.acquire().await.ok()
     }
 
-    fn plugin(&self, call: &Approved) -> Arc<Queue> {
+    fn plugin(&self, call: &Approved) -> Arc<PluginQueue> {
         let location = call.tool().origin.location.as_str();
         let mut plugins = self.plugins.lock();
         if let Some(queue) = plugins.get(location) {
             return Arc::clone(queue);
         }
-        let queue = Arc::<Queue>::default();
+        let queue = Arc::<PluginQueue>::default();
         plugins.insert(location.to_owned(), Arc::clone(&queue));
         queue
     }
@@ -101,7 +101,7 @@ impl Slots {
         }
         if times.len() >= most as usize {
             return Err(ToolError::new(
-                Code::LimitExceeded,
+                ToolErrorCode::LimitExceeded,
                 format!(
                     "`{name}` may run {most} times a minute (limits.callsPerMinute); try again later"
                 ),

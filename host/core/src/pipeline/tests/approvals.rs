@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 
 use super::*;
-use crate::approval::{Fingerprint, Lease, LedgerError};
-use crate::needs::{Access, FileNeed, NeedKind};
+use crate::approval::{ApprovalStoreError, Fingerprint, StoredApproval};
+use crate::needs::{DirectoryAccess, FileNeed, NeedKind};
 
 pub(super) mod commands;
 mod effects;
@@ -14,16 +14,16 @@ mod reach;
 /// Gives these answers in turn, and records the cards.
 #[derive(Default)]
 struct Script {
-    answers: Mutex<Vec<Answer>>,
+    answers: Mutex<Vec<ApprovalAnswer>>,
     cards: Mutex<Vec<Card>>,
 }
 
 impl crate::approval::Approver for Script {
-    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         self.cards.lock().push(card.clone());
         let mut answers = self.answers.lock();
         let answer = if answers.is_empty() {
-            Answer::No
+            ApprovalAnswer::No
         } else {
             answers.remove(0)
         };
@@ -38,30 +38,34 @@ impl crate::approval::Approver for Script {
 
 #[derive(Default)]
 struct Kept {
-    leases: Mutex<Vec<Lease>>,
+    leases: Mutex<Vec<StoredApproval>>,
     used: AtomicUsize,
     listed: Mutex<Vec<(String, Fingerprint)>>,
     grants: Mutex<Vec<String>>,
     withheld: Mutex<Vec<NeedKind>>,
 }
 
-impl Ledger for Kept {
-    fn leases(&self) -> Result<Vec<Lease>, LedgerError> {
+impl ApprovalStore for Kept {
+    fn leases(&self) -> Result<Vec<StoredApproval>, ApprovalStoreError> {
         Ok(self.leases.lock().clone())
     }
-    fn keep(&self, lease: Lease) -> Result<(), LedgerError> {
+    fn store(&self, lease: StoredApproval) -> Result<(), ApprovalStoreError> {
         self.leases.lock().push(lease);
         Ok(())
     }
-    fn used(&self, _: &Fingerprint, _: Timestamp) {
+    fn record_use(&self, _: &Fingerprint, _: Timestamp) {
         self.used.fetch_add(1, Ordering::SeqCst);
     }
-    fn list(&self, session: &str, lease: &Lease) -> Result<(), LedgerError> {
+    fn list_for_session(
+        &self,
+        session: &str,
+        lease: &StoredApproval,
+    ) -> Result<(), ApprovalStoreError> {
         let listed = (session.to_owned(), lease.id.clone());
         self.listed.lock().push(listed);
         Ok(())
     }
-    fn listed(&self, session: &str) -> Result<Vec<Fingerprint>, LedgerError> {
+    fn listed_in_session(&self, session: &str) -> Result<Vec<Fingerprint>, ApprovalStoreError> {
         let all = self.listed.lock();
         let of_it = all.iter().filter(|(of, _)| of == session);
         Ok(of_it.map(|(_, id)| id.clone()).collect())
@@ -69,7 +73,7 @@ impl Ledger for Kept {
     fn end_session(&self, session: &str) {
         self.listed.lock().retain(|(of, _)| of != session);
     }
-    fn grant(&self, plugin: &[Arc<Tool>], withheld: &[NeedKind]) -> Result<(), LedgerError> {
+    fn grant(&self, plugin: &[Arc<Tool>], withheld: &[NeedKind]) -> Result<(), ApprovalStoreError> {
         self.withheld.lock().extend(withheld);
         let names = plugin.iter().map(|tool| tool.origin.plugin.clone());
         self.grants.lock().extend(names);
@@ -84,9 +88,9 @@ struct Room {
     audit: Arc<Memory>,
 }
 
-fn room(tools: Vec<Tool>, config: Value, answers: Vec<Answer>) -> Room {
+fn room(tools: Vec<Tool>, config: Value, answers: Vec<ApprovalAnswer>) -> Room {
     let config: Config = serde_json::from_value(config).unwrap();
-    let world = World {
+    let world = PipelineSnapshot {
         registry: Registry::new(tools, vec![]),
         policy: Policy::new(&config, "config.yml").unwrap(),
     };
@@ -95,14 +99,14 @@ fn room(tools: Vec<Tool>, config: Value, answers: Vec<Answer>) -> Room {
         ..Script::default()
     });
     let (ledger, audit) = (Arc::new(Kept::default()), Arc::new(Memory::default()));
-    let ports = Ports {
+    let ports = PipelinePorts {
         approver: script.clone(),
-        ledger: ledger.clone(),
+        approval_store: ledger.clone(),
         vault: Arc::new(Redactor::new()),
         audit: audit.clone(),
         clock: Arc::new(Std),
         runner: Arc::new(commands::Words),
-        model: Arc::new(crate::model::NoModel),
+        model: Arc::new(crate::language_model::NoLanguageModel),
     };
     Room {
         pipeline: Pipeline::new(world, ports),
@@ -133,7 +137,7 @@ async fn once_is_once_and_a_session_lasts() {
     let room = room(
         vec![asking()],
         json!({}),
-        vec![Answer::Once, Answer::Session],
+        vec![ApprovalAnswer::Once, ApprovalAnswer::Session],
     );
     assert!(room.ok(json!({"n": 1})).await);
     assert!(room.ok(json!({"n": 1})).await);
@@ -171,7 +175,7 @@ async fn once_is_once_and_a_session_lasts() {
 
 #[tokio::test]
 async fn an_answer_for_a_session_can_be_taken_back() {
-    let answers = vec![Answer::Session, Answer::Session];
+    let answers = vec![ApprovalAnswer::Session, ApprovalAnswer::Session];
     let room = room(vec![asking()], json!({}), answers);
     assert!(room.ok(json!({"n": 1})).await);
     assert!(room.ok(json!({"n": 2})).await);
@@ -188,7 +192,7 @@ async fn an_answer_for_a_session_can_be_taken_back() {
 
 #[tokio::test]
 async fn always_is_kept_as_it_was_shown() {
-    let room = room(vec![asking()], json!({}), vec![Answer::Always]);
+    let room = room(vec![asking()], json!({}), vec![ApprovalAnswer::Always]);
     assert!(room.ok(json!({"n": 1})).await);
     assert_eq!(
         room.script.cards.lock()[0].always.as_ref().unwrap().text,
@@ -210,7 +214,7 @@ async fn always_ends_when_the_settings_say() {
         (json!({"approvals": {"leaseDays": 2}}), true),
         (json!({"approvals": {"leaseDays": 1}}), false),
     ] {
-        let room = room(vec![asking()], config, vec![Answer::Always]);
+        let room = room(vec![asking()], config, vec![ApprovalAnswer::Always]);
         assert!(room.ok(json!({"n": 1})).await);
         for lease in room.ledger.leases.lock().iter_mut() {
             lease.added_at -= more_than_a_day;
@@ -222,11 +226,11 @@ async fn always_ends_when_the_settings_say() {
 
 #[tokio::test]
 async fn a_lease_does_not_outlive_its_question() {
-    let room = room(vec![asking()], json!({}), vec![Answer::Always]);
+    let room = room(vec![asking()], json!({}), vec![ApprovalAnswer::Always]);
     assert!(room.ok(json!({"n": 1})).await);
     let config = json!({"policy": {"rules": [{"when": {"n": {"min": 0}}, "decision": "ask"}]}});
     let config: Config = serde_json::from_value(config).unwrap();
-    let world = |config| World {
+    let world = |config| PipelineSnapshot {
         registry: Registry::new(vec![asking()], vec![]),
         policy: Policy::new(config, "config.yml").unwrap(),
     };
@@ -241,22 +245,22 @@ async fn a_lease_does_not_outlive_its_question() {
     let outcome = room.pipeline.call(call("sample", json!({"n": 1}))).await;
     assert_eq!(
         code(&outcome),
-        Some(Code::PolicyDenied),
+        Some(ToolErrorCode::PolicyDenied),
         "no lease lifts a denial"
     );
 }
 
 #[tokio::test]
 async fn edited_arguments_are_judged_like_any_others() {
-    let edits = |to: Value| vec![Answer::Edit(to), Answer::Once];
+    let edits = |to: Value| vec![ApprovalAnswer::Edit(to), ApprovalAnswer::Once];
     let bad = room(vec![asking()], json!({}), edits(json!({"n": "x"})));
     let outcome = bad.pipeline.call(call("sample", json!({"n": 1}))).await;
-    assert_eq!(code(&outcome), Some(Code::InvalidInput));
+    assert_eq!(code(&outcome), Some(ToolErrorCode::InvalidInput));
 
     let rules = json!({"policy": {"rules": [{"when": {"n": {"min": 5}}, "decision": "deny"}]}});
     let denied = room(vec![asking()], rules, edits(json!({"n": 7})));
     let outcome = denied.pipeline.call(call("sample", json!({"n": 1}))).await;
-    assert_eq!(code(&outcome), Some(Code::PolicyDenied));
+    assert_eq!(code(&outcome), Some(ToolErrorCode::PolicyDenied));
 
     let good = room(
         vec![asking()],
@@ -277,7 +281,11 @@ async fn edited_arguments_are_judged_like_any_others() {
 
 #[tokio::test]
 async fn identical_calls_share_a_card_and_others_do_not() {
-    let room = room(vec![asking()], json!({}), vec![Answer::Once, Answer::Once]);
+    let room = room(
+        vec![asking()],
+        json!({}),
+        vec![ApprovalAnswer::Once, ApprovalAnswer::Once],
+    );
     let one = room.ok(json!({"n": 1}));
     let same = room.ok(json!({"n": 1}));
     let other = room.ok(json!({"n": 2}));
@@ -287,7 +295,11 @@ async fn identical_calls_share_a_card_and_others_do_not() {
 
 #[tokio::test]
 async fn a_card_that_nobody_waits_for_is_asked_again() {
-    let room = room(vec![asking()], json!({}), vec![Answer::Once, Answer::Once]);
+    let room = room(
+        vec![asking()],
+        json!({}),
+        vec![ApprovalAnswer::Once, ApprovalAnswer::Once],
+    );
     let gone = tokio::time::timeout(Duration::from_millis(5), room.ok(json!({})));
     let (gone, second) = tokio::join!(gone, room.ok(json!({})));
     assert!(gone.is_err());
@@ -298,9 +310,9 @@ async fn a_card_that_nobody_waits_for_is_asked_again() {
 #[tokio::test]
 async fn always_for_a_missing_grant_is_a_grant() {
     let mut stranger = tool("sample");
-    stranger.trust = Trust::Untrusted;
+    stranger.trust = ToolTrust::Untrusted;
     stranger.definition.needs.tools = vec!["other".into()];
-    let room = room(vec![stranger], json!({}), vec![Answer::Always]);
+    let room = room(vec![stranger], json!({}), vec![ApprovalAnswer::Always]);
     assert!(room.ok(json!({"n": 1})).await);
     assert!(room.ok(json!({"n": 2})).await, "a grant is for every call");
     assert_eq!(*room.ledger.grants.lock(), ["sample"]);
@@ -321,12 +333,12 @@ async fn always_for_a_missing_grant_is_a_grant() {
 async fn whoever_does_not_answer_has_said_no() {
     struct Absent;
     impl crate::approval::Approver for Absent {
-        fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, Answer> {
+        fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
             Box::pin(std::future::pending())
         }
     }
     let nobody = Fixed(
-        Answer::Nobody {
+        ApprovalAnswer::Unattended {
             way_out: "first".into(),
         },
         AtomicUsize::new(0),
@@ -336,23 +348,27 @@ async fn whoever_does_not_answer_has_said_no() {
             Arc::new(Fixed(nobody.0.clone(), AtomicUsize::new(0))) as _,
             last,
         ];
-        crate::approval::Chain::new(approvers, Some(Duration::from_millis(20)), Arc::new(Std))
+        crate::approval::ApproverChain::new(
+            approvers,
+            Some(Duration::from_millis(20)),
+            Arc::new(Std),
+        )
     };
-    let room = room(vec![asking()], json!({}), vec![Answer::Once]);
+    let room = room(vec![asking()], json!({}), vec![ApprovalAnswer::Once]);
     let call = || room.pipeline.call(call("sample", json!({})));
     let mut ports = room.pipeline.0.ports.clone();
     assert!(call().await.is_ok());
     let card = room.script.cards.lock()[0].clone();
     ports.approver = Arc::new(chain(Arc::new(Absent)));
-    let Answer::Nobody { way_out } = ports.approver.ask(&card).await else {
+    let ApprovalAnswer::Unattended { way_out } = ports.approver.ask(&card).await else {
         panic!("a timeout is a no");
     };
     assert!(way_out.contains("approvals.timeoutMs"), "{way_out}");
-    let yes = chain(Arc::new(Fixed(Answer::Once, AtomicUsize::new(0))));
+    let yes = chain(Arc::new(Fixed(ApprovalAnswer::Once, AtomicUsize::new(0))));
     use crate::approval::Approver as _;
     assert_eq!(
         yes.ask(&card).await,
-        Answer::Once,
+        ApprovalAnswer::Once,
         "the next approver is asked if the first has no person"
     );
 }
@@ -360,15 +376,15 @@ async fn whoever_does_not_answer_has_said_no() {
 #[tokio::test]
 async fn who_made_the_call_is_asked_before_anybody_else() {
     struct Window(Fixed);
-    impl crate::call::Observer for Window {
-        fn progress(&self, _: crate::call::Progress) {}
+    impl crate::call::CallObserver for Window {
+        fn progress(&self, _: crate::call::CallProgress) {}
         fn log(&self, _: crate::call::LogLine) {}
-        fn person(&self) -> Option<&dyn crate::approval::Approver> {
+        fn approver(&self) -> Option<&dyn crate::approval::Approver> {
             Some(&self.0)
         }
     }
     let room = room(vec![asking()], json!({}), vec![]);
-    let window = Arc::new(Window(Fixed(Answer::Once, AtomicUsize::new(0))));
+    let window = Arc::new(Window(Fixed(ApprovalAnswer::Once, AtomicUsize::new(0))));
     let mut asked = call("sample", json!({}));
     asked.observer = Arc::clone(&window) as Arc<_>;
     assert!(room.pipeline.call(asked).await.is_ok());
@@ -383,10 +399,10 @@ const THOUGHT: Duration = Duration::from_millis(300);
 struct Thinker;
 
 impl crate::approval::Approver for Thinker {
-    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async {
             tokio::time::sleep(THOUGHT).await;
-            Answer::Once
+            ApprovalAnswer::Once
         })
     }
 }
@@ -400,18 +416,18 @@ async fn the_receipt_has_the_time_of_the_call_and_not_of_the_person() {
             ..Fake::default()
         },
     );
-    outer.trust = Trust::Trusted;
+    outer.trust = ToolTrust::Trusted;
     outer.definition.needs.tools = vec!["sample".into()];
     outer.granted = outer.definition.needs.clone();
     let tools = vec![asking(), outer, tool("denied")];
     let denied = json!({"policy": {"deny": ["denied"]}});
-    let mut bench = bench(tools.clone(), denied.clone(), Answer::No);
-    let ports = Ports {
+    let mut bench = bench(tools.clone(), denied.clone(), ApprovalAnswer::No);
+    let ports = PipelinePorts {
         approver: Arc::new(Thinker),
         ..bench.pipeline.0.ports.clone()
     };
     let config = serde_json::from_value(denied).unwrap();
-    let world = World {
+    let world = PipelineSnapshot {
         registry: Registry::new(tools, vec![]),
         policy: Policy::new(&config, "config.yml").unwrap(),
     };

@@ -22,7 +22,7 @@ fn logs() -> Value {
 
 #[tokio::test]
 async fn a_secret_is_masked_before_the_rest_is_cut() {
-    let bench = bench(vec![tool("sample")], logs(), Answer::No);
+    let bench = bench(vec![tool("sample")], logs(), ApprovalAnswer::No);
     bench.pipeline.call(call("sample", arguments())).await;
     let kept = kept(&bench);
     assert!(
@@ -38,7 +38,7 @@ async fn the_arguments_of_a_cancelled_call_are_masked_too() {
         hang: true,
         ..Fake::default()
     };
-    let bench = bench(vec![with("sample", hanging)], logs(), Answer::No);
+    let bench = bench(vec![with("sample", hanging)], logs(), ApprovalAnswer::No);
     let work = bench.pipeline.call(call("sample", arguments()));
     let over = tokio::time::timeout(Duration::from_millis(20), work).await;
     assert!(over.is_err());

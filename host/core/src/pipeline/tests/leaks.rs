@@ -1,10 +1,10 @@
 //! Tests of secrets in the arguments of calls, and in data that leaves the machine.
 
 use super::*;
-use crate::command::{Command, Place, Program};
+use crate::command::{CommandProgram, CommandRequest, CommandTarget};
 use crate::needs::{CommandNeed, HostNeed};
-use crate::network::Target;
-use crate::pipeline::Egress;
+use crate::network::RequestTarget;
+use crate::pipeline::OutgoingRequest;
 
 const KEPT: &str = "Xq7-tR2mVb9+LpW4/zz";
 
@@ -12,10 +12,10 @@ const KEPT: &str = "Xq7-tR2mVb9+LpW4/zz";
 const TOKEN: &str = "ghp_cM8b2aJ1kQ7ZxY5tV9uW3eR6pL0sD4fG2hN1";
 
 /// A test pipeline with a stored secret.
-fn keeping(tools: Vec<Tool>, config: Value, answer: Answer) -> Bench {
+fn keeping(tools: Vec<Tool>, config: Value, answer: ApprovalAnswer) -> Bench {
     let mut bench = bench(tools, config, answer);
-    let world = bench.pipeline.world();
-    let ports = Ports {
+    let world = bench.pipeline.snapshot();
+    let ports = PipelinePorts {
         vault: Arc::new(
             Redactor::new().with_values([("KEPT", KEPT), ("OTHER", "another-value-of-mine")]),
         ),
@@ -27,7 +27,7 @@ fn keeping(tools: Vec<Tool>, config: Value, answer: Answer) -> Bench {
         .iter()
         .map(|tool| (**tool).clone())
         .collect();
-    let world = World {
+    let world = PipelineSnapshot {
         registry: Registry::new(tools, vec![]),
         policy: world.policy.clone(),
     };
@@ -37,8 +37,8 @@ fn keeping(tools: Vec<Tool>, config: Value, answer: Answer) -> Bench {
 
 fn of_server(name: &str) -> Tool {
     let mut tool = tool("mcp_tool");
-    tool.source = Source::Mcp;
-    tool.trust = Trust::Trusted;
+    tool.source = ToolSource::Mcp;
+    tool.trust = ToolTrust::Trusted;
     let mut origin = (*tool.origin).clone();
     origin.location = format!("mcp:{name}");
     tool.origin = origin.into();
@@ -65,7 +65,7 @@ async fn a_kept_secret_goes_into_no_arguments() {
     let quiet =
         json!({"tools": {"mcp_tool": {"labels": {"acceptsUntrusted": true}, "approval": "allow"}}});
     for tool in [of_server("files"), tool("mcp_tool")] {
-        let bench = keeping(vec![tool], quiet.clone(), Answer::Once);
+        let bench = keeping(vec![tool], quiet.clone(), ApprovalAnswer::Once);
         for form in forms() {
             for arguments in [
                 json!({ "text": form }),
@@ -78,7 +78,7 @@ async fn a_kept_secret_goes_into_no_arguments() {
                     .await;
                 assert_eq!(
                     explained.unwrap_err().code,
-                    Code::PolicyDenied,
+                    ToolErrorCode::PolicyDenied,
                     "{arguments}"
                 );
                 let outcome = bench
@@ -86,12 +86,12 @@ async fn a_kept_secret_goes_into_no_arguments() {
                     .call(call("mcp_tool", arguments.clone()))
                     .await;
                 let error = outcome.result().unwrap_err();
-                assert_eq!(error.code, Code::PolicyDenied, "{arguments}");
+                assert_eq!(error.code, ToolErrorCode::PolicyDenied, "{arguments}");
                 assert!(error.message.contains("`KEPT`"), "{error}");
                 let details = error.details.as_ref().unwrap();
                 assert_eq!(details["kind"], "secret-in-arguments");
                 assert_eq!(details["secret"], "KEPT");
-                assert!(!error.way_out.is_empty());
+                assert!(!error.remedies.is_empty());
                 let said = serde_json::to_string(&outcome).unwrap();
                 assert!(!said.contains(&form), "{said}");
             }
@@ -115,38 +115,41 @@ async fn a_server_that_was_granted_a_secret_may_be_told_it() {
         "tools": {"mcp_tool": {"labels": {"acceptsUntrusted": true}, "approval": "allow"}},
     });
     let arguments = || json!({"text": format!("key {KEPT}")});
-    for (name, code_of) in [("granted", None), ("other", Some(Code::PolicyDenied))] {
-        let bench = keeping(vec![of_server(name)], config.clone(), Answer::No);
+    for (name, code_of) in [
+        ("granted", None),
+        ("other", Some(ToolErrorCode::PolicyDenied)),
+    ] {
+        let bench = keeping(vec![of_server(name)], config.clone(), ApprovalAnswer::No);
         let outcome = bench.pipeline.call(call("mcp_tool", arguments())).await;
         assert_eq!(code(&outcome), code_of, "{name}: {}", outcome.text());
     }
     let both = json!({"text": format!("{KEPT} another-value-of-mine")});
-    let bench = keeping(vec![of_server("granted")], config, Answer::No);
+    let bench = keeping(vec![of_server("granted")], config, ApprovalAnswer::No);
     let outcome = bench.pipeline.call(call("mcp_tool", both)).await;
-    assert_eq!(code(&outcome), Some(Code::PolicyDenied));
+    assert_eq!(code(&outcome), Some(ToolErrorCode::PolicyDenied));
 }
 
 /// Runs a command that the arguments do not name.
-struct Runs(Command);
+struct Runs(CommandRequest);
 
 impl Backend for Runs {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
             let permitted = call.effects().command(self.0.clone()).await;
-            Raw::from(permitted.map(|_| Output::default()))
+            RawResult::from(permitted.map(|_| ToolOutput::default()))
         })
     }
 }
 
 #[tokio::test]
 async fn a_kept_secret_goes_into_no_command_of_a_tool() {
-    let command = |words: &[&str], value: &str, stdin: &str| Command {
-        program: Program::Vector(words.iter().map(|word| (*word).to_owned()).collect()),
+    let command = |words: &[&str], value: &str, stdin: &str| CommandRequest {
+        program: CommandProgram::Vector(words.iter().map(|word| (*word).to_owned()).collect()),
         directory: None,
         environment: vec![("A".to_owned(), value.to_owned())],
         stdin: stdin.as_bytes().to_vec(),
         timeout: None,
-        place: Place::Usual,
+        target: CommandTarget::Default,
     };
     for (command, refused) in [
         (command(&["echo", "a"], "b", "c"), false),
@@ -160,11 +163,11 @@ async fn a_kept_secret_goes_into_no_command_of_a_tool() {
             reason: String::new(),
         }];
         tool.granted = tool.definition.needs.clone();
-        tool.trust = Trust::Trusted;
+        tool.trust = ToolTrust::Trusted;
         tool.backend = Arc::new(Runs(command));
-        let mut bench = keeping(vec![tool], json!({}), Answer::Once);
-        let world = bench.pipeline.world();
-        let ports = Ports {
+        let mut bench = keeping(vec![tool], json!({}), ApprovalAnswer::Once);
+        let world = bench.pipeline.snapshot();
+        let ports = PipelinePorts {
             runner: Arc::new(approvals::commands::Words),
             ..bench.pipeline.0.ports.clone()
         };
@@ -175,14 +178,14 @@ async fn a_kept_secret_goes_into_no_command_of_a_tool() {
             .map(|tool| (**tool).clone())
             .collect();
         bench.pipeline = Pipeline::new(
-            World {
+            PipelineSnapshot {
                 registry: Registry::new(tools, vec![]),
                 policy: world.policy.clone(),
             },
             ports,
         );
         let outcome = bench.pipeline.call(call("sample", json!({}))).await;
-        let expected = refused.then_some(Code::PolicyDenied);
+        let expected = refused.then_some(ToolErrorCode::PolicyDenied);
         assert_eq!(code(&outcome), expected, "{}", outcome.text());
     }
 }
@@ -195,7 +198,7 @@ async fn what_looks_secret_is_asked_about_before_a_server_gets_it() {
     let base64 = "Z2hwX2NNOGIyYUoxa1E3WnhZNXRWOXVXM2VSNnBMMHNENGZHMmhOMQ==";
     for text in [TOKEN, base64, &format!("note: {TOKEN}")] {
         let arguments = || json!({"deep": [text]});
-        let unattended = bench_of(Answer::Nobody {
+        let unattended = bench_of(ApprovalAnswer::Unattended {
             way_out: "ask".into(),
         });
         let outcome = unattended
@@ -203,18 +206,18 @@ async fn what_looks_secret_is_asked_about_before_a_server_gets_it() {
             .call(call("mcp_tool", arguments()))
             .await;
         let error = outcome.result().unwrap_err();
-        assert_eq!(error.code, Code::ApprovalDenied, "{text}");
+        assert_eq!(error.code, ToolErrorCode::ApprovalDenied, "{text}");
         let reasons = error.details.as_ref().unwrap()["reasons"].to_string();
         assert!(
             reasons.contains("github-pat") && reasons.contains("secrets"),
             "{reasons}"
         );
-        let ways = error.way_out.join(" ");
+        let ways = error.remedies.join(" ");
         assert!(
             ways.contains("redaction.exceptions: [github-pat]"),
             "{ways}"
         );
-        let attended = bench_of(Answer::Once);
+        let attended = bench_of(ApprovalAnswer::Once);
         assert!(
             attended
                 .pipeline
@@ -225,7 +228,7 @@ async fn what_looks_secret_is_asked_about_before_a_server_gets_it() {
         assert_eq!(attended.approver.1.load(Ordering::SeqCst), 1);
     }
     // An example key of documentation, a match of a generic rule, and a tool that passes nothing to others.
-    let bench = bench_of(Answer::No);
+    let bench = bench_of(ApprovalAnswer::No);
     for text in [
         "AKIAIOSFODNN7EXAMPLE",
         "api_key = 4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c",
@@ -236,7 +239,7 @@ async fn what_looks_secret_is_asked_about_before_a_server_gets_it() {
             .await;
         assert!(outcome.is_ok(), "{text}: {}", outcome.text());
     }
-    let own = keeping(vec![tool("mcp_tool")], quiet.clone(), Answer::No);
+    let own = keeping(vec![tool("mcp_tool")], quiet.clone(), ApprovalAnswer::No);
     assert!(
         own.pipeline
             .call(call("mcp_tool", json!({ "text": TOKEN })))
@@ -245,7 +248,7 @@ async fn what_looks_secret_is_asked_about_before_a_server_gets_it() {
     );
     let excepted = json!({"tools": {"mcp_tool": {"labels": {"acceptsUntrusted": true}, "approval": "allow",
         "redaction": {"exceptions": ["github-pat"]}}}});
-    let excepted = keeping(vec![of_server("files")], excepted, Answer::No);
+    let excepted = keeping(vec![of_server("files")], excepted, ApprovalAnswer::No);
     assert!(
         excepted
             .pipeline
@@ -263,11 +266,11 @@ struct Sends {
 }
 
 impl Backend for Sends {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
             let effects = call.effects();
-            let target = Target::parse(&self.url).unwrap();
-            let egress = Egress {
+            let target = RequestTarget::parse(&self.url).unwrap();
+            let egress = OutgoingRequest {
                 target: &target,
                 method: "POST",
                 headers: &[b"x-note", self.header.as_bytes()],
@@ -277,14 +280,14 @@ impl Backend for Sends {
                 effects.request(egress).await?;
                 let mut body = effects.upload();
                 for piece in self.body.as_bytes().chunks(11) {
-                    if let Some(rule) = body.look(piece)? {
-                        effects.body(egress, &rule).await?;
+                    if let Some(rule) = body.scan_chunk(piece)? {
+                        effects.approve_body(egress, &rule).await?;
                         body.let_through(&rule);
                     }
                 }
-                Ok(Output::default())
+                Ok(ToolOutput::default())
             };
-            Raw::from(sent.await)
+            RawResult::from(sent.await)
         })
     }
 }
@@ -327,7 +330,7 @@ async fn what_looks_secret_is_asked_about_before_a_request_is_sent() {
             1,
         ),
     ] {
-        for answer in [Answer::Once, Answer::No] {
+        for answer in [ApprovalAnswer::Once, ApprovalAnswer::No] {
             let mut tool = tool("sample");
             tool.definition.needs.hosts = vec![HostNeed {
                 host: "api.example".into(),
@@ -335,14 +338,14 @@ async fn what_looks_secret_is_asked_about_before_a_request_is_sent() {
                 reason: String::new(),
             }];
             tool.granted = tool.definition.needs.clone();
-            tool.trust = Trust::Trusted;
+            tool.trust = ToolTrust::Trusted;
             let (url, header, body) = (sends.url.clone(), sends.header.clone(), sends.body.clone());
             tool.backend = Arc::new(Sends { url, header, body });
             let bench = keeping(vec![tool], json!({}), answer.clone());
             let outcome = bench.pipeline.call(call("sample", json!({}))).await;
             assert_eq!(
                 outcome.is_ok(),
-                asked == 0 || answer == Answer::Once,
+                asked == 0 || answer == ApprovalAnswer::Once,
                 "{}",
                 outcome.text()
             );

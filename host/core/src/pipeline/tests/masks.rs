@@ -1,7 +1,7 @@
 //! Tests of secrets in everything that a call returns.
 
 use super::*;
-use crate::call::{LogLevel, LogLine, Observer, Progress};
+use crate::call::{CallObserver, CallProgress, LogLevel, LogLine};
 use crate::outcome::DataClass;
 
 /// A made-up token in the form of a real one.
@@ -10,8 +10,8 @@ const TOKEN: &str = "ghp_0123456789abcdefABCDEF0123456789abcd";
 #[derive(Default)]
 struct Ears(Mutex<Vec<String>>);
 
-impl Observer for Ears {
-    fn progress(&self, progress: Progress) {
+impl CallObserver for Ears {
+    fn progress(&self, progress: CallProgress) {
         self.0.lock().extend(progress.message);
     }
     fn log(&self, line: LogLine) {
@@ -25,7 +25,7 @@ struct Leak {
 }
 
 impl Backend for Leak {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         let line = |text: String| LogLine {
             level: LogLevel::Info,
             text,
@@ -33,30 +33,32 @@ impl Backend for Leak {
         call.observer().log(line(format!("token {TOKEN}")));
         call.observer()
             .log(line("the hoard is my-own-hoard".into()));
-        call.observer().progress(Progress {
+        call.observer().progress(CallProgress {
             done: 1,
             total: None,
             message: Some(format!("with {TOKEN}")),
         });
         let (one, two) = TOKEN.split_at(20);
-        let output = Output {
+        let output = ToolOutput {
             content: vec![Content::text(format!("split: {one}")), Content::text(two)],
             structured: Some(json!({"password": "hunter2!x", "note": TOKEN, "count": 3})),
-            ..Output::default()
+            ..ToolOutput::default()
         };
         let result = match self.fails {
             false => Ok(output),
-            true => Err(ToolError::new(Code::ExecutionError, format!("bad {TOKEN}"))
-                .with_details(json!({"header": format!("Bearer {TOKEN}")}))),
+            true => Err(
+                ToolError::new(ToolErrorCode::ExecutionError, format!("bad {TOKEN}"))
+                    .with_details(json!({"header": format!("Bearer {TOKEN}")})),
+            ),
         };
-        Box::pin(std::future::ready(Raw::from(result)))
+        Box::pin(std::future::ready(RawResult::from(result)))
     }
 }
 
 fn leaking(fails: bool) -> Tool {
     let mut leak = tool("leak");
     // Results of a built-in tool come from this machine.
-    leak.source = Source::BuiltIn;
+    leak.source = ToolSource::BuiltIn;
     leak.backend = Arc::new(Leak { fails });
     leak
 }
@@ -66,14 +68,14 @@ fn bare(text: &str) -> bool {
 }
 
 async fn run(fails: bool, config: Value) -> (Outcome, Vec<String>, Value) {
-    let mut bench = bench(vec![leaking(fails)], config, Answer::No);
-    let ports = Ports {
+    let mut bench = bench(vec![leaking(fails)], config, ApprovalAnswer::No);
+    let ports = PipelinePorts {
         vault: Arc::new(Redactor::new().with_values([("HOARD", "my-own-hoard")])),
         ..bench.pipeline.0.ports.clone()
     };
-    let world = bench.pipeline.world();
+    let world = bench.pipeline.snapshot();
     bench.pipeline = Pipeline::new(
-        World {
+        PipelineSnapshot {
             registry: Registry::new([leaking(fails)], vec![]),
             policy: world.policy.clone(),
         },
@@ -81,7 +83,7 @@ async fn run(fails: bool, config: Value) -> (Outcome, Vec<String>, Value) {
     );
     let ears = Arc::new(Ears::default());
     let mut call = call("leak", json!({"n": 1, "key": format!("Bearer {TOKEN}")}));
-    call.observer = Arc::clone(&ears) as Arc<dyn Observer>;
+    call.observer = Arc::clone(&ears) as Arc<dyn CallObserver>;
     let outcome = bench.pipeline.call(call).await;
     let heard = ears.0.lock().clone();
     let event = bench.audit.events.lock()[0].clone();
@@ -167,7 +169,7 @@ async fn a_tool_says_for_itself_whether_its_arguments_are_kept() {
 
 #[tokio::test]
 async fn the_name_of_a_tool_that_is_not_there_may_be_a_secret() {
-    let bench = bench(vec![], json!({}), Answer::No);
+    let bench = bench(vec![], json!({}), ApprovalAnswer::No);
     let outcome = bench.pipeline.call(call(TOKEN, json!({}))).await;
     assert!(bare(&outcome.text()), "{}", outcome.text());
     let event = bench.audit.events.lock()[0].to_string();
@@ -176,9 +178,9 @@ async fn the_name_of_a_tool_that_is_not_there_may_be_a_secret() {
 
 /// Calls a tool with an output schema, whose structured result contains a secret.
 async fn promised(schema: Value, structured: Value) -> Outcome {
-    let output = Output {
+    let output = ToolOutput {
         structured: Some(structured),
-        ..Output::default()
+        ..ToolOutput::default()
     };
     let mut tool = with(
         "sample",
@@ -188,7 +190,7 @@ async fn promised(schema: Value, structured: Value) -> Outcome {
         },
     );
     tool.definition.output_schema = Some(Schema::parse(&schema.to_string()).unwrap());
-    let bench = bench(vec![tool], json!({}), Answer::No);
+    let bench = bench(vec![tool], json!({}), ApprovalAnswer::No);
     bench.pipeline.call(call("sample", json!({}))).await
 }
 
@@ -230,11 +232,11 @@ async fn what_is_masked_still_matches_the_output_schema() {
         });
         // Longer than some of the schemas allow, because only the final result is checked here.
         let schema_of_tool = Schema::parse(&schema.to_string()).unwrap();
-        let mut output = Output {
+        let mut output = ToolOutput {
             structured: Some(json!({"note": "[REDACTED:github-pat]", "count": 3})),
-            ..Output::default()
+            ..ToolOutput::default()
         };
-        super::super::sanitize::fit::fit(&mut output, &schema_of_tool);
+        super::super::sanitize::fit_schema::fit(&mut output, &schema_of_tool);
         let fitting = output.structured.unwrap();
         assert!(schema_of_tool.validate("it", &fitting).is_ok());
         assert_eq!(fitting["count"], 3, "good output stays");
@@ -282,18 +284,18 @@ async fn what_cannot_match_any_more_is_text() {
 struct Halves;
 
 impl Backend for Halves {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         let (one, two) = TOKEN.split_at(20);
         for (done, half) in [(1, one), (2, two), (3, "well")] {
-            call.observer().progress(Progress {
+            call.observer().progress(CallProgress {
                 done,
                 total: None,
                 message: Some(half.to_owned()),
             });
         }
-        let error = ToolError::new(Code::ExecutionError, format!("it is {one}"))
+        let error = ToolError::new(ToolErrorCode::ExecutionError, format!("it is {one}"))
             .with_details(json!({"rest": two}));
-        Box::pin(std::future::ready(Raw::failed(error)))
+        Box::pin(std::future::ready(RawResult::failed(error)))
     }
 }
 
@@ -301,7 +303,7 @@ impl Backend for Halves {
 async fn a_secret_in_two_halves() {
     let mut halves = tool("halves");
     halves.backend = Arc::new(Halves);
-    let bench = bench(vec![halves], json!({}), Answer::No);
+    let bench = bench(vec![halves], json!({}), ApprovalAnswer::No);
     let ears = Arc::new(Ears::default());
     let mut call = call("halves", json!({}));
     call.observer = Arc::clone(&ears) as Arc<_>;
@@ -316,7 +318,7 @@ async fn a_secret_in_two_halves() {
 async fn what_is_explained_is_masked() {
     let config =
         json!({"policy": {"rules": [{"reason": format!("see {TOKEN}"), "decision": "deny"}]}});
-    let bench = bench(vec![tool("sample")], config, Answer::No);
+    let bench = bench(vec![tool("sample")], config, ApprovalAnswer::No);
     let explained = bench
         .pipeline
         .explain(call("sample", json!({})))

@@ -1,7 +1,7 @@
 //! Tests of model requests from a running tool.
 
 use super::*;
-use crate::model::Completer;
+use crate::language_model::LanguageModel;
 
 /// Asks the model as often as the argument `n` says, and returns the last answer.
 struct Asker {
@@ -9,18 +9,18 @@ struct Asker {
 }
 
 impl Backend for Asker {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
             let effects = call.effects();
             let mut last = Ok(String::new());
             for _ in 0..call.arguments()["n"].as_u64().unwrap_or(1) {
                 last = effects.complete(&self.prompt, Some(1_000_000)).await;
             }
-            let output = last.map(|text| Output {
+            let output = last.map(|text| ToolOutput {
                 content: vec![Content::text(text)],
-                ..Output::default()
+                ..ToolOutput::default()
             });
-            Raw::from(output)
+            RawResult::from(output)
         })
     }
 }
@@ -29,7 +29,7 @@ impl Backend for Asker {
 #[derive(Default)]
 struct Said(Mutex<Vec<String>>);
 
-impl Completer for Said {
+impl LanguageModel for Said {
     fn name(&self) -> Result<String, ToolError> {
         Ok("p/m".to_owned())
     }
@@ -57,7 +57,7 @@ struct Room {
 
 fn asker(granted: bool, prompt: &str) -> Tool {
     let mut asker = tool("asker");
-    asker.trust = Trust::Trusted;
+    asker.trust = ToolTrust::Trusted;
     asker.definition.needs.model = true;
     asker.granted.model = granted;
     asker.backend = Arc::new(Asker {
@@ -66,21 +66,21 @@ fn asker(granted: bool, prompt: &str) -> Tool {
     asker
 }
 
-fn room(tools: Vec<Tool>, answer: Answer) -> Room {
-    let world = World {
+fn room(tools: Vec<Tool>, answer: ApprovalAnswer) -> Room {
+    let world = PipelineSnapshot {
         registry: Registry::new(tools, vec![]),
         policy: Policy::new(&Config::default(), "config.yml").unwrap(),
     };
     let audit = Arc::new(Memory::default());
     let approver = Arc::new(Fixed(answer, AtomicUsize::new(0)));
     let said = Arc::new(Said::default());
-    let ports = Ports {
+    let ports = PipelinePorts {
         approver: approver.clone(),
-        ledger: Arc::new(NoLedger),
+        approval_store: Arc::new(NoApprovalStore),
         vault: Arc::new(Redactor::new().with_values([("KEY", "hunter2-value")])),
         audit: audit.clone(),
         clock: Arc::new(Std),
-        runner: Arc::new(NoRunner),
+        runner: Arc::new(NoCommandRunner),
         model: said.clone(),
     };
     let bench = Bench {
@@ -109,7 +109,7 @@ impl Room {
 
 #[tokio::test]
 async fn a_tool_that_was_granted_the_model_asks_it_within_bounds_and_on_record() {
-    let room = room(vec![asker(true, "why?")], Answer::Once);
+    let room = room(vec![asker(true, "why?")], ApprovalAnswer::Once);
     assert_eq!(room.ask(1).await.text(), "at most 500");
     assert_eq!(
         room.bench.approver.1.load(Ordering::SeqCst),
@@ -120,14 +120,17 @@ async fn a_tool_that_was_granted_the_model_asks_it_within_bounds_and_on_record()
     assert_eq!(room.recorded(), [Value::Null]);
     // The output of a custom tool is untrusted content: from here on a person is asked, and says yes.
     let often = room.ask(40).await;
-    assert_eq!(code(&often), Some(Code::LimitExceeded));
+    assert_eq!(code(&often), Some(ToolErrorCode::LimitExceeded));
     assert_eq!(room.said.0.lock().len(), 1 + 16);
 }
 
 #[tokio::test]
 async fn who_was_not_granted_it_asks_nobody() {
-    let room = room(vec![asker(false, "why?")], Answer::Once);
-    assert_eq!(code(&room.ask(1).await), Some(Code::PermissionDenied));
+    let room = room(vec![asker(false, "why?")], ApprovalAnswer::Once);
+    assert_eq!(
+        code(&room.ask(1).await),
+        Some(ToolErrorCode::PermissionDenied)
+    );
     assert!(room.said.0.lock().is_empty());
     assert_eq!(room.recorded(), [json!("PERMISSION_DENIED")]);
 }
@@ -136,10 +139,10 @@ async fn who_was_not_granted_it_asks_nobody() {
 async fn a_secret_and_a_book_are_not_sent() {
     let long = "x".repeat(400_001);
     for (prompt, expected) in [
-        ("it is hunter2-value", Code::PolicyDenied),
-        (long.as_str(), Code::LimitExceeded),
+        ("it is hunter2-value", ToolErrorCode::PolicyDenied),
+        (long.as_str(), ToolErrorCode::LimitExceeded),
     ] {
-        let room = room(vec![asker(true, prompt)], Answer::Once);
+        let room = room(vec![asker(true, prompt)], ApprovalAnswer::Once);
         assert_eq!(code(&room.ask(1).await), Some(expected));
         assert!(room.said.0.lock().is_empty());
     }
@@ -148,8 +151,8 @@ async fn a_secret_and_a_book_are_not_sent() {
 #[tokio::test]
 async fn after_content_of_strangers_a_person_is_asked() {
     for (answer, expected, heard) in [
-        (Answer::No, Some(Code::ApprovalDenied), 0),
-        (Answer::Once, None, 1),
+        (ApprovalAnswer::No, Some(ToolErrorCode::ApprovalDenied), 0),
+        (ApprovalAnswer::Once, None, 1),
     ] {
         let room = room(vec![asker(true, "why?"), tool("reader")], answer);
         assert!(
@@ -166,7 +169,7 @@ async fn after_content_of_strangers_a_person_is_asked() {
 
 #[tokio::test]
 async fn where_there_is_none_that_is_what_it_hears() {
-    let bench = bench(vec![asker(true, "why?")], json!({}), Answer::Once);
+    let bench = bench(vec![asker(true, "why?")], json!({}), ApprovalAnswer::Once);
     let outcome = bench.pipeline.call(call("asker", json!({}))).await;
-    assert_eq!(code(&outcome), Some(Code::Unavailable));
+    assert_eq!(code(&outcome), Some(ToolErrorCode::Unavailable));
 }

@@ -7,13 +7,13 @@ use crate::outcome::DataClass;
 struct Peek;
 
 impl Backend for Peek {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         let hidden = call.paths().check("private/x").against_reading().is_some();
-        let output = Output {
+        let output = ToolOutput {
             content: vec![Content::text(hidden.to_string())],
-            ..Output::default()
+            ..ToolOutput::default()
         };
-        Box::pin(std::future::ready(Raw::from(Ok(output))))
+        Box::pin(std::future::ready(RawResult::from(Ok(output))))
     }
 }
 
@@ -26,7 +26,7 @@ async fn what_a_tool_may_not_reach_it_may_not_reach_through_another() {
             ..Fake::default()
         },
     );
-    outer.trust = Trust::Trusted;
+    outer.trust = ToolTrust::Trusted;
     outer.definition.needs.tools = vec!["peek".into()];
     outer.granted = outer.definition.needs.clone();
     let mut peek = tool("peek");
@@ -34,7 +34,7 @@ async fn what_a_tool_may_not_reach_it_may_not_reach_through_another() {
     let bench = bench(
         vec![outer, peek],
         json!({"tools": {"outer": {"deny": ["private"]}}}),
-        Answer::No,
+        ApprovalAnswer::No,
     );
     for (tool, hidden) in [("peek", "false"), ("outer", "true")] {
         let outcome = bench.pipeline.call(call(tool, json!({}))).await;
@@ -45,9 +45,9 @@ async fn what_a_tool_may_not_reach_it_may_not_reach_through_another() {
 fn built_in(name: &str) -> Tool {
     let schema = r#"{"type":"object","properties":{"operation":{},"path":{}}}"#;
     let mut tool = tool(name);
-    tool.source = Source::BuiltIn;
-    tool.trust = Trust::Trusted;
-    tool.definition.group = Group::Fs;
+    tool.source = ToolSource::BuiltIn;
+    tool.trust = ToolTrust::Trusted;
+    tool.definition.group = ToolGroup::Fs;
     tool.definition.input_schema = Schema::parse(schema).unwrap();
     tool.backend = Arc::new(Peek);
     tool
@@ -64,33 +64,33 @@ fn read() -> Call {
 #[tokio::test]
 async fn another_form_of_a_tool_is_no_way_round_what_is_set_for_it() {
     let tools = || vec![built_in("file_operations"), built_in("read_file")];
-    let open = bench(tools(), json!({}), Answer::No);
+    let open = bench(tools(), json!({}), ApprovalAnswer::No);
     assert_eq!(open.pipeline.call(read()).await.text(), "false");
     for (config, expected) in [
         (
             json!({"policy": {"deny": ["read_file"]}}),
-            Code::PolicyDenied,
+            ToolErrorCode::PolicyDenied,
         ),
         (
             json!({"tools": {"read_file": {"enabled": false}}}),
-            Code::PolicyDenied,
+            ToolErrorCode::PolicyDenied,
         ),
         (
             json!({"tools": {"read_file": {"approval": "deny"}}}),
-            Code::PolicyDenied,
+            ToolErrorCode::PolicyDenied,
         ),
         (
             json!({"tools": {"read_file": {"approval": "ask"}}}),
-            Code::ApprovalDenied,
+            ToolErrorCode::ApprovalDenied,
         ),
         (
             json!({"tools": {"read_file": {"rules": [
                 {"when": {"path": {"inside": "private"}}, "decision": "deny"}
             ]}}}),
-            Code::PolicyDenied,
+            ToolErrorCode::PolicyDenied,
         ),
     ] {
-        let bench = bench(tools(), config.clone(), Answer::No);
+        let bench = bench(tools(), config.clone(), ApprovalAnswer::No);
         assert_eq!(
             code(&bench.pipeline.call(read()).await),
             Some(expected),
@@ -100,10 +100,10 @@ async fn another_form_of_a_tool_is_no_way_round_what_is_set_for_it() {
     let hidden = bench(
         tools(),
         json!({"tools": {"read_file": {"deny": ["private"]}}}),
-        Answer::No,
+        ApprovalAnswer::No,
     );
     let refused = hidden.pipeline.call(read()).await;
-    assert_eq!(code(&refused), Some(Code::PermissionDenied));
+    assert_eq!(code(&refused), Some(ToolErrorCode::PermissionDenied));
     // The rules also go to the sandbox, which checks the files that the tool opens.
     let other = json!({"operation": "read", "path": "other"});
     let other = call("file_operations", other);
@@ -112,7 +112,7 @@ async fn another_form_of_a_tool_is_no_way_round_what_is_set_for_it() {
     let labelled = bench(
         tools(),
         json!({"tools": {"read_file": {"labels": secret}}}),
-        Answer::No,
+        ApprovalAnswer::No,
     );
     let outcome = labelled.pipeline.call(read()).await;
     let label = outcome.label();
@@ -123,7 +123,7 @@ async fn another_form_of_a_tool_is_no_way_round_what_is_set_for_it() {
     let lowered = bench(
         tools(),
         json!({"tools": {"read_file": {"labels": lowered}}}),
-        Answer::No,
+        ApprovalAnswer::No,
     );
     let outcome = lowered.pipeline.call(read()).await;
     assert_eq!(outcome.label().data_class, DataClass::Internal);
@@ -131,11 +131,11 @@ async fn another_form_of_a_tool_is_no_way_round_what_is_set_for_it() {
     let wary = json!({"tools": {
         "read_file": {"labels": {"outputTrust": "untrusted", "acceptsUntrusted": false}},
     }});
-    let wary = bench(tools(), wary, Answer::No);
+    let wary = bench(tools(), wary, ApprovalAnswer::No);
     assert_eq!(code(&wary.pipeline.call(read()).await), None);
     assert_eq!(
         code(&wary.pipeline.call(read()).await),
-        Some(Code::ApprovalDenied)
+        Some(ToolErrorCode::ApprovalDenied)
     );
 }
 
@@ -153,7 +153,7 @@ async fn what_one_form_of_a_tool_keeps_out_of_the_record_the_other_does_too() {
         let bench = bench(
             vec![built_in("file_operations"), built_in("read_file")],
             config,
-            Answer::No,
+            ApprovalAnswer::No,
         );
         assert!(bench.pipeline.call(read()).await.is_ok());
         let events = bench.audit.events.lock();
@@ -178,15 +178,15 @@ async fn the_words_of_strangers_are_not_mimirs() {
     let rules = || Policy::new(&config, "config.yml").unwrap();
     for (rules, seen) in [
         (rules(), true),
-        (rules().of_strangers(), false),
+        (rules().with_untrusted_text(), false),
         (rules().unaccepted(), false),
     ] {
         let mut judging = with("judging", Fake::default());
         judging.assessed = true;
         judging.backend = Arc::new(Failing(EVIL));
         let tools = vec![tool("ruled"), tool("asked"), tool("listed"), judging];
-        let bench = bench(vec![], json!({}), Answer::No);
-        bench.pipeline.replace(World {
+        let bench = bench(vec![], json!({}), ApprovalAnswer::No);
+        bench.pipeline.replace(PipelineSnapshot {
             registry: Registry::new(tools, vec![]),
             policy: rules,
         });
@@ -209,9 +209,9 @@ async fn the_words_of_strangers_are_not_mimirs() {
 struct Failing(&'static str);
 
 impl Backend for Failing {
-    fn run(&self, _: Approved) -> BoxFuture<'_, Raw> {
-        Box::pin(std::future::ready(Raw::failed(ToolError::new(
-            Code::Internal,
+    fn run(&self, _: Approved) -> BoxFuture<'_, RawResult> {
+        Box::pin(std::future::ready(RawResult::failed(ToolError::new(
+            ToolErrorCode::Internal,
             self.0,
         ))))
     }
@@ -219,9 +219,9 @@ impl Backend for Failing {
     fn assess<'a>(
         &'a self,
         _: &'a Checked,
-    ) -> BoxFuture<'a, Result<Option<Assessment>, ToolError>> {
+    ) -> BoxFuture<'a, Result<Option<ToolAssessment>, ToolError>> {
         Box::pin(std::future::ready(Err(ToolError::new(
-            Code::Internal,
+            ToolErrorCode::Internal,
             self.0,
         ))))
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::needs::{Access, FileNeed};
+use crate::needs::{DirectoryAccess, FileNeed};
 use crate::outcome::DataClass;
 use crate::paths::PathRules;
 
@@ -20,7 +20,7 @@ struct Disk {
 }
 
 impl Backend for Disk {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         let text = |name: &str| {
             call.arguments()[name]
                 .as_str()
@@ -42,8 +42,11 @@ impl Backend for Disk {
                 format!("replaced:\n-{old}\n+{}", text("content"))
             }
             _ if !old.contains(&text("pattern")) => {
-                let error = ToolError::new(Code::NotFound, "the pattern does not match anything");
-                return Box::pin(std::future::ready(Raw::failed(error)));
+                let error = ToolError::new(
+                    ToolErrorCode::NotFound,
+                    "the pattern does not match anything",
+                );
+                return Box::pin(std::future::ready(RawResult::failed(error)));
             }
             _ => {
                 let new = old.replace(&text("pattern"), &text("replacement"));
@@ -51,14 +54,14 @@ impl Backend for Disk {
                 format!("-{}\n+{}\n", text("pattern"), text("replacement"))
             }
         };
-        let output = Output {
+        let output = ToolOutput {
             content: vec![Content::text(shown)],
-            ..Output::default()
+            ..ToolOutput::default()
         };
-        Box::pin(std::future::ready(Raw::from(Ok(output))))
+        Box::pin(std::future::ready(RawResult::from(Ok(output))))
     }
 
-    fn text(&self, path: &str, _: &PathRules) -> Option<String> {
+    fn read_text(&self, path: &str, _: &PathRules) -> Option<String> {
         self.files.lock().get(path).cloned()
     }
 }
@@ -75,8 +78,8 @@ fn room(files: &[(&str, &str)]) -> Room {
     let files: Files = Arc::new(Mutex::new(files.collect()));
     let tools = ["read_file", "write_file", "edit_file", "file_operations"].map(|name| {
         let mut tool = tool(name);
-        tool.source = Source::BuiltIn;
-        tool.definition.group = Group::Fs;
+        tool.source = ToolSource::BuiltIn;
+        tool.definition.group = ToolGroup::Fs;
         tool.definition.input_schema = Schema::parse(r#"{"type": "object"}"#).unwrap();
         tool.backend = Arc::new(Disk {
             files: Arc::clone(&files),
@@ -84,7 +87,7 @@ fn room(files: &[(&str, &str)]) -> Room {
         });
         tool
     });
-    let bench = bench(tools.into(), json!({}), Answer::No);
+    let bench = bench(tools.into(), json!({}), ApprovalAnswer::No);
     Room { bench, files }
 }
 
@@ -104,7 +107,7 @@ impl Room {
 
 fn refused(outcome: &Outcome) -> String {
     let error = outcome.result().unwrap_err();
-    assert_eq!(error.code, Code::InvalidInput, "{error}");
+    assert_eq!(error.code, ToolErrorCode::InvalidInput, "{error}");
     assert_eq!(error.details.as_ref().unwrap()["kind"], "mask-in-text");
     error.message.clone()
 }
@@ -158,7 +161,7 @@ async fn an_edit_finds_a_line_as_it_was_shown() {
     let other = edit("Z = \"[REDACTED:github-pat]\"", "");
     assert_eq!(
         code(&room.call("edit_file", other).await),
-        Some(Code::NotFound)
+        Some(ToolErrorCode::NotFound)
     );
     room.files
         .lock()
@@ -246,7 +249,7 @@ async fn a_mask_that_is_written_in_the_file_or_was_never_shown_is_text() {
     let regex = json!({"path": "docs.md", "regex": true, "pattern": r"\[REDACTED:github-pat\]", "replacement": "x"});
     assert_ne!(
         code(&room.call("edit_file", regex).await),
-        Some(Code::InvalidInput)
+        Some(ToolErrorCode::InvalidInput)
     );
 }
 
@@ -255,14 +258,14 @@ async fn a_mask_that_was_shown_is_not_written_by_any_other_tool() {
     let masked = "GITHUB_TOKEN = \"[REDACTED:github-pat]\"\n";
     let mut room = room(&[("settings.py", &format!("GITHUB_TOKEN = \"{TOKEN}\"\n"))]);
     let tools = [
-        ("exec", Group::Runtime, Source::BuiltIn, false),
-        ("run_code", Group::Runtime, Source::BuiltIn, false),
-        ("memory_save", Group::Memory, Source::BuiltIn, false),
-        ("web_fetch", Group::Net, Source::BuiltIn, false),
-        ("file_search", Group::Fs, Source::BuiltIn, true),
-        ("of_yaml", Group::Fs, Source::Custom, false),
-        ("write_note", Group::System, Source::Mcp, false),
-        ("search_notes", Group::System, Source::Mcp, true),
+        ("exec", ToolGroup::Runtime, ToolSource::BuiltIn, false),
+        ("run_code", ToolGroup::Runtime, ToolSource::BuiltIn, false),
+        ("memory_save", ToolGroup::Memory, ToolSource::BuiltIn, false),
+        ("web_fetch", ToolGroup::Net, ToolSource::BuiltIn, false),
+        ("file_search", ToolGroup::Fs, ToolSource::BuiltIn, true),
+        ("of_yaml", ToolGroup::Fs, ToolSource::Custom, false),
+        ("write_note", ToolGroup::System, ToolSource::Mcp, false),
+        ("search_notes", ToolGroup::System, ToolSource::Mcp, true),
     ];
     let tools = tools.map(|(name, group, source, read_only)| {
         let mut tool = tool(name);
@@ -272,7 +275,7 @@ async fn a_mask_that_was_shown_is_not_written_by_any_other_tool() {
         tool.source = source;
         tool
     });
-    let world = room.bench.pipeline.world();
+    let world = room.bench.pipeline.snapshot();
     let of_files = world.registry.tools().iter().map(|tool| (**tool).clone());
     let tools: Vec<_> = of_files.chain(tools).collect();
     let accepts = json!({"approval": "allow", "labels": {"acceptsUntrusted": true}});
@@ -280,13 +283,13 @@ async fn a_mask_that_was_shown_is_not_written_by_any_other_tool() {
         "write_note": accepts, "search_notes": accepts, "web_fetch": accepts,
     }});
     let settings: Config = serde_json::from_value(settings).unwrap();
-    let ports = Ports {
+    let ports = PipelinePorts {
         runner: Arc::new(super::approvals::commands::Words),
         // The session has read a secret, so that calls of servers are asked about.
-        approver: Arc::new(Fixed(Answer::Once, AtomicUsize::new(0))),
+        approver: Arc::new(Fixed(ApprovalAnswer::Once, AtomicUsize::new(0))),
         ..room.bench.pipeline.0.ports.clone()
     };
-    let world = World {
+    let world = PipelineSnapshot {
         registry: Registry::new(tools, vec![]),
         policy: Policy::new(&settings, "config.yml").unwrap(),
     };
@@ -331,7 +334,11 @@ async fn a_mask_that_was_shown_is_not_written_by_any_other_tool() {
     // Before the session was shown the mask, it is plain text.
     for (tool, arguments) in &writes {
         let outcome = room.call(tool, arguments.clone()).await;
-        assert_ne!(super::code(&outcome), Some(Code::InvalidInput), "{tool}");
+        assert_ne!(
+            super::code(&outcome),
+            Some(ToolErrorCode::InvalidInput),
+            "{tool}"
+        );
     }
     assert!(room.read("settings.py").await.contains("[REDACTED:"));
     for (tool, arguments) in &writes {
@@ -359,10 +366,10 @@ async fn a_mask_that_was_shown_is_not_written_by_any_other_tool() {
 
 #[tokio::test]
 async fn a_mask_is_counted_once_and_recorded() {
-    let output = Output {
+    let output = ToolOutput {
         content: vec![Content::text(format!("it is {TOKEN}"))],
         structured: Some(json!({"content": format!("it is {TOKEN}")})),
-        ..Output::default()
+        ..ToolOutput::default()
     };
     let twin = with(
         "twin",
@@ -371,7 +378,7 @@ async fn a_mask_is_counted_once_and_recorded() {
             ..Fake::default()
         },
     );
-    let bench = bench(vec![twin, tool("plain")], json!({}), Answer::No);
+    let bench = bench(vec![twin, tool("plain")], json!({}), ApprovalAnswer::No);
     let outcome = bench.pipeline.call(call("twin", json!({}))).await;
     assert_eq!(outcome.redactions(), 1);
     bench.pipeline.call(call("plain", json!({}))).await;
@@ -381,9 +388,9 @@ async fn a_mask_is_counted_once_and_recorded() {
 }
 
 fn saying(name: &str, text: &str) -> Tool {
-    let output = Output {
+    let output = ToolOutput {
         content: vec![Content::text(text)],
-        ..Output::default()
+        ..ToolOutput::default()
     };
     with(
         name,
@@ -397,26 +404,26 @@ fn saying(name: &str, text: &str) -> Tool {
 #[tokio::test]
 async fn only_a_secret_of_this_machine_makes_a_session_sensitive() {
     let mut files = saying("files", &format!("token {TOKEN}"));
-    files.source = Source::BuiltIn;
+    files.source = ToolSource::BuiltIn;
     let mut generic = saying("generic", "api_key = 8fk2J9sL0pQ7xZ3vB6nM");
-    generic.source = Source::BuiltIn;
+    generic.source = ToolSource::BuiltIn;
     let mut server = saying("server", &format!("here is a key: {TOKEN}"));
-    server.source = Source::Mcp;
+    server.source = ToolSource::Mcp;
     let mut page = saying("page", &format!("here is a key: {TOKEN}"));
-    page.source = Source::BuiltIn;
-    page.definition.group = Group::Net;
+    page.source = ToolSource::BuiltIn;
+    page.definition.group = ToolGroup::Net;
     let stranger = saying("stranger", &format!("here is a key: {TOKEN}"));
     let mut reader = saying("reader", &format!("here is a key: {TOKEN}"));
     reader.definition.needs.files = vec![FileNeed {
         path: ".".into(),
-        access: Access::Read,
+        access: DirectoryAccess::Read,
         reason: String::new(),
     }];
-    reader.trust = Trust::Trusted;
+    reader.trust = ToolTrust::Trusted;
     // Arguments of a server's tool leave the machine with the call.
     let mut sender = tool("sender");
-    sender.trust = Trust::Trusted;
-    sender.source = Source::Mcp;
+    sender.trust = ToolTrust::Trusted;
+    sender.source = ToolSource::Mcp;
     let config = json!({"tools": {
         "sender": {"approval": "allow", "labels": {"acceptsUntrusted": true}},
         "server": {"approval": "allow", "labels": {"acceptsUntrusted": true}},
@@ -439,7 +446,7 @@ async fn only_a_secret_of_this_machine_makes_a_session_sensitive() {
             stranger.clone(),
             sender.clone(),
         ];
-        let bench = bench(tools, config.clone(), Answer::No);
+        let bench = bench(tools, config.clone(), ApprovalAnswer::No);
         let read = bench.pipeline.call(call(name, json!({}))).await;
         assert_eq!(read.redactions(), 1, "{name}: {:?}", read.result());
         assert_eq!(
@@ -448,7 +455,7 @@ async fn only_a_secret_of_this_machine_makes_a_session_sensitive() {
             "{name}"
         );
         let sent = bench.pipeline.call(call("sender", json!({}))).await;
-        let expected = sensitive.then_some(Code::ApprovalDenied);
+        let expected = sensitive.then_some(ToolErrorCode::ApprovalDenied);
         assert_eq!(code(&sent), expected, "{name}");
     }
 }

@@ -26,11 +26,11 @@ fn policy(concurrent: usize) -> Policy {
 #[tokio::test]
 async fn the_rules_of_each_call_say_how_many_run() {
     let (hang, backend) = hanging();
-    let bench = bench(vec![hang.clone()], json!({}), Answer::No);
+    let bench = bench(vec![hang.clone()], json!({}), ApprovalAnswer::No);
     let mut calls = Vec::new();
     // A limit, and the number of running calls after a call under it was made.
     for (concurrent, running) in [(1, 1), (1, 1), (3, 2), (2, 2), (3, 3), (64, 4)] {
-        bench.pipeline.replace(World {
+        bench.pipeline.replace(PipelineSnapshot {
             registry: Registry::new(vec![hang.clone()], vec![]),
             policy: policy(concurrent),
         });

@@ -7,7 +7,7 @@ use crate::outcome::DataClass;
 struct Keeper(tempfile::TempDir);
 
 impl Backend for Keeper {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
             let storage = call.storage(self.0.path());
             let key = call.arguments()["key"].as_str().unwrap_or("key").to_owned();
@@ -22,9 +22,9 @@ impl Backend for Keeper {
                 let value = storage.get(key).await?.unwrap_or_default();
                 Ok(String::from_utf8_lossy(&value).into_owned())
             };
-            Raw::from(done.await.map(|text| Output {
+            RawResult::from(done.await.map(|text| ToolOutput {
                 content: vec![Content::text(text)],
-                ..Output::default()
+                ..ToolOutput::default()
             }))
         })
     }
@@ -39,7 +39,7 @@ fn in_session(session: &str, tool: &str, arguments: Value) -> Call {
 #[tokio::test]
 async fn it_is_read_as_what_it_was_kept_as() {
     let mut keeper = tool("keeper");
-    keeper.trust = Trust::Trusted;
+    keeper.trust = ToolTrust::Trusted;
     keeper.backend = Arc::new(Keeper(tempfile::tempdir().unwrap()));
     let labels = json!({"outputTrust": "untrusted", "outputDataClass": "sensitive"});
     let config = json!({
@@ -48,7 +48,7 @@ async fn it_is_read_as_what_it_was_kept_as() {
             "keeper": { "labels": { "outputTrust": "user" } },
         },
     });
-    let bench = bench(vec![tool("reader"), keeper], config, Answer::No);
+    let bench = bench(vec![tool("reader"), keeper], config, ApprovalAnswer::No);
     let ask = async |session: &str, tool: &str, arguments: Value| {
         bench
             .pipeline
@@ -81,18 +81,18 @@ async fn it_is_read_as_what_it_was_kept_as() {
 #[tokio::test]
 async fn what_a_tool_that_ships_works_out_is_nobodys_words() {
     for (source, trust) in [
-        (Source::BuiltIn, TrustLevel::User),
-        (Source::Custom, TrustLevel::Untrusted),
+        (ToolSource::BuiltIn, TrustLevel::User),
+        (ToolSource::Custom, TrustLevel::Untrusted),
     ] {
         let mut keeper = tool("keeper");
-        keeper.trust = Trust::Trusted;
+        keeper.trust = ToolTrust::Trusted;
         keeper.source = source;
         keeper.backend = Arc::new(Keeper(tempfile::tempdir().unwrap()));
         let config = json!({"tools": {
             "reader": { "labels": { "outputTrust": "untrusted" } },
             "keeper": { "labels": { "outputTrust": "user" } },
         }});
-        let bench = bench(vec![tool("reader"), keeper], config, Answer::No);
+        let bench = bench(vec![tool("reader"), keeper], config, ApprovalAnswer::No);
         let ask = async |session: &str, tool: &str, arguments: Value| {
             let call = in_session(session, tool, arguments);
             bench.pipeline.call(call).await.label().trust

@@ -2,16 +2,16 @@
 
 use super::*;
 use crate::needs::HostNeed;
-use crate::network::Target;
-use crate::outcome::{DataClass, Label};
-use crate::pipeline::Egress;
+use crate::network::RequestTarget;
+use crate::outcome::{ContentLabel, DataClass};
+use crate::pipeline::OutgoingRequest;
 
 /// Passes the requests in its arguments to its effect gate, a POST if there are none, and fails with the first refused
 /// one.
 struct Sends;
 
 impl Backend for Sends {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
             let requests = match call.arguments().get("requests") {
                 Some(requests) => requests.clone(),
@@ -20,25 +20,25 @@ impl Backend for Sends {
             for request in requests.as_array().unwrap() {
                 let (method, url) = (request[0].as_str().unwrap(), request[1].as_str().unwrap());
                 let header = request[2].as_str().unwrap_or_default();
-                let (effects, target) = (call.effects(), Target::parse(url).unwrap());
-                let egress = Egress {
+                let (effects, target) = (call.effects(), RequestTarget::parse(url).unwrap());
+                let egress = OutgoingRequest {
                     target: &target,
                     method,
                     headers: &[b"x-note".as_slice(), header.as_bytes()],
                     body: method == "POST",
                 };
                 if let Err(error) = effects.request(egress).await {
-                    return Raw::failed(error);
+                    return RawResult::failed(error);
                 }
             }
-            Raw::from(Ok(Output::default()))
+            RawResult::from(Ok(ToolOutput::default()))
         })
     }
 }
 
 fn sender() -> Tool {
     let mut tool = tool("sender");
-    tool.trust = Trust::Trusted;
+    tool.trust = ToolTrust::Trusted;
     tool.definition.needs.hosts = vec![HostNeed {
         host: "api.example.com".into(),
         methods: vec!["GET".into(), "POST".into()],
@@ -53,8 +53,8 @@ fn sender() -> Tool {
 fn web_fetch() -> Tool {
     let mut tool = sender();
     tool.definition.name = ToolName::new("web_fetch").unwrap();
-    tool.definition.group = Group::Net;
-    tool.source = Source::BuiltIn;
+    tool.definition.group = ToolGroup::Net;
+    tool.source = ToolSource::BuiltIn;
     tool.definition.needs.hosts[0].host = "*".into();
     tool.granted = tool.definition.needs.clone();
     tool.backend = Arc::new(Fetches);
@@ -65,21 +65,21 @@ fn web_fetch() -> Tool {
 struct Fetches;
 
 impl Backend for Fetches {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
             let url = call.arguments()["url"].as_str().unwrap();
-            let (effects, target) = (call.effects(), Target::parse(url).unwrap());
-            let egress = Egress {
+            let (effects, target) = (call.effects(), RequestTarget::parse(url).unwrap());
+            let egress = OutgoingRequest {
                 target: &target,
                 method: "GET",
                 headers: &[],
                 body: false,
             };
-            Raw::from(effects.request(egress).await.map(|_| Output {
+            RawResult::from(effects.request(egress).await.map(|_| ToolOutput {
                 content: vec![Content::text(
                     "a page with https://docs.example/c/6744e674a1f0b2c3d4e5f60718293a4b5c6d7e8f",
                 )],
-                ..Output::default()
+                ..ToolOutput::default()
             }))
         })
     }
@@ -89,11 +89,11 @@ fn room(config: Value) -> Bench {
     bench(
         vec![tool("reader"), tool("quiet"), sender()],
         config,
-        Answer::No,
+        ApprovalAnswer::No,
     )
 }
 
-async fn after_reading(bench: &Bench, then: &str) -> Option<Code> {
+async fn after_reading(bench: &Bench, then: &str) -> Option<ToolErrorCode> {
     assert!(bench.pipeline.call(call("reader", json!({}))).await.is_ok());
     code(&bench.pipeline.call(call(then, json!({}))).await)
 }
@@ -107,7 +107,7 @@ async fn content_of_strangers_is_asked_about_before_anything_leaves() {
     );
     assert_eq!(
         after_reading(&plain, "sender").await,
-        Some(Code::ApprovalDenied)
+        Some(ToolErrorCode::ApprovalDenied)
     );
     assert_eq!(after_reading(&plain, "quiet").await, None);
     let mut other = call("sender", json!({}));
@@ -129,16 +129,19 @@ async fn a_session_that_goes_on_has_read_what_it_had_read() {
     let before = room(json!({}));
     let read = before.pipeline.call(call("reader", json!({}))).await;
     assert!(read.is_ok());
-    let label = before.pipeline.read_by("session");
+    let label = before.pipeline.session_label("session");
     before.pipeline.end_session("session");
-    let clean = before.pipeline.read_by("session");
+    let clean = before.pipeline.session_label("session");
     for (label, then) in [
-        (label, Some(Code::ApprovalDenied)),
+        (label, Some(ToolErrorCode::ApprovalDenied)),
         (clean, None),
-        (Label::worst("somewhere"), Some(Code::ApprovalDenied)),
+        (
+            ContentLabel::worst("somewhere"),
+            Some(ToolErrorCode::ApprovalDenied),
+        ),
     ] {
         let after = room(json!({}));
-        after.pipeline.resume("session", &label);
+        after.pipeline.restore_session_label("session", &label);
         let sent = after.pipeline.call(call("sender", json!({}))).await;
         assert_eq!(code(&sent), then, "{label:?}");
     }
@@ -149,7 +152,7 @@ async fn a_person_says_what_a_tool_may_be_given() {
     let strict = room(json!({"tools": {"quiet": {"labels": {"acceptsUntrusted": false}}}}));
     assert_eq!(
         after_reading(&strict, "quiet").await,
-        Some(Code::ApprovalDenied)
+        Some(ToolErrorCode::ApprovalDenied)
     );
     let open = room(json!({"tools": {"sender": {"labels": {"acceptsUntrusted": true}}}}));
     assert_eq!(after_reading(&open, "sender").await, None);
@@ -166,7 +169,7 @@ async fn sensitive_data_is_asked_about_before_anything_leaves() {
     assert_eq!(outcome.label().trust, TrustLevel::User);
     assert_eq!(
         after_reading(&sensitive, "sender").await,
-        Some(Code::ApprovalDenied)
+        Some(ToolErrorCode::ApprovalDenied)
     );
     assert_eq!(after_reading(&sensitive, "quiet").await, None);
 }
@@ -178,13 +181,13 @@ async fn a_result_is_no_better_than_what_it_was_made_of() {
         ..Fake::default()
     };
     let mut outer = with("outer", backend);
-    outer.trust = Trust::Trusted;
+    outer.trust = ToolTrust::Trusted;
     outer.definition.needs.tools = vec!["reader".into()];
     outer.granted = outer.definition.needs.clone();
     let bench = bench(
         vec![tool("reader"), outer, tool("quiet")],
         json!({}),
-        Answer::No,
+        ApprovalAnswer::No,
     );
     let outcome = bench.pipeline.call(call("outer", json!({}))).await;
     assert_eq!(outcome.label().trust, TrustLevel::Untrusted);
@@ -195,16 +198,20 @@ async fn a_model_a_server_and_a_team_are_somewhere_else() {
     let change: [fn(&mut Tool); 4] = [
         |_| {},
         |tool| tool.definition.needs.model = true,
-        |tool| tool.source = Source::Mcp,
-        |tool| tool.source = Source::Teams,
+        |tool| tool.source = ToolSource::Mcp,
+        |tool| tool.source = ToolSource::Teams,
     ];
     for (at, change) in change.into_iter().enumerate() {
         let mut other = tool("other");
-        other.trust = Trust::Trusted;
+        other.trust = ToolTrust::Trusted;
         change(&mut other);
-        let bench = bench(vec![tool("reader"), other], json!({}), Answer::No);
+        let bench = bench(vec![tool("reader"), other], json!({}), ApprovalAnswer::No);
         let refused = after_reading(&bench, "other").await;
-        assert_eq!(refused, (at > 0).then_some(Code::ApprovalDenied), "{at}");
+        assert_eq!(
+            refused,
+            (at > 0).then_some(ToolErrorCode::ApprovalDenied),
+            "{at}"
+        );
     }
 }
 
@@ -214,7 +221,7 @@ const OPAQUE: &str = "TXkgYmFuayBhY2NvdW50IGlzIDEyMzQ1Njc4OTA";
 #[tokio::test]
 async fn listed_hosts_are_read_without_a_question_after_content_of_strangers() {
     let listed = json!({"network": {"allowedHosts": ["docs.example", "wiki.example"]}});
-    let bench = bench(vec![web_fetch()], listed, Answer::No);
+    let bench = bench(vec![web_fetch()], listed, ApprovalAnswer::No);
     for page in 0..10 {
         let host = ["docs", "wiki"][page % 2];
         let url = format!("https://{host}.example/guide/page-{page}?lang=en");
@@ -241,12 +248,12 @@ async fn listed_hosts_are_read_without_a_question_after_content_of_strangers() {
             .pipeline
             .call(call("web_fetch", json!({ "url": url })))
             .await;
-        let expected = asked.then_some(Code::ApprovalDenied);
+        let expected = asked.then_some(ToolErrorCode::ApprovalDenied);
         assert_eq!(code(&outcome), expected, "{url}");
     }
     let headers = json!({"url": "https://docs.example/", "headers": {"cookie": OPAQUE}});
     let outcome = bench.pipeline.call(call("web_fetch", headers)).await;
-    assert_eq!(code(&outcome), Some(Code::ApprovalDenied));
+    assert_eq!(code(&outcome), Some(ToolErrorCode::ApprovalDenied));
 }
 
 #[tokio::test]
@@ -295,23 +302,23 @@ async fn a_host_in_a_file_that_nobody_has_accepted_is_not_listed() {
     let user: Config = serde_json::from_value(json!({"network": {"mode": "any"}})).unwrap();
     let project = json!({"network": {"allowedHosts": ["docs.example"]}});
     let mut project: Config = serde_json::from_value(project).unwrap();
-    project.within(&user);
+    project.clamp_to(&user);
     let files = vec![
         Policy::new(&user, "user.yml").unwrap(),
         Policy::new(&project, "project.yml").unwrap().unaccepted(),
     ];
-    let bench = bench(vec![], json!({}), Answer::No);
-    bench.pipeline.replace(World {
+    let bench = bench(vec![], json!({}), ApprovalAnswer::No);
+    bench.pipeline.replace(PipelineSnapshot {
         registry: Registry::new(vec![web_fetch()], vec![]),
-        policy: Policy::of_files(&project, files).unwrap(),
+        policy: Policy::from_files(&project, files).unwrap(),
     });
     let url = json!({"url": "https://docs.example/"});
     let first = bench.pipeline.call(call("web_fetch", url.clone())).await;
     assert_eq!(code(&first), None, "mode: any");
     let second = bench.pipeline.call(call("web_fetch", url)).await;
     let error = second.result().unwrap_err();
-    assert_eq!(error.code, Code::ApprovalDenied);
-    let ways = error.way_out.join("\n");
+    assert_eq!(error.code, ToolErrorCode::ApprovalDenied);
+    let ways = error.remedies.join("\n");
     let accepts = "`mimir policy accept` puts `network` (project.yml) in force";
     assert!(ways.contains(accepts), "{ways}");
     assert!(ways.contains("labels.acceptsUntrusted: true"), "{ways}");
@@ -320,8 +327,8 @@ async fn a_host_in_a_file_that_nobody_has_accepted_is_not_listed() {
 /// A tool of a server that a person has trusted.
 fn served(name: &str, server: &str) -> Tool {
     let mut tool = tool(name);
-    tool.trust = Trust::Trusted;
-    tool.source = Source::Mcp;
+    tool.trust = ToolTrust::Trusted;
+    tool.source = ToolSource::Mcp;
     let origin = Arc::make_mut(&mut tool.origin);
     origin.location = format!("mcp:{server}");
     tool
@@ -333,7 +340,7 @@ async fn taint_of_a_server_is_no_question_to_the_same_server() {
     let sibling = || served("sibling", "one");
     let other = || served("other", "two");
     let tools = || vec![own(), sibling(), other(), tool("reader"), sender()];
-    let refused = Some(Code::ApprovalDenied);
+    let refused = Some(ToolErrorCode::ApprovalDenied);
     // Each list is called in turn in one session; the last call is refused or not.
     for (calls, expected) in [
         (vec!["own", "own", "own"], None),
@@ -343,7 +350,7 @@ async fn taint_of_a_server_is_no_question_to_the_same_server() {
         (vec!["reader", "own"], refused),
         (vec!["own", "reader", "own"], refused),
     ] {
-        let bench = bench(tools(), json!({}), Answer::No);
+        let bench = bench(tools(), json!({}), ApprovalAnswer::No);
         let (last, before) = calls.split_last().unwrap();
         for name in before {
             let outcome = bench.pipeline.call(call(name, json!({}))).await;
@@ -355,7 +362,7 @@ async fn taint_of_a_server_is_no_question_to_the_same_server() {
     }
     // The session has content of two servers now, so the exception for a server's own content does not apply.
     let accepts = json!({"tools": {"other": {"labels": {"acceptsUntrusted": true}}}});
-    let bench = bench(tools(), accepts, Answer::No);
+    let bench = bench(tools(), accepts, ApprovalAnswer::No);
     for (name, expected) in [("own", None), ("other", None), ("own", refused)] {
         let outcome = bench.pipeline.call(call(name, json!({}))).await;
         assert_eq!(code(&outcome), expected, "{name}");
@@ -365,25 +372,28 @@ async fn taint_of_a_server_is_no_question_to_the_same_server() {
 #[tokio::test]
 async fn taint_of_a_server_is_a_question_where_a_person_refuses_untrusted_content() {
     let strict = json!({"tools": {"own": {"labels": {"acceptsUntrusted": false}}}});
-    let bench = bench(vec![served("own", "one")], strict, Answer::No);
+    let bench = bench(vec![served("own", "one")], strict, ApprovalAnswer::No);
     assert!(bench.pipeline.call(call("own", json!({}))).await.is_ok());
     let again = bench.pipeline.call(call("own", json!({}))).await;
-    assert_eq!(code(&again), Some(Code::ApprovalDenied));
+    assert_eq!(code(&again), Some(ToolErrorCode::ApprovalDenied));
 }
 
 #[tokio::test]
 async fn taint_of_a_nested_call_to_a_server_is_no_question_to_the_same_server() {
-    for (reads, expected) in [("own", None), ("reader", Some(Code::ApprovalDenied))] {
+    for (reads, expected) in [
+        ("own", None),
+        ("reader", Some(ToolErrorCode::ApprovalDenied)),
+    ] {
         let backend = Fake {
             nested: Some(reads),
             ..Fake::default()
         };
         let mut outer = with("outer", backend);
-        outer.trust = Trust::Trusted;
+        outer.trust = ToolTrust::Trusted;
         outer.definition.needs.tools = vec![reads.into()];
         outer.granted = outer.definition.needs.clone();
         let tools = vec![served("own", "one"), tool("reader"), outer];
-        let bench = bench(tools, json!({}), Answer::No);
+        let bench = bench(tools, json!({}), ApprovalAnswer::No);
         let outcome = bench.pipeline.call(call("outer", json!({}))).await;
         assert_eq!(outcome.label().trust, TrustLevel::Untrusted);
         let after = bench.pipeline.call(call("own", json!({}))).await;

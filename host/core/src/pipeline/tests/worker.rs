@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::approvals::commands::Words;
 use super::*;
-use crate::needs::{Access, CommandNeed};
+use crate::needs::{CommandNeed, DirectoryAccess};
 use crate::outcome::DataClass;
 use crate::worker::{Worker, WorkerSettings};
 
@@ -21,15 +21,15 @@ fn with_toolsets(toolsets: Value) -> Worker {
 
 /// The built-in tools that these tests need, and some others.
 fn tools() -> Vec<Tool> {
-    let built_in = |name: &str, group: Group, read_only: bool| {
+    let built_in = |name: &str, group: ToolGroup, read_only: bool| {
         let mut tool = tool(name);
-        tool.source = Source::BuiltIn;
-        tool.trust = Trust::Trusted;
+        tool.source = ToolSource::BuiltIn;
+        tool.trust = ToolTrust::Trusted;
         tool.definition.group = group;
         tool.definition.hints.read_only = read_only;
         tool
     };
-    let mut exec = built_in("exec", Group::Runtime, false);
+    let mut exec = built_in("exec", ToolGroup::Runtime, false);
     exec.definition.input_schema =
         Schema::parse(r#"{"type":"object","properties":{"command":{"type":"string"}}}"#).unwrap();
     exec.definition.needs.commands = vec![CommandNeed {
@@ -37,7 +37,7 @@ fn tools() -> Vec<Tool> {
         reason: String::new(),
     }];
     exec.granted = exec.definition.needs.clone();
-    let mut call = built_in("worker_call", Group::System, false);
+    let mut call = built_in("worker_call", ToolGroup::System, false);
     call.definition.input_schema =
         Schema::parse(r#"{"type":"object","properties":{"worker":{"type":"string"}}}"#).unwrap();
     let of_file = |name: &str, file: &str| {
@@ -49,15 +49,15 @@ fn tools() -> Vec<Tool> {
     silent.definition.silent = true;
     let mut of_server = of_file("mcp_hub_issues", "x");
     Arc::get_mut(&mut of_server.origin).unwrap().location = "mcp:hub".into();
-    of_server.source = Source::Mcp;
+    of_server.source = ToolSource::Mcp;
     vec![
-        built_in("read_file", Group::Fs, true),
-        built_in("write_file", Group::Fs, false),
+        built_in("read_file", ToolGroup::Fs, true),
+        built_in("write_file", ToolGroup::Fs, false),
         exec,
         call,
-        built_in("run_code", Group::Runtime, false),
-        built_in("web_fetch", Group::Net, true),
-        built_in("memory_get", Group::Memory, true),
+        built_in("run_code", ToolGroup::Runtime, false),
+        built_in("web_fetch", ToolGroup::Net, true),
+        built_in("memory_get", ToolGroup::Memory, true),
         silent,
         of_file("factorial", "math.yml"),
         of_file("other", "other.wasm"),
@@ -66,16 +66,16 @@ fn tools() -> Vec<Tool> {
     ]
 }
 
-fn names(worker: &Worker, world: &World) -> Vec<String> {
-    let narrowed = worker.narrow(world);
+fn names(worker: &Worker, world: &PipelineSnapshot) -> Vec<String> {
+    let narrowed = worker.restrict(world);
     let tools = narrowed.registry.tools().iter();
     tools.map(|tool| tool.name().to_string()).collect()
 }
 
 #[tokio::test]
 async fn it_has_the_tools_of_its_toolsets_and_no_others() {
-    let bench = bench(tools(), json!({}), Answer::No);
-    let world = bench.pipeline.world();
+    let bench = bench(tools(), json!({}), ApprovalAnswer::No);
+    let world = bench.pipeline.snapshot();
     for (toolsets, wanted) in [
         (json!({}), &[][..]),
         (json!({"filesystem": {}}), &["read_file", "write_file"]),
@@ -117,12 +117,14 @@ async fn it_has_the_tools_of_its_toolsets_and_no_others() {
         );
     }
     let narrow = with_toolsets(json!({"filesystem": {}}));
-    let pipeline = bench.pipeline.within(move |world| narrow.narrow(world));
+    let pipeline = bench
+        .pipeline
+        .restricted(move |world| narrow.restrict(world));
     assert!(pipeline.call(call("read_file", json!({}))).await.is_ok());
     let outcome = pipeline.call(call("exec", json!({"command": "ls"}))).await;
-    assert_eq!(code(&outcome), Some(Code::NotFound));
+    assert_eq!(code(&outcome), Some(ToolErrorCode::NotFound));
     // A denial for the caller holds for the worker, too, also after a change of the rules.
-    let world = World {
+    let world = PipelineSnapshot {
         registry: Registry::new(tools(), vec![]),
         policy: Policy::new(
             &serde_json::from_value(json!({"policy": {"deny": ["read_file"]}})).unwrap(),
@@ -132,7 +134,7 @@ async fn it_has_the_tools_of_its_toolsets_and_no_others() {
     };
     bench.pipeline.replace(world);
     let outcome = pipeline.call(call("read_file", json!({}))).await;
-    assert_eq!(code(&outcome), Some(Code::PolicyDenied));
+    assert_eq!(code(&outcome), Some(ToolErrorCode::PolicyDenied));
 }
 
 #[tokio::test]
@@ -156,9 +158,11 @@ async fn its_file_forbids_and_asks_and_allows_nothing() {
         ("deny", json!({"tools": {"fibonacci": "preApproved"}}), None),
     ] {
         let config = json!({"tools": {"fibonacci": {"approval": caller}}});
-        let bench = bench(tools(), config, Answer::Once);
+        let bench = bench(tools(), config, ApprovalAnswer::Once);
         let worker = with_toolsets(custom(own.clone()));
-        let pipeline = bench.pipeline.within(move |world| worker.narrow(world));
+        let pipeline = bench
+            .pipeline
+            .restricted(move |world| worker.restrict(world));
         let outcome = pipeline.call(call("fibonacci", json!({}))).await;
         let questions = bench.approver.1.load(Ordering::SeqCst);
         match asked {
@@ -166,7 +170,11 @@ async fn its_file_forbids_and_asks_and_allows_nothing() {
                 assert!(outcome.is_ok(), "{caller} {own}: {outcome:?}");
                 assert_eq!(questions, usize::from(asked), "{caller} {own}");
             }
-            None => assert_eq!(code(&outcome), Some(Code::PolicyDenied), "{caller} {own}"),
+            None => assert_eq!(
+                code(&outcome),
+                Some(ToolErrorCode::PolicyDenied),
+                "{caller} {own}"
+            ),
         }
     }
 }
@@ -205,18 +213,18 @@ async fn each_simple_command_is_judged_by_the_rules_of_the_shell() {
     ] {
         // The caller may run everything.
         let config = json!({"execApprovals": {"mode": "full"}});
-        let bench = bench(tools(), config, Answer::No);
-        let ports = Ports {
+        let bench = bench(tools(), config, ApprovalAnswer::No);
+        let ports = PipelinePorts {
             runner: Arc::new(Words),
             ..bench.pipeline.0.ports.clone()
         };
-        let world = World {
+        let world = PipelineSnapshot {
             registry: Registry::new(tools(), vec![]),
-            policy: bench.pipeline.world().policy.clone(),
+            policy: bench.pipeline.snapshot().policy.clone(),
         };
         let outer = Pipeline::new(world, ports);
         let worker = with_toolsets(toolsets.clone());
-        let pipeline = outer.within(move |world| worker.narrow(world));
+        let pipeline = outer.restricted(move |world| worker.restrict(world));
         let asked = call("exec", json!({"command": command}));
         let explained = pipeline.explain(asked).await.unwrap();
         assert_eq!(
@@ -235,14 +243,16 @@ async fn each_simple_command_is_judged_by_the_rules_of_the_shell() {
     let bench = bench(
         tools(),
         json!({"execApprovals": {"mode": "deny"}}),
-        Answer::No,
+        ApprovalAnswer::No,
     );
     let worker = with_toolsets(shell);
-    let pipeline = bench.pipeline.within(move |world| worker.narrow(world));
+    let pipeline = bench
+        .pipeline
+        .restricted(move |world| worker.restrict(world));
     let outcome = pipeline
         .call(call("exec", json!({"command": "git status"})))
         .await;
-    assert_eq!(code(&outcome), Some(Code::PolicyDenied));
+    assert_eq!(code(&outcome), Some(ToolErrorCode::PolicyDenied));
 }
 
 #[tokio::test]
@@ -251,17 +261,19 @@ async fn no_way_out_is_told_that_is_none() {
     for tool in &mut all {
         tool.definition.approval = Decision::Ask;
     }
-    let bench = bench(all, json!({}), Answer::No);
+    let bench = bench(all, json!({}), ApprovalAnswer::No);
     // The worker's file would allow it, but the caller's asks. Accepting the worker again does not change that.
     let worker = with_toolsets(
         json!({"custom": {"module": "math", "tools": ["factorial"], "approval": {"default": "preApproved"}}}),
     );
-    let pipeline = bench.pipeline.within(move |world| worker.narrow(world));
+    let pipeline = bench
+        .pipeline
+        .restricted(move |world| worker.restrict(world));
     let explained = pipeline.explain(call("factorial", json!({}))).await;
     let explained = explained.unwrap();
     let decision = explained.evaluation.decision();
     assert_eq!(decision, Decision::Ask, "{:?}", explained.evaluation);
-    let ways = explained.way_out.join("\n");
+    let ways = explained.remedies.join("\n");
     assert!(ways.contains("factorial"), "{ways}");
     assert!(!ways.contains("in force"), "{ways}");
 }
@@ -272,18 +284,18 @@ fn what_may_not_be_written_is_written_by_no_other_tool() {
     for tool in &mut all {
         let need = crate::needs::FileNeed {
             path: ".".into(),
-            access: Access::ReadWrite,
+            access: DirectoryAccess::ReadWrite,
             reason: String::new(),
         };
         tool.granted.files = vec![need.clone()];
         tool.definition.needs.files = vec![need];
     }
-    let world = World {
+    let world = PipelineSnapshot {
         registry: Registry::new(all, vec![]),
         policy: Policy::default(),
     };
     let files = |toolsets: Value, name: &str| {
-        let narrowed = with_toolsets(toolsets).narrow(&world);
+        let narrowed = with_toolsets(toolsets).restrict(&world);
         let tool = narrowed.registry.get(name).unwrap();
         assert_eq!(tool.granted.files, tool.definition.needs.files);
         tool.granted.files.first().map(|need| need.access)
@@ -291,23 +303,32 @@ fn what_may_not_be_written_is_written_by_no_other_tool() {
     let reads = json!({"filesystem": {"readOnly": true}, "code": {}, "shell": {}, "memory": {},
         "custom": {"module": "math", "tools": ["fibonacci"]}});
     for name in ["run_code", "exec", "fibonacci", "read_file"] {
-        assert_eq!(files(reads.clone(), name), Some(Access::Read), "{name}");
+        assert_eq!(
+            files(reads.clone(), name),
+            Some(DirectoryAccess::Read),
+            "{name}"
+        );
     }
-    assert_eq!(files(reads, "memory_get"), Some(Access::ReadWrite));
+    assert_eq!(files(reads, "memory_get"), Some(DirectoryAccess::ReadWrite));
     assert_eq!(files(json!({"code": {}}), "run_code"), None);
-    assert_eq!(files(json!({"shell": {}}), "exec"), Some(Access::ReadWrite));
+    assert_eq!(
+        files(json!({"shell": {}}), "exec"),
+        Some(DirectoryAccess::ReadWrite)
+    );
     let writes = json!({"filesystem": {}, "code": {}});
-    assert_eq!(files(writes, "run_code"), Some(Access::ReadWrite));
+    assert_eq!(files(writes, "run_code"), Some(DirectoryAccess::ReadWrite));
 }
 
 #[tokio::test]
 async fn a_worker_of_a_worker_has_what_both_have() {
-    let bench = bench(tools(), json!({}), Answer::No);
+    let bench = bench(tools(), json!({}), ApprovalAnswer::No);
     let reads = with_toolsets(json!({"filesystem": {"readOnly": true}, "workers": ["files"]}));
     let files = with_toolsets(json!({"filesystem": {}, "shell": {}}));
-    let outer = bench.pipeline.within(move |world| reads.narrow(world));
-    let inner = outer.within(move |world| files.narrow(world));
-    let world = inner.world();
+    let outer = bench
+        .pipeline
+        .restricted(move |world| reads.restrict(world));
+    let inner = outer.restricted(move |world| files.restrict(world));
+    let world = inner.snapshot();
     let tools: Vec<_> = world
         .registry
         .tools()
@@ -317,8 +338,8 @@ async fn a_worker_of_a_worker_has_what_both_have() {
     assert_eq!(tools, ["read_file"]);
     for (worker, expected) in [
         ("files", None),
-        ("filesX", Some(Code::PolicyDenied)),
-        ("", Some(Code::PolicyDenied)),
+        ("filesX", Some(ToolErrorCode::PolicyDenied)),
+        ("", Some(ToolErrorCode::PolicyDenied)),
     ] {
         let outcome = outer
             .call(call("worker_call", json!({"worker": worker})))
@@ -331,9 +352,11 @@ async fn a_worker_of_a_worker_has_what_both_have() {
 async fn what_it_reads_its_caller_has_read() {
     let labels = json!({"outputTrust": "untrusted", "outputDataClass": "sensitive"});
     let config = json!({"tools": {"read_file": {"labels": labels}}});
-    let bench = bench(tools(), config, Answer::No);
+    let bench = bench(tools(), config, ApprovalAnswer::No);
     let worker = with_toolsets(json!({"filesystem": {}}));
-    let pipeline = bench.pipeline.within(move |world| worker.narrow(world));
+    let pipeline = bench
+        .pipeline
+        .restricted(move |world| worker.restrict(world));
     pipeline.call(call("read_file", json!({}))).await;
     let label = bench.pipeline.0.sessions.get("session").label();
     assert_eq!(
@@ -413,8 +436,8 @@ fn a_file_that_cannot_be_meant_names_the_key() {
 
 #[tokio::test]
 async fn what_is_named_and_not_there_is_told() {
-    let bench = bench(tools(), json!({}), Answer::No);
-    let world = bench.pipeline.world();
+    let bench = bench(tools(), json!({}), ApprovalAnswer::No);
+    let world = bench.pipeline.snapshot();
     let missing = |toolsets: Value| with_toolsets(toolsets).missing(&world).join("\n");
     assert_eq!(missing(json!({"filesystem": {}, "mcp": {"hub": {}}})), "");
     let built = json!({"custom": {"module": "./tools.ts", "tools": ["twoWords"],
@@ -435,9 +458,9 @@ async fn what_is_named_and_not_there_is_told() {
 
 #[tokio::test]
 async fn what_it_does_not_reach_no_tool_of_its_reaches() {
-    let bench = bench(tools(), json!({}), Answer::No);
+    let bench = bench(tools(), json!({}), ApprovalAnswer::No);
     let files = json!({"filesystem": {"deny": ["secrets/**"]}, "shell": {}});
-    let world = with_toolsets(files).narrow(&bench.pipeline.world());
+    let world = with_toolsets(files).restrict(&bench.pipeline.snapshot());
     for name in ["read_file", "exec"] {
         let tool = world.registry.get(name).unwrap();
         let paths = world.policy.paths(tool);
@@ -447,7 +470,7 @@ async fn what_it_does_not_reach_no_tool_of_its_reaches() {
         );
         assert!(paths.check("src/a").against_reading().is_none(), "{name}");
     }
-    let outer = bench.pipeline.world();
+    let outer = bench.pipeline.snapshot();
     let tool = outer.registry.get("read_file").unwrap();
     assert!(
         outer
@@ -463,10 +486,10 @@ async fn what_it_does_not_reach_no_tool_of_its_reaches() {
 fn its_budget_is_within_that_of_its_caller() {
     let of = |budget: Value| {
         let worker = worker("w", json!({"instructions": "x", "budget": budget})).unwrap();
-        worker.budget(crate::config::Budget::default())
+        worker.budget(crate::config::AgentBudget::default())
     };
     let all = of(json!({}));
-    assert_eq!(all, crate::config::Budget::default());
+    assert_eq!(all, crate::config::AgentBudget::default());
     assert_eq!(of(json!({"maxTurns": 3})).turns, 3);
     assert_eq!(of(json!({"maxToolCalls": 3})).tool_calls, 3);
     assert_eq!(of(json!({"maxTokens": 3})).tokens, 3);

@@ -2,10 +2,10 @@
 //!
 //! The tables list options known to keep it that way. A command with any other option may print arbitrary text.
 
-use crate::command::{Simple, Word};
+use crate::command::{ParsedCommand, ShellWord};
 
 /// A program that finds files.
-struct Finder {
+struct FinderProgram {
     /// The leading words of the command.
     begins: &'static [&'static str],
     /// Words that do not change the output.
@@ -18,8 +18,8 @@ struct Finder {
     names: &'static [&'static str],
 }
 
-const FINDERS: &[Finder] = &[
-    Finder {
+const FINDERS: &[FinderProgram] = &[
+    FinderProgram {
         begins: &["find"],
         flags: &[
             "!",
@@ -66,7 +66,7 @@ const FINDERS: &[Finder] = &[
         ],
         names: &[],
     },
-    Finder {
+    FinderProgram {
         begins: &["git", "ls-files"],
         flags: &[
             "--cached",
@@ -79,7 +79,7 @@ const FINDERS: &[Finder] = &[
         values: &[],
         names: &[],
     },
-    Finder {
+    FinderProgram {
         begins: &["grep"],
         flags: &[
             "--extended-regexp",
@@ -95,7 +95,7 @@ const FINDERS: &[Finder] = &[
         values: &["-e", "--exclude", "--exclude-dir", "--include", "--regexp"],
         names: &["l", "L", "--files-with-matches", "--files-without-match"],
     },
-    Finder {
+    FinderProgram {
         begins: &["rg"],
         flags: &[
             "--files",
@@ -109,7 +109,7 @@ const FINDERS: &[Finder] = &[
         values: &["-e", "-g", "-t", "--glob", "--regexp", "--type"],
         names: &["l", "--files", "--files-with-matches"],
     },
-    Finder {
+    FinderProgram {
         begins: &["fd"],
         flags: &["--print0"],
         letters: "0s",
@@ -119,10 +119,10 @@ const FINDERS: &[Finder] = &[
 ];
 
 /// Returns true if the command only prints names of files.
-pub(super) fn finds_files(simple: &Simple) -> bool {
-    let texts: Option<Vec<&str>> = simple.words.iter().map(of_shell).collect();
-    let alone = simple.through.is_empty()
-        && simple.fed_by.is_none()
+pub(super) fn finds_files(simple: &ParsedCommand) -> bool {
+    let texts: Option<Vec<&str>> = simple.words.iter().map(plain_word).collect();
+    let alone = simple.wrappers.is_empty()
+        && simple.piped_from.is_none()
         && simple.redirections.is_empty()
         && simple.unknown.is_empty();
     let Some(texts) = texts.filter(|_| alone) else {
@@ -130,34 +130,34 @@ pub(super) fn finds_files(simple: &Simple) -> bool {
     };
     let mut known = FINDERS.iter();
     let found = known.find(|finder| texts.starts_with(finder.begins));
-    found.is_some_and(|finder| finder.leaves_it_at_names(&texts[finder.begins.len()..]))
+    found.is_some_and(|finder| finder.only_prints_names(&texts[finder.begins.len()..]))
 }
 
 /// Returns true if `find` runs a command on its results.
-pub(super) fn runs(words: &[Word]) -> bool {
+pub(super) fn runs(words: &[ShellWord]) -> bool {
     has(words, &["-exec", "-execdir", "-ok", "-okdir"])
 }
 
 /// Returns true if `find` runs a command on files that its conditions do not select by name.
-pub(super) fn runs_unseen(words: &[Word]) -> bool {
+pub(super) fn runs_unseen(words: &[ShellWord]) -> bool {
     runs(words) && has(words, &["-inum", "-iregex", "-regex", "-samefile"])
 }
 
-fn has(words: &[Word], options: &[&str]) -> bool {
+fn has(words: &[ShellWord], options: &[&str]) -> bool {
     words.iter().any(|word| options.contains(&word.text()))
 }
 
 /// The word, if the program reads it as written. `xargs` splits a name at blanks, and interprets quotes.
-fn of_shell(word: &Word) -> Option<&str> {
+fn plain_word(word: &ShellWord) -> Option<&str> {
     match word {
-        Word::Known(text) => Some(text),
-        Word::Glob(text) | Word::Found(text) if !word.may_be_option() => Some(text),
-        Word::Glob(_) | Word::Found(_) | Word::Unknown(_) => None,
+        ShellWord::Known(text) => Some(text),
+        ShellWord::Glob(text) | ShellWord::GlobMatch(text) if !word.may_be_option() => Some(text),
+        ShellWord::Glob(_) | ShellWord::GlobMatch(_) | ShellWord::Unknown(_) => None,
     }
 }
 
-impl Finder {
-    fn leaves_it_at_names(&self, words: &[&str]) -> bool {
+impl FinderProgram {
+    fn only_prints_names(&self, words: &[&str]) -> bool {
         let mut names = self.names.is_empty();
         let mut pattern = matches!(self.begins, ["grep" | "rg" | "fd"]);
         let mut words = words.iter();
@@ -210,10 +210,12 @@ mod tests {
     use super::*;
 
     fn finds(text: &str) -> bool {
-        let words = text.split(' ').map(|word| Word::Known(word.to_owned()));
-        finds_files(&Simple {
+        let words = text
+            .split(' ')
+            .map(|word| ShellWord::Known(word.to_owned()));
+        finds_files(&ParsedCommand {
             words: words.collect(),
-            ..Simple::default()
+            ..ParsedCommand::default()
         })
     }
 
@@ -257,14 +259,14 @@ mod tests {
         ] {
             assert!(!finds(text), "{text}");
         }
-        let mut odd = Simple {
+        let mut odd = ParsedCommand {
             words: ["git", "ls-files"]
-                .map(|word| Word::Known(word.into()))
+                .map(|word| ShellWord::Known(word.into()))
                 .into(),
-            ..Simple::default()
+            ..ParsedCommand::default()
         };
         assert!(finds_files(&odd));
-        odd.through.push("sudo".to_owned());
+        odd.wrappers.push("sudo".to_owned());
         assert!(!finds_files(&odd));
     }
 }

@@ -4,7 +4,7 @@ mod tokens;
 
 use crate::paths::PathRules;
 
-use tokens::{Token, begins_so, ends_so, lower, matches, tokens};
+use tokens::{GlobToken, can_end_with, lower, match_with_prefix, matches, tokens};
 
 /// Names that a glob is tested with, besides those in the rules: samples for wildcards in rules.
 const NAMES: &[&str] = &[
@@ -33,7 +33,7 @@ const BRACES_MAX: usize = 64;
 
 /// The possible matches of a glob.
 #[derive(Debug, PartialEq)]
-pub(super) enum Glob {
+pub(super) enum GlobTargets {
     /// It may lead out of its starting folder.
     Climbs,
     /// The matches cannot be determined, for this reason.
@@ -43,7 +43,7 @@ pub(super) enum Glob {
 }
 
 /// The names in path rules.
-pub(super) struct Names<'a> {
+pub(super) struct ProtectedNames<'a> {
     literal: Vec<&'a str>,
     /// Literal prefixes of rule names.
     beginnings: Vec<Vec<char>>,
@@ -51,8 +51,8 @@ pub(super) struct Names<'a> {
     endings: Vec<Vec<char>>,
 }
 
-impl<'a> Names<'a> {
-    pub(super) fn of(rules: &'a PathRules) -> Self {
+impl<'a> ProtectedNames<'a> {
+    pub(super) fn from_rules(rules: &'a PathRules) -> Self {
         let texts = rules.rules().iter().map(|rule| rule.text());
         let texts = texts.filter(|text| !text.starts_with('!'));
         let parts = texts.clone().flat_map(|text| text.split('/'));
@@ -76,14 +76,14 @@ impl<'a> Names<'a> {
 
 /// The possible matches of a glob. `own` wildcards belong to the program and not to a shell: they also match a leading
 /// dot.
-pub(super) fn read(glob: &str, own: bool, spoken: &Names<'_>) -> Glob {
+pub(super) fn expand_glob(glob: &str, own: bool, spoken: &ProtectedNames<'_>) -> GlobTargets {
     let mut classes = ["[:", "[=", "[."].iter();
     let in_bracket = |class: &&str| {
         let mut hits = glob.match_indices(*class);
         hits.any(|(at, _)| glob[..at].contains('['))
     };
     if classes.any(in_bracket) {
-        return Glob::Unclear("what it matches depends on the language of the machine");
+        return GlobTargets::Unclear("what it matches depends on the language of the machine");
     }
     let mut all = vec![if glob.starts_with('/') { "/" } else { "" }.to_owned()];
     let mut wild = false;
@@ -94,7 +94,7 @@ pub(super) fn read(glob: &str, own: bool, spoken: &Names<'_>) -> Glob {
             None => wild && part == "..",
         };
         if climbs {
-            return Glob::Climbs;
+            return GlobTargets::Climbs;
         }
         wild |= tokens.is_some();
         let names = match tokens {
@@ -102,7 +102,7 @@ pub(super) fn read(glob: &str, own: bool, spoken: &Names<'_>) -> Glob {
             None => vec![part.to_owned()],
         };
         if all.len().saturating_mul(names.len()) > PATHS_MAX {
-            return Glob::Unclear("it may be more paths than are looked at");
+            return GlobTargets::Unclear("it may be more paths than are looked at");
         }
         let with = |path: &String, name: &String| match path.as_str() {
             "" | "/" => format!("{path}{name}"),
@@ -113,7 +113,7 @@ pub(super) fn read(glob: &str, own: bool, spoken: &Names<'_>) -> Glob {
             .flat_map(|path| names.iter().map(move |name| with(path, name)));
         all = longer.collect();
     }
-    Glob::Any(all)
+    GlobTargets::Any(all)
 }
 
 /// The characters that make a text a glob.
@@ -152,7 +152,7 @@ pub(super) fn unbraced(glob: &str) -> Option<Vec<String>> {
 
 /// The possible names of one component: an ordinary name, and those of the rules if the glob selects a particular kind
 /// of file. A broad glob matches existing files without naming them.
-fn names(part: &str, tokens: &[Token], own: bool, spoken: &Names<'_>) -> Vec<String> {
+fn names(part: &str, tokens: &[GlobToken], own: bool, spoken: &ProtectedNames<'_>) -> Vec<String> {
     let mut all = vec![ANY.to_owned()];
     if BROAD.iter().any(|name| matches(tokens, name)) {
         return all;
@@ -169,10 +169,10 @@ fn names(part: &str, tokens: &[Token], own: bool, spoken: &Names<'_>) -> Vec<Str
     );
     for begin in &spoken.beginnings {
         let sees = dots || begin.first() != Some(&'.');
-        all.extend(begins_so(tokens, begin).filter(|_| sees));
+        all.extend(match_with_prefix(tokens, begin).filter(|_| sees));
     }
     for end in &spoken.endings {
-        if ends_so(tokens, end, own) {
+        if can_end_with(tokens, end, own) {
             all.push(format!("{ANY}{}", end.iter().collect::<String>()));
         }
     }
@@ -183,12 +183,13 @@ fn names(part: &str, tokens: &[Token], own: bool, spoken: &Names<'_>) -> Vec<Str
 mod tests {
     use super::*;
 
-    fn may_be(glob: &str, own: bool) -> Glob {
+    fn may_be(glob: &str, own: bool) -> GlobTargets {
         let rules = PathRules::protected();
-        match read(glob, own, &Names::of(&rules)) {
-            Glob::Any(all) => {
-                let hit = |path: &String| rules.against(path.trim_matches('/'), false).is_some();
-                Glob::Any(all.into_iter().filter(hit).collect())
+        match expand_glob(glob, own, &ProtectedNames::from_rules(&rules)) {
+            GlobTargets::Any(all) => {
+                let hit =
+                    |path: &String| rules.blocking_rule(path.trim_matches('/'), false).is_some();
+                GlobTargets::Any(all.into_iter().filter(hit).collect())
             }
             other => other,
         }
@@ -225,7 +226,7 @@ mod tests {
         ] {
             let found = may_be(glob, own);
             assert!(
-                matches!(&found, Glob::Any(all) if !all.is_empty()),
+                matches!(&found, GlobTargets::Any(all) if !all.is_empty()),
                 "{glob}: {found:?}"
             );
         }
@@ -249,24 +250,28 @@ mod tests {
             ("build*.log", false),
             ("*.production", false),
         ] {
-            assert_eq!(may_be(glob, own), Glob::Any(vec![]), "{glob}");
+            assert_eq!(may_be(glob, own), GlobTargets::Any(vec![]), "{glob}");
         }
     }
 
     #[test]
     fn what_climbs_or_is_not_clear_is_said_so() {
         let rules = PathRules::protected();
-        let rules = Names::of(&rules);
+        let rules = ProtectedNames::from_rules(&rules);
         for glob in [".?/a", ".*", ".[.]/a", "a*/../b"] {
-            assert_eq!(read(glob, false, &rules), Glob::Climbs, "{glob}");
+            assert_eq!(
+                expand_glob(glob, false, &rules),
+                GlobTargets::Climbs,
+                "{glob}"
+            );
         }
         assert_eq!(
-            read("../*.rs", false, &rules),
-            Glob::Any(vec!["../a".into()])
+            expand_glob("../*.rs", false, &rules),
+            GlobTargets::Any(vec!["../a".into()])
         );
         for glob in [".[[:alpha:]]nv", "[[=e=]]", "[[.x.]]"] {
             assert!(
-                matches!(read(glob, false, &rules), Glob::Unclear(_)),
+                matches!(expand_glob(glob, false, &rules), GlobTargets::Unclear(_)),
                 "{glob}"
             );
         }

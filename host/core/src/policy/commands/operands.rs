@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use crate::command::Word;
+use crate::command::ShellWord;
 
-use super::{finders, globs, pathspecs, scripts, values};
+use super::{finders, globs, option_paths, pathspecs, script_operands};
 
 /// The kind of a program's operands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Operands {
+enum OperandKind {
     /// Text, not paths.
     Text,
     /// Files to read.
@@ -40,54 +40,54 @@ const COPY: &str = "cp install ln rsync scp";
 
 const SCRIPT: &str = "awk egrep fgrep gawk grep jq mawk rg sed yq";
 
-fn operands(program: &str) -> Operands {
+fn operands(program: &str) -> OperandKind {
     let program = program
         .strip_prefix("/usr/bin/")
         .or(program.strip_prefix("/bin/"))
         .unwrap_or(program);
-    static KNOWN: LazyLock<HashMap<&str, Operands>> = LazyLock::new(|| {
+    static KNOWN: LazyLock<HashMap<&str, OperandKind>> = LazyLock::new(|| {
         let kinds = [
-            ("find", Operands::Find),
-            (TEXT, Operands::Text),
-            (READ, Operands::Read),
-            (WRITE, Operands::Write),
-            (COPY, Operands::Copy),
-            (SCRIPT, Operands::Script),
+            ("find", OperandKind::Find),
+            (TEXT, OperandKind::Text),
+            (READ, OperandKind::Read),
+            (WRITE, OperandKind::Write),
+            (COPY, OperandKind::Copy),
+            (SCRIPT, OperandKind::Script),
         ];
         let each = kinds.into_iter();
         each.flat_map(|(names, kind)| names.split_whitespace().map(move |name| (name, kind)))
             .collect()
     });
-    KNOWN.get(program).copied().unwrap_or(Operands::Other)
+    KNOWN.get(program).copied().unwrap_or(OperandKind::Other)
 }
 
 /// A word of a command that is a path, or may be one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Operand {
-    pub(super) word: Word,
+pub(super) struct PathOperand {
+    pub(super) word: ShellWord,
     pub(super) writes: bool,
     /// True if it is a path whatever it looks like.
-    pub(super) sure: bool,
+    pub(super) certain: bool,
     /// True if its wildcards are the program's own, which match a leading dot.
-    pub(super) own: bool,
+    pub(super) own_wildcards: bool,
 }
 
-impl Operand {
+impl PathOperand {
     /// A word that may name a file to read.
     pub(super) fn maybe(path: String) -> Self {
         Self {
-            word: Word::Known(path),
+            word: ShellWord::Known(path),
             writes: false,
-            sure: false,
-            own: false,
+            certain: false,
+            own_wildcards: false,
         }
     }
 
     /// A pattern for names, expanded by the program itself.
     pub(super) fn pattern(text: String) -> Self {
         Self {
-            word: Word::Glob(text),
-            own: true,
+            word: ShellWord::Glob(text),
+            own_wildcards: true,
             ..Self::maybe(String::new())
         }
     }
@@ -95,38 +95,39 @@ impl Operand {
     /// The operand as a glob that the shell may expand first.
     pub(super) fn found(self) -> Self {
         match self.word {
-            Word::Known(text) => Self::pattern(text),
+            ShellWord::Known(text) => Self::pattern(text),
             word => Self { word, ..self },
         }
     }
 
     /// A word that is a path whatever it looks like.
-    pub(super) fn sure(word: &Word, writes: bool) -> Self {
+    pub(super) fn sure(word: &ShellWord, writes: bool) -> Self {
         Self {
             word: word.clone(),
             writes,
-            sure: true,
-            own: false,
+            certain: true,
+            own_wildcards: false,
         }
     }
 }
 
 /// The words of a command that are paths. `is_shielded` returns true if a path rule matches.
 pub(super) fn paths(
-    words: &[Word],
+    words: &[ShellWord],
     program: &str,
     is_shielded: impl Fn(&str) -> bool,
-) -> Vec<Operand> {
+) -> Vec<PathOperand> {
     let kind = operands(program);
     let program = program.rsplit('/').next().unwrap_or(program);
     let (mut all, operands) = match kind {
-        Operands::Text => return of_text(words),
-        Operands::Find => return of_find(words),
-        Operands::Script => {
-            let writes = program == "sed" && words.iter().filter_map(Word::known).any(in_place);
-            return scripts::operands(program, words, writes, is_shielded);
+        OperandKind::Text => return of_text(words),
+        OperandKind::Find => return of_find(words),
+        OperandKind::Script => {
+            let writes =
+                program == "sed" && words.iter().filter_map(ShellWord::known).any(in_place);
+            return script_operands::operands(program, words, writes, is_shielded);
         }
-        Operands::Read | Operands::Write | Operands::Copy | Operands::Other => {
+        OperandKind::Read | OperandKind::Write | OperandKind::Copy | OperandKind::Other => {
             split(words, is_shielded)
         }
     };
@@ -134,39 +135,42 @@ pub(super) fn paths(
     for (at, word) in operands.into_iter().enumerate() {
         match (kind, word) {
             // `dd of=file`
-            (Operands::Write, Word::Known(text)) => {
+            (OperandKind::Write, ShellWord::Known(text)) => {
                 let value = text.strip_prefix("of=").or(text.strip_prefix("if="));
-                let path = Word::Known(value.unwrap_or(text).to_owned());
-                all.push(Operand::sure(&path, true));
+                let path = ShellWord::Known(value.unwrap_or(text).to_owned());
+                all.push(PathOperand::sure(&path, true));
             }
-            (Operands::Write, word) => all.push(Operand::sure(word, true)),
-            (Operands::Copy, word) => all.push(Operand::sure(word, at == last)),
-            (Operands::Read, word) => all.push(Operand::sure(word, false)),
-            (_, word) if looks(word) => all.push(maybe(word)),
+            (OperandKind::Write, word) => all.push(PathOperand::sure(word, true)),
+            (OperandKind::Copy, word) => all.push(PathOperand::sure(word, at == last)),
+            (OperandKind::Read, word) => all.push(PathOperand::sure(word, false)),
+            (_, word) if word_looks_like_path(word) => all.push(maybe(word)),
             _ => {}
         }
     }
-    if kind == Operands::Other && program == "git" {
+    if kind == OperandKind::Other && program == "git" {
         all.extend(pathspecs::operands(words));
     }
     all
 }
 
 /// The files that the options of a command may open, and its operands.
-fn split(words: &[Word], is_shielded: impl Fn(&str) -> bool) -> (Vec<Operand>, Vec<&Word>) {
+fn split(
+    words: &[ShellWord],
+    is_shielded: impl Fn(&str) -> bool,
+) -> (Vec<PathOperand>, Vec<&ShellWord>) {
     let mut all = Vec::new();
     let mut operands = Vec::new();
     let mut rest = words.iter().skip(1);
     while let Some(word) = rest.next() {
         match word {
-            Word::Known(text) if text == "--" => operands.extend(rest.by_ref()),
-            Word::Known(text) if text.len() > 1 && text.starts_with('-') => {
-                all.extend(values::of(text, &is_shielded));
+            ShellWord::Known(text) if text == "--" => operands.extend(rest.by_ref()),
+            ShellWord::Known(text) if text.len() > 1 && text.starts_with('-') => {
+                all.extend(option_paths::option_paths(text, &is_shielded));
             }
             // A glob without matches stays the option that it looks like.
-            Word::Glob(text) | Word::Found(text) if text.starts_with('-') => {
-                let values = values::of(text, &is_shielded).into_iter();
-                all.extend(values.map(Operand::found));
+            ShellWord::Glob(text) | ShellWord::GlobMatch(text) if text.starts_with('-') => {
+                let values = option_paths::option_paths(text, &is_shielded).into_iter();
+                all.extend(values.map(PathOperand::found));
             }
             word => operands.push(word),
         }
@@ -175,19 +179,19 @@ fn split(words: &[Word], is_shielded: impl Fn(&str) -> bool) -> (Vec<Operand>, V
 }
 
 /// For text operands, the globs that the shell expands: the names of existing files are shown.
-fn of_text(words: &[Word]) -> Vec<Operand> {
-    let is_away = |word: &&Word| match word {
-        Word::Glob(text) | Word::Found(text) => leads_away(text),
-        Word::Unknown(text) => text.starts_with('~') && globs::is_wild(text),
-        Word::Known(_) => false,
+fn of_text(words: &[ShellWord]) -> Vec<PathOperand> {
+    let is_away = |word: &&ShellWord| match word {
+        ShellWord::Glob(text) | ShellWord::GlobMatch(text) => leads_away(text),
+        ShellWord::Unknown(text) => text.starts_with('~') && globs::is_wild(text),
+        ShellWord::Known(_) => false,
     };
     words.iter().skip(1).filter(is_away).map(maybe).collect()
 }
 
-fn maybe(word: &Word) -> Operand {
-    Operand {
-        sure: false,
-        ..Operand::sure(word, false)
+fn maybe(word: &ShellWord) -> PathOperand {
+    PathOperand {
+        certain: false,
+        ..PathOperand::sure(word, false)
     }
 }
 
@@ -196,15 +200,17 @@ fn in_place(word: &str) -> bool {
 }
 
 /// The folders that `find` searches, and the names that it looks for.
-fn of_find(words: &[Word]) -> Vec<Operand> {
-    let is_condition = |word: &&Word| word.text().starts_with(['-', '(', '!', ')']);
-    let links = |word: &&Word| matches!(word.known(), Some("-H" | "-L" | "-P"));
+fn of_find(words: &[ShellWord]) -> Vec<PathOperand> {
+    let is_condition = |word: &&ShellWord| word.text().starts_with(['-', '(', '!', ')']);
+    let links = |word: &&ShellWord| matches!(word.known(), Some("-H" | "-L" | "-P"));
     let folders = words.iter().skip(1).skip_while(links);
     let folders = folders.take_while(|word| !is_condition(word));
-    let away = words.iter().skip(1).filter_map(Word::known);
+    let away = words.iter().skip(1).filter_map(ShellWord::known);
     let away = away.filter(|text| leads_away(text));
-    let mut all: Vec<Operand> = away.map(|text| Operand::maybe(text.to_owned())).collect();
-    all.extend(folders.map(|word| Operand::sure(word, false)));
+    let mut all: Vec<PathOperand> = away
+        .map(|text| PathOperand::maybe(text.to_owned()))
+        .collect();
+    all.extend(folders.map(|word| PathOperand::sure(word, false)));
     // Names that are only printed are not read.
     if finders::runs(words) {
         all.extend(named(words));
@@ -225,8 +231,8 @@ const NAMED: &[&str] = &[
 ];
 
 /// The names that a `find` or `fd` looks for.
-pub(super) fn named(words: &[Word]) -> Vec<Operand> {
-    let text = |at: usize| words.get(at).map_or("", Word::text);
+pub(super) fn named(words: &[ShellWord]) -> Vec<PathOperand> {
+    let text = |at: usize| words.get(at).map_or("", ShellWord::text);
     let is_not = |word: &str| matches!(word, "!" | "-not");
     let groups = || {
         words
@@ -238,18 +244,18 @@ pub(super) fn named(words: &[Word]) -> Vec<Operand> {
         let before = |count: usize| at.checked_sub(count).map_or("", text);
         match text(0) {
             "fd" if matches!(before(1), "-e" | "--extension") => {
-                all.push(Operand::pattern(format!("*.{}", word.text())));
+                all.push(PathOperand::pattern(format!("*.{}", word.text())));
             }
             // The search pattern is a regular expression.
             "fd" if !word.text().starts_with('-') => {
-                all.push(Operand::pattern(format!("*{}*", word.text())));
+                all.push(PathOperand::pattern(format!("*{}*", word.text())));
             }
             "fd" => {}
             _ if NAMED.contains(&before(1)) => {
                 // An excluded name is not searched for.
                 let left_out = is_not(before(2)) && !is_not(before(3)) && !groups();
                 if !left_out {
-                    all.push(Operand::pattern(word.text().to_owned()));
+                    all.push(PathOperand::pattern(word.text().to_owned()));
                 }
             }
             _ => {}
@@ -259,11 +265,11 @@ pub(super) fn named(words: &[Word]) -> Vec<Operand> {
 }
 
 /// Returns true if a word of an unknown program looks like a path.
-fn looks(word: &Word) -> bool {
+fn word_looks_like_path(word: &ShellWord) -> bool {
     match word {
-        Word::Known(text) => looks_like_path(text),
-        Word::Glob(_) | Word::Found(_) => true,
-        Word::Unknown(_) => false,
+        ShellWord::Known(text) => looks_like_path(text),
+        ShellWord::Glob(_) | ShellWord::GlobMatch(_) => true,
+        ShellWord::Unknown(_) => false,
     }
 }
 

@@ -1,9 +1,9 @@
 //! The path arguments of git commands: pathspecs, and paths in revisions.
 
-use crate::command::Word;
+use crate::command::ShellWord;
 
 use super::globs::is_wild;
-use super::operands::Operand;
+use super::operands::PathOperand;
 
 /// Options of commands that show changes with a text value, not a path.
 const TEXTS: &[&str] = &[
@@ -25,12 +25,12 @@ const PROSE: &[&str] = &["commit", "merge", "notes", "revert", "stash", "tag"];
 const FLAGS: &str = "EFGHILPWachilnopqrvwz";
 
 /// The paths that a git command accesses, from all of its words.
-pub(super) fn operands(words: &[Word]) -> Vec<Operand> {
+pub(super) fn operands(words: &[ShellWord]) -> Vec<PathOperand> {
     let mut all = Vec::new();
     let mut command = None;
     let mut before = None;
     let mut only_operands = false;
-    let mut given = words.iter().filter_map(Word::known).any(gives_pattern);
+    let mut given = words.iter().filter_map(ShellWord::known).any(gives_pattern);
     for word in words.iter().skip(1) {
         if let Some(text) = word.known().filter(|_| !only_operands) {
             if text == "--" {
@@ -60,26 +60,26 @@ pub(super) fn operands(words: &[Word]) -> Vec<Operand> {
             _ => false,
         };
         if !skips {
-            all.extend(of(word, !PROSE.contains(&command)));
+            all.extend(pathspec_operands(word, !PROSE.contains(&command)));
         }
     }
     all
 }
 
 /// The possible paths of one operand; `shows` means that it is not a message.
-fn of(word: &Word, shows: bool) -> Vec<Operand> {
-    let Word::Known(text) = word else {
+fn pathspec_operands(word: &ShellWord, shows: bool) -> Vec<PathOperand> {
+    let ShellWord::Known(text) = word else {
         // A glob that the shell does not expand is expanded by git itself.
-        let is_glob = matches!(word, Word::Glob(_) | Word::Found(_));
-        let all = is_glob.then(|| Operand::pattern(word.text().to_owned()));
+        let is_glob = matches!(word, ShellWord::Glob(_) | ShellWord::GlobMatch(_));
+        let all = is_glob.then(|| PathOperand::pattern(word.text().to_owned()));
         return all.into_iter().collect();
     };
     if !shows && text.contains(char::is_whitespace) {
         return Vec::new();
     }
     // Committed content is as secret as the file is now.
-    let kept = of_revision(text).map(|path| Operand {
-        sure: true,
+    let kept = of_revision(text).map(|path| PathOperand {
+        certain: true,
         ..read(path)
     });
     let whole = (!text.starts_with(':')).then(|| read(text));
@@ -89,17 +89,17 @@ fn of(word: &Word, shows: bool) -> Vec<Operand> {
     kept.into_iter().chain(whole).chain(last).collect()
 }
 
-fn read(path: &str) -> Operand {
+fn read(path: &str) -> PathOperand {
     match is_wild(path) {
-        true => Operand::pattern(path.to_owned()),
-        false => Operand::maybe(path.to_owned()),
+        true => PathOperand::pattern(path.to_owned()),
+        false => PathOperand::maybe(path.to_owned()),
     }
 }
 
 /// The file of `-L 1,5:file` in one word.
-fn lines(option: &str) -> Option<Operand> {
+fn lines(option: &str) -> Option<PathOperand> {
     let (_, path) = option.strip_prefix("-L")?.rsplit_once(':')?;
-    Some(Operand::maybe(path.to_owned()))
+    Some(PathOperand::maybe(path.to_owned()))
 }
 
 /// Returns true if the next word is a pattern of `git grep`.

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::backend::{Backend, BoxFuture, Raw, RealPath};
-use crate::command::{NoRunner, Redirection, Word};
+use crate::backend::{Backend, BoxFuture, RawResult, RealPath};
+use crate::command::{NoCommandRunner, ShellRedirection, ShellWord};
 use crate::config::Config;
 use crate::pipeline::Approved;
 use crate::pipeline::tests::tool;
@@ -13,11 +13,11 @@ use crate::pipeline::tests::tool;
 struct Linked;
 
 impl Backend for Linked {
-    fn run(&self, _: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, _: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(std::future::pending())
     }
 
-    fn real_path(&self, path: &str) -> RealPath {
+    fn resolve_path(&self, path: &str) -> RealPath {
         match path {
             "out" => RealPath::Outside,
             "hooks" => RealPath::Other(".git/hooks".to_owned()),
@@ -29,41 +29,41 @@ impl Backend for Linked {
 /// A runner for the workspace `/work/here`; a file in the folder `own` selects the version of `cargo`.
 struct Here;
 
-impl Runner for Here {
-    fn read(&self, program: &Program) -> Result<Script, ToolError> {
-        NoRunner.read(program)
+impl CommandRunner for Here {
+    fn parse_program(&self, program: &CommandProgram) -> Result<ParsedProgram, ToolError> {
+        NoCommandRunner.parse_program(program)
     }
 
     fn root(&self) -> Option<&str> {
         Some("/work/here")
     }
 
-    fn chooses(&self, program: &str, folder: &str) -> Option<String> {
+    fn version_file(&self, program: &str, folder: &str) -> Option<String> {
         (program == "cargo" && folder == "own").then(|| "own/rust-toolchain".to_owned())
     }
 }
 
 /// Parses words between blanks: `$x` is unknown, `a*` a glob, `>a` and `<a` files that the shell opens, `A=1` a
 /// variable.
-fn simple(text: &str) -> Simple {
-    let mut simple = Simple::default();
+fn simple(text: &str) -> ParsedCommand {
+    let mut simple = ParsedCommand::default();
     for word in text.split(' ') {
         let read = |word: &str| match word {
-            word if word.starts_with('$') => Word::Unknown(word.to_owned()),
-            word if word.contains('*') => Word::Glob(word.to_owned()),
-            word => Word::Known(word.to_owned()),
+            word if word.starts_with('$') => ShellWord::Unknown(word.to_owned()),
+            word if word.contains('*') => ShellWord::Glob(word.to_owned()),
+            word => ShellWord::Known(word.to_owned()),
         };
         match (
             word.strip_prefix('>'),
             word.strip_prefix('<'),
             word.split_once('='),
         ) {
-            (Some(target), _, _) => simple.redirections.push(Redirection {
+            (Some(target), _, _) => simple.redirections.push(ShellRedirection {
                 writes: true,
                 appends: false,
                 target: read(target),
             }),
-            (_, Some(target), _) => simple.redirections.push(Redirection {
+            (_, Some(target), _) => simple.redirections.push(ShellRedirection {
                 writes: false,
                 appends: false,
                 target: read(target),
@@ -78,11 +78,11 @@ fn simple(text: &str) -> Simple {
 }
 
 /// Evaluates these commands in order, without any settings.
-fn said(commands: &[&str]) -> Evaluation {
+fn said(commands: &[&str]) -> PolicyEvaluation {
     let mut sample = tool("exec");
     sample.backend = Arc::new(Linked);
     let policy = Policy::new(&Config::default(), "config.yml").unwrap();
-    let links = Links::of(&sample);
+    let links = LinkResolver::for_tool(&sample);
     judged(&policy, &sample, commands, &links, &Here)
 }
 
@@ -91,14 +91,14 @@ fn judged(
     policy: &Policy,
     sample: &Tool,
     commands: &[&str],
-    links: &Links<'_>,
-    runner: &dyn Runner,
-) -> Evaluation {
-    let script = Script {
+    links: &LinkResolver<'_>,
+    runner: &dyn CommandRunner,
+) -> PolicyEvaluation {
+    let script = ParsedProgram {
         commands: commands.iter().map(|one| simple(one)).collect(),
         unknown: Vec::new(),
     };
-    let question = CommandQuestion {
+    let question = CommandCheck {
         tool: sample,
         script: &script,
         directory: None,
@@ -108,7 +108,7 @@ fn judged(
         links,
         runner,
     };
-    let mut all = Evaluation::default();
+    let mut all = PolicyEvaluation::default();
     policy.command(&question, &mut all);
     all
 }
@@ -181,21 +181,21 @@ fn danger_is_named() {
 
 #[test]
 fn what_comes_over_the_network_is_not_run() {
-    let mut script = Script {
+    let mut script = ParsedProgram {
         commands: ["curl x", "tee y", "bash"].map(simple).to_vec(),
         unknown: Vec::new(),
     };
     for at in 1..3 {
-        script.commands[at].fed_by = Some(at - 1);
+        script.commands[at].piped_from = Some(at - 1);
     }
-    let rules: Vec<String> = danger::of_command(&script, 2)
+    let rules: Vec<String> = danger::danger_reasons(&script, 2)
         .into_iter()
         .map(|reason| reason.rule)
         .collect();
     assert_eq!(rules, ["danger: curl | sh", "danger: | sh"]);
     // A cycle, which no parser creates, does not loop forever.
-    script.commands[0].fed_by = Some(2);
-    assert!(!danger::of_command(&script, 2).is_empty());
+    script.commands[0].piped_from = Some(2);
+    assert!(!danger::danger_reasons(&script, 2).is_empty());
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn each_rule_says_what_would_let_it() {
     assert_eq!(rule("$x"), DEFAULT);
     let sample = tool("exec");
     for command in ["make", "cat .env", "rm -r a", "cat /etc/x"] {
-        let ways = crate::policy::ways(&said(&[command]), &sample);
+        let ways = crate::policy::remedies(&said(&[command]), &sample);
         assert!(
             !ways.is_empty() && ways.iter().all(|way| !way.contains("change or remove")),
             "{command}: {ways:?}"
@@ -292,8 +292,8 @@ fn a_team_or_a_list_is_held_beside_the_rest() {
     let config: Config = serde_json::from_value(json!({"execApprovals": {"mode": "allowlist", "approvals": [
         {"pattern": "git status *"}, {"pattern": "ls"}, {"pattern": "make *", "addedBy": "auto", "lastUsed": "2026-01-31T12:00:00Z"},
     ]}})).unwrap();
-    let team = Policy::new(&config, "team.yml").unwrap().of_team();
-    let policy = Policy::of_files(&Config::default(), vec![team]).unwrap();
+    let team = Policy::new(&config, "team.yml").unwrap().as_team();
+    let policy = Policy::from_files(&Config::default(), vec![team]).unwrap();
     let sample = tool("exec");
     for (command, expected) in [
         ("git status -s", Decision::Allow),
@@ -305,13 +305,19 @@ fn a_team_or_a_list_is_held_beside_the_rest() {
         ("$x", Decision::Ask),
         ("A=1", Decision::Ask),
     ] {
-        let all = judged(&policy, &sample, &[command], &Links::none(), &NoRunner);
+        let all = judged(
+            &policy,
+            &sample,
+            &[command],
+            &LinkResolver::none(),
+            &NoCommandRunner,
+        );
         assert_eq!(all.decision(), expected, "{command}: {:?}", all.reasons());
         assert!(
             all.reasons()
                 .iter()
                 .filter(|one| one.source.starts_with("team.yml"))
-                .all(|one| one.layer == Layer::TeamPolicy)
+                .all(|one| one.layer == PolicyLayer::TeamPolicy)
         );
     }
 }
@@ -323,7 +329,7 @@ fn the_arguments_of_a_call_name_a_command() {
             .unwrap();
     assert_eq!(
         command.program,
-        Program::Vector(vec!["ls".into(), "-l".into()])
+        CommandProgram::Vector(vec!["ls".into(), "-l".into()])
     );
     assert_eq!(
         (command.directory.as_deref(), command.environment.len()),

@@ -1,28 +1,33 @@
 //! The command rules of a worker's file.
 
-use crate::command::{CommandPattern, Plain, Simple, Word};
-use crate::decision::{Decision, Layer, Reason};
-use crate::policy::Source;
+use crate::command::{CommandPattern, ParsedCommand, PlainCommand, ShellWord};
+use crate::decision::{Decision, DecisionReason, PolicyLayer};
+use crate::policy::RuleSource;
 
 /// The command rules of a worker: the strictest decision of all matching patterns, and a default.
 #[derive(Debug, Clone)]
-pub(crate) struct WorkerCommands {
+pub(crate) struct WorkerCommandRules {
     /// The patterns.
     pub(crate) rules: Vec<(CommandPattern, Decision)>,
     /// The decision if no pattern matches.
-    pub(crate) rest: Decision,
+    pub(crate) default: Decision,
 }
 
-impl WorkerCommands {
+impl WorkerCommandRules {
     /// The reason for one command.
-    pub(super) fn judge(&self, simple: &Simple, shown: &str, source: &Source) -> Option<Reason> {
+    pub(super) fn judge(
+        &self,
+        simple: &ParsedCommand,
+        shown: &str,
+        source: &RuleSource,
+    ) -> Option<DecisionReason> {
         if simple.words.is_empty() {
             return None;
         }
-        let plain = Plain::of(&simple.words);
+        let plain = PlainCommand::normalize(&simple.words);
         let rules = self.rules.iter().enumerate();
         let spoken = rules.filter_map(|(at, (pattern, own))| {
-            let decision = says(pattern, *own, &simple.words, &plain)?;
+            let decision = rule_decision(pattern, *own, &simple.words, &plain)?;
             Some((at, decision))
         });
         // The first of the strictest.
@@ -30,7 +35,7 @@ impl WorkerCommands {
             true => other,
             false => one,
         });
-        let decision = strictest.map_or(self.rest, |(_, decision)| decision);
+        let decision = strictest.map_or(self.default, |(_, decision)| decision);
         let at = strictest.and_then(|(at, _)| Some((at, &self.rules.get(at)?.0)));
         let (key, rule) = match at {
             Some((at, pattern)) => (
@@ -42,8 +47,8 @@ impl WorkerCommands {
                 "commands that no rule names".to_owned(),
             ),
         };
-        Some(Reason {
-            layer: Layer::Commands,
+        Some(DecisionReason {
+            layer: PolicyLayer::Commands,
             decision,
             rule,
             source: source.at(&key),
@@ -55,11 +60,11 @@ impl WorkerCommands {
 /// Evaluates one rule for a command. An `allow` matches the words as written. A rule that denies or asks also matches
 /// possible expansions: unknown words, the program under another path, and options before the subcommand. If only a
 /// possible expansion matches, the rule asks.
-fn says(
+fn rule_decision(
     pattern: &CommandPattern,
     own: Decision,
-    words: &[Word],
-    plain: &Plain,
+    words: &[ShellWord],
+    plain: &PlainCommand,
 ) -> Option<Decision> {
     if own == Decision::Allow {
         return pattern.matches(words).then_some(own);
@@ -67,6 +72,9 @@ fn says(
     if pattern.may_match(words) || pattern.may_match(&plain.words) {
         return Some(own);
     }
-    let may = plain.others.iter().any(|other| pattern.may_match(other));
+    let may = plain
+        .alternatives
+        .iter()
+        .any(|other| pattern.may_match(other));
     may.then_some(Decision::Ask)
 }

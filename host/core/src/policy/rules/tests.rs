@@ -14,8 +14,13 @@ fn book(rules: Value) -> Result<Policy, PolicyError> {
 /// Returns true if one rule with this decision and `when` matches the arguments.
 fn speaks(decision: &str, when: Value, arguments: Value) -> bool {
     let policy = book(json!([{"when": when, "decision": decision}])).unwrap();
-    let mut evaluation = Evaluation::default();
-    policy.evaluate(&tool("sample"), &arguments, &Links::none(), &mut evaluation);
+    let mut evaluation = PolicyEvaluation::default();
+    policy.evaluate(
+        &tool("sample"),
+        &arguments,
+        &LinkResolver::none(),
+        &mut evaluation,
+    );
     !evaluation.reasons().is_empty()
 }
 
@@ -155,8 +160,13 @@ fn of_many_values_one_is_enough_to_deny_and_all_are_needed_to_allow() {
 fn rules_are_about_tools_groups_and_sources() {
     let denied = |rule: Value| {
         let policy = book(json!([rule])).unwrap();
-        let mut evaluation = Evaluation::default();
-        policy.evaluate(&tool("sample"), &json!({}), &Links::none(), &mut evaluation);
+        let mut evaluation = PolicyEvaluation::default();
+        policy.evaluate(
+            &tool("sample"),
+            &json!({}),
+            &LinkResolver::none(),
+            &mut evaluation,
+        );
         evaluation.decision() == Decision::Deny
     };
     assert!(denied(json!({"decision": "deny"})));
@@ -241,7 +251,7 @@ fn rules_that_never_speak_are_named() {
         {"tools": ["sample"], "when": {"path": {"exists": true}}, "decision": "deny"},
     ]))
     .unwrap();
-    let idle = policy.idle(&[&closed]);
+    let idle = policy.unused_rules(&[&closed]);
     assert_eq!(idle.len(), 2, "{idle:?}");
     assert!(idle[0].contains("Did you mean `sample`?"));
     assert!(idle[1].contains("none of its tools takes an argument `file`"));
@@ -269,7 +279,7 @@ fn rules_that_miss_some_of_their_tools_name_them() {
             "tools": ["read_file", "move_file", "odd"], "when": {"path": {"inside": "keys"}}, "decision": decision,
         }]))
         .unwrap();
-        let lines = policy.idle(&tools);
+        let lines = policy.unused_rules(&tools);
         let count = |words: &str| lines.iter().filter(|line| line.contains(words)).count();
         assert_eq!(count("does not apply to"), 2, "{lines:?}");
         assert_eq!(
@@ -289,7 +299,7 @@ fn rules_that_miss_some_of_their_tools_name_them() {
         {"groups": ["system"], "when": {"path": {"inside": "keys"}}, "decision": "deny"},
     ]))
     .unwrap();
-    let lines = policy.idle(&tools);
+    let lines = policy.unused_rules(&tools);
     assert!(
         !lines.iter().any(|line| line.contains("does not apply")),
         "{lines:?}"
@@ -319,12 +329,15 @@ fn rules_about_effects_speak_of_tools_that_have_them() {
         ("command", 1, 1),
     ] {
         let policy = book(json!([when(name)])).unwrap();
-        assert_eq!(policy.idle(&[&closed]).len(), dead, "{name}");
-        assert_eq!(policy.idle(&[&sends]).len(), of_sender, "{name}");
+        assert_eq!(policy.unused_rules(&[&closed]).len(), dead, "{name}");
+        assert_eq!(policy.unused_rules(&[&sends]).len(), of_sender, "{name}");
     }
     // With an argument that requests do not have, the rule is only about calls.
     let both = json!({"tools": ["sample"], "when": {"url": {"glob": "x"}, "file": {"glob": "y"}}, "decision": "deny"});
-    assert_eq!(book(json!([both])).unwrap().idle(&[&sends]).len(), 1);
+    assert_eq!(
+        book(json!([both])).unwrap().unused_rules(&[&sends]).len(),
+        1
+    );
 }
 
 #[test]
@@ -361,7 +374,7 @@ fn a_rule_that_guards_less_than_it_seems_to_is_told() {
         let mut reader = tool("sample");
         let schema = r#"{"type": "object", "properties": {"path": {"type": "string"}, "mode": {"enum": ["a", "b"]}}}"#;
         reader.definition.input_schema = crate::schema::Schema::parse(schema).unwrap();
-        policy.rules.idle(&[&reader], &|_| false).join("\n")
+        policy.rules.unused_rules(&[&reader], &|_| false).join("\n")
     };
     for guard in [
         json!({"when": {"path": {"inside": "keys"}}, "decision": "deny"}),

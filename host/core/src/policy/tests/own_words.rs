@@ -40,12 +40,12 @@ fn the_word_for_all_custom_tools_stands_in_for_those_that_have_none() {
 
 #[test]
 fn a_tool_that_could_do_much_harm_is_asked_about() {
-    use crate::tool::Risk;
+    use crate::tool::RiskLevel;
     for (risk, expected) in [
-        (Risk::Low, Decision::Allow),
-        (Risk::Medium, Decision::Allow),
-        (Risk::High, Decision::Ask),
-        (Risk::Critical, Decision::Ask),
+        (RiskLevel::Low, Decision::Allow),
+        (RiskLevel::Medium, Decision::Allow),
+        (RiskLevel::High, Decision::Ask),
+        (RiskLevel::Critical, Decision::Ask),
     ] {
         let mut tool = sample();
         tool.definition.risk = risk;
@@ -69,8 +69,13 @@ fn content_in_base64_is_judged_as_what_it_is() {
         (json!({"tools": danger}), Decision::Ask),
     ] {
         let judged = |arguments: &serde_json::Value| {
-            let mut evaluation = Evaluation::default();
-            policy(config.clone()).evaluate(&sample(), arguments, &Links::none(), &mut evaluation);
+            let mut evaluation = PolicyEvaluation::default();
+            policy(config.clone()).evaluate(
+                &sample(),
+                arguments,
+                &LinkResolver::none(),
+                &mut evaluation,
+            );
             evaluation.decision()
         };
         assert_eq!(judged(&hidden), expected);

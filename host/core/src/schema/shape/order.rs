@@ -1,11 +1,11 @@
 //! Properties of the subschemas that do not depend on a value: recursion, and the number of schemas for one value.
 //! Each is one pass without recursion.
 
-use super::Part;
-use crate::schema::cost::Cost;
+use super::Subschema;
+use crate::schema::cost::ValidationCost;
 
 /// Marks the recursive subschemas (Tarjan's strongly connected components).
-pub(super) fn mark_loops(parts: &mut [Part]) {
+pub(super) fn mark_loops(parts: &mut [Subschema]) {
     const NEW: usize = usize::MAX;
     let mut number = vec![NEW; parts.len()];
     let mut low = vec![0; parts.len()];
@@ -53,7 +53,7 @@ pub(super) fn mark_loops(parts: &mut [Part]) {
 }
 
 /// Marks the subschemas that more than one other applies.
-pub(super) fn mark_shared(parts: &mut [Part]) {
+pub(super) fn mark_shared(parts: &mut [Subschema]) {
     let mut users = vec![0_u32; parts.len()];
     for part in parts.iter() {
         part.all().for_each(|part| users[part] += 1);
@@ -64,7 +64,7 @@ pub(super) fn mark_shared(parts: &mut [Part]) {
 }
 
 /// The subschemas in an order in which each follows all that it applies by `next`; `None` if there is a cycle.
-fn leaves_first(parts: &[Part], next: impl Fn(usize) -> Vec<usize>) -> Option<Vec<usize>> {
+fn leaves_first(parts: &[Subschema], next: impl Fn(usize) -> Vec<usize>) -> Option<Vec<usize>> {
     let mut users = vec![Vec::new(); parts.len()];
     let mut open = vec![0; parts.len()];
     for (at, open) in open.iter_mut().enumerate() {
@@ -89,7 +89,7 @@ fn leaves_first(parts: &[Part], next: impl Fn(usize) -> Vec<usize>) -> Option<Ve
 
 /// The maximum number and the maximum nesting of schemas for one value; `None` if a subschema is applied again to the
 /// same value.
-pub(super) fn same_value(parts: &[Part]) -> Option<(u64, u64)> {
+pub(super) fn same_value(parts: &[Subschema]) -> Option<(u64, u64)> {
     let order = leaves_first(parts, |at| parts[at].same.clone())?;
     let mut width = vec![0_u64; parts.len()];
     let mut depth = vec![0_u64; parts.len()];
@@ -107,12 +107,12 @@ pub(super) fn same_value(parts: &[Part]) -> Option<(u64, u64)> {
 }
 
 /// The steps of naming all failures if every schema met every value that it can meet once; `None` if there is a cycle.
-pub(super) fn unfolded(parts: &[Part]) -> Option<u64> {
+pub(super) fn unfolded(parts: &[Subschema]) -> Option<u64> {
     let order = leaves_first(parts, |at| parts[at].all().collect())?;
-    let mut costs = vec![Cost::default(); parts.len()];
+    let mut costs = vec![ValidationCost::default(); parts.len()];
     for at in order {
         let part = &parts[at];
-        let mut cost = Cost::own(part.own + part.search + 1);
+        let mut cost = ValidationCost::own(part.own + part.search + 1);
         for same in &part.same {
             cost.same(costs[*same]);
         }

@@ -8,31 +8,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
-use mimir_core::config::McpOauth;
-use mimir_core::network::Target;
+use mimir_core::config::McpOauthSettings;
+use mimir_core::network::RequestTarget;
 use mimir_core::redact::Redactor;
 use mimir_core::text::{prefix, visible};
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::challenge::Challenge;
-use super::endpoint::{Endpoint, judge};
-use super::exchange::{Asking, Ungranted};
-use super::kept::Kept;
-use super::{login, refused, way_in};
-use crate::client::described::{Store, mask_known};
-use crate::client::server::Deps;
+use super::challenge::BearerChallenge;
+use super::endpoint::{OauthEndpoint, check_url};
+use super::stored_login::StoredLogin;
+use super::token_endpoint::{TokenError, TokenRequest};
+use super::{login, login_error, login_hint};
+use crate::client::description::{DescriptionStore, mask_known_secrets};
+use crate::client::server::ServerDeps;
 
 /// The current login at a server.
-pub(crate) struct Bearer {
+pub(crate) struct BearerAuth {
     server: String,
-    url: Target,
-    oauth: McpOauth,
+    url: RequestTarget,
+    oauth: McpOauthSettings,
     /// Key of the stored challenge.
     note: String,
-    deps: Deps,
-    now: Mutex<Loaded>,
+    deps: ServerDeps,
+    now: Mutex<LoadedLogin>,
     /// Held during a renewal: other requests wait for it.
     turn: tokio::sync::Mutex<()>,
     /// Time of the last renewal after the server rejected the token. Held during such a renewal: other requests wait
@@ -41,9 +41,9 @@ pub(crate) struct Bearer {
 }
 
 #[derive(Default)]
-struct Loaded {
+struct LoadedLogin {
     version: Option<u64>,
-    kept: Option<Arc<Kept>>,
+    kept: Option<Arc<StoredLogin>>,
     /// All secret values of this connection: renewed tokens remain secret.
     values: Vec<String>,
     redactor: Redactor,
@@ -51,7 +51,7 @@ struct Loaded {
 
 /// A token for requests.
 #[derive(Clone)]
-pub(crate) struct Token(Arc<Kept>);
+pub(crate) struct BearerToken(Arc<StoredLogin>);
 
 /// Minimum interval between forced renewals, for a server that rejects every token.
 const FORCED: Duration = Duration::from_secs(60);
@@ -70,24 +70,24 @@ const KIND: &str = "login";
 const AUTHORIZATION: &str = "authorization";
 
 /// Returns true if the settings have a header with credentials.
-pub(super) fn is_said(headers: &[(String, String)]) -> bool {
+pub(super) fn has_authorization(headers: &[(String, String)]) -> bool {
     let mut names = headers.iter().map(|(name, _)| name);
     names.any(|name| name.eq_ignore_ascii_case(AUTHORIZATION))
 }
 
 /// Returns true if an error requires a login, with no other remedy.
-pub(crate) fn is_wanted(error: &ToolError) -> bool {
+pub(crate) fn is_login_required(error: &ToolError) -> bool {
     let kind = error.details.as_ref().map(|details| &details["kind"]);
     kind.is_some_and(|kind| kind == KIND)
 }
 
 /// Returns the stored challenge of the last request that the server rejected, in this process or another.
-pub(super) fn noted(store: &dyn Store, key: &str) -> Option<Challenge> {
+pub(super) fn stored_challenge(store: &dyn DescriptionStore, key: &str) -> Option<BearerChallenge> {
     serde_json::from_str(&store.read(&note_key(key))?).ok()
 }
 
 /// Removes the stored challenge.
-pub(super) fn forget_note(store: &dyn Store, key: &str) {
+pub(super) fn forget_challenge(store: &dyn DescriptionStore, key: &str) {
     store.write(&note_key(key), "");
     // Clears the recorded failure, too, so that listings may retry.
     store.write(&format!("{key}-failed"), "");
@@ -111,7 +111,7 @@ fn shown(scopes: &[String]) -> String {
     }
 }
 
-impl Token {
+impl BearerToken {
     /// Returns the header with the token.
     pub(crate) fn header(&self) -> Option<HeaderValue> {
         let mut value = HeaderValue::from_str(&format!("Bearer {}", self.0.access)).ok()?;
@@ -120,22 +120,22 @@ impl Token {
     }
 }
 
-impl Bearer {
+impl BearerAuth {
     /// Creates the login state for a server; none if the settings carry the credentials.
     pub(crate) fn new(
         server: &str,
         url: &str,
         headers: &[(String, String)],
-        oauth: &McpOauth,
+        oauth: &McpOauthSettings,
         note: String,
-        deps: &Deps,
+        deps: &ServerDeps,
     ) -> Option<Arc<Self>> {
-        if is_said(headers) {
+        if has_authorization(headers) {
             return None;
         }
         Some(Arc::new(Self {
             server: server.to_owned(),
-            url: Target::parse(url).ok()?,
+            url: RequestTarget::parse(url).ok()?,
             oauth: oauth.clone(),
             note,
             deps: deps.clone(),
@@ -146,22 +146,22 @@ impl Bearer {
     }
 
     /// Returns the token for a request; none if there is no login.
-    pub(crate) async fn token(self: &Arc<Self>) -> Result<Option<Token>, ToolError> {
+    pub(crate) async fn token(self: &Arc<Self>) -> Result<Option<BearerToken>, ToolError> {
         let Some(kept) = self.load()? else {
             return Ok(None);
         };
-        if !kept.is_over() {
-            return Ok(Some(Token(kept)));
+        if !kept.needs_renewal() {
+            return Ok(Some(BearerToken(kept)));
         }
         let renewed = match kept.refresh {
             Some(_) => self.renew(&kept).await,
-            None => Err(Ungranted::Over(refused("it cannot be renewed"))),
+            None => Err(TokenError::Expired(login_error("it cannot be renewed"))),
         };
         match renewed {
-            Ok(kept) => Ok(Some(Token(kept))),
-            Err(_) if !kept.has_ended() => Ok(Some(Token(kept))),
-            Err(Ungranted::Over(why)) => Err(self.over(&why.message)),
-            Err(Ungranted::Failed(why)) => {
+            Ok(kept) => Ok(Some(BearerToken(kept))),
+            Err(_) if !kept.has_ended() => Ok(Some(BearerToken(kept))),
+            Err(TokenError::Expired(why)) => Err(self.over(&why.message)),
+            Err(TokenError::Failed(why)) => {
                 let server = visible(&self.server);
                 let message = format!(
                     "the login at the server `{server}` cannot be renewed now: {}",
@@ -169,30 +169,37 @@ impl Bearer {
                 );
                 let way = format!(
                     "try again; if it keeps failing, log in again with {}",
-                    way_in(&self.server)
+                    login_hint(&self.server)
                 );
-                Err(ToolError::new(why.code, message).with_way_out([way]))
+                Err(ToolError::new(why.code, message).with_remedies([way]))
             }
         }
     }
 
     /// Returns another token after the server rejected this one; none if there is no other.
-    pub(crate) async fn instead(self: &Arc<Self>, token: &Token) -> Option<Token> {
+    pub(crate) async fn replace_rejected(
+        self: &Arc<Self>,
+        token: &BearerToken,
+    ) -> Option<BearerToken> {
         let mut forced = self.forced.lock().await;
         let kept = self.load().ok()??;
         if kept.access != token.0.access {
-            return Some(Token(kept));
+            return Some(BearerToken(kept));
         }
         kept.refresh.as_ref()?;
         if forced.is_some_and(|then| then.elapsed() < FORCED) {
             return None;
         }
         *forced = Some(Instant::now());
-        self.renew(&kept).await.ok().map(Token)
+        self.renew(&kept).await.ok().map(BearerToken)
     }
 
     /// Returns the error for a server that requires a login, or another one. Stores the challenge for that login.
-    pub(crate) fn wanted(&self, challenge: &Challenge, token: Option<&Token>) -> ToolError {
+    pub(crate) fn login_required(
+        &self,
+        challenge: &BearerChallenge,
+        token: Option<&BearerToken>,
+    ) -> ToolError {
         let challenge = &self.clean(challenge);
         self.note(challenge);
         match token {
@@ -205,7 +212,11 @@ impl Bearer {
     }
 
     /// Returns the error for a login that lacks scopes.
-    pub(crate) fn too_little(&self, challenge: &Challenge, token: Option<&Token>) -> ToolError {
+    pub(crate) fn insufficient_scope(
+        &self,
+        challenge: &BearerChallenge,
+        token: Option<&BearerToken>,
+    ) -> ToolError {
         let challenge = &self.clean(challenge);
         let server = visible(&self.server);
         let scopes = shown(&challenge.scopes);
@@ -213,15 +224,15 @@ impl Bearer {
             let message = format!(
                 "the login at the server `{server}` is not sufficient for this, and the server does not say which scopes are missing"
             );
-            return ToolError::new(Code::PermissionDenied, message);
+            return ToolError::new(ToolErrorCode::PermissionDenied, message);
         }
-        let has = token.is_some_and(|Token(kept)| kept.has(&challenge.scopes));
+        let has = token.is_some_and(|BearerToken(kept)| kept.covers_scopes(&challenge.scopes));
         if has {
             // Requesting the same scopes again would be an endless loop.
             let message = format!(
                 "the login at the server `{server}` is not sufficient for this: the server requires {scopes}, which were already requested"
             );
-            return ToolError::new(Code::PermissionDenied, message);
+            return ToolError::new(ToolErrorCode::PermissionDenied, message);
         }
         self.note(challenge);
         self.wants(format!(
@@ -239,20 +250,20 @@ impl Bearer {
     /// that was renewed during it.
     pub(crate) fn mask(&self, message: &mut Value) {
         let redactor = self.redactor();
-        mask_known(&redactor, message);
+        mask_known_secrets(&redactor, message);
     }
 
     /// Masks all values of this login in a text.
     pub(crate) fn mask_text(&self, text: &mut String) {
-        self.redactor().text(text);
+        self.redactor().mask_text(text);
     }
 
     /// Returns a challenge that is safe to show and store: a server may put a secret of this login into it.
-    fn clean(&self, challenge: &Challenge) -> Challenge {
+    fn clean(&self, challenge: &BearerChallenge) -> BearerChallenge {
         let redactor = self.redactor();
         let is_clean = |text: &String| {
             let mut masked = text.clone();
-            redactor.text(&mut masked);
+            redactor.mask_text(&mut masked);
             masked == *text
         };
         let mut clean = challenge.clone();
@@ -266,7 +277,7 @@ impl Bearer {
         now.redactor.clone()
     }
 
-    fn note(&self, challenge: &Challenge) {
+    fn note(&self, challenge: &BearerChallenge) {
         if let Ok(text) = serde_json::to_string(challenge) {
             self.deps.store.write(&note_key(&self.note), &text);
         }
@@ -280,18 +291,18 @@ impl Bearer {
     }
 
     fn wants(&self, message: String) -> ToolError {
-        let way = format!("log in with {}, in a browser", way_in(&self.server));
-        ToolError::new(Code::Unavailable, message)
+        let way = format!("log in with {}, in a browser", login_hint(&self.server));
+        ToolError::new(ToolErrorCode::Unavailable, message)
             .with_details(json!({ "kind": KIND }))
-            .with_way_out([way])
+            .with_remedies([way])
     }
 
     /// Returns the stored login.
-    fn load(&self) -> Result<Option<Arc<Kept>>, ToolError> {
+    fn load(&self) -> Result<Option<Arc<StoredLogin>>, ToolError> {
         let version = self.deps.logins.version();
         let mut now = self.now.lock();
         if now.version != Some(version) {
-            let kept = Kept::read(&*self.deps.logins, &self.server, &self.url)?;
+            let kept = StoredLogin::read(&*self.deps.logins, &self.server, &self.url)?;
             // A login of another authorization server, or of another client, does not belong to these settings.
             let kept = kept.filter(|kept| self.is_of_settings(kept));
             now.put(version, kept.map(Arc::new));
@@ -299,7 +310,7 @@ impl Bearer {
         Ok(now.kept.clone())
     }
 
-    fn is_of_settings(&self, kept: &Kept) -> bool {
+    fn is_of_settings(&self, kept: &StoredLogin) -> bool {
         let issuer = self.oauth.issuer.as_deref();
         let client = self.oauth.client_id.as_deref();
         let same = |name: &str| name.trim_end_matches('/') == kept.issuer.trim_end_matches('/');
@@ -307,39 +318,43 @@ impl Bearer {
     }
 
     /// Renews a login, in a task that survives its caller: losing the response would lose the login.
-    async fn renew(self: &Arc<Self>, stale: &Arc<Kept>) -> Result<Arc<Kept>, Ungranted> {
+    async fn renew(
+        self: &Arc<Self>,
+        stale: &Arc<StoredLogin>,
+    ) -> Result<Arc<StoredLogin>, TokenError> {
         let (this, stale) = (Arc::clone(self), Arc::clone(stale));
         let renewed = tokio::spawn(async move { this.renewed(&stale).await }).await;
         renewed.unwrap_or_else(|error| {
-            let error = ToolError::new(Code::Internal, error.to_string());
-            Err(Ungranted::Failed(error))
+            let error = ToolError::new(ToolErrorCode::Internal, error.to_string());
+            Err(TokenError::Failed(error))
         })
     }
 
-    async fn renewed(&self, stale: &Kept) -> Result<Arc<Kept>, Ungranted> {
-        let failed = Ungranted::Failed;
+    async fn renewed(&self, stale: &StoredLogin) -> Result<Arc<StoredLogin>, TokenError> {
+        let failed = TokenError::Failed;
         let _here = self.turn.lock().await;
         // A refresh token can be used once: two processes that send it would both lose the login.
-        let turn = login::turn(&self.deps, &self.server, &self.url).await;
+        let turn = login::lock_renewal(&self.deps, &self.server, &self.url).await;
         let _everywhere = turn.map_err(failed)?;
-        let kept = Kept::read(&*self.deps.logins, &self.server, &self.url).map_err(failed)?;
+        let kept =
+            StoredLogin::read(&*self.deps.logins, &self.server, &self.url).map_err(failed)?;
         let kept = kept.filter(|kept| self.is_of_settings(kept));
         let Some(mut kept) = kept else {
-            return Err(Ungranted::Over(refused("the login was removed")));
+            return Err(TokenError::Expired(login_error("the login was removed")));
         };
-        if kept.access != stale.access && !kept.is_over() {
+        if kept.access != stale.access && !kept.needs_renewal() {
             return self.take(kept);
         }
         let Some(refresh) = kept.refresh.clone() else {
-            return Err(Ungranted::Over(refused("it cannot be renewed")));
+            return Err(TokenError::Expired(login_error("it cannot be renewed")));
         };
-        let place = judge(&kept.token_endpoint, "token endpoint", &self.url);
-        let place = place.and_then(|place| Endpoint::new(place, &*self.deps.client));
+        let place = check_url(&kept.token_endpoint, "token endpoint", &self.url);
+        let place = place.and_then(|place| OauthEndpoint::new(place, &*self.deps.client));
         let place = place.map_err(failed)?;
         let secret = kept.client.secret(&self.oauth, &*self.deps.vault);
         let secret = secret.map_err(failed)?;
-        let asking = Asking {
-            place: &place,
+        let asking = TokenRequest {
+            endpoint: &place,
             client: &kept.client,
             secret: secret.as_deref(),
             resource: &kept.resource,
@@ -359,17 +374,17 @@ impl Bearer {
                 }
                 self.take(kept)
             }
-            Err(Ungranted::Over(why)) => {
+            Err(TokenError::Expired(why)) => {
                 // Prevents a second renewal.
                 kept.refresh = None;
                 kept.write(&*self.deps.logins, &self.url).map_err(failed)?;
-                Err(Ungranted::Over(why))
+                Err(TokenError::Expired(why))
             }
             Err(error) => Err(error),
         }
     }
 
-    fn take(&self, kept: Kept) -> Result<Arc<Kept>, Ungranted> {
+    fn take(&self, kept: StoredLogin) -> Result<Arc<StoredLogin>, TokenError> {
         let kept = Arc::new(kept);
         let version = self.deps.logins.version();
         let mut now = self.now.lock();
@@ -378,8 +393,8 @@ impl Bearer {
     }
 }
 
-impl Loaded {
-    fn put(&mut self, version: u64, kept: Option<Arc<Kept>>) {
+impl LoadedLogin {
+    fn put(&mut self, version: u64, kept: Option<Arc<StoredLogin>>) {
         self.version = Some(version);
         let new = kept.iter().flat_map(|kept| kept.values());
         let new: Vec<String> = new.filter(|value| !self.values.contains(value)).collect();

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// The parts of a bearer challenge that matter to a login. Stored until the next login, which may be in another
 /// process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Challenge {
+pub(crate) struct BearerChallenge {
     /// URL of the server's metadata.
     pub(super) resource_metadata: Option<String>,
     /// Scopes that the request needs.
@@ -23,9 +23,9 @@ pub(crate) struct Challenge {
 const HEADER_MOST: usize = 4 << 10;
 const SCOPES_MOST: usize = 100;
 
-impl Challenge {
+impl BearerChallenge {
     /// Returns the challenge in the headers of a response; empty if there is none.
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
+    pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
         let values = headers.get_all(WWW_AUTHENTICATE).iter();
         let mut texts = values.filter_map(|value| value.to_str().ok());
         texts.find_map(Self::read).unwrap_or_default()
@@ -68,7 +68,7 @@ impl Challenge {
     fn put(&mut self, name: &str, value: String) {
         match name.to_ascii_lowercase().as_str() {
             "resource_metadata" => self.resource_metadata = Some(value),
-            "scope" => self.scopes = scopes(&value),
+            "scope" => self.scopes = parse_scopes(&value),
             "error" => self.insufficient = value == "insufficient_scope",
             _ => {}
         }
@@ -76,14 +76,14 @@ impl Challenge {
 }
 
 /// Splits a space-separated list of scopes, without duplicates.
-pub(super) fn scopes(text: &str) -> Vec<String> {
+pub(super) fn parse_scopes(text: &str) -> Vec<String> {
     let mut scopes: Vec<String> = Vec::new();
-    add(&mut scopes, text.split(' ').filter(|word| !word.is_empty()));
+    add_scopes(&mut scopes, text.split(' ').filter(|word| !word.is_empty()));
     scopes
 }
 
 /// Adds new scopes to a list. Invalid ones, and those beyond the limit, are left out.
-pub(super) fn add<'a>(scopes: &mut Vec<String>, more: impl IntoIterator<Item = &'a str>) {
+pub(super) fn add_scopes<'a>(scopes: &mut Vec<String>, more: impl IntoIterator<Item = &'a str>) {
     for one in more {
         let new = is_scope(one) && !scopes.iter().any(|known| known == one);
         if new && scopes.len() < SCOPES_MOST {
@@ -119,12 +119,12 @@ fn value_of(text: &str) -> Option<(String, &str)> {
 mod tests {
     use super::*;
 
-    fn of(values: &[&str]) -> Challenge {
+    fn of(values: &[&str]) -> BearerChallenge {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(WWW_AUTHENTICATE, value.parse().unwrap());
         }
-        Challenge::of(&headers)
+        BearerChallenge::from_headers(&headers)
     }
 
     #[test]
@@ -156,7 +156,7 @@ mod tests {
             "Bearer scope=\"open",
             "Basic YWJj==, scope=a",
         ] {
-            assert_eq!(of(&[other]), Challenge::default(), "{other}");
+            assert_eq!(of(&[other]), BearerChallenge::default(), "{other}");
         }
         let both = of(&["Basic realm=\"x\", scope=\"no\"", "Bearer scope=\"yes\""]);
         assert_eq!(both.scopes, ["yes"]);

@@ -10,14 +10,14 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
-use mimir_core::network::{Host, Reach, Scheme, Target, classify};
+use mimir_core::network::{AddressScope, NetworkHost, RequestTarget, UrlScheme, classify};
 use mimir_core::text::{prefix, visible};
-use mimir_core::{Code, ToolError};
-use mimir_net::{Body, Client, Limits};
+use mimir_core::{ToolError, ToolErrorCode};
+use mimir_net::{HttpClient, RequestLimits, ResponseBody};
 use serde::de::DeserializeOwned;
 
-use super::refused;
-use crate::client::server::Clients;
+use super::login_error;
+use crate::client::server::HttpClientFactory;
 
 /// Maximum size in bytes of requests and responses of a login, and time limit of one request.
 const BODY_MOST: u64 = 256 << 10;
@@ -31,31 +31,35 @@ const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlen
 
 /// A URL that is contacted for a login: limited to one origin, with tight limits.
 #[derive(Clone)]
-pub(super) struct Endpoint {
-    target: Target,
-    client: Client,
+pub(super) struct OauthEndpoint {
+    target: RequestTarget,
+    client: HttpClient,
 }
 
 /// A response.
-pub(super) struct Answered {
+pub(super) struct EndpointResponse {
     pub(super) status: StatusCode,
     body: Bytes,
 }
 
 /// Checks a URL named by the server at `server`, or of the server itself. It must use TLS, and may be on this machine
 /// or in a private network only if the server itself is there: the server is untrusted.
-pub(super) fn judge(url: &str, what: &str, server: &Target) -> Result<Target, ToolError> {
+pub(super) fn check_url(
+    url: &str,
+    what: &str,
+    server: &RequestTarget,
+) -> Result<RequestTarget, ToolError> {
     let shown = || visible(prefix(url, 200));
-    let bad = |why: &str| refused(format!("the {what} `{}` is not allowed: {why}", shown()));
-    let target = Target::parse(url).map_err(|error| bad(&error.to_string()))?;
+    let bad = |why: &str| login_error(format!("the {what} `{}` is not allowed: {why}", shown()));
+    let target = RequestTarget::parse(url).map_err(|error| bad(&error.to_string()))?;
     let (host, own) = (target.host(), server.host());
     let here = host.is_this_machine() && own.is_this_machine();
-    if target.scheme() != Scheme::Https && !here {
+    if target.scheme() != UrlScheme::Https && !here {
         return Err(bad("logins require https"));
     }
     let inside = match host {
-        Host::Ip(address) => classify(*address).reach != Reach::Public,
-        Host::Name(_) => host.is_localhost(),
+        NetworkHost::Ip(address) => classify(*address).reach != AddressScope::Public,
+        NetworkHost::Name(_) => host.is_localhost(),
     };
     if inside && !here && host != own {
         return Err(bad(
@@ -65,23 +69,26 @@ pub(super) fn judge(url: &str, what: &str, server: &Target) -> Result<Target, To
     Ok(target)
 }
 
-impl Endpoint {
+impl OauthEndpoint {
     /// Creates an endpoint for a URL that was [checked](judge).
-    pub(super) fn new(target: Target, clients: &Clients) -> Result<Self, ToolError> {
-        let limits = Limits {
+    pub(super) fn new(
+        target: RequestTarget,
+        clients: &HttpClientFactory,
+    ) -> Result<Self, ToolError> {
+        let limits = RequestLimits {
             first_byte: PATIENCE,
             between_bytes: PATIENCE,
             whole: PATIENCE,
             body_bytes: BODY_MOST,
             upload_bytes: BODY_MOST,
             redirects: REDIRECTS,
-            ..Limits::default()
+            ..RequestLimits::default()
         };
-        let client = clients(&target.to_string())?.within(limits);
+        let client = clients(&target.to_string())?.with_limits(limits);
         Ok(Self { target, client })
     }
 
-    pub(super) fn target(&self) -> &Target {
+    pub(super) fn target(&self) -> &RequestTarget {
         &self.target
     }
 
@@ -101,7 +108,7 @@ impl Endpoint {
         &self,
         fields: &[(&str, &str)],
         basic: Option<(&str, &str)>,
-    ) -> Result<Answered, ToolError> {
+    ) -> Result<EndpointResponse, ToolError> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, FORM);
         if let Some((id, secret)) = basic {
@@ -109,7 +116,7 @@ impl Endpoint {
             let pair = format!("{}:{}", encoded(id), encoded(secret));
             let value = format!("Basic {}", STANDARD.encode(pair));
             let mut value = HeaderValue::from_str(&value)
-                .map_err(|error| ToolError::new(Code::Internal, error.to_string()))?;
+                .map_err(|error| ToolError::new(ToolErrorCode::Internal, error.to_string()))?;
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
@@ -117,7 +124,10 @@ impl Endpoint {
     }
 
     /// Posts JSON. Redirects are not followed.
-    pub(super) async fn json(&self, value: &serde_json::Value) -> Result<Answered, ToolError> {
+    pub(super) async fn json(
+        &self,
+        value: &serde_json::Value,
+    ) -> Result<EndpointResponse, ToolError> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, JSON);
         self.post(headers, value.to_string().into()).await
@@ -128,10 +138,10 @@ impl Endpoint {
         &self,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Answered, ToolError> {
+    ) -> Result<EndpointResponse, ToolError> {
         let (parts, body) = self.sent(headers, body).await?.into_parts();
         let body = body.collect().await.map_err(ToolError::from)?;
-        Ok(Answered {
+        Ok(EndpointResponse {
             status: parts.status,
             body: body.to_bytes(),
         })
@@ -142,7 +152,7 @@ impl Endpoint {
         &self,
         mut headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Response<Body>, ToolError> {
+    ) -> Result<Response<ResponseBody>, ToolError> {
         headers.entry(ACCEPT).or_insert(JSON);
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
@@ -154,13 +164,13 @@ impl Endpoint {
 
 /// Returns the first document of this form at one of these URLs; none if there is none. An error at one URL is
 /// reported only if the following ones have no document either.
-pub(super) async fn first<T: DeserializeOwned>(
-    places: Vec<Target>,
-    clients: &Clients,
+pub(super) async fn first_document<T: DeserializeOwned>(
+    places: Vec<RequestTarget>,
+    clients: &HttpClientFactory,
 ) -> Result<Option<T>, ToolError> {
     let mut failed = None;
     for place in places {
-        match Endpoint::new(place, clients)?.document().await {
+        match OauthEndpoint::new(place, clients)?.document().await {
             Ok(None) => {}
             Ok(found) => return Ok(found),
             Err(error) => failed = Some(error),
@@ -169,7 +179,7 @@ pub(super) async fn first<T: DeserializeOwned>(
     failed.map_or(Ok(None), Err)
 }
 
-impl Answered {
+impl EndpointResponse {
     /// Parses the body as JSON of this form.
     pub(super) fn read<T: DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_slice(&self.body).ok()
@@ -194,7 +204,12 @@ mod tests {
     #[test]
     fn endpoint_rejects_private_addresses_of_public_servers() {
         let judged = |url: &str, server: &str| {
-            judge(url, "token endpoint", &Target::parse(server).unwrap()).map(|_| ())
+            check_url(
+                url,
+                "token endpoint",
+                &RequestTarget::parse(server).unwrap(),
+            )
+            .map(|_| ())
         };
         let far = "https://mcp.example/mcp";
         judged("https://as.example/token", far).unwrap();
@@ -214,7 +229,7 @@ mod tests {
             "/token",
         ] {
             let error = judged(inside, far).unwrap_err();
-            assert_eq!(error.code, Code::PermissionDenied, "{inside}");
+            assert_eq!(error.code, ToolErrorCode::PermissionDenied, "{inside}");
         }
         // A local server may name local addresses, and one in a private network its own address there.
         judged("http://localhost:2/token", "http://127.0.0.1:1/mcp").unwrap();

@@ -10,29 +10,29 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use mimir_core::config::McpOauth;
-use mimir_core::network::Target;
+use mimir_core::config::McpOauthSettings;
+use mimir_core::network::RequestTarget;
 use mimir_core::redact::Vault;
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use super::answer::{Expected, Unfit};
-use super::challenge::{self, Challenge};
-use super::endpoint::{Endpoint, judge};
-use super::exchange::Asking;
-use super::kept::{self, Kept, Login};
-use super::metadata::{self, Issuer, Resource};
-use super::registration::{self, Client, Known};
-use super::{bearer, refused};
-use crate::client::server::Deps;
-use crate::client::spec::{ServerSpec, Way};
-use crate::client::web;
+use super::callback::{CallbackError, ExpectedCallback};
+use super::challenge::{self, BearerChallenge};
+use super::endpoint::{OauthEndpoint, check_url};
+use super::metadata::{self, AuthorizationServer, ProtectedResource};
+use super::registration::{self, OauthClient, RegistrationKind};
+use super::stored_login::{self, LoginSummary, StoredLogin};
+use super::token_endpoint::TokenRequest;
+use super::{bearer, login_error};
+use crate::client::http_transport;
+use crate::client::server::ServerDeps;
+use crate::client::spec::{ServerSpec, ServerTransport};
 
 /// Details that a person sees before the login page opens.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Facts {
+pub struct LoginDetails {
     /// Name of the server.
     pub server: String,
     /// Address of the server, to which the token will be sent.
@@ -49,45 +49,45 @@ pub struct Facts {
     pub also: Vec<String>,
     /// The way in which mimir is registered there.
     #[serde(skip)]
-    pub known: Known,
+    pub known: RegistrationKind,
 }
 
 /// A prepared login. Only metadata has been requested so far.
-pub struct Plan {
-    facts: Facts,
-    issuer: Issuer,
-    resource: Resource,
-    place: Place,
+pub struct LoginPlan {
+    facts: LoginDetails,
+    issuer: AuthorizationServer,
+    resource: ProtectedResource,
+    target: LoginTarget,
 }
 
 /// A login that waits for its callback.
-pub struct Pending {
-    plan: Plan,
+pub struct PendingLogin {
+    plan: LoginPlan,
     url: String,
     redirect: String,
-    expected: Expected,
+    expected: ExpectedCallback,
     verifier: String,
-    client: Client,
+    client: OauthClient,
 }
 
-impl fmt::Debug for Plan {
+impl fmt::Debug for LoginPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Plan").field(&self.facts).finish()
     }
 }
 
-impl fmt::Debug for Pending {
+impl fmt::Debug for PendingLogin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Pending").field(&self.plan).finish()
     }
 }
 
 /// The server of a login.
-struct Place {
-    deps: Deps,
-    oauth: McpOauth,
+struct LoginTarget {
+    deps: ServerDeps,
+    oauth: McpOauthSettings,
     key: String,
-    url: Target,
+    url: RequestTarget,
 }
 
 /// Request that tests if a server requires a login: one that it never answers for everyone and rejects for users who
@@ -110,23 +110,26 @@ const OURS: [&str; 8] = [
 const OFFLINE: &str = "offline_access";
 
 /// Prepares a login at this server.
-pub(crate) async fn plan(spec: &ServerSpec, deps: &Deps) -> Result<Plan, ToolError> {
-    let Way::Web {
+pub(crate) async fn plan_login(
+    spec: &ServerSpec,
+    deps: &ServerDeps,
+) -> Result<LoginPlan, ToolError> {
+    let ServerTransport::Http {
         url,
         headers,
         oauth,
-    } = &spec.way
+    } = &spec.transport
     else {
         return Err(no_login(&spec.name, "it is a program on this machine"));
     };
-    if bearer::is_said(headers) {
+    if bearer::has_authorization(headers) {
         return Err(no_login(
             &spec.name,
             "its settings have an `Authorization` header, which is used instead",
         ));
     }
-    let url = Target::parse(url).map_err(mimir_net::Error::from)?;
-    let place = Place {
+    let url = RequestTarget::parse(url).map_err(mimir_net::Error::from)?;
+    let place = LoginTarget {
         deps: deps.clone(),
         oauth: oauth.clone(),
         key: spec.key(),
@@ -135,13 +138,13 @@ pub(crate) async fn plan(spec: &ServerSpec, deps: &Deps) -> Result<Plan, ToolErr
     let asked = place.challenge(headers, &spec.name).await?;
     let clients = &*deps.client;
     let wanted = oauth.issuer.as_deref();
-    let resource = metadata::resource(&place.url, &asked, wanted, clients).await?;
-    let issuer = metadata::issuer(&resource.issuer, &place.url, clients).await?;
-    let known = registration::known(oauth, &issuer)?;
-    let before = Kept::read(&*deps.logins, &spec.name, &place.url)?;
+    let resource = metadata::fetch_resource(&place.url, &asked, wanted, clients).await?;
+    let issuer = metadata::fetch_issuer(&resource.issuer, &place.url, clients).await?;
+    let known = registration::choose_registration(oauth, &issuer)?;
+    let before = StoredLogin::read(&*deps.logins, &spec.name, &place.url)?;
     let scopes = scopes(oauth, &asked, &resource, &issuer, before.as_ref());
-    let origin = |url: &Target| url.origin().to_string();
-    let own = Target::parse(&issuer.name).map(|url| origin(&url));
+    let origin = |url: &RequestTarget| url.origin().to_string();
+    let own = RequestTarget::parse(&issuer.name).map(|url| origin(&url));
     let mut also: Vec<String> = [&issuer.authorize, &issuer.token]
         .into_iter()
         .map(origin)
@@ -149,7 +152,7 @@ pub(crate) async fn plan(spec: &ServerSpec, deps: &Deps) -> Result<Plan, ToolErr
         .collect();
     also.dedup();
     let before = before.map(|kept| kept.issuer);
-    let facts = Facts {
+    let facts = LoginDetails {
         server: spec.name.clone(),
         url: place.url.to_string(),
         resource: resource.name.clone(),
@@ -159,30 +162,31 @@ pub(crate) async fn plan(spec: &ServerSpec, deps: &Deps) -> Result<Plan, ToolErr
         also,
         known,
     };
-    Ok(Plan {
+    Ok(LoginPlan {
         facts,
         issuer,
         resource,
-        place,
+        target: place,
     })
 }
 
 fn no_login(server: &str, why: &str) -> ToolError {
     let message = format!("the server `{server}` cannot be logged in to: {why}");
-    ToolError::new(Code::InvalidInput, message)
+    ToolError::new(ToolErrorCode::InvalidInput, message)
 }
 
 /// Returns the scopes to request: those of the settings, otherwise those that the server requires, otherwise those of
 /// its metadata. Scopes that it reported as missing are added, and those requested before remain.
 fn scopes(
-    oauth: &McpOauth,
-    asked: &Challenge,
-    resource: &Resource,
-    issuer: &Issuer,
-    before: Option<&Kept>,
+    oauth: &McpOauthSettings,
+    asked: &BearerChallenge,
+    resource: &ProtectedResource,
+    issuer: &AuthorizationServer,
+    before: Option<&StoredLogin>,
 ) -> Vec<String> {
     let mut all = Vec::new();
-    let mut put = |more: &[String]| challenge::add(&mut all, more.iter().map(String::as_str));
+    let mut put =
+        |more: &[String]| challenge::add_scopes(&mut all, more.iter().map(String::as_str));
     match (&oauth.scopes, before) {
         (Some(scopes), _) => put(scopes),
         (None, Some(before)) if before.issuer == issuer.name => put(&before.asked),
@@ -196,7 +200,7 @@ fn scopes(
     }
     let lasts = issuer.scopes.iter().any(|scope| scope == OFFLINE);
     if !all.is_empty() && lasts {
-        challenge::add(&mut all, [OFFLINE]);
+        challenge::add_scopes(&mut all, [OFFLINE]);
     }
     // The scope is useless if neither the authorization server knows it nor the server requires it.
     if !lasts && !asked.scopes.iter().any(|scope| scope == OFFLINE) && oauth.scopes.is_none() {
@@ -205,53 +209,53 @@ fn scopes(
     all
 }
 
-impl Place {
+impl LoginTarget {
     /// Returns the server's challenge for anonymous requests, with the scopes reported as missing since the last
     /// login.
     async fn challenge(
         &self,
         headers: &[(String, String)],
         server: &str,
-    ) -> Result<Challenge, ToolError> {
-        let mut sent: HeaderMap = web::headers(server, headers, &*self.deps.vault)?
+    ) -> Result<BearerChallenge, ToolError> {
+        let mut sent: HeaderMap = http_transport::headers(server, headers, &*self.deps.vault)?
             .into_iter()
             .collect();
-        sent.insert(CONTENT_TYPE, HeaderValue::from_static(web::JSON));
-        sent.insert(ACCEPT, HeaderValue::from_static(web::ANSWERS));
+        sent.insert(CONTENT_TYPE, HeaderValue::from_static(http_transport::JSON));
+        sent.insert(ACCEPT, HeaderValue::from_static(http_transport::ANSWERS));
         let probe = Bytes::from_static(PROBE.as_bytes());
-        let place = Endpoint::new(self.url.clone(), &*self.deps.client)?;
+        let place = OauthEndpoint::new(self.url.clone(), &*self.deps.client)?;
         let answer = place.sent(sent, probe).await?;
         let now = match answer.status() {
-            StatusCode::UNAUTHORIZED => Challenge::of(answer.headers()),
-            _ => Challenge::default(),
+            StatusCode::UNAUTHORIZED => BearerChallenge::from_headers(answer.headers()),
+            _ => BearerChallenge::default(),
         };
-        let kept = bearer::noted(&*self.deps.store, &self.key);
+        let kept = bearer::stored_challenge(&*self.deps.store, &self.key);
         let Some(kept) = kept.filter(|kept| kept.insufficient) else {
             return Ok(now);
         };
         let mut all = now;
-        challenge::add(&mut all.scopes, kept.scopes.iter().map(String::as_str));
+        challenge::add_scopes(&mut all.scopes, kept.scopes.iter().map(String::as_str));
         all.insufficient = true;
         all.resource_metadata = all.resource_metadata.or(kept.resource_metadata);
         Ok(all)
     }
 }
 
-impl Plan {
+impl LoginPlan {
     /// Returns the details that a person has to see first.
-    pub fn facts(&self) -> &Facts {
+    pub fn facts(&self) -> &LoginDetails {
         &self.facts
     }
 
     /// Returns the local port of the callback, if the settings name one.
     pub fn port(&self) -> Option<u16> {
-        self.place.oauth.redirect_port
+        self.target.oauth.redirect_port
     }
 
     /// Starts the login: the callback goes to `redirect`, an address on this machine.
-    pub async fn begin(self, redirect: &str) -> Result<Pending, ToolError> {
-        let (facts, issuer, place) = (&self.facts, &self.issuer, &self.place);
-        let client = registration::client(
+    pub async fn begin(self, redirect: &str) -> Result<PendingLogin, ToolError> {
+        let (facts, issuer, place) = (&self.facts, &self.issuer, &self.target);
+        let client = registration::resolve_client(
             facts.known,
             &place.oauth,
             issuer,
@@ -267,7 +271,7 @@ impl Plan {
             .query_pairs()
             .any(|(name, _)| OURS.contains(&name.as_ref()))
         {
-            return Err(refused(
+            return Err(login_error(
                 "the URL of the authorization server's login page already sets query parameters that mimir has to set",
             ));
         }
@@ -289,12 +293,12 @@ impl Plan {
                 query.append_pair("prompt", "consent");
             }
         }
-        let expected = Expected {
+        let expected = ExpectedCallback {
             state,
             issuer: issuer.name.clone(),
             names_itself: issuer.names_itself,
         };
-        Ok(Pending {
+        Ok(PendingLogin {
             url: url.to_string(),
             redirect: redirect.to_owned(),
             expected,
@@ -311,47 +315,49 @@ fn random() -> Result<String, ToolError> {
     let filled = getrandom::fill(&mut bits);
     filled.map_err(|_| {
         let message = "the system's random number generator is not available";
-        ToolError::new(Code::Unavailable, message)
+        ToolError::new(ToolErrorCode::Unavailable, message)
     })?;
     Ok(URL_SAFE_NO_PAD.encode(bits))
 }
 
-impl Pending {
+impl PendingLogin {
     /// Returns the URL of the login page.
     pub fn url(&self) -> &str {
         &self.url
     }
 
     /// Extracts the code from a callback: a URL, or its path and query.
-    pub fn code(&self, answer: &str) -> Result<String, Unfit> {
+    pub fn code(&self, answer: &str) -> Result<String, CallbackError> {
         self.expected.code(answer)
     }
 
     /// Completes the login with that code, and stores the result.
-    pub async fn finish(self, code: &str) -> Result<Login, ToolError> {
-        let Plan {
+    pub async fn finish(self, code: &str) -> Result<LoginSummary, ToolError> {
+        let LoginPlan {
             facts,
             issuer,
             resource,
-            place,
+            target: place,
         } = self.plan;
-        let Place { deps, url, .. } = &place;
-        let token = Endpoint::new(issuer.token.clone(), &*deps.client)?;
+        let LoginTarget { deps, url, .. } = &place;
+        let token = OauthEndpoint::new(issuer.token.clone(), &*deps.client)?;
         let secret = self.client.secret(&place.oauth, &*deps.vault)?;
-        let asking = Asking {
-            place: &token,
+        let asking = TokenRequest {
+            endpoint: &token,
             client: &self.client,
             secret: secret.as_deref(),
             resource: &resource.name,
         };
-        let granted = asking.code(code, &self.verifier, &self.redirect).await?;
-        let kept = Kept {
+        let granted = asking
+            .redeem_code(code, &self.verifier, &self.redirect)
+            .await?;
+        let kept = StoredLogin {
             server: facts.server.clone(),
             url: url.to_string(),
             resource: resource.name.clone(),
             issuer: issuer.name.clone(),
             token_endpoint: token.target().to_string(),
-            revocation_endpoint: issuer.revoke.as_ref().map(Target::to_string),
+            revocation_endpoint: issuer.revoke.as_ref().map(RequestTarget::to_string),
             client: self.client.clone(),
             access: granted.access,
             refresh: granted.refresh,
@@ -359,46 +365,49 @@ impl Pending {
             granted: granted.scopes.unwrap_or_else(|| facts.scopes.clone()),
             asked: facts.scopes.clone(),
         };
-        let turn = turn(deps, &facts.server, url).await?;
-        let before = Kept::read(&*deps.logins, &facts.server, url)?;
+        let turn = lock_renewal(deps, &facts.server, url).await?;
+        let before = StoredLogin::read(&*deps.logins, &facts.server, url)?;
         kept.write(&*deps.logins, url)?;
         drop(turn);
-        bearer::forget_note(&*deps.store, &place.key);
+        bearer::forget_challenge(&*deps.store, &place.key);
         // The previous token is revoked on a best-effort basis; with the same client that might revoke the new one.
         if let Some(before) = before
             && before.client.id != kept.client.id
         {
             let _ = revoke(&before, &place.oauth, url, deps).await;
         }
-        Ok(Login::of(&kept))
+        Ok(LoginSummary::from_stored(&kept))
     }
 }
 
 /// Waits until no other process or task renews the login at this server.
-pub(super) async fn turn(
-    deps: &Deps,
+pub(super) async fn lock_renewal(
+    deps: &ServerDeps,
     server: &str,
-    url: &Target,
+    url: &RequestTarget,
 ) -> Result<Box<dyn Send>, ToolError> {
-    let (logins, key) = (Arc::clone(&deps.logins), kept::key(server, url));
+    let (logins, key) = (
+        Arc::clone(&deps.logins),
+        stored_login::login_key(server, url),
+    );
     let turn = tokio::task::spawn_blocking(move || logins.turn(&key)).await;
-    turn.map_err(|error| ToolError::new(Code::Internal, error.to_string()))?
+    turn.map_err(|error| ToolError::new(ToolErrorCode::Internal, error.to_string()))?
 }
 
 /// Revokes a login at its authorization server, if possible. Returns false if it was not revoked.
 async fn revoke(
-    kept: &Kept,
-    oauth: &McpOauth,
-    url: &Target,
-    deps: &Deps,
+    kept: &StoredLogin,
+    oauth: &McpOauthSettings,
+    url: &RequestTarget,
+    deps: &ServerDeps,
 ) -> Result<bool, ToolError> {
     let Some(place) = &kept.revocation_endpoint else {
         return Ok(false);
     };
-    let place = Endpoint::new(judge(place, "revocation endpoint", url)?, &*deps.client)?;
+    let place = OauthEndpoint::new(check_url(place, "revocation endpoint", url)?, &*deps.client)?;
     let secret = kept.client.secret(oauth, &*deps.vault as &dyn Vault)?;
-    let asking = Asking {
-        place: &place,
+    let asking = TokenRequest {
+        endpoint: &place,
         client: &kept.client,
         secret: secret.as_deref(),
         resource: &kept.resource,
@@ -413,17 +422,20 @@ async fn revoke(
 
 /// Removes the login at a server: revokes it there if possible, and deletes the stored copy. None if there is no
 /// login; otherwise true if the authorization server was told.
-pub(crate) async fn forget(spec: &ServerSpec, deps: &Deps) -> Result<Option<bool>, ToolError> {
-    let Way::Web { url, oauth, .. } = &spec.way else {
+pub(crate) async fn forget_login(
+    spec: &ServerSpec,
+    deps: &ServerDeps,
+) -> Result<Option<bool>, ToolError> {
+    let ServerTransport::Http { url, oauth, .. } = &spec.transport else {
         return Ok(None);
     };
-    let url = Target::parse(url).map_err(mimir_net::Error::from)?;
-    let turn = turn(deps, &spec.name, &url).await?;
-    let kept = Kept::read(&*deps.logins, &spec.name, &url)?;
-    deps.logins.remove(&super::key(&spec.name, &url))?;
+    let url = RequestTarget::parse(url).map_err(mimir_net::Error::from)?;
+    let turn = lock_renewal(deps, &spec.name, &url).await?;
+    let kept = StoredLogin::read(&*deps.logins, &spec.name, &url)?;
+    deps.logins.remove(&super::login_key(&spec.name, &url))?;
     drop(turn);
     // The stored challenge is removed, too: no login might be able to satisfy it.
-    bearer::forget_note(&*deps.store, &spec.key());
+    bearer::forget_challenge(&*deps.store, &spec.key());
     let Some(kept) = kept else {
         return Ok(None);
     };
@@ -432,11 +444,14 @@ pub(crate) async fn forget(spec: &ServerSpec, deps: &Deps) -> Result<Option<bool
 }
 
 /// Returns the login at a server, if there is one.
-pub(crate) fn login(spec: &ServerSpec, deps: &Deps) -> Result<Option<Login>, ToolError> {
-    let Way::Web { url, .. } = &spec.way else {
+pub(crate) fn login_summary(
+    spec: &ServerSpec,
+    deps: &ServerDeps,
+) -> Result<Option<LoginSummary>, ToolError> {
+    let ServerTransport::Http { url, .. } = &spec.transport else {
         return Ok(None);
     };
-    let url = Target::parse(url).map_err(mimir_net::Error::from)?;
-    let kept = Kept::read(&*deps.logins, &spec.name, &url)?;
-    Ok(kept.as_ref().map(Login::of))
+    let url = RequestTarget::parse(url).map_err(mimir_net::Error::from)?;
+    let kept = StoredLogin::read(&*deps.logins, &spec.name, &url)?;
+    Ok(kept.as_ref().map(LoginSummary::from_stored))
 }

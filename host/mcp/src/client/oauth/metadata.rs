@@ -4,18 +4,18 @@
 //! Out of scope: the use of the metadata.
 
 use mimir_core::ToolError;
-use mimir_core::network::Target;
+use mimir_core::network::RequestTarget;
 use mimir_core::text::{prefix, visible};
 use serde::Deserialize;
 
-use super::challenge::{self, Challenge};
-use super::endpoint::{self, judge};
-use super::refused;
-use crate::client::server::Clients;
+use super::challenge::{self, BearerChallenge};
+use super::endpoint::{self, check_url};
+use super::login_error;
+use crate::client::server::HttpClientFactory;
 
 /// Protected resource metadata as JSON.
 #[derive(Debug, Deserialize)]
-struct Protected {
+struct ResourceMetadata {
     resource: String,
     #[serde(default)]
     authorization_servers: Vec<String>,
@@ -25,7 +25,7 @@ struct Protected {
 
 /// The parts of a server's metadata that a login needs.
 #[derive(Debug)]
-pub(super) struct Resource {
+pub(super) struct ProtectedResource {
     /// Resource identifier for tokens, in the server's spelling.
     pub(super) name: String,
     /// Authorization server, in the server's spelling.
@@ -36,7 +36,7 @@ pub(super) struct Resource {
 
 /// Authorization server metadata as JSON.
 #[derive(Debug, Deserialize)]
-struct Described {
+struct IssuerMetadata {
     issuer: String,
     authorization_endpoint: String,
     token_endpoint: String,
@@ -55,12 +55,12 @@ struct Described {
 
 /// An authorization server with checked URLs.
 #[derive(Debug)]
-pub(super) struct Issuer {
+pub(super) struct AuthorizationServer {
     pub(super) name: String,
-    pub(super) authorize: Target,
-    pub(super) token: Target,
-    pub(super) register: Option<Target>,
-    pub(super) revoke: Option<Target>,
+    pub(super) authorize: RequestTarget,
+    pub(super) token: RequestTarget,
+    pub(super) register: Option<RequestTarget>,
+    pub(super) revoke: Option<RequestTarget>,
     /// Supported client authentication methods of the token endpoint.
     pub(super) methods: Option<Vec<String>>,
     pub(super) scopes: Vec<String>,
@@ -71,17 +71,17 @@ pub(super) struct Issuer {
 }
 
 /// Fetches a server's metadata: from the URL in its challenge, otherwise from the well-known URLs.
-pub(super) async fn resource(
-    server: &Target,
-    challenge: &Challenge,
+pub(super) async fn fetch_resource(
+    server: &RequestTarget,
+    challenge: &BearerChallenge,
     wanted: Option<&str>,
-    clients: &Clients,
-) -> Result<Resource, ToolError> {
+    clients: &HttpClientFactory,
+) -> Result<ProtectedResource, ToolError> {
     let places = match &challenge.resource_metadata {
         Some(named) => {
-            let place = judge(named, "description of the server", server)?;
+            let place = check_url(named, "description of the server", server)?;
             if place.origin() != server.origin() {
-                return Err(refused(format!(
+                return Err(login_error(format!(
                     "origin mismatch: the server's metadata URL {} is not on the server itself",
                     shown(named)
                 )));
@@ -90,19 +90,23 @@ pub(super) async fn resource(
         }
         None => well_known(server, "oauth-protected-resource")?,
     };
-    let found: Option<Protected> = endpoint::first(places, clients).await?;
+    let found: Option<ResourceMetadata> = endpoint::first_document(places, clients).await?;
     let found = found.ok_or_else(|| {
-        refused(
+        login_error(
             "the server does not name an authorization server (it has no protected resource metadata)",
         )
     });
-    found?.judged(server, wanted)
+    found?.validate(server, wanted)
 }
 
-impl Protected {
-    fn judged(self, server: &Target, wanted: Option<&str>) -> Result<Resource, ToolError> {
+impl ResourceMetadata {
+    fn validate(
+        self,
+        server: &RequestTarget,
+        wanted: Option<&str>,
+    ) -> Result<ProtectedResource, ToolError> {
         if !covers(&self.resource, server) {
-            return Err(refused(format!(
+            return Err(login_error(format!(
                 "resource mismatch: the metadata names {}, but the server is {}",
                 shown(&self.resource),
                 shown(&server.to_string())
@@ -111,21 +115,21 @@ impl Protected {
         let mut all = self.authorization_servers.into_iter();
         let issuer = match wanted {
             Some(wanted) => all.find(|one| is_same(one, wanted)).ok_or_else(|| {
-                refused(format!(
+                login_error(format!(
                     "issuer mismatch: the settings name {} (oauth.issuer), but the server does not list it as an authorization server",
                     shown(wanted)
                 ))
             })?,
             None => all
                 .next()
-                .ok_or_else(|| refused("the server's metadata names no authorization server"))?,
+                .ok_or_else(|| login_error("the server's metadata names no authorization server"))?,
         };
         let mut scopes = Vec::new();
-        challenge::add(
+        challenge::add_scopes(
             &mut scopes,
             self.scopes_supported.iter().map(String::as_str),
         );
-        Ok(Resource {
+        Ok(ProtectedResource {
             name: self.resource,
             issuer,
             scopes,
@@ -134,8 +138,8 @@ impl Protected {
 }
 
 /// Returns true if a token for this resource is valid for the server: the resource is the server, or includes it.
-fn covers(resource: &str, server: &Target) -> bool {
-    let Ok(named) = Target::parse(resource) else {
+fn covers(resource: &str, server: &RequestTarget) -> bool {
+    let Ok(named) = RequestTarget::parse(resource) else {
         return false;
     };
     if resource.contains('#') || named.origin() != server.origin() {
@@ -150,7 +154,7 @@ fn covers(resource: &str, server: &Target) -> bool {
 }
 
 /// Returns the well-known URLs of a document: with the path of the given URL, and at the root.
-fn well_known(place: &Target, what: &str) -> Result<Vec<Target>, ToolError> {
+fn well_known(place: &RequestTarget, what: &str) -> Result<Vec<RequestTarget>, ToolError> {
     let path = place.url().path().trim_end_matches('/');
     let mut all = vec![format!("/.well-known/{what}{path}")];
     if !path.is_empty() {
@@ -159,36 +163,37 @@ fn well_known(place: &Target, what: &str) -> Result<Vec<Target>, ToolError> {
     all.iter().map(|path| at(place, path)).collect()
 }
 
-fn at(place: &Target, path: &str) -> Result<Target, ToolError> {
+fn at(place: &RequestTarget, path: &str) -> Result<RequestTarget, ToolError> {
     let joined = place.join(path);
     joined.map_err(|error| ToolError::from(mimir_net::Error::from(error)))
 }
 
 /// Fetches the metadata of the authorization server of that name.
-pub(super) async fn issuer(
+pub(super) async fn fetch_issuer(
     name: &str,
-    server: &Target,
-    clients: &Clients,
-) -> Result<Issuer, ToolError> {
-    let place = judge(name, "authorization server", server)?;
+    server: &RequestTarget,
+    clients: &HttpClientFactory,
+) -> Result<AuthorizationServer, ToolError> {
+    let place = check_url(name, "authorization server", server)?;
     if name.contains(['?', '#']) {
-        return Err(refused(format!(
+        return Err(login_error(format!(
             "{} is not a valid issuer of an authorization server",
             shown(name)
         )));
     }
-    let found: Option<Described> = endpoint::first(places(&place)?, clients).await?;
+    let found: Option<IssuerMetadata> =
+        endpoint::first_document(metadata_urls(&place)?, clients).await?;
     let found = found.ok_or_else(|| {
-        refused(format!(
+        login_error(format!(
             "the authorization server {} has no metadata",
             shown(name)
         ))
     });
-    found?.judged(name, server)
+    found?.validate(name, server)
 }
 
 /// Returns the possible metadata URLs of an authorization server, in the order that the protocol prescribes.
-pub(super) fn places(issuer: &Target) -> Result<Vec<Target>, ToolError> {
+pub(super) fn metadata_urls(issuer: &RequestTarget) -> Result<Vec<RequestTarget>, ToolError> {
     let path = issuer.url().path().trim_end_matches('/');
     let mut paths = vec![
         format!("/.well-known/oauth-authorization-server{path}"),
@@ -200,10 +205,14 @@ pub(super) fn places(issuer: &Target) -> Result<Vec<Target>, ToolError> {
     paths.iter().map(|path| at(issuer, path)).collect()
 }
 
-impl Described {
-    fn judged(self, name: &str, server: &Target) -> Result<Issuer, ToolError> {
+impl IssuerMetadata {
+    fn validate(
+        self,
+        name: &str,
+        server: &RequestTarget,
+    ) -> Result<AuthorizationServer, ToolError> {
         if !is_same(&self.issuer, name) {
-            return Err(refused(format!(
+            return Err(login_error(format!(
                 "issuer mismatch: the metadata of the authorization server {} names the issuer {}",
                 shown(name),
                 shown(&self.issuer)
@@ -212,12 +221,12 @@ impl Described {
         let lacks =
             |list: &Option<Vec<String>>, what: &str| !list.iter().flatten().any(|one| one == what);
         if lacks(&self.code_challenge_methods_supported, "S256") {
-            return Err(refused(format!(
+            return Err(login_error(format!(
                 "the authorization server {} does not declare support for PKCE with S256, without which a stolen code can \
                  be redeemed by the thief: the protocol forbids a login there",
                 shown(name)
             ))
-            .with_way_out([
+            .with_remedies([
                 "its operator can add `S256` to `code_challenge_methods_supported` of its metadata, or put a proxy before \
                  it that does; to use another one, pass `--issuer` to `mimir mcp add`"
                     .to_owned(),
@@ -228,21 +237,21 @@ impl Described {
         }
         if self.response_types_supported.is_some() && lacks(&self.response_types_supported, "code")
         {
-            return Err(refused(format!(
+            return Err(login_error(format!(
                 "the authorization server {} does not support the authorization code flow",
                 shown(name)
             )));
         }
-        let place = |url: &str, what: &str| judge(url, what, server);
+        let place = |url: &str, what: &str| check_url(url, what, server);
         let maybe = |url: &Option<String>, what: &str| {
             url.as_deref().map(|url| place(url, what)).transpose()
         };
         let mut scopes = Vec::new();
-        challenge::add(
+        challenge::add_scopes(
             &mut scopes,
             self.scopes_supported.iter().map(String::as_str),
         );
-        Ok(Issuer {
+        Ok(AuthorizationServer {
             authorize: place(&self.authorization_endpoint, "login page")?,
             token: place(&self.token_endpoint, "token endpoint")?,
             register: maybe(&self.registration_endpoint, "registration endpoint")?,
@@ -278,7 +287,7 @@ mod tests {
 
     #[test]
     fn resource_covers_the_server_or_its_parent() {
-        let server = Target::parse("https://h.example/public/mcp").unwrap();
+        let server = RequestTarget::parse("https://h.example/public/mcp").unwrap();
         for good in [
             "https://h.example/public/mcp",
             "https://h.example",
@@ -328,8 +337,8 @@ mod tests {
     #[test]
     fn metadata_urls_follow_the_protocol() {
         let paths = |url: &str| {
-            let all = well_known(&Target::parse(url).unwrap(), "x").unwrap();
-            all.iter().map(Target::to_string).collect::<Vec<_>>()
+            let all = well_known(&RequestTarget::parse(url).unwrap(), "x").unwrap();
+            all.iter().map(RequestTarget::to_string).collect::<Vec<_>>()
         };
         assert_eq!(paths("https://h"), ["https://h/.well-known/x"]);
         assert_eq!(

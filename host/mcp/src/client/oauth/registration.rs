@@ -4,27 +4,27 @@
 //! A registration is made for each login and never reused: if the authorization server had forgotten it, the person
 //! would end up on a page that only shows an error. A client is never used at another authorization server.
 
-use mimir_core::config::McpOauth;
+use mimir_core::config::McpOauthSettings;
 use mimir_core::redact::Vault;
-use mimir_core::{Code, ToolError};
+use mimir_core::{ToolError, ToolErrorCode};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::endpoint::Endpoint;
-use super::exchange::unfit;
-use super::metadata::Issuer;
-use super::{refused, words};
-use crate::client::server::Clients;
-use crate::client::spec::fill;
+use super::endpoint::OauthEndpoint;
+use super::metadata::AuthorizationServer;
+use super::token_endpoint::invalid_value_reason;
+use super::{clean_text, login_error};
+use crate::client::server::HttpClientFactory;
+use crate::client::spec::fill_secrets;
 
 /// A client of one authorization server.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Client {
+pub(super) struct OauthClient {
     pub(super) id: String,
     /// Secret issued at registration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) secret: Option<String>,
-    pub(super) method: Method,
+    pub(super) method: ClientAuthMethod,
     /// True if the secret is the one in the settings, which is not stored a second time.
     pub(super) settings: bool,
 }
@@ -32,13 +32,13 @@ pub(super) struct Client {
 /// Client authentication method at the token endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Method {
+pub(super) enum ClientAuthMethod {
     Basic,
     Post,
     None,
 }
 
-impl Method {
+impl ClientAuthMethod {
     const fn name(self) -> &'static str {
         match self {
             Self::Basic => "client_secret_basic",
@@ -54,15 +54,15 @@ impl Method {
 
     /// Returns the first of these methods that the authorization server supports. Without metadata, the first one is
     /// used; RFC 8414 section 2.
-    fn first(order: &[Self], issuer: &Issuer) -> Result<Self, ToolError> {
+    fn first(order: &[Self], issuer: &AuthorizationServer) -> Result<Self, ToolError> {
         let Some(methods) = &issuer.methods else {
             return Ok(order[0]);
         };
         let takes = |method: &&Self| methods.iter().any(|name| name == method.name());
         order.iter().find(takes).copied().ok_or_else(|| {
-            refused(format!(
+            login_error(format!(
                 "the authorization server requires a client authentication method that is not supported ({})",
-                words(&methods.join(", "), &[])
+                clean_text(&methods.join(", "), &[])
             ))
         })
     }
@@ -70,7 +70,7 @@ impl Method {
 
 /// The way in which mimir is registered at an authorization server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Known {
+pub enum RegistrationKind {
     /// A client from the settings.
     Settings,
     /// A client metadata document.
@@ -80,15 +80,18 @@ pub enum Known {
 }
 
 /// Chooses the way of registration, in the order that the protocol prescribes.
-pub(super) fn known(oauth: &McpOauth, issuer: &Issuer) -> Result<Known, ToolError> {
+pub(super) fn choose_registration(
+    oauth: &McpOauthSettings,
+    issuer: &AuthorizationServer,
+) -> Result<RegistrationKind, ToolError> {
     if oauth.client_id.is_some() {
-        Ok(Known::Settings)
+        Ok(RegistrationKind::Settings)
     } else if oauth.client_metadata_url.is_some() && issuer.takes_documents {
-        Ok(Known::Document)
+        Ok(RegistrationKind::Document)
     } else if issuer.register.is_some() {
-        Ok(Known::Registered)
+        Ok(RegistrationKind::Registered)
     } else {
-        Err(refused(
+        Err(login_error(
             "the authorization server does not support dynamic client registration: register a client there, and name it in the server's \
              settings (oauth.clientId)",
         ))
@@ -96,42 +99,46 @@ pub(super) fn known(oauth: &McpOauth, issuer: &Issuer) -> Result<Known, ToolErro
 }
 
 /// Returns the client for this login and redirect URL.
-pub(super) async fn client(
-    known: Known,
-    oauth: &McpOauth,
-    issuer: &Issuer,
+pub(super) async fn resolve_client(
+    known: RegistrationKind,
+    oauth: &McpOauthSettings,
+    issuer: &AuthorizationServer,
     redirect: &str,
     scopes: &[String],
-    clients: &Clients,
-) -> Result<Client, ToolError> {
-    let named = |id: &Option<String>, method, settings| Client {
+    clients: &HttpClientFactory,
+) -> Result<OauthClient, ToolError> {
+    let named = |id: &Option<String>, method, settings| OauthClient {
         id: id.clone().unwrap_or_default(),
         secret: None,
         method,
         settings,
     };
     match known {
-        Known::Settings => {
+        RegistrationKind::Settings => {
             let secret = oauth.client_secret.is_some();
-            let order: &[Method] = match secret {
-                true => &[Method::Basic, Method::Post],
-                false => &[Method::None],
+            let order: &[ClientAuthMethod] = match secret {
+                true => &[ClientAuthMethod::Basic, ClientAuthMethod::Post],
+                false => &[ClientAuthMethod::None],
             };
             // Many servers accept clients without a secret, but do not declare it.
             let method = match secret {
-                true => Method::first(order, issuer)?,
-                false => Method::None,
+                true => ClientAuthMethod::first(order, issuer)?,
+                false => ClientAuthMethod::None,
             };
             Ok(named(&oauth.client_id, method, secret))
         }
-        Known::Document => Ok(named(&oauth.client_metadata_url, Method::None, false)),
-        Known::Registered => register(issuer, redirect, scopes, clients).await,
+        RegistrationKind::Document => Ok(named(
+            &oauth.client_metadata_url,
+            ClientAuthMethod::None,
+            false,
+        )),
+        RegistrationKind::Registered => register(issuer, redirect, scopes, clients).await,
     }
 }
 
 /// Response to a registration as JSON.
 #[derive(Deserialize)]
-struct Registered {
+struct RegistrationResponse {
     client_id: String,
     client_secret: Option<String>,
     token_endpoint_auth_method: Option<String>,
@@ -139,27 +146,34 @@ struct Registered {
 
 /// Error response as JSON.
 #[derive(Deserialize)]
-struct Refusal {
+struct RegistrationRefusal {
     error: Option<String>,
     error_description: Option<String>,
 }
 
 async fn register(
-    issuer: &Issuer,
+    issuer: &AuthorizationServer,
     redirect: &str,
     scopes: &[String],
-    clients: &Clients,
-) -> Result<Client, ToolError> {
+    clients: &HttpClientFactory,
+) -> Result<OauthClient, ToolError> {
     let place = issuer.register.clone().ok_or_else(|| {
         ToolError::new(
-            Code::Internal,
+            ToolErrorCode::Internal,
             "the authorization server has no registration endpoint",
         )
     })?;
     let wanted = match &issuer.methods {
         // A server without declared methods issues secrets, but usually accepts clients without one.
-        None => Method::None,
-        Some(_) => Method::first(&[Method::None, Method::Basic, Method::Post], issuer)?,
+        None => ClientAuthMethod::None,
+        Some(_) => ClientAuthMethod::first(
+            &[
+                ClientAuthMethod::None,
+                ClientAuthMethod::Basic,
+                ClientAuthMethod::Post,
+            ],
+            issuer,
+        )?,
     };
     let mut about = json!({
         "client_name": "mimir",
@@ -172,49 +186,58 @@ async fn register(
     if !scopes.is_empty() {
         about["scope"] = scopes.join(" ").into();
     }
-    let answer = Endpoint::new(place, clients)?.json(&about).await?;
+    let answer = OauthEndpoint::new(place, clients)?.json(&about).await?;
     if !answer.status.is_success() {
-        let why = answer.read::<Refusal>().map(|refusal| {
+        let why = answer.read::<RegistrationRefusal>().map(|refusal| {
             let all = [refusal.error, refusal.error_description];
             all.into_iter().flatten().collect::<Vec<_>>().join(": ")
         });
-        return Err(refused(format!(
+        return Err(login_error(format!(
             "the authorization server refused to register a client for mimir (HTTP {}: {}): register one there, and name it in the \
              server's settings (oauth.clientId)",
             answer.status.as_u16(),
-            words(&why.unwrap_or_default(), &[])
+            clean_text(&why.unwrap_or_default(), &[])
         )));
     }
-    let given = answer.read::<Registered>();
+    let given = answer.read::<RegistrationResponse>();
     let given = given.filter(|given| !given.client_id.is_empty());
     let given = given.ok_or_else(|| {
-        refused("the authorization server registered a client, but did not return its id")
+        login_error("the authorization server registered a client, but did not return its id")
     })?;
     let secret = given.client_secret.filter(|secret| !secret.is_empty());
-    if let Some(why) = secret.as_deref().and_then(unfit) {
-        return Err(refused(format!(
+    if let Some(why) = secret.as_deref().and_then(invalid_value_reason) {
+        return Err(login_error(format!(
             "the authorization server issued a client secret that is not usable: {why}"
         )));
     }
     let said = given.token_endpoint_auth_method.as_deref();
-    let method = match (said.and_then(Method::named), &secret) {
-        (Some(Method::Basic | Method::Post) | None, None) => Method::None,
+    let method = match (said.and_then(ClientAuthMethod::named), &secret) {
+        (Some(ClientAuthMethod::Basic | ClientAuthMethod::Post) | None, None) => {
+            ClientAuthMethod::None
+        }
         (Some(method), _) => method,
-        (None, Some(_)) => Method::first(&[Method::Basic, Method::Post, Method::None], issuer)?,
+        (None, Some(_)) => ClientAuthMethod::first(
+            &[
+                ClientAuthMethod::Basic,
+                ClientAuthMethod::Post,
+                ClientAuthMethod::None,
+            ],
+            issuer,
+        )?,
     };
-    Ok(Client {
+    Ok(OauthClient {
         id: given.client_id,
-        secret: secret.filter(|_| method != Method::None),
+        secret: secret.filter(|_| method != ClientAuthMethod::None),
         method,
         settings: false,
     })
 }
 
-impl Client {
+impl OauthClient {
     /// Returns the client's secret, if it has one.
     pub(super) fn secret(
         &self,
-        oauth: &McpOauth,
+        oauth: &McpOauthSettings,
         vault: &dyn Vault,
     ) -> Result<Option<String>, ToolError> {
         if !self.settings {
@@ -223,6 +246,6 @@ impl Client {
         let named = oauth.client_secret.as_deref();
         // The settings name another client than the one that logged in.
         let named = named.filter(|_| oauth.client_id.as_deref() == Some(self.id.as_str()));
-        named.map(|secret| fill(secret, vault)).transpose()
+        named.map(|secret| fill_secrets(secret, vault)).transpose()
     }
 }

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::client::{Clients, provider};
+use crate::client::{HttpClientFactory, provider_keys};
 
 /// Lifetime of cached keys, and the longer one that applies while the provider is unavailable.
 const FRESH: Duration = Duration::from_secs(10 * 60);
@@ -31,16 +31,16 @@ const KEYS_MOST: usize = 64;
 const WAIT: Duration = Duration::from_secs(10);
 
 /// Cache of a provider's keys.
-pub(super) struct Keys(Arc<Shelf>);
+pub(super) struct ProviderKeys(Arc<KeyCache>);
 
-struct Shelf {
+struct KeyCache {
     issuer: String,
-    clients: Arc<Clients>,
-    now: Mutex<Known>,
+    clients: Arc<HttpClientFactory>,
+    now: Mutex<CachedKeys>,
 }
 
 #[derive(Default)]
-struct Known {
+struct CachedKeys {
     keys: Arc<Vec<Jwk>>,
     since: Option<Instant>,
     /// Time at which the last request was answered or failed.
@@ -51,7 +51,7 @@ struct Known {
 
 /// The reason for a missing key.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum NoKey {
+pub(super) enum KeyLookupError {
     /// The provider has no such key with this algorithm.
     Unknown,
     /// The provider could not be reached.
@@ -59,13 +59,13 @@ pub(super) enum NoKey {
 }
 
 #[derive(Deserialize)]
-struct Document {
+struct JwksDocument {
     keys: Vec<Value>,
 }
 
-impl Keys {
-    pub(super) fn new(issuer: String, clients: Arc<Clients>) -> Self {
-        Self(Arc::new(Shelf {
+impl ProviderKeys {
+    pub(super) fn new(issuer: String, clients: Arc<HttpClientFactory>) -> Self {
+        Self(Arc::new(KeyCache {
             issuer,
             clients,
             now: Mutex::default(),
@@ -77,7 +77,7 @@ impl Keys {
         &self,
         kid: Option<&str>,
         algorithm: Algorithm,
-    ) -> Result<DecodingKey, NoKey> {
+    ) -> Result<DecodingKey, KeyLookupError> {
         let shelf = &self.0;
         if let Some(key) = shelf.known(FRESH, kid, algorithm) {
             return key;
@@ -93,20 +93,20 @@ impl Keys {
         }
         match shelf.known(GOOD, kid, algorithm) {
             Some(key) => key,
-            None if shelf.are_there(GOOD) => Err(NoKey::Unknown),
-            None => Err(NoKey::Later),
+            None if shelf.are_there(GOOD) => Err(KeyLookupError::Unknown),
+            None => Err(KeyLookupError::Later),
         }
     }
 }
 
-impl Shelf {
+impl KeyCache {
     /// Returns a cached key that is not older than the given age.
     fn known(
         &self,
         age: Duration,
         kid: Option<&str>,
         algorithm: Algorithm,
-    ) -> Option<Result<DecodingKey, NoKey>> {
+    ) -> Option<Result<DecodingKey, KeyLookupError>> {
         let keys = {
             let now = self.now.lock();
             now.since.filter(|since| since.elapsed() < age)?;
@@ -119,9 +119,9 @@ impl Shelf {
         let key = fit.next()?;
         if fit.next().is_some() {
             // Several keys fit, and the token does not name one.
-            return Some(Err(NoKey::Unknown));
+            return Some(Err(KeyLookupError::Unknown));
         }
-        Some(DecodingKey::from_jwk(key).map_err(|_| NoKey::Unknown))
+        Some(DecodingKey::from_jwk(key).map_err(|_| KeyLookupError::Unknown))
     }
 
     fn are_there(&self, age: Duration) -> bool {
@@ -165,7 +165,8 @@ impl Shelf {
     }
 
     async fn fetch(&self) -> Result<Vec<Jwk>, ToolError> {
-        let document: Document = provider::keys(&self.issuer, &*self.clients).await?;
+        let document: JwksDocument =
+            provider_keys::fetch_keys(&self.issuer, &*self.clients).await?;
         let keys = document.keys.into_iter().take(KEYS_MOST);
         // A key of an unknown kind does not invalidate the others.
         Ok(keys

@@ -27,12 +27,12 @@ fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerif
     if !super::ALGORITHMS.contains(algorithm) || key.family() != algorithm.family() {
         return Err(ErrorKind::InvalidAlgorithm.into());
     }
-    Ok(Box::new(Ring(*algorithm, key.clone())))
+    Ok(Box::new(RingVerifier(*algorithm, key.clone())))
 }
 
-struct Ring(Algorithm, DecodingKey);
+struct RingVerifier(Algorithm, DecodingKey);
 
-impl Verifier<Vec<u8>> for Ring {
+impl Verifier<Vec<u8>> for RingVerifier {
     fn verify(&self, message: &[u8], signature: &Vec<u8>) -> std::result::Result<(), Error> {
         let by: &'static dyn VerificationAlgorithm = match (self.0, self.1.kind()) {
             (Algorithm::RS256, DecodingKeyKind::RsaModulusExponent { n, e }) => {
@@ -50,7 +50,7 @@ impl Verifier<Vec<u8>> for Ring {
     }
 }
 
-impl JwtVerifier for Ring {
+impl JwtVerifier for RingVerifier {
     fn algorithm(&self) -> Algorithm {
         self.0
     }

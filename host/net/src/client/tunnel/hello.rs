@@ -2,10 +2,10 @@
 
 use core::net::IpAddr;
 
-use mimir_core::network::Host;
+use mimir_core::network::NetworkHost;
 
 /// The reason why bytes are not a valid message.
-pub(super) type Malformed = &'static str;
+pub(super) type MalformedHello = &'static str;
 
 const CLIENT_HELLO: u8 = 1;
 const SERVER_NAME: u16 = 0;
@@ -18,15 +18,15 @@ const LARGEST: usize = 64 << 10;
 /// Bytes of the header of a handshake message: its type and its length.
 const HEADER: usize = 4;
 
-const CUT_SHORT: Malformed = "its ClientHello ends in the middle of a field";
+const CUT_SHORT: MalformedHello = "its ClientHello ends in the middle of a field";
 
 /// A ClientHello that arrives in chunks, over any number of records.
 #[derive(Default)]
-pub(super) struct Collected(Vec<u8>);
+pub(super) struct ClientHelloBuffer(Vec<u8>);
 
-impl Collected {
+impl ClientHelloBuffer {
     /// Adds the next bytes. Returns the whole message, without its header, once it is complete.
-    pub(super) fn add(&mut self, piece: &[u8]) -> Result<Option<Vec<u8>>, Malformed> {
+    pub(super) fn add(&mut self, piece: &[u8]) -> Result<Option<Vec<u8>>, MalformedHello> {
         self.0.extend_from_slice(piece);
         let [kind, rest @ ..] = self.0.as_slice() else {
             return Ok(None);
@@ -60,7 +60,7 @@ pub(super) struct Hello {
 
 impl Hello {
     /// Reads a ClientHello without its header.
-    pub(super) fn read(message: &[u8]) -> Result<Self, Malformed> {
+    pub(super) fn read(message: &[u8]) -> Result<Self, MalformedHello> {
         let mut hello = Self::default();
         let Some(mut extensions) = extensions(message)? else {
             return Ok(hello);
@@ -78,8 +78,8 @@ impl Hello {
 }
 
 /// Returns the extensions of a ClientHello. TLS 1.2 allows a message without them.
-fn extensions(message: &[u8]) -> Result<Option<Fields<'_>>, Malformed> {
-    let mut fields = Fields(message);
+fn extensions(message: &[u8]) -> Result<Option<HelloFields<'_>>, MalformedHello> {
+    let mut fields = HelloFields(message);
     // The version and the random number.
     fields.take(2 + 32)?;
     let session = fields.short_list()?;
@@ -92,7 +92,7 @@ fn extensions(message: &[u8]) -> Result<Option<Fields<'_>>, Malformed> {
     if fields.0.is_empty() {
         return Ok(None);
     }
-    let extensions = Fields(fields.list()?);
+    let extensions = HelloFields(fields.list()?);
     if !fields.0.is_empty() {
         return Err("something follows the extensions of its ClientHello");
     }
@@ -100,9 +100,9 @@ fn extensions(message: &[u8]) -> Result<Option<Fields<'_>>, Malformed> {
 }
 
 /// The content of the extension `server_name`: a list of exactly one name (RFC 6066 section 3).
-fn host_name(content: &[u8]) -> Result<String, Malformed> {
-    let mut extension = Fields(content);
-    let mut names = Fields(extension.list()?);
+fn host_name(content: &[u8]) -> Result<String, MalformedHello> {
+    let mut extension = HelloFields(content);
+    let mut names = HelloFields(extension.list()?);
     let kind = names.take(1)?;
     let name = names.list()?;
     let is_one = kind == [HOST_NAME] && names.0.is_empty() && extension.0.is_empty();
@@ -117,45 +117,45 @@ fn host_name(content: &[u8]) -> Result<String, Malformed> {
 
 /// Returns true if a connection with this server name asks for `host`. Clients send no name for an address (RFC 6066
 /// section 3).
-pub(super) fn asks_for(name: Option<&str>, host: &Host) -> bool {
+pub(super) fn asks_for(name: Option<&str>, host: &NetworkHost) -> bool {
     match (name, host) {
-        (Some(name), Host::Name(host)) => {
+        (Some(name), NetworkHost::Name(host)) => {
             let name = name.strip_suffix('.').unwrap_or(name);
             name.eq_ignore_ascii_case(host)
         }
-        (None, Host::Name(_)) => false,
-        (Some(name), Host::Ip(address)) => {
+        (None, NetworkHost::Name(_)) => false,
+        (Some(name), NetworkHost::Ip(address)) => {
             let name = name.trim_start_matches('[').trim_end_matches(']');
             name.parse::<IpAddr>()
                 .is_ok_and(|name| name.to_canonical() == *address)
         }
-        (None, Host::Ip(_)) => true,
+        (None, NetworkHost::Ip(_)) => true,
     }
 }
 
 /// The unread rest of a message.
-struct Fields<'a>(&'a [u8]);
+struct HelloFields<'a>(&'a [u8]);
 
-impl<'a> Fields<'a> {
-    fn take(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
+impl<'a> HelloFields<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], MalformedHello> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or(CUT_SHORT)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    fn number(&mut self) -> Result<u16, Malformed> {
+    fn number(&mut self) -> Result<u16, MalformedHello> {
         let bytes = self.take(2)?.try_into().map_err(|_| CUT_SHORT)?;
         Ok(u16::from_be_bytes(bytes))
     }
 
     /// Reads the bytes after a two-byte length.
-    fn list(&mut self) -> Result<&'a [u8], Malformed> {
+    fn list(&mut self) -> Result<&'a [u8], MalformedHello> {
         let count = self.number()?;
         self.take(count.into())
     }
 
     /// Reads the bytes after a one-byte length.
-    fn short_list(&mut self) -> Result<&'a [u8], Malformed> {
+    fn short_list(&mut self) -> Result<&'a [u8], MalformedHello> {
         let count = self.take(1)?.first().copied().unwrap_or_default();
         self.take(count.into())
     }
@@ -196,8 +196,8 @@ pub(super) mod tests {
         hello_with(&[&*names(&[host.as_bytes()]), &[0, 42, 0, 0]].concat())
     }
 
-    fn name_in(message: &[u8]) -> Result<Option<String>, Malformed> {
-        let whole = Collected::default().add(message)?;
+    fn name_in(message: &[u8]) -> Result<Option<String>, MalformedHello> {
+        let whole = ClientHelloBuffer::default().add(message)?;
         Ok(Hello::read(&whole.ok_or("it is not complete")?)?.server_name)
     }
 
@@ -247,7 +247,7 @@ pub(super) mod tests {
 
     #[test]
     fn server_name_must_be_the_host_of_the_tunnel() {
-        let host = |text: &str| Host::parse(text).unwrap();
+        let host = |text: &str| NetworkHost::parse(text).unwrap();
         for (name, to, expected) in [
             (Some("a.test"), "a.test", true),
             (Some("A.Test."), "a.test", true),

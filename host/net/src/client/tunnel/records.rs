@@ -7,9 +7,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use mimir_core::network::Host;
+use mimir_core::network::NetworkHost;
 
-use super::hello::{Collected, Hello, Malformed, asks_for};
+use super::hello::{ClientHelloBuffer, Hello, MalformedHello, asks_for};
 
 const CHANGE_CIPHER_SPEC: u8 = 20;
 const HANDSHAKE: u8 = 22;
@@ -32,24 +32,24 @@ const SERVER_RANDOM: std::ops::Range<usize> = 6..38;
 
 /// The reason for closing a tunnel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(super) enum TunnelViolation {
     /// The data in the tunnel is not TLS.
-    Malformed(Malformed),
+    Malformed(MalformedHello),
     /// Its TLS connection asks for another host, or for none.
     Name(Option<String>),
 }
 
-impl From<Malformed> for Cut {
-    fn from(why: Malformed) -> Self {
+impl From<MalformedHello> for TunnelViolation {
+    fn from(why: MalformedHello) -> Self {
         Self::Malformed(why)
     }
 }
 
 /// The response of the server to the ClientHello.
 #[derive(Clone)]
-struct Answer(Arc<AtomicU8>);
+struct ServerHelloState(Arc<AtomicU8>);
 
-impl Answer {
+impl ServerHelloState {
     const NONE: u8 = 0;
     /// The server wants a second ClientHello, which the client sends in the clear.
     const RETRY: u8 = 1;
@@ -65,17 +65,17 @@ impl Answer {
 }
 
 /// Both directions of a tunnel to `host`.
-pub(super) fn directions(host: &Host) -> (FromClient, FromServer) {
-    let answer = Answer(Arc::new(AtomicU8::new(Answer::NONE)));
-    let client = FromClient {
-        records: Records::default(),
+pub(super) fn record_filters(host: &NetworkHost) -> (ClientRecordFilter, ServerRecordFilter) {
+    let answer = ServerHelloState(Arc::new(AtomicU8::new(ServerHelloState::NONE)));
+    let client = ClientRecordFilter {
+        records: RecordSplitter::default(),
         host: host.clone(),
-        hello: Some(Collected::default()),
+        hello: Some(ClientHelloBuffer::default()),
         early_data: false,
         answer: answer.clone(),
     };
-    let server = FromServer {
-        records: Records::default(),
+    let server = ServerRecordFilter {
+        records: RecordSplitter::default(),
         begin: Vec::new(),
         answer,
     };
@@ -83,19 +83,19 @@ pub(super) fn directions(host: &Host) -> (FromClient, FromServer) {
 }
 
 /// Checks the data of the client.
-pub(super) struct FromClient {
-    records: Records,
-    host: Host,
+pub(super) struct ClientRecordFilter {
+    records: RecordSplitter,
+    host: NetworkHost,
     /// The expected ClientHello, as far as received.
-    hello: Option<Collected>,
+    hello: Option<ClientHelloBuffer>,
     /// True if the ClientHello offers early data, which the client sends before the server has responded.
     early_data: bool,
-    answer: Answer,
+    answer: ServerHelloState,
 }
 
-impl FromClient {
+impl ClientRecordFilter {
     /// Checks the next bytes. Unchecked bytes must not be forwarded.
-    pub(super) fn check(&mut self, bytes: &[u8]) -> Result<(), Cut> {
+    pub(super) fn check(&mut self, bytes: &[u8]) -> Result<(), TunnelViolation> {
         let Self {
             records,
             host,
@@ -108,18 +108,20 @@ impl FromClient {
                 (HANDSHAKE, true) => {}
                 (_, true) => return Err("it does not begin with a ClientHello".into()),
                 (HANDSHAKE, false) => match answer.get() {
-                    Answer::NONE => {
+                    ServerHelloState::NONE => {
                         return Err(
                             "the handshake continues before the server has responded".into()
                         );
                     }
-                    Answer::RETRY => {
-                        answer.set(Answer::AGREED);
-                        *hello = Some(Collected::default());
+                    ServerHelloState::RETRY => {
+                        answer.set(ServerHelloState::AGREED);
+                        *hello = Some(ClientHelloBuffer::default());
                     }
                     _ => {}
                 },
-                (APPLICATION_DATA, false) if answer.get() == Answer::NONE && !*early_data => {
+                (APPLICATION_DATA, false)
+                    if answer.get() == ServerHelloState::NONE && !*early_data =>
+                {
                     return Err("it sends data before the server has responded".into());
                 }
                 (_, false) => {}
@@ -129,7 +131,7 @@ impl FromClient {
             {
                 let read = Hello::read(&message)?;
                 if !asks_for(read.server_name.as_deref(), host) {
-                    return Err(Cut::Name(read.server_name));
+                    return Err(TunnelViolation::Name(read.server_name));
                 }
                 *early_data = read.early_data;
                 *hello = None;
@@ -139,29 +141,29 @@ impl FromClient {
     }
 
     /// Returns true if the expected ClientHello is complete, and asks for the host of the tunnel.
-    pub(super) fn has_asked(&self) -> bool {
+    pub(super) fn has_valid_hello(&self) -> bool {
         self.hello.is_none()
     }
 }
 
 /// Checks the data of the server.
-pub(super) struct FromServer {
-    records: Records,
+pub(super) struct ServerRecordFilter {
+    records: RecordSplitter,
     /// Its first message, as far as received and needed.
     begin: Vec<u8>,
-    answer: Answer,
+    answer: ServerHelloState,
 }
 
-impl FromServer {
+impl ServerRecordFilter {
     /// Checks the next bytes. Unchecked bytes must not be forwarded.
-    pub(super) fn check(&mut self, bytes: &[u8]) -> Result<(), Cut> {
+    pub(super) fn check(&mut self, bytes: &[u8]) -> Result<(), TunnelViolation> {
         let Self {
             records,
             begin,
             answer,
         } = self;
         records.check(bytes, |kind, payload| {
-            if answer.get() != Answer::NONE {
+            if answer.get() != ServerHelloState::NONE {
                 return Ok(());
             }
             match kind {
@@ -179,13 +181,13 @@ impl FromServer {
                     if let Some(random) = begin.get(SERVER_RANDOM) {
                         let wants_more = random == RETRY;
                         answer.set(if wants_more {
-                            Answer::RETRY
+                            ServerHelloState::RETRY
                         } else {
-                            Answer::AGREED
+                            ServerHelloState::AGREED
                         });
                     }
                 }
-                Some(_) => answer.set(Answer::AGREED),
+                Some(_) => answer.set(ServerHelloState::AGREED),
                 None => {}
             }
             Ok(())
@@ -195,7 +197,7 @@ impl FromServer {
 
 /// Splits a stream of bytes into TLS records, whatever the packet boundaries.
 #[derive(Default)]
-struct Records {
+struct RecordSplitter {
     header: [u8; HEADER],
     /// Bytes received of the header; 0 within a payload.
     filled: usize,
@@ -203,13 +205,13 @@ struct Records {
     left: usize,
 }
 
-impl Records {
+impl RecordSplitter {
     /// Checks the next bytes, and passes on each chunk of a payload with the type of its record.
     fn check(
         &mut self,
         mut bytes: &[u8],
-        mut payload: impl FnMut(u8, &[u8]) -> Result<(), Cut>,
-    ) -> Result<(), Cut> {
+        mut payload: impl FnMut(u8, &[u8]) -> Result<(), TunnelViolation>,
+    ) -> Result<(), TunnelViolation> {
         while let Some((first, rest)) = bytes.split_first() {
             if self.left > 0 {
                 let (piece, more) = bytes.split_at(self.left.min(bytes.len()));
@@ -229,7 +231,7 @@ impl Records {
     }
 
     /// Checks the header as far as received, so that at most one of its bytes passes unchecked.
-    fn judge_header(&mut self) -> Result<(), Cut> {
+    fn judge_header(&mut self) -> Result<(), TunnelViolation> {
         let [kind, major, minor, high, low] = self.header;
         let known = match self.filled {
             1 => (CHANGE_CIPHER_SPEC..=APPLICATION_DATA).contains(&kind),
@@ -265,8 +267,8 @@ mod tests {
         record(HANDSHAKE, &[&[2, 0, 0, 34, 3, 3][..], &random].concat())
     }
 
-    fn both() -> (FromClient, FromServer) {
-        directions(&Host::parse("a.test").unwrap())
+    fn both() -> (ClientRecordFilter, ServerRecordFilter) {
+        record_filters(&NetworkHost::parse("a.test").unwrap())
     }
 
     #[test]
@@ -282,11 +284,11 @@ mod tests {
                 for piece in records.chunks(packet) {
                     client.check(piece).unwrap();
                 }
-                assert!(client.has_asked(), "{size} {packet}");
+                assert!(client.has_valid_hello(), "{size} {packet}");
             }
             let (mut client, _) = both();
             client.check(&records[..records.len() - 1]).unwrap();
-            assert!(!client.has_asked());
+            assert!(!client.has_valid_hello());
         }
     }
 
@@ -298,7 +300,7 @@ mod tests {
         ] {
             let (mut client, _) = both();
             let cut = client.check(&record(HANDSHAKE, &message)).unwrap_err();
-            assert_eq!(cut, Cut::Name(name));
+            assert_eq!(cut, TunnelViolation::Name(name));
         }
     }
 

@@ -14,12 +14,12 @@ use bollard::models::{
 };
 use rustix::process::Resource;
 
-use super::facts::Facts;
-use super::mounted::Mounted;
-use super::owner::{LABEL, Owner};
+use super::container_owner::{ContainerOwner, LABEL};
+use super::engine_facts::ContainerEngineFacts;
+use super::planned_mount::PlannedMount;
 use super::{HOME, NAME, TEMP, text};
-use crate::sandbox::shield::{Beside, Cover, covers, covers_beside};
-use crate::sandbox::{Bound, Fault, Seen, Spec};
+use crate::sandbox::mount_mask::{MountMask, OutsideMask, find_masks, find_outside_masks};
+use crate::sandbox::{CommandSpec, FileIdentity, ResourceBound, SandboxError};
 
 /// Mount options of the temporary folder and the home, at most 2 GiB each. Their memory counts towards the limit of
 /// the command.
@@ -52,18 +52,22 @@ const IMAGE: [&str; 7] = ["/bin", "/lib", "/lib64", "/opt", "/sbin", "/usr", "/v
 
 /// Configuration of a container that is not made yet.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Blueprint {
+pub(super) struct ContainerBlueprint {
     pub(super) body: ContainerCreateBody,
     /// Sources and targets of the mounts.
-    mounted: Vec<Mounted>,
+    mounted: Vec<PlannedMount>,
     /// Protected paths outside the workspace.
-    beside: Vec<Seen>,
+    beside: Vec<FileIdentity>,
     workspace: PathBuf,
 }
 
-impl Blueprint {
-    pub(super) fn new(image: &str, facts: &Facts, spec: &Spec) -> Result<Self, Fault> {
-        let beside = covers_beside(NAME, spec)?;
+impl ContainerBlueprint {
+    pub(super) fn new(
+        image: &str,
+        facts: &ContainerEngineFacts,
+        spec: &CommandSpec,
+    ) -> Result<Self, SandboxError> {
+        let beside = find_outside_masks(NAME, spec)?;
         let mounts = mounts(spec, &beside)?;
         let parts = spec.parts();
         let mounted = mounts.iter().map(|mount| {
@@ -73,7 +77,7 @@ impl Blueprint {
             // Other folders may be mounted at a target that does not exist.
             let covers = parts.iter().any(over) && spec.mounts.iter().all(|mount| mount.at != at);
             let writable = mount.read_only == Some(false);
-            Mounted::new(at, of, covers, writable)
+            PlannedMount::new(at, of, covers, writable)
         });
         let mounted = mounted.collect::<Result<_, _>>()?;
         let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect());
@@ -81,7 +85,7 @@ impl Blueprint {
             image: Some(image.to_owned()),
             entrypoint: words(&WAIT),
             cmd: Some(Vec::new()),
-            user: Some(facts.user()),
+            user: Some(facts.command_user()),
             hostname: Some("mimir".to_owned()),
             working_dir: Some(text(spec.workspace.clone())?),
             // The container runs as long as its input is open; nothing is written to it.
@@ -93,7 +97,10 @@ impl Blueprint {
                 test: words(&["NONE"]),
                 ..HealthConfig::default()
             }),
-            labels: Some(HashMap::from([(LABEL.to_owned(), Owner::own().label())])),
+            labels: Some(HashMap::from([(
+                LABEL.to_owned(),
+                ContainerOwner::this_process().label(),
+            )])),
             host_config: Some(host(facts, spec, mounts)),
             ..ContainerCreateBody::default()
         };
@@ -102,7 +109,7 @@ impl Blueprint {
             mounted,
             beside: beside
                 .iter()
-                .filter_map(|one| Seen::of(&one.from))
+                .filter_map(|one| FileIdentity::of_path(&one.from))
                 .collect(),
             workspace: spec.workspace.clone(),
         })
@@ -124,27 +131,27 @@ impl Blueprint {
     }
 
     /// Mounts that the container must have.
-    pub(super) fn mounted(&self) -> &[Mounted] {
+    pub(super) fn mounted(&self) -> &[PlannedMount] {
         &self.mounted
     }
 
     /// Masked paths, in the workspace and outside it.
-    pub(super) fn covered(&self) -> Vec<Seen> {
-        let covered = self.mounted.iter().filter_map(Mounted::covers);
+    pub(super) fn covered(&self) -> Vec<FileIdentity> {
+        let covered = self.mounted.iter().filter_map(PlannedMount::covers);
         covered.chain(&self.beside).cloned().collect()
     }
 
     /// Returns true if a later replacement of any source or target of the mounts can be detected.
-    pub(super) fn keeps(&self) -> bool {
+    pub(super) fn can_verify_mounts(&self) -> bool {
         self.mounted
             .iter()
-            .flat_map(Mounted::seen)
-            .all(Seen::is_sure)
+            .flat_map(PlannedMount::identities)
+            .all(FileIdentity::is_unambiguous)
     }
 }
 
-fn host(facts: &Facts, spec: &Spec, mounts: Vec<Mount>) -> HostConfig {
-    let held = |holds: bool, bound: Bound| holds.then(|| number(bound.value()));
+fn host(facts: &ContainerEngineFacts, spec: &CommandSpec, mounts: Vec<Mount>) -> HostConfig {
+    let held = |holds: bool, bound: ResourceBound| holds.then(|| number(bound.value()));
     let memory = held(facts.memory, spec.bounds.memory);
     let options = |most: &str| match facts.podman {
         true => format!("{most}{EMPTY}"),
@@ -191,7 +198,7 @@ fn host(facts: &Facts, spec: &Spec, mounts: Vec<Mount>) -> HostConfig {
 
 /// Resource limits of each process. None exceeds the limits of this process: an engine with the same rights could not
 /// start the container.
-fn limits(facts: &Facts, spec: &Spec) -> Vec<ResourcesUlimits> {
+fn limits(facts: &ContainerEngineFacts, spec: &CommandSpec) -> Vec<ResourcesUlimits> {
     let own = |resource| rustix::process::getrlimit(resource).maximum;
     let files = spec.bounds.open_files;
     let files = own(Resource::Nofile).map_or(files, |most| files.min(most));
@@ -221,7 +228,7 @@ fn limit(name: &str, value: u64) -> ResourcesUlimits {
 }
 
 /// Collects the mounts of the workspace, the additional folders, and the masks over protected paths.
-fn mounts(spec: &Spec, beside: &[Beside]) -> Result<Vec<Mount>, Fault> {
+fn mounts(spec: &CommandSpec, beside: &[OutsideMask]) -> Result<Vec<Mount>, SandboxError> {
     let parts = spec.parts();
     let mut mounts = Vec::new();
     for (at, writable) in &parts {
@@ -231,7 +238,7 @@ fn mounts(spec: &Spec, beside: &[Beside]) -> Result<Vec<Mount>, Fault> {
         mounts.push(bind(mount.from.clone(), mount.at.clone(), mount.writable)?);
     }
     let writes = parts.iter().any(|(_, writable)| *writable);
-    for (path, with) in covers(NAME, &spec.workspace, &spec.shield, writes)? {
+    for (path, with) in find_masks(NAME, &spec.workspace, &spec.path_rules, writes)? {
         let at = spec.workspace.join(path);
         if parts.iter().any(|(seen, _)| at.starts_with(seen)) {
             let stand_in = spec.stand_ins.get(&at).cloned();
@@ -251,7 +258,7 @@ fn mounts(spec: &Spec, beside: &[Beside]) -> Result<Vec<Mount>, Fault> {
     Ok(mounts)
 }
 
-fn bind(from: PathBuf, at: PathBuf, writable: bool) -> Result<Mount, Fault> {
+fn bind(from: PathBuf, at: PathBuf, writable: bool) -> Result<Mount, SandboxError> {
     Ok(Mount {
         source: Some(text(from)?),
         target: Some(text(at)?),
@@ -264,18 +271,18 @@ fn bind(from: PathBuf, at: PathBuf, writable: bool) -> Result<Mount, Fault> {
 fn cover(
     from: PathBuf,
     at: PathBuf,
-    with: Cover,
+    with: MountMask,
     stand_in: Option<PathBuf>,
-) -> Result<Mount, Fault> {
-    if let (Cover::Nothing { .. }, Some(stand_in)) = (with, stand_in) {
+) -> Result<Mount, SandboxError> {
+    if let (MountMask::Nothing { .. }, Some(stand_in)) = (with, stand_in) {
         return bind(stand_in, at, false);
     }
     match with {
-        Cover::Pin => bind(from, at, true),
-        Cover::ReadOnly => bind(from, at, false),
+        MountMask::Pin => bind(from, at, true),
+        MountMask::ReadOnly => bind(from, at, false),
         // An empty file that discards writes.
-        Cover::Nothing { folder: false } => bind("/dev/null".into(), at, false),
-        Cover::Nothing { folder: true } => Ok(Mount {
+        MountMask::Nothing { folder: false } => bind("/dev/null".into(), at, false),
+        MountMask::Nothing { folder: true } => Ok(Mount {
             target: Some(text(at)?),
             typ: Some(MountType::TMPFS),
             ..Mount::default()
@@ -285,16 +292,16 @@ fn cover(
 
 /// Checks that the workspace and the mounts do not expose the engine or replace system folders. `socket` is the
 /// engine's.
-pub(super) fn fits(spec: &Spec, socket: &Path) -> Result<(), Fault> {
+pub(super) fn check_mounts(spec: &CommandSpec, socket: &Path) -> Result<(), SandboxError> {
     let workspace = &spec.workspace;
     let inside = MADE_OF.iter().any(|made| workspace.starts_with(made));
     let mut ours = MADE_OF.iter().chain(&IMAGE).chain(&[HOME, TEMP]);
     if inside || ours.any(|at| Path::new(at).starts_with(workspace)) {
-        return Err(Fault::Workspace(workspace.clone()));
+        return Err(SandboxError::Workspace(workspace.clone()));
     }
     // Access to the engine's socket is access to the whole machine.
     if socket.starts_with(workspace) {
-        return Err(Fault::Mount {
+        return Err(SandboxError::Mount {
             at: workspace.clone(),
             why: format!(
                 "it contains the socket of the container engine: `{}`",
@@ -304,7 +311,7 @@ pub(super) fn fits(spec: &Spec, socket: &Path) -> Result<(), Fault> {
     }
     for mount in &spec.mounts {
         let fault = |why: String| {
-            Err(Fault::Mount {
+            Err(SandboxError::Mount {
                 at: mount.at.clone(),
                 why,
             })

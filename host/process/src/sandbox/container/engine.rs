@@ -19,10 +19,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::facts::Facts;
-use super::owner::{LABEL, Owner};
-use super::set_id::Left;
-use crate::sandbox::Fault;
+use super::container_owner::{ContainerOwner, LABEL};
+use super::engine_facts::ContainerEngineFacts;
+use super::set_id_bits::WritableFolders;
+use crate::sandbox::SandboxError;
 
 /// Seconds until a request to the engine times out. Starting a container on a slow disk can take several seconds.
 const ANSWER: u64 = 30;
@@ -54,59 +54,59 @@ async fn served_by(socket: &Path) -> Option<u32> {
 }
 
 /// A container that is to be removed.
-pub(super) enum Discarded {
+pub(super) enum DiscardedContainer {
     /// An existing container by its ID, and the folders to check for set-ID files of its command.
-    Made(String, Option<Left>),
+    ById(String, Option<WritableFolders>),
     /// A container by its name, which the engine may still be making.
-    Asked(String),
+    ByName(String),
 }
 
-impl Discarded {
+impl DiscardedContainer {
     async fn remove(&self, docker: &Docker) {
         match self {
-            Self::Made(id, _) => remove(docker, id, 0).await,
-            Self::Asked(name) => {
+            Self::ById(id, _) => remove(docker, id, 0).await,
+            Self::ByName(name) => {
                 let _ = timeout(REMOVE, remove(docker, name, LOOKS)).await;
             }
         }
     }
 
     fn clear(&self) {
-        if let Self::Made(_, Some(left)) = self {
+        if let Self::ById(_, Some(left)) = self {
             left.clear();
         }
     }
 }
 
 /// A container engine. Dropping it waits until all pending removals are complete.
-pub(super) struct Engine {
+pub(super) struct ContainerEngine {
     pub(super) docker: Docker,
-    pub(super) facts: Facts,
+    pub(super) facts: ContainerEngineFacts,
     /// Canonical path of the socket.
     pub(super) socket: PathBuf,
     /// Queue of containers to remove, and the thread that removes them.
-    cleaner: Mutex<Option<(UnboundedSender<Discarded>, JoinHandle<()>)>>,
+    cleaner: Mutex<Option<(UnboundedSender<DiscardedContainer>, JoinHandle<()>)>>,
 }
 
-impl Engine {
+impl ContainerEngine {
     /// Connects to an engine that answers a ping within `patience`.
     pub(super) async fn connect(socket: &Path, patience: Duration) -> Result<Self, String> {
         let name = socket.to_str().ok_or("its path is not valid UTF-8")?;
         let docker = Docker::connect_with_unix(name, ANSWER, API_DEFAULT_VERSION);
-        let docker = docker.map_err(said)?;
+        let docker = docker.map_err(error_text)?;
         let silent = || "it does not answer".to_owned();
         let alive = timeout(patience, docker.ping()).await;
-        alive.map_err(|_| silent())?.map_err(said)?;
+        alive.map_err(|_| silent())?.map_err(error_text)?;
         let ask = async {
             let docker = docker.negotiate_version().await?;
-            let facts = Facts::new(&docker.info().await?, &docker.version().await?);
+            let facts = ContainerEngineFacts::new(&docker.info().await?, &docker.version().await?);
             Ok((docker, facts))
         };
         let (docker, mut facts) = match timeout(FIRST, ask).await {
-            Ok(answer) => answer.map_err(said)?,
+            Ok(answer) => answer.map_err(error_text)?,
             Err(_) => return Err(silent()),
         };
-        facts.served_by(served_by(socket).await);
+        facts.set_server_user(served_by(socket).await);
         Ok(Self {
             docker,
             facts,
@@ -115,7 +115,7 @@ impl Engine {
         })
     }
 
-    pub(super) async fn has_image(&self, image: &str) -> Result<(), Fault> {
+    pub(super) async fn has_image(&self, image: &str) -> Result<(), SandboxError> {
         match self.docker.inspect_image(image).await {
             Ok(_) => Ok(()),
             Err(error) if status(&error) == Some(404) => Err(self.no_image(image)),
@@ -123,20 +123,20 @@ impl Engine {
         }
     }
 
-    pub(super) fn no_image(&self, image: &str) -> Fault {
+    pub(super) fn no_image(&self, image: &str) -> SandboxError {
         let program = if self.facts.podman {
             "podman"
         } else {
             "docker"
         };
-        Fault::NoImage {
+        SandboxError::NoImage {
             pull: format!("{program} pull {image}"),
             image: image.to_owned(),
         }
     }
 
     /// Kills all processes of a container, and waits until it has ended. Succeeds if the container does not exist.
-    pub(super) async fn kill(&self, id: &str) -> Result<(), Fault> {
+    pub(super) async fn kill(&self, id: &str) -> Result<(), SandboxError> {
         let mut tries = 0;
         loop {
             let options = None::<KillContainerOptions>;
@@ -187,14 +187,14 @@ impl Engine {
         let Ok(found) = self.docker.list_containers(Some(all.build())).await else {
             return;
         };
-        let own = Owner::own();
+        let own = ContainerOwner::this_process();
         let left = found.into_iter().filter(|container| {
             let runs = matches!(
                 container.state,
                 Some(ContainerSummaryStateEnum::RUNNING | ContainerSummaryStateEnum::PAUSED)
             );
             let label = container.labels.as_ref().and_then(|all| all.get(LABEL));
-            label.is_some_and(|label| own.left(label, runs))
+            label.is_some_and(|label| own.is_abandoned(label, runs))
         });
         join_all(left.filter_map(|container| {
             let id = container.id?;
@@ -205,7 +205,7 @@ impl Engine {
 
     /// Queues a container for removal on a separate thread, since the caller may be unable to wait. The folders that
     /// its command could write to are checked afterwards.
-    pub(super) fn discard(&self, what: Discarded) {
+    pub(super) fn discard(&self, what: DiscardedContainer) {
         let mut cleaner = self.cleaner.lock();
         if cleaner.is_none() {
             let (to_do, done) = unbounded_channel();
@@ -222,7 +222,7 @@ impl Engine {
     }
 }
 
-impl Drop for Engine {
+impl Drop for ContainerEngine {
     fn drop(&mut self) {
         let cleaner = self.cleaner.get_mut();
         if let Some((to_do, thread)) = cleaner.take() {
@@ -240,7 +240,7 @@ impl Drop for Engine {
 }
 
 /// Removes queued containers concurrently, so that a slow removal delays no other.
-fn clean(docker: &Docker, mut to_do: UnboundedReceiver<Discarded>) {
+fn clean(docker: &Docker, mut to_do: UnboundedReceiver<DiscardedContainer>) {
     let Ok(runtime) = runtime() else {
         return;
     };
@@ -301,7 +301,7 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
 }
 
 /// Runs a future to completion on a separate thread, for callers that cannot await.
-pub(super) fn blocking<T: Send>(work: impl Future<Output = T> + Send) -> io::Result<T> {
+pub(super) fn block_on_thread<T: Send>(work: impl Future<Output = T> + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new()
             .spawn_scoped(scope, || runtime().map(|runtime| runtime.block_on(work)))?;
@@ -320,7 +320,7 @@ pub(super) fn status(error: &Error) -> Option<u16> {
 }
 
 /// Describes an error, in the engine's own words if there are any.
-pub(super) fn said(error: Error) -> String {
+pub(super) fn error_text(error: Error) -> String {
     match error {
         Error::DockerResponseServerError { message, .. } => message,
         Error::RequestTimeoutError => "it does not answer".to_owned(),
@@ -339,10 +339,10 @@ pub(super) fn said(error: Error) -> String {
     }
 }
 
-pub(super) fn fault(doing: &'static str) -> impl Fn(Error) -> Fault {
-    move |error| Fault::Engine {
+pub(super) fn fault(doing: &'static str) -> impl Fn(Error) -> SandboxError {
+    move |error| SandboxError::Engine {
         doing,
-        why: said(error),
+        why: error_text(error),
     }
 }
 
@@ -395,13 +395,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("s");
         let removed = partial(&socket);
-        let engine = blocking(Engine::connect(&socket, FIRST)).unwrap().unwrap();
+        let engine = block_on_thread(ContainerEngine::connect(&socket, FIRST))
+            .unwrap()
+            .unwrap();
         let begun = std::time::Instant::now();
-        engine.discard(Discarded::Asked("never".to_owned()));
-        engine.discard(Discarded::Asked("late".to_owned()));
+        engine.discard(DiscardedContainer::ByName("never".to_owned()));
+        engine.discard(DiscardedContainer::ByName("late".to_owned()));
         // Waits until the first removals have begun.
         std::thread::sleep(AGAIN);
-        engine.discard(Discarded::Made("made".to_owned(), None));
+        engine.discard(DiscardedContainer::ById("made".to_owned(), None));
         assert_eq!(removed.recv().unwrap(), "made");
         assert!(begun.elapsed() < Duration::from_secs(2), "it waited");
         assert_eq!(removed.recv_timeout(REMOVE).unwrap(), "late");
@@ -420,8 +422,8 @@ mod tests {
             .build()
             .unwrap();
         let (took, waited) = shared.block_on(async {
-            let engine = Engine::connect(&socket, FIRST).await.unwrap();
-            engine.discard(Discarded::Made("x".to_owned(), None));
+            let engine = ContainerEngine::connect(&socket, FIRST).await.unwrap();
+            engine.discard(DiscardedContainer::ById("x".to_owned(), None));
             let begun = std::time::Instant::now();
             let waits = tokio::spawn(async move { drop(engine) });
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -18,11 +18,11 @@ use bollard::query_parameters::{
 };
 use tokio::sync::OnceCell;
 
-use super::blueprint::Blueprint;
-use super::engine::{Discarded, Engine, fault, status};
-use super::enter::{Command, Prepared};
-use super::set_id::Left;
-use crate::sandbox::{Child, Fault, Seen};
+use super::blueprint::ContainerBlueprint;
+use super::engine::{ContainerEngine, DiscardedContainer, fault, status};
+use super::exec::{ContainerCommand, PreparedExec};
+use super::set_id_bits::WritableFolders;
+use crate::sandbox::{FileIdentity, SandboxChild, SandboxError};
 
 /// Time after which an unused container is removed. An agent that has run no command for so long is unlikely to run
 /// the next one soon.
@@ -39,25 +39,29 @@ const TRIES: u32 = 3;
 
 /// Builds the current blueprint for a command. Protected paths may change between commands, so it is built again for
 /// each one.
-pub(super) type Plan = Arc<dyn Fn() -> Result<Blueprint, Fault> + Send + Sync>;
+pub(super) type BlueprintFactory =
+    Arc<dyn Fn() -> Result<ContainerBlueprint, SandboxError> + Send + Sync>;
 
 /// A running container in which only the waiting first process runs. Dropping it removes it with all its processes.
-pub(super) struct Container {
+pub(super) struct PooledContainer {
     pub(super) id: String,
     image: String,
-    pub(super) engine: Arc<Engine>,
+    pub(super) engine: Arc<ContainerEngine>,
     /// Folders to check for set-ID files of the command.
-    left: Option<Left>,
+    left: Option<WritableFolders>,
     /// Connection to its standard input. The container ends when this closes, also if this process ends.
     _line: Option<Mutex<AttachContainerResults>>,
 }
 
-impl Container {
-    async fn make(engine: Arc<Engine>, blueprint: Blueprint) -> Result<Self, Fault> {
+impl PooledContainer {
+    async fn make(
+        engine: Arc<ContainerEngine>,
+        blueprint: ContainerBlueprint,
+    ) -> Result<Self, SandboxError> {
         // A separate task: if the caller is cancelled, the container is still registered and can be removed.
         let task = tokio::spawn(async move {
             let image = blueprint.body.image.clone().unwrap_or_default();
-            let asked = Asked::new(Arc::clone(&engine));
+            let asked = PendingContainer::new(Arc::clone(&engine));
             let options = CreateContainerOptionsBuilder::new().name(&asked.name);
             let made = engine
                 .docker
@@ -68,7 +72,7 @@ impl Container {
                 .err()
                 .is_none_or(|error| status(error).is_some())
             {
-                asked.answered();
+                asked.disarm();
             }
             let made = made.map_err(|error| match status(&error) {
                 Some(404) => engine.no_image(&image),
@@ -85,14 +89,14 @@ impl Container {
             Ok(container)
         });
         task.await.unwrap_or_else(|error| {
-            Err(Fault::Engine {
+            Err(SandboxError::Engine {
                 doing: "to make a container",
                 why: error.to_string(),
             })
         })
     }
 
-    async fn begin(&mut self) -> Result<(), Fault> {
+    async fn begin(&mut self) -> Result<(), SandboxError> {
         let input = AttachContainerOptionsBuilder::new()
             .stream(true)
             .stdin(true);
@@ -107,15 +111,15 @@ impl Container {
     }
 
     /// Records that a command is about to run in it.
-    fn entered(mut self, blueprint: &Blueprint) -> Self {
-        self.left = Some(Left::by_command_in(blueprint));
+    fn mark_used(mut self, blueprint: &ContainerBlueprint) -> Self {
+        self.left = Some(WritableFolders::for_command_in(blueprint));
         self
     }
 
     /// Some engines already try to run the first process when they are attached to.
-    fn fault(&self, doing: &'static str, error: Error) -> Fault {
+    fn fault(&self, doing: &'static str, error: Error) -> SandboxError {
         match fault(doing)(error) {
-            Fault::Engine { why, .. } if why.contains("executable file not found") => {
+            SandboxError::Engine { why, .. } if why.contains("executable file not found") => {
                 self.bad_image()
             }
             other => other,
@@ -123,68 +127,69 @@ impl Container {
     }
 
     /// The fault for an image without the programs that the waiting process needs.
-    pub(super) fn bad_image(&self) -> Fault {
-        Fault::BadImage {
+    pub(super) fn bad_image(&self) -> SandboxError {
+        SandboxError::BadImage {
             image: self.image.clone(),
             why: "commands in containers need `sh` and `cat`, which it does not contain".to_owned(),
         }
     }
 }
 
-impl Drop for Container {
+impl Drop for PooledContainer {
     fn drop(&mut self) {
         let id = std::mem::take(&mut self.id);
-        self.engine.discard(Discarded::Made(id, self.left.take()));
+        self.engine
+            .discard(DiscardedContainer::ById(id, self.left.take()));
     }
 }
 
 /// A container that the engine was asked to make. If this is dropped before the engine has answered, for example
 /// because mimir ends, the container is removed by its name.
-struct Asked {
+struct PendingContainer {
     name: String,
-    engine: Arc<Engine>,
+    engine: Arc<ContainerEngine>,
 }
 
-impl Asked {
-    fn new(engine: Arc<Engine>) -> Self {
+impl PendingContainer {
+    fn new(engine: Arc<ContainerEngine>) -> Self {
         let random = || RandomState::new().build_hasher().finish();
         let name = format!("mimir-{:016x}{:016x}", random(), random());
         Self { name, engine }
     }
 
-    fn answered(mut self) {
+    fn disarm(mut self) {
         self.name.clear();
     }
 }
 
-impl Drop for Asked {
+impl Drop for PendingContainer {
     fn drop(&mut self) {
         if !self.name.is_empty() {
             let name = std::mem::take(&mut self.name);
-            self.engine.discard(Discarded::Asked(name));
+            self.engine.discard(DiscardedContainer::ByName(name));
         }
     }
 }
 
 /// A prepared container with its blueprint.
-struct Ready {
-    blueprint: Blueprint,
-    container: Container,
+struct IdleContainer {
+    blueprint: ContainerBlueprint,
+    container: PooledContainer,
 }
 
 /// The containers of a sandbox.
-pub(super) struct Pool {
-    ready: Mutex<Option<Ready>>,
+pub(super) struct ContainerPool {
+    ready: Mutex<Option<IdleContainer>>,
     /// Held while a container is prepared, so that only one is at a time.
     making: Arc<tokio::sync::Mutex<()>>,
     begun: AtomicU32,
     swept: OnceCell<()>,
     /// Declared after the prepared container, since dropping the engine waits for the removal of those containers.
-    engine: Arc<Engine>,
+    engine: Arc<ContainerEngine>,
 }
 
-impl Pool {
-    pub(super) fn new(engine: Engine) -> Self {
+impl ContainerPool {
+    pub(super) fn new(engine: ContainerEngine) -> Self {
         Self {
             ready: Mutex::new(None),
             making: Arc::default(),
@@ -194,7 +199,7 @@ impl Pool {
         }
     }
 
-    pub(super) fn engine(&self) -> &Engine {
+    pub(super) fn engine(&self) -> &ContainerEngine {
         &self.engine
     }
 
@@ -202,9 +207,9 @@ impl Pool {
     /// the next one.
     pub(super) async fn run(
         self: &Arc<Self>,
-        plan: Plan,
-        command: Command,
-    ) -> Result<Child, Fault> {
+        plan: BlueprintFactory,
+        command: ContainerCommand,
+    ) -> Result<SandboxChild, SandboxError> {
         let sweep = || async {
             let _ = tokio::time::timeout(SWEEP, self.engine.sweep()).await;
         };
@@ -215,7 +220,7 @@ impl Pool {
             tries += 1;
             match self.prepare(&plan, &command).await {
                 // A program that was moving files may have finished by now.
-                Err(Fault::Replaced(path)) if tries < TRIES => {
+                Err(SandboxError::Replaced(path)) if tries < TRIES => {
                     tracing::debug!(path = %path.display(), "a mount was replaced; making another container");
                 }
                 prepared => break prepared?,
@@ -224,23 +229,26 @@ impl Pool {
         let pool = Arc::downgrade(self);
         let after = move || {
             if count >= ENOUGH {
-                tokio::spawn(refill(pool, plan));
+                tokio::spawn(refill_pool(pool, plan));
             }
         };
         let child = prepared.begin(after).await?;
-        Ok(Child { covered, ..child })
+        Ok(SandboxChild {
+            masked: covered,
+            ..child
+        })
     }
 
     /// Prepares a command in a container. Also returns the protected files at that time.
     async fn prepare(
         &self,
-        plan: &Plan,
-        command: &Command,
-    ) -> Result<(Prepared, Vec<Seen>), Fault> {
-        let blueprint = draw(plan).await?;
+        plan: &BlueprintFactory,
+        command: &ContainerCommand,
+    ) -> Result<(PreparedExec, Vec<FileIdentity>), SandboxError> {
+        let blueprint = make_blueprint(plan).await?;
         let covered = blueprint.covered();
         if let Some(container) = self.take(&blueprint) {
-            let container = container.entered(&blueprint);
+            let container = container.mark_used(&blueprint);
             match command.prepare(container, &blueprint).await {
                 Ok(prepared) => return Ok((prepared, covered)),
                 // The container may have ended, as after a restart of the engine. If there is another cause, a new
@@ -248,35 +256,35 @@ impl Pool {
                 Err(fault) => tracing::debug!(%fault, "the prepared container cannot be used"),
             }
         }
-        let container = Container::make(Arc::clone(&self.engine), blueprint.clone()).await?;
-        let container = container.entered(&blueprint);
+        let container = PooledContainer::make(Arc::clone(&self.engine), blueprint.clone()).await?;
+        let container = container.mark_used(&blueprint);
         Ok((command.prepare(container, &blueprint).await?, covered))
     }
 
     /// Takes the prepared container if it matches the blueprint, and removes it otherwise.
-    fn take(&self, blueprint: &Blueprint) -> Option<Container> {
+    fn take(&self, blueprint: &ContainerBlueprint) -> Option<PooledContainer> {
         let ready = self.lock().take()?;
         (ready.blueprint == *blueprint).then_some(ready.container)
     }
 
-    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<Ready>> {
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<IdleContainer>> {
         self.ready.lock()
     }
 }
 
 /// Builds the blueprint on a blocking thread, since that searches the workspace.
-async fn draw(plan: &Plan) -> Result<Blueprint, Fault> {
+async fn make_blueprint(plan: &BlueprintFactory) -> Result<ContainerBlueprint, SandboxError> {
     let plan = Arc::clone(plan);
     let drawn = tokio::task::spawn_blocking(move || plan()).await;
-    drawn.map_err(|error| Fault::Io {
+    drawn.map_err(|error| SandboxError::Io {
         doing: "the workspace could not be looked through",
         error: error.into(),
     })?
 }
 
 /// Prepares a container for the next command, unless a matching one is ready.
-async fn refill(pool: Weak<Pool>, plan: Plan) {
-    let Ok(blueprint) = draw(&plan).await else {
+async fn refill_pool(pool: Weak<ContainerPool>, plan: BlueprintFactory) {
+    let Ok(blueprint) = make_blueprint(&plan).await else {
         return;
     };
     let Some(strong) = pool.upgrade() else {
@@ -286,7 +294,7 @@ async fn refill(pool: Weak<Pool>, plan: Plan) {
         .lock()
         .as_ref()
         .is_some_and(|ready| ready.blueprint == blueprint);
-    if waits || !blueprint.keeps() {
+    if waits || !blueprint.can_verify_mounts() {
         return;
     }
     let Ok(turn) = Arc::clone(&strong.making).try_lock_owned() else {
@@ -294,7 +302,7 @@ async fn refill(pool: Weak<Pool>, plan: Plan) {
     };
     let engine = Arc::clone(&strong.engine);
     drop(strong);
-    let made = Container::make(engine, blueprint.clone()).await;
+    let made = PooledContainer::make(engine, blueprint.clone()).await;
     let Some(strong) = pool.upgrade() else {
         return;
     };
@@ -306,7 +314,7 @@ async fn refill(pool: Weak<Pool>, plan: Plan) {
     };
     drop(turn);
     let id = container.id.clone();
-    let replaced = strong.lock().replace(Ready {
+    let replaced = strong.lock().replace(IdleContainer {
         blueprint,
         container,
     });
@@ -326,14 +334,14 @@ mod tests {
     use std::path::Path;
     use std::sync::atomic::AtomicBool;
 
-    use mimir_core::command::Program;
+    use mimir_core::command::CommandProgram;
     use tokio::runtime::Builder;
 
     use super::super::engine::FIRST;
-    use super::super::facts::Facts;
+    use super::super::engine_facts::ContainerEngineFacts;
     use super::super::fake;
     use super::*;
-    use crate::sandbox::Spec;
+    use crate::sandbox::CommandSpec;
 
     /// Time that the fake engine takes to make a container.
     const MAKING: Duration = Duration::from_millis(600);
@@ -380,11 +388,12 @@ mod tests {
             let runtime = runtime.enable_all().build().unwrap();
             let workspace = folder.path().canonicalize().unwrap().join("work");
             std::fs::create_dir(&workspace).unwrap();
-            let spec = Spec::new(Program::Vector(vec!["true".into()]), workspace);
-            let blueprint = Blueprint::new("x", &Facts::all(), &spec).unwrap();
+            let spec = CommandSpec::new(CommandProgram::Vector(vec!["true".into()]), workspace);
+            let blueprint =
+                ContainerBlueprint::new("x", &ContainerEngineFacts::all(), &spec).unwrap();
             runtime.block_on(async {
-                let engine = Engine::connect(&socket, FIRST).await.unwrap();
-                tokio::spawn(Container::make(Arc::new(engine), blueprint));
+                let engine = ContainerEngine::connect(&socket, FIRST).await.unwrap();
+                tokio::spawn(PooledContainer::make(Arc::new(engine), blueprint));
                 while !done.asked.load(Ordering::Relaxed) {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 
-use super::engine::{Engine, FIRST, blocking};
+use super::engine::{ContainerEngine, FIRST, block_on_thread};
 
 /// Time limit for the engine at a default socket to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -17,7 +17,7 @@ const SYSTEM: [&str; 2] = ["/var/run/docker.sock", "/run/podman/podman.sock"];
 const SESSION: [&str; 2] = ["docker.sock", "podman/podman.sock"];
 
 /// Connects to the engine that the settings or `DOCKER_HOST` name, or else to the first default socket that answers.
-pub(super) fn find(named: Option<&str>) -> Result<Engine, String> {
+pub(super) fn find(named: Option<&str>) -> Result<ContainerEngine, String> {
     let host = std::env::var("DOCKER_HOST").ok();
     let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let places = places(named, host.as_deref(), session.as_deref())?;
@@ -57,10 +57,12 @@ fn local(name: &str) -> Option<PathBuf> {
 
 /// Connects to the first of these sockets whose engine answers. All are tried at once, so that one without a server
 /// does not delay the others.
-fn first(places: &[PathBuf], patience: Duration) -> Result<Engine, String> {
+fn first(places: &[PathBuf], patience: Duration) -> Result<ContainerEngine, String> {
     let there: Vec<_> = places.iter().filter(|place| place.exists()).collect();
-    let asked = there.iter().map(|place| Engine::connect(place, patience));
-    let answers = blocking(join_all(asked)).map_err(|error| error.to_string())?;
+    let asked = there
+        .iter()
+        .map(|place| ContainerEngine::connect(place, patience));
+    let answers = block_on_thread(join_all(asked)).map_err(|error| error.to_string())?;
     let mut faults = Vec::new();
     for (place, answer) in there.iter().zip(answers) {
         match answer {

@@ -10,9 +10,9 @@
 //! Bubblewrap itself runs outside the sandbox, so it is started without any variables. It reads those of the command,
 //! like all its options, from a file in memory, because every user of this machine can read its command line.
 
-mod held;
-mod image;
-mod words;
+mod bubblewrap_arguments;
+mod bubblewrap_handle;
+mod program_image;
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -30,13 +30,13 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use super::cgroup;
-use super::root::{Identity, Root};
+use super::root_plan::{RootPlan, SandboxIdentity};
 use super::start::limits;
-use super::{Gives, NAME, ProcessSandbox, SETUP_MOST};
+use super::{NAME, ProcessSandbox, SETUP_MOST, TrialResult};
 use crate::sandbox::environment::PROXY;
-use crate::sandbox::{Child, Fault, Spec, find, input_writer, sys};
-use held::{Held, Report};
-use words::Words;
+use crate::sandbox::{CommandSpec, SandboxChild, SandboxError, input_writer, program_lookup, sys};
+use bubblewrap_arguments::BubblewrapArguments;
+use bubblewrap_handle::{BubblewrapHandle, BubblewrapReport};
 
 /// The usual install locations. A search path could lead to another program of this name.
 const PLACES: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
@@ -63,11 +63,11 @@ pub(super) fn find() -> Option<&'static Path> {
 }
 
 /// A command that is ready to be started by bubblewrap.
-struct Ready {
+struct BubblewrapCommand {
     command: Command,
     /// The descriptors that stay open during the start.
     handed: Vec<OwnedFd>,
-    root: Root,
+    root: RootPlan,
 }
 
 impl ProcessSandbox {
@@ -75,10 +75,10 @@ impl ProcessSandbox {
     pub(super) async fn start_wrapped(
         &self,
         bwrap: &Path,
-        spec: &Spec,
-        gives: Gives,
-    ) -> Result<Child, Fault> {
-        let failed = Fault::io("a command could not be prepared");
+        spec: &CommandSpec,
+        gives: TrialResult,
+    ) -> Result<SandboxChild, SandboxError> {
+        let failed = SandboxError::io_error("a command could not be prepared");
         let pipes = || pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from);
         let ((status, to_status), (held_back, go)) = pipes()
             .and_then(|one| Ok((one, pipes()?)))
@@ -88,31 +88,37 @@ impl ProcessSandbox {
         let groups = self.groups.make(&spec.bounds, cgroup::FIRST)?;
         let mut child = ready.command.spawn().map_err(not_started)?;
         drop(ready.handed);
-        let no_status = Fault::io("the status of bubblewrap cannot be read");
-        let mut report = Report::new(pipe::Receiver::from_owned_fd(status).map_err(no_status)?);
+        let no_status = SandboxError::io_error("the status of bubblewrap cannot be read");
+        let mut report =
+            BubblewrapReport::new(pipe::Receiver::from_owned_fd(status).map_err(no_status)?);
         let Ok(Some(first)) = timeout(SETUP_MOST, report.process()).await else {
             return Err(setup(&mut child).await);
         };
-        let closed =
-            || Fault::io("a command has no input or output")(io::ErrorKind::BrokenPipe.into());
+        let closed = || {
+            SandboxError::io_error("a command has no input or output")(
+                io::ErrorKind::BrokenPipe.into(),
+            )
+        };
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         // From here on, dropping `held` kills the command.
-        let mut held = Held::new(child, first, report, groups)?;
-        held.bound(&limits(&spec.bounds, self.memory_of_each(&spec.bounds)))?;
+        let mut held = BubblewrapHandle::new(child, first, report, groups)?;
+        held.set_limits(&limits(&spec.bounds, self.memory_per_process(&spec.bounds)))?;
         if let Some(proxy) = &spec.proxy {
-            let serving = held.let_out(proxy).await;
-            held.serving =
-                Some(serving.map_err(Fault::io("the proxy of a command cannot be connected"))?);
+            let serving = held.open_proxy(proxy).await;
+            held.serving = Some(serving.map_err(SandboxError::io_error(
+                "the proxy of a command cannot be connected",
+            ))?);
         }
-        rustix::io::write(&go, b"0")
-            .map_err(|error| Fault::io("a command could not be started")(error.into()))?;
-        Ok(Child {
+        rustix::io::write(&go, b"0").map_err(|error| {
+            SandboxError::io_error("a command could not be started")(error.into())
+        })?;
+        Ok(SandboxChild {
             stdin: input_writer(stdin),
             stdout: Box::new(stdout.ok_or_else(closed)?),
             stderr: Box::new(stderr.ok_or_else(closed)?),
             handle: Box::new(held),
-            covered: ready.root.covered,
+            masked: ready.root.covered,
         })
     }
 
@@ -120,25 +126,28 @@ impl ProcessSandbox {
     fn wrap(
         &self,
         bwrap: &Path,
-        spec: &Spec,
-        gives: Gives,
+        spec: &CommandSpec,
+        gives: TrialResult,
         more: Vec<(&'static str, OwnedFd)>,
-    ) -> Result<Ready, Fault> {
+    ) -> Result<BubblewrapCommand, SandboxError> {
         let filter = self.filter.as_ref();
-        let filter = filter.map_err(|why| Fault::Unavailable {
+        let filter = filter.map_err(|why| SandboxError::Unavailable {
             sandbox: NAME,
             why: why.clone(),
         })?;
-        let found = find::resolve(&spec.program, &self.view.path, &spec.directory)?;
+        let found =
+            program_lookup::resolve_program(&spec.program, &self.view.path, &spec.directory)?;
         let variables = self.variables(spec, PROXY)?;
-        let root = Root::new(&self.view, spec, gives, None)?;
-        if !spec.directory.is_dir() || !image::is_in(&root, &spec.directory) {
-            return Err(Fault::NoDirectory(spec.directory.display().to_string()));
+        let root = RootPlan::new(&self.view, spec, gives, None)?;
+        if !spec.directory.is_dir() || !program_image::is_in(&root, &spec.directory) {
+            return Err(SandboxError::NoDirectory(
+                spec.directory.display().to_string(),
+            ));
         }
-        image::check(&found, &spec.directory, &root)?;
+        program_image::check_runnable(&found, &spec.directory, &root)?;
         room(&root)?;
-        let Identity { user, group } = Identity::inside();
-        let mut words = Words::default();
+        let SandboxIdentity { user, group } = SandboxIdentity::of_sandbox();
+        let mut words = BubblewrapArguments::default();
         for (name, value) in &variables {
             words.option("--setenv", name);
             words.word(value);
@@ -161,11 +170,15 @@ impl ProcessSandbox {
         words.option("--uid", user.to_string());
         words.option("--gid", group.to_string());
         words.root(&root, gives).map_err(prepared)?;
-        let filter: Vec<u8> = filter.iter().flat_map(words::instruction).collect();
-        let file = words::file(&filter).map_err(Fault::io("a filter could not be prepared"))?;
-        words.handing("--seccomp", file);
+        let filter: Vec<u8> = filter
+            .iter()
+            .flat_map(bubblewrap_arguments::instruction)
+            .collect();
+        let file = bubblewrap_arguments::memory_file(&filter)
+            .map_err(SandboxError::io_error("a filter could not be prepared"))?;
+        words.fd_option("--seccomp", file);
         for (option, descriptor) in more {
-            words.handing(option, descriptor);
+            words.fd_option(option, descriptor);
         }
         words.option("--chdir", &spec.directory);
         let own = [FIRST, "-c", RUNS, FIRST];
@@ -178,7 +191,7 @@ impl ProcessSandbox {
                  command, and up to five for each file that is read-only or hidden",
             )));
         }
-        let handed = words.kept().map_err(prepared)?;
+        let handed = words.into_fds().map_err(prepared)?;
         let mut command = Command::new(bwrap);
         command
             .arg("--args")
@@ -194,11 +207,11 @@ impl ProcessSandbox {
             .stderr(Stdio::piped())
             .kill_on_drop(true);
         let handed = handed.all();
-        sys::inherit(
+        sys::inherit_fds(
             command.as_std_mut(),
             handed.iter().map(AsRawFd::as_raw_fd).collect(),
         );
-        Ok(Ready {
+        Ok(BubblewrapCommand {
             command,
             handed,
             root,
@@ -209,8 +222,8 @@ impl ProcessSandbox {
     pub(super) fn try_wrapped(
         &self,
         bwrap: &Path,
-        spec: &Spec,
-        gives: Gives,
+        spec: &CommandSpec,
+        gives: TrialResult,
     ) -> Result<(), String> {
         let mut ready = self
             .wrap(bwrap, spec, gives, Vec::new())
@@ -253,14 +266,14 @@ fn ends_within(child: &std::process::Child, most: Duration) -> io::Result<bool> 
 }
 
 /// Checks that the limit of open files allows for the descriptors that bubblewrap needs.
-fn room(root: &Root) -> Result<(), Fault> {
+fn room(root: &RootPlan) -> Result<(), SandboxError> {
     let Some(most) = getrlimit(Resource::Nofile).current else {
         return Ok(());
     };
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let open = Path::new("/proc/self/fd").read_dir();
     let open = open.map_or(0, Iterator::count);
-    let handed = words::handed(&root.steps);
+    let handed = bubblewrap_arguments::count_fds(&root.steps);
     if handed + open + LEFT_OPEN > most {
         return Err(too_much(format!(
             "bubblewrap needs {handed} open files, most of them for read-only or hidden files in the workspace, \
@@ -271,38 +284,38 @@ fn room(root: &Root) -> Result<(), Fault> {
     Ok(())
 }
 
-fn too_much(why: String) -> Fault {
-    Fault::CannotHold {
+fn too_much(why: String) -> SandboxError {
+    SandboxError::CannotHold {
         sandbox: NAME,
         what: "so many arguments or files",
         why,
     }
 }
 
-fn prepared(error: io::Error) -> Fault {
+fn prepared(error: io::Error) -> SandboxError {
     match Errno::from_io_error(&error) {
         // Other threads may have opened files since they were counted.
         Some(Errno::MFILE | Errno::NFILE) => {
             too_much(format!("{error}; `ulimit -n` shows the limit"))
         }
-        _ => Fault::io("a command could not be prepared")(error),
+        _ => SandboxError::io_error("a command could not be prepared")(error),
     }
 }
 
-fn not_started(error: io::Error) -> Fault {
+fn not_started(error: io::Error) -> SandboxError {
     match Errno::from_io_error(&error) {
-        Some(Errno::TOOBIG) => super::start::too_long(),
-        _ => Fault::io("bubblewrap cannot be started")(error),
+        Some(Errno::TOOBIG) => super::start::arguments_too_long(),
+        _ => SandboxError::io_error("bubblewrap cannot be started")(error),
     }
 }
 
 /// Builds the error for a bubblewrap process that did not start the command.
-async fn setup(child: &mut tokio::process::Child) -> Fault {
+async fn setup(child: &mut tokio::process::Child) -> SandboxError {
     let mut said = Vec::new();
     if let Some(stderr) = &mut child.stderr {
         let _ = timeout(SETUP_MOST, stderr.take(4096).read_to_end(&mut said)).await;
     }
-    Fault::Setup {
+    SandboxError::Setup {
         stage: format!("bubblewrap ({})", last_line(&said)),
         error: io::ErrorKind::Other.into(),
     }

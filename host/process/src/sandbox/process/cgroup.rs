@@ -13,11 +13,11 @@ use std::time::Duration;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Access, access};
 
-use crate::sandbox::{Bounds, Fault};
+use crate::sandbox::{ResourceBounds, SandboxError};
 
 /// The parent folders in which groups can be created.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tree {
+pub(super) struct CgroupTree {
     memory: Option<PathBuf>,
     pids: Option<PathBuf>,
     cpu: Option<PathBuf>,
@@ -26,7 +26,7 @@ pub(super) struct Tree {
 
 /// The groups of one command. Dropping it removes them.
 #[derive(Debug, Default)]
-pub(super) struct Groups {
+pub(super) struct CommandCgroups {
     folders: Vec<PathBuf>,
     /// True for a single group of cgroup v2.
     unified: bool,
@@ -36,7 +36,7 @@ pub(super) struct Groups {
     killed_before: u64,
 }
 
-impl Tree {
+impl CgroupTree {
     /// Finds the groups of this process.
     pub(super) fn find() -> Self {
         let read = |file| fs::read_to_string(file).unwrap_or_default();
@@ -110,7 +110,7 @@ impl Tree {
     }
 
     /// Returns true for cgroup v1.
-    pub(super) fn is_first(&self) -> bool {
+    pub(super) fn is_version_one(&self) -> bool {
         !self.unified && (self.memory.is_some() || self.pids.is_some())
     }
 
@@ -128,16 +128,26 @@ impl Tree {
 
     /// Creates the groups of one command. `own` is the number of processes and threads of the sandbox itself that stay
     /// in them while the command runs. Limits that cannot be enforced here are left out: callers check that before.
-    pub(super) fn make(&self, bounds: &Bounds, own: u64) -> Result<Groups, Fault> {
-        let mut groups = Groups::default();
+    pub(super) fn make(
+        &self,
+        bounds: &ResourceBounds,
+        own: u64,
+    ) -> Result<CommandCgroups, SandboxError> {
+        let mut groups = CommandCgroups::default();
         groups.unified = self.unified;
-        self.fill(&mut groups, bounds, own).map_err(Fault::io(
-            "the control groups of a command could not be made",
-        ))?;
+        self.fill(&mut groups, bounds, own)
+            .map_err(SandboxError::io_error(
+                "the control groups of a command could not be made",
+            ))?;
         Ok(groups)
     }
 
-    fn fill(&self, groups: &mut Groups, bounds: &Bounds, own: u64) -> io::Result<()> {
+    fn fill(
+        &self,
+        groups: &mut CommandCgroups,
+        bounds: &ResourceBounds,
+        own: u64,
+    ) -> io::Result<()> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!(
             "{PREFIX}{}-{}",
@@ -195,16 +205,16 @@ const PREFIX: &str = "mimir-";
 /// The accounting period of processor time in microseconds: the kernel's default.
 const PERIOD: u64 = 100_000;
 
-impl Groups {
+impl CommandCgroups {
     /// Opens the group in which a process can be created directly (v2 only).
-    pub(super) fn begins_in(&self) -> io::Result<Option<OwnedFd>> {
+    pub(super) fn start_cgroup(&self) -> io::Result<Option<OwnedFd>> {
         let folder = self.folders.first().filter(|_| self.unified);
         let file = folder.map(fs::File::open).transpose()?;
         Ok(file.map(OwnedFd::from))
     }
 
     /// Returns the files to which a thread writes `0` to join the groups (v1).
-    pub(super) fn thread_doors(&self) -> Vec<PathBuf> {
+    pub(super) fn thread_files(&self) -> Vec<PathBuf> {
         let tasks = |folder: &PathBuf| folder.join("tasks");
         self.folders.iter().map(tasks).collect()
     }
@@ -221,7 +231,7 @@ impl Groups {
     }
 
     /// Marks the start of another command in these groups.
-    pub(super) fn begin(&mut self) {
+    pub(super) fn begin_command(&mut self) {
         self.killed_before = self.killed();
     }
 
@@ -242,7 +252,7 @@ impl Groups {
     }
 
     /// Returns the number of bytes of memory that the groups currently use.
-    pub(super) fn in_use(&self) -> u64 {
+    pub(super) fn memory_in_use(&self) -> u64 {
         let file = self.events.as_ref().and_then(|file| file.parent());
         let file = file.map(|folder| folder.join("memory.usage_in_bytes"));
         let text = file.and_then(|file| fs::read_to_string(file).ok());
@@ -255,7 +265,7 @@ impl Groups {
     }
 }
 
-impl Drop for Groups {
+impl Drop for CommandCgroups {
     fn drop(&mut self) {
         for folder in &self.folders {
             // The last process is gone, but the group may be busy for a moment longer.
@@ -329,10 +339,10 @@ mod tests {
 
     #[test]
     fn a_machine_without_groups_has_none() {
-        let tree = Tree::parse("", "");
+        let tree = CgroupTree::parse("", "");
         assert!(!tree.holds_memory() && !tree.holds_processes() && !tree.holds_cpu());
         assert!(
-            tree.make(&Bounds::default(), FIRST)
+            tree.make(&ResourceBounds::default(), FIRST)
                 .unwrap()
                 .folders
                 .is_empty()

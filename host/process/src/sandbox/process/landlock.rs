@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use landlock::{ABI, Access, AccessFs, Scope};
 
-use super::plan::c_path;
+use super::child_plan::c_path;
 use crate::sandbox::sys;
 
 /// The Landlock rules of a command, in the format of the kernel.
-pub(super) struct Landlock {
+pub(super) struct LandlockRules {
     /// The kinds of access that are refused unless a rule allows them.
     pub(super) handled: u64,
     /// The kinds of communication that are limited to processes under the same rules.
@@ -25,7 +25,7 @@ pub(super) fn abi() -> Option<ABI> {
     (version > 0).then(|| ABI::from(version))
 }
 
-impl Landlock {
+impl LandlockRules {
     /// Allows reading and running all visible files, and writing only below `writable`.
     pub(super) fn new(abi: ABI, writable: &[PathBuf]) -> io::Result<Self> {
         let all = AccessFs::from_all(abi).bits();

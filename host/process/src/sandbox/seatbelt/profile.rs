@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::sandbox::shield::Cover;
-use crate::sandbox::{Fault, Mount};
+use crate::sandbox::mount_mask::MountMask;
+use crate::sandbox::{HostMount, SandboxError};
 
 /// The rules that every program needs to start.
 const BASE: &str = "(version 1)
@@ -47,7 +47,7 @@ const TOOLCHAINS: [&str; 9] = [
 ];
 
 /// The inputs of a profile.
-pub(super) struct Profile<'a> {
+pub(super) struct SeatbeltProfile<'a> {
     pub(super) home: Option<&'a Path>,
     /// Folders with programs.
     pub(super) path: &'a [PathBuf],
@@ -59,13 +59,13 @@ pub(super) struct Profile<'a> {
     pub(super) workspace: &'a Path,
     /// Parts of the workspace, and whether each is writable.
     pub(super) parts: Vec<(PathBuf, bool)>,
-    pub(super) mounts: &'a [Mount],
-    pub(super) covers: &'a [(PathBuf, Cover)],
+    pub(super) mounts: &'a [HostMount],
+    pub(super) covers: &'a [(PathBuf, MountMask)],
 }
 
-impl Profile<'_> {
+impl SeatbeltProfile<'_> {
     /// Returns the profile as text for `sandbox-exec`.
-    pub(super) fn text(&self) -> Result<String, Fault> {
+    pub(super) fn text(&self) -> Result<String, SandboxError> {
         let mut out = BASE.to_owned();
         let read = |path: &Path| line("allow", "file-read*", "subpath", path);
         for path in SYSTEM {
@@ -112,10 +112,12 @@ impl Profile<'_> {
         }
         for (path, with) in self.covers {
             out += &match with {
-                Cover::ReadOnly => line("deny", "file-write*", "subpath", path)?,
+                MountMask::ReadOnly => line("deny", "file-write*", "subpath", path)?,
                 // Moving it would move the files that the rules protect.
-                Cover::Pin => line("deny", "file-write-unlink", "literal", path)?,
-                Cover::Nothing { .. } => line("deny", "file-read* file-write*", "subpath", path)?,
+                MountMask::Pin => line("deny", "file-write-unlink", "literal", path)?,
+                MountMask::Nothing { .. } => {
+                    line("deny", "file-read* file-write*", "subpath", path)?
+                }
             };
         }
         Ok(out)
@@ -153,11 +155,11 @@ pub(super) fn toolchains(home: &Path) -> (Vec<(&'static str, PathBuf)>, Vec<Path
 
 /// Writes one rule. Fails if the path contains a character that a profile string cannot hold, since it could not be
 /// protected.
-fn line(decision: &str, what: &str, how: &str, path: &Path) -> Result<String, Fault> {
+fn line(decision: &str, what: &str, how: &str, path: &Path) -> Result<String, SandboxError> {
     let text = path
         .to_str()
         .filter(|text| !text.chars().any(char::is_control));
-    let text = text.ok_or_else(|| Fault::Mount {
+    let text = text.ok_or_else(|| SandboxError::Mount {
         at: path.to_owned(),
         why: "it contains a character that a sandbox profile cannot hold".to_owned(),
     })?;
@@ -176,8 +178,11 @@ fn line(decision: &str, what: &str, how: &str, path: &Path) -> Result<String, Fa
 mod tests {
     use super::*;
 
-    fn text(parts: Vec<(PathBuf, bool)>, covers: &[(PathBuf, Cover)]) -> Result<String, Fault> {
-        Profile {
+    fn text(
+        parts: Vec<(PathBuf, bool)>,
+        covers: &[(PathBuf, MountMask)],
+    ) -> Result<String, SandboxError> {
+        SeatbeltProfile {
             home: Some(Path::new("/Users/me")),
             path: &["/opt/tools/bin".into()],
             settings: &["/Users/me/.cargo/config.toml".into()],
@@ -193,10 +198,10 @@ mod tests {
     #[test]
     fn what_is_protected_comes_after_what_is_let() {
         let covers = [
-            ("/w/.env".into(), Cover::Nothing { folder: false }),
-            ("/w/.git/hooks".into(), Cover::ReadOnly),
-            ("/w/sub".into(), Cover::Pin),
-            ("/w/a/b/.env".into(), Cover::Nothing { folder: false }),
+            ("/w/.env".into(), MountMask::Nothing { folder: false }),
+            ("/w/.git/hooks".into(), MountMask::ReadOnly),
+            ("/w/sub".into(), MountMask::Pin),
+            ("/w/a/b/.env".into(), MountMask::Nothing { folder: false }),
         ];
         let text = text(vec![("/w".into(), true)], &covers).unwrap();
         let at = |line: &str| text.find(line).unwrap_or_else(|| panic!("{line}: {text}"));

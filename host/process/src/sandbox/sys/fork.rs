@@ -45,9 +45,9 @@ struct CloneArgs {
 }
 /// Aborts the process if a panic unwinds through it: the frames above belong to the parent and must not run in the
 /// child.
-struct NoWayBack;
+struct AbortOnUnwind;
 
-impl Drop for NoWayBack {
+impl Drop for AbortOnUnwind {
     fn drop(&mut self) {
         exit(70);
     }
@@ -72,7 +72,7 @@ pub(in crate::sandbox) fn fork<T>(
         exit_signal: libc::SIGCHLD as u64,
         ..CloneArgs::default()
     };
-    let blocked = Blocked::all();
+    let blocked = BlockedSignals::all();
     // SAFETY: without CLONE_VM the child has a copy of the memory and of this stack, so this is a fork. `args` is a
     // valid clone_args of the given size, and `pidfd` outlives the call. The child runs only `child`, which does not
     // allocate, takes no lock (see the module documentation) and does not return.
@@ -86,7 +86,7 @@ pub(in crate::sandbox) fn fork<T>(
         pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, &raw mut pidfd, 0, 0) };
     }
     if pid == 0 {
-        let _no_way_back = NoWayBack;
+        let _no_way_back = AbortOnUnwind;
         child(state)
     }
     let result = check(pid);
@@ -97,9 +97,9 @@ pub(in crate::sandbox) fn fork<T>(
 }
 
 /// Blocks all signals of this thread while it lives: handlers of the parent must not run in the child.
-struct Blocked(libc::sigset_t);
+struct BlockedSignals(libc::sigset_t);
 
-impl Blocked {
+impl BlockedSignals {
     fn all() -> Self {
         // SAFETY: a sigset_t is plain data, for which zeros are valid, and both calls write to local variables.
         unsafe {
@@ -112,7 +112,7 @@ impl Blocked {
     }
 }
 
-impl Drop for Blocked {
+impl Drop for BlockedSignals {
     fn drop(&mut self) {
         // SAFETY: the set was filled by the call that blocked the signals.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, null_mut()) };
@@ -120,7 +120,7 @@ impl Drop for Blocked {
 }
 
 /// The argument of the child of [`fork_to_exec`].
-struct Child<'a, T> {
+struct ForkedChild<'a, T> {
     state: &'a mut T,
     child: fn(&mut T) -> !,
 }
@@ -133,12 +133,12 @@ pub(in crate::sandbox) fn fork_to_exec<T>(
     child: fn(&mut T) -> !,
 ) -> Result<Pid, Errno> {
     extern "C" fn run<T>(shared: *mut c_void) -> c_int {
-        let _no_way_back = NoWayBack;
-        // SAFETY: it points to the `Child` below, whose owner is suspended as long as this runs.
-        let shared = unsafe { &mut *shared.cast::<Child<'_, T>>() };
+        let _no_way_back = AbortOnUnwind;
+        // SAFETY: it points to the `ForkedChild` below, whose owner is suspended as long as this runs.
+        let shared = unsafe { &mut *shared.cast::<ForkedChild<'_, T>>() };
         (shared.child)(shared.state)
     }
-    let mut shared = Child { state, child };
+    let mut shared = ForkedChild { state, child };
     let top = stack.as_mut_ptr_range().end;
     let aligned = top.wrapping_sub(top as usize % 16);
     // SAFETY: this process has a single thread: it was forked and has started no other. CLONE_VFORK suspends it until
@@ -175,7 +175,7 @@ pub(in crate::sandbox) fn fork_sibling<T>(
         pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, &raw mut pidfd, 0, 0) };
     }
     if pid == 0 {
-        let _no_way_back = NoWayBack;
+        let _no_way_back = AbortOnUnwind;
         child(state)
     }
     number(pid)?;

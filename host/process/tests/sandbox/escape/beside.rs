@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mimir_process::sandbox::{Fault, Mount, Spec};
+use mimir_process::sandbox::{CommandSpec, HostMount, SandboxError};
 
 use crate::kit::{Said, World, exists, run_in, sandbox};
 
@@ -23,9 +23,9 @@ fn repository(world: &World) -> PathBuf {
 }
 
 /// Returns the spec of a script with the folder `from` mounted writable at `at`.
-fn with(world: &World, text: &str, from: &Path, at: &Path) -> Spec {
+fn with(world: &World, text: &str, from: &Path, at: &Path) -> CommandSpec {
     let mut spec = world.script(text);
-    spec.mounts.push(Mount {
+    spec.mounts.push(HostMount {
         from: from.to_owned(),
         at: at.to_owned(),
         writable: true,
@@ -33,7 +33,7 @@ fn with(world: &World, text: &str, from: &Path, at: &Path) -> Spec {
     spec
 }
 
-async fn said(spec: &Spec) -> Said {
+async fn said(spec: &CommandSpec) -> Said {
     Said::of(run_in(&*sandbox(), spec).await.unwrap())
 }
 
@@ -96,7 +96,7 @@ async fn what_is_made_beside_the_workspace_is_set_aside() {
             &seen,
         );
         let fault = run_in(&*sandbox(), &spec).await.expect_err(made);
-        let Fault::Shielded { path, kept, .. } = &fault else {
+        let SandboxError::Shielded { path, kept, .. } = &fault else {
             panic!("{made}: {fault}");
         };
         // The message names its path on this machine.
@@ -112,7 +112,10 @@ async fn the_folder_of_a_repository_alone_is_watched() {
     let git = repository(&world);
     let text = format!("echo ../evil > {}/commondir", git.display());
     let fault = run_in(&*sandbox(), &with(&world, &text, &git, &git)).await;
-    assert!(matches!(fault, Err(Fault::Shielded { .. })), "{fault:?}");
+    assert!(
+        matches!(fault, Err(SandboxError::Shielded { .. })),
+        "{fault:?}"
+    );
     assert!(!exists(&git.join("commondir")));
 }
 
@@ -132,9 +135,9 @@ async fn secrets_beside_the_workspace_are_not_read_and_what_is_named_is() {
         named.display()
     );
     let mut spec = with(&world, &text, &data, &data);
-    spec.mounts.push(Mount {
+    spec.mounts.push(HostMount {
         writable: true,
-        ..Mount::here(&named)
+        ..HostMount::read_only(&named)
     });
     let said = said(&spec).await;
     assert_eq!(said.out, "textend\n");
@@ -193,6 +196,9 @@ async fn a_linked_worktree_works_with_its_repository_and_opens_nothing_else_of_i
     assert_eq!(git_folder.join("hooks").read_dir().unwrap().count(), 0);
     let text = format!("echo x > {}/config.worktree", own.display());
     let made = run_in(&*sandbox(), &with(&world, &text, &git_folder, &git_folder)).await;
-    assert!(matches!(made, Err(Fault::Shielded { .. })), "{made:?}");
+    assert!(
+        matches!(made, Err(SandboxError::Shielded { .. })),
+        "{made:?}"
+    );
     assert!(!exists(&own.join("config.worktree")));
 }

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use mimir_core::command::Program;
-use mimir_process::sandbox::{Bound, Fault, ProcessSandbox, Sandbox};
+use mimir_core::command::CommandProgram;
+use mimir_process::sandbox::{ProcessSandbox, ResourceBound, Sandbox, SandboxError};
 
 use crate::kit::{Said, World, gone, marker, run_in, sandbox};
 
 /// Returns true if this machine cannot enforce the limit: the command must be refused then.
-async fn refused(fault: &Fault) -> bool {
-    matches!(fault, Fault::CannotHold { .. })
+async fn refused(fault: &SandboxError) -> bool {
+    matches!(fault, SandboxError::CannotHold { .. })
 }
 
 #[tokio::test]
@@ -17,12 +17,12 @@ async fn a_fork_bomb_ends() {
     let world = World::new();
     let number = marker(1);
     let mut spec = world.script(&format!("f() {{ sleep {number} & f | f & }}; f; wait"));
-    spec.bounds.processes = Bound::Asked(64);
+    spec.bounds.processes = ResourceBound::Requested(64);
     spec.timeout = Some(Duration::from_secs(3));
     let begun = Instant::now();
     match run_in(&*sandbox(), &spec).await {
         Err(fault) if refused(&fault).await => return,
-        Ok(_) | Err(Fault::Timeout(_)) => {}
+        Ok(_) | Err(SandboxError::Timeout(_)) => {}
         Err(fault) => panic!("{fault}"),
     }
     assert!(begun.elapsed() < Duration::from_secs(15));
@@ -49,8 +49,8 @@ print(1 + count)";
     let python = String::from_utf8(python.unwrap().stdout).unwrap();
     let words = [&*python, "-c", program].map(str::to_owned);
     for most in [1, 2, 32] {
-        let mut spec = world.spec(Program::Vector(words.to_vec()));
-        spec.bounds.processes = Bound::Asked(most);
+        let mut spec = world.spec(CommandProgram::Vector(words.to_vec()));
+        spec.bounds.processes = ResourceBound::Requested(most);
         match run_in(&*sandbox(), &spec).await {
             Err(fault) => assert!(refused(&fault).await, "{fault}"),
             Ok(finished) => {
@@ -69,10 +69,10 @@ async fn a_memory_bomb_ends() {
         "head -c 400m /dev/zero > /tmp/x",
     ] {
         let mut spec = world.script(bomb);
-        spec.bounds.memory = Bound::Asked(128 << 20);
+        spec.bounds.memory = ResourceBound::Requested(128 << 20);
         let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
         assert!(
-            matches!(fault, Fault::Memory(_)) || refused(&fault).await,
+            matches!(fault, SandboxError::Memory(_)) || refused(&fault).await,
             "{bomb}: {fault}"
         );
     }
@@ -94,11 +94,11 @@ try:
 except MemoryError: print(\"no more\")
 print(len(bytearray(size // 2)))'",
     );
-    spec.bounds.memory = Bound::Usual(128 << 20);
+    spec.bounds.memory = ResourceBound::Default(128 << 20);
     let said = Said::of(run_in(&sandbox, &spec).await.unwrap());
     assert_eq!(said.out, "no more\n33554432\n", "{said:?}");
     // A configured limit applies to all processes together, and is refused.
-    spec.bounds.memory = Bound::Asked(128 << 20);
+    spec.bounds.memory = ResourceBound::Requested(128 << 20);
     let fault = run_in(&sandbox, &spec).await.unwrap_err();
     assert!(refused(&fault).await, "{fault}");
 }

@@ -2,16 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use mimir_process::sandbox::Fault;
+use mimir_process::sandbox::SandboxError;
 
 use crate::kit::{World, gone, marker, run_in, runs, sandbox};
 
-async fn times_out(world: &World, text: &str) -> Fault {
+async fn times_out(world: &World, text: &str) -> SandboxError {
     let mut spec = world.script(text);
     spec.timeout = Some(Duration::from_millis(500));
     let begun = Instant::now();
     let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
-    assert!(matches!(fault, Fault::Timeout(_)), "{fault}");
+    assert!(matches!(fault, SandboxError::Timeout(_)), "{fault}");
     assert!(begun.elapsed() < Duration::from_secs(20), "{text}");
     fault
 }
@@ -24,7 +24,7 @@ async fn a_timeout_ends_what_ends_when_it_is_asked() {
         "trap 'echo asked; exit' TERM; echo begun; while :; do sleep 0.05; done",
     )
     .await;
-    let Fault::Timeout(stopped) = fault else {
+    let SandboxError::Timeout(stopped) = fault else {
         unreachable!()
     };
     assert_eq!(stopped.finished.stdout.bytes, b"begun\nasked\n");

@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use http::Method;
 use mimir_core::backend::BoxFuture;
-use mimir_core::network::{NetworkPolicy, Rules, Target};
-use mimir_net::{Client, Error, Guard, Limits, PolicyAlone, Proxy, Refused, Roots};
-use mimir_process::sandbox::{Fault, Network, Spec};
+use mimir_core::network::{NetworkPolicy, NetworkRules, RequestTarget};
+use mimir_net::{
+    Error, HttpClient, PolicyGuard, PolicyOnly, Proxy, ProxyRefusalHandler, RequestLimits, TlsRoots,
+};
+use mimir_process::sandbox::{CommandNetwork, CommandSpec, SandboxError};
 
 use crate::kit::{Said, World, run_in, sandbox};
 
@@ -65,8 +67,11 @@ impl Site {
 
     /// A proxy that allows only this site, by the name `site.test`.
     pub fn proxy(&self) -> Proxy {
-        let name = Target::parse("http://site.test/").unwrap().host().clone();
-        let rules = Rules {
+        let name = RequestTarget::parse("http://site.test/")
+            .unwrap()
+            .host()
+            .clone();
+        let rules = NetworkRules {
             allowed: vec![
                 format!("site.test:{}", self.port)
                     .parse::<mimir_core::network::HostPattern>()
@@ -74,14 +79,14 @@ impl Site {
                     .into(),
             ],
             hosts: [(name, vec!["127.0.0.1".parse().unwrap()])].into(),
-            ..Rules::default()
+            ..NetworkRules::default()
         };
-        let guard = Arc::new(Guard::new(NetworkPolicy::new(rules)));
-        let client = Client::new(
+        let guard = Arc::new(PolicyGuard::new(NetworkPolicy::new(rules)));
+        let client = HttpClient::new(
             guard,
-            Arc::new(PolicyAlone),
-            Roots::default(),
-            Limits::default(),
+            Arc::new(PolicyOnly),
+            TlsRoots::default(),
+            RequestLimits::default(),
             None,
         );
         Proxy::new(client, Arc::new(Noted(Arc::clone(&self.refused))))
@@ -90,17 +95,22 @@ impl Site {
 
 struct Noted(Arc<Mutex<Vec<String>>>);
 
-impl Refused for Noted {
-    fn refused<'a>(&'a self, _: &'a Target, _: &'a Method, error: Error) -> BoxFuture<'a, Error> {
+impl ProxyRefusalHandler for Noted {
+    fn handle_refusal<'a>(
+        &'a self,
+        _: &'a RequestTarget,
+        _: &'a Method,
+        error: Error,
+    ) -> BoxFuture<'a, Error> {
         self.0.lock().push(error.to_string());
         Box::pin(std::future::ready(error))
     }
 }
 
-fn proxied(world: &World, site: &Site, python: &str) -> Spec {
+fn proxied(world: &World, site: &Site, python: &str) -> CommandSpec {
     let world = world.script(&format!("python3 - <<'END'\n{python}\nEND"));
-    Spec {
-        network: Network::Proxy,
+    CommandSpec {
+        network: CommandNetwork::Proxy,
         proxy: Some(site.proxy()),
         ..world
     }
@@ -424,7 +434,7 @@ import time; time.sleep(600)",
     );
     spec.timeout = Some(Duration::from_secs(4));
     let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
-    assert!(matches!(fault, Fault::Timeout(_)), "{fault}");
+    assert!(matches!(fault, SandboxError::Timeout(_)), "{fault}");
     for _ in 0..100 {
         if site.heard().last().is_some_and(|last| last == "ended") {
             return;

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use mimir_process::sandbox::Fault;
+use mimir_process::sandbox::SandboxError;
 
 use crate::kit::{Said, World, exists, run_in, sandbox};
 
@@ -80,7 +80,7 @@ async fn what_is_not_there_yet_cannot_be_made() {
         let world = repository();
         let spec = world.script(&format!("{text}; sleep 30"));
         let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
-        let Fault::Shielded {
+        let SandboxError::Shielded {
             path: made,
             kept,
             stopped,
@@ -105,7 +105,7 @@ async fn what_is_made_and_left_at_once_is_found() {
     let fault = run_in(&*sandbox(), &world.script("echo ../evil > .git/commondir"))
         .await
         .unwrap_err();
-    assert!(matches!(fault, Fault::Shielded { .. }), "{fault}");
+    assert!(matches!(fault, SandboxError::Shielded { .. }), "{fault}");
     assert!(!exists(&world.path().join(".git/commondir")));
 }
 
@@ -170,7 +170,7 @@ async fn what_would_run_below_the_workspace_is_set_aside() {
         std::fs::create_dir_all(world.path()).unwrap();
         let made = world.script(&format!("mkdir -p n1 n4 n5 n8 src; {text}; exit 0"));
         let fault = run_in(&*sandbox(), &made).await.expect_err(path);
-        let Fault::Shielded {
+        let SandboxError::Shielded {
             path: found, kept, ..
         } = &fault
         else {
@@ -187,7 +187,7 @@ async fn what_would_run_is_set_aside_while_a_command_goes_on() {
     let world = World::new();
     let spec = world.script("mkdir -p n/m; echo x > n/m/.mcp.json; sleep 30");
     let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
-    let Fault::Shielded { path, stopped, .. } = &fault else {
+    let SandboxError::Shielded { path, stopped, .. } = &fault else {
         panic!("{fault}");
     };
     assert_eq!(path, "n/m/.mcp.json");
@@ -252,7 +252,7 @@ async fn a_repository_that_is_made_of_the_workspace_itself_stays() {
     // A clone is not interrupted, but reported.
     let spec = fetched.script("git clone -q from to; sleep 2; cat to/a; echo end");
     let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
-    let Fault::Shielded { path, stopped, .. } = &fault else {
+    let SandboxError::Shielded { path, stopped, .. } = &fault else {
         panic!("{fault}");
     };
     assert_eq!(path, "to/.vscode/tasks.json");
@@ -292,7 +292,10 @@ async fn a_workspace_that_is_the_machine_is_refused() {
         let mut spec = world.script("true");
         (spec.workspace, spec.directory) = (path.into(), path.into());
         let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
-        assert!(matches!(fault, Fault::Workspace(_)), "{path}: {fault}");
+        assert!(
+            matches!(fault, SandboxError::Workspace(_)),
+            "{path}: {fault}"
+        );
     }
 }
 
@@ -317,7 +320,7 @@ async fn what_is_replaced_while_a_command_runs_ends_it() {
         });
         let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
         assert!(
-            matches!(&fault, Fault::Uncovered { path, .. } if path == file),
+            matches!(&fault, SandboxError::Uncovered { path, .. } if path == file),
             "{fault}"
         );
         replacing.await.unwrap();

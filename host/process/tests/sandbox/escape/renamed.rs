@@ -63,7 +63,7 @@ async fn no_folder_is_renamed_out_of_a_rule() {
                 format!("rm -rf {from}"),
             ] {
                 let mut spec = world.script(&format!("{text}; find . -name id -exec cat {{}} +"));
-                spec.shield = PathRules::protected().deny([deny]).unwrap();
+                spec.path_rules = PathRules::protected().deny([deny]).unwrap();
                 let finished = run_in(&*sandbox(), &spec).await.unwrap();
                 let said = String::from_utf8_lossy(&finished.combined.bytes).into_owned();
                 assert!(!said.contains("SECRET"), "{deny}: {text}: {said}");
@@ -94,7 +94,7 @@ async fn no_folder_is_renamed_out_of_a_rule() {
         // Paths that no rule matches can be moved.
         let mut spec = world
             .script("mv b c && mv c/x c/z && python3 -c 'import os; os.rename(\"free\", \"f\")'");
-        spec.shield = PathRules::protected().deny([deny]).unwrap();
+        spec.path_rules = PathRules::protected().deny([deny]).unwrap();
         let finished = run_in(&*sandbox(), &spec).await.unwrap();
         assert_eq!(finished.exit_code, 0, "{finished:?}");
         assert!(exists(&world.path().join("c/z")) && exists(&world.path().join("f/y")));
@@ -124,14 +124,14 @@ async fn denied_files_below_build_folders_are_hidden() {
             format!("mv $(dirname {file}) kk; grep -r SECRETX ."),
         ] {
             let mut spec = world.script(&text);
-            spec.shield = PathRules::protected().deny([deny]).unwrap();
+            spec.path_rules = PathRules::protected().deny([deny]).unwrap();
             let finished = run_in(&*sandbox(), &spec).await.unwrap();
             let output = String::from_utf8_lossy(&finished.combined.bytes).into_owned();
             assert!(!output.contains("SECRETX"), "{deny}: {text}: {output}");
         }
         // Files there whose names only look secret stay readable.
         let mut spec = world.script("cat target/.env node_modules/p/.env");
-        spec.shield = PathRules::protected().deny([deny]).unwrap();
+        spec.path_rules = PathRules::protected().deny([deny]).unwrap();
         let finished = run_in(&*sandbox(), &spec).await.unwrap();
         assert_eq!(finished.exit_code, 0, "{deny}: {finished:?}");
     }

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
-use mimir_process::sandbox::{Fault, Network};
+use mimir_process::sandbox::{CommandNetwork, SandboxError};
 
 use crate::kit::{World, run_in, sandbox};
 
@@ -124,10 +124,10 @@ async fn the_sockets_of_the_machine_are_not_there() {
 #[tokio::test]
 async fn access_to_the_network_is_refused_and_not_given_silently() {
     let world = World::new();
-    for network in [Network::Proxy, Network::Host] {
+    for network in [CommandNetwork::Proxy, CommandNetwork::Host] {
         let mut spec = world.script("true");
         spec.network = network;
         let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
-        assert!(matches!(fault, Fault::CannotHold { .. }), "{fault}");
+        assert!(matches!(fault, SandboxError::CannotHold { .. }), "{fault}");
     }
 }

@@ -4,16 +4,18 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mimir_core::approval::NoLedger;
+use mimir_core::approval::NoApprovalStore;
 use mimir_core::audit::AuditError;
-use mimir_core::backend::{BoxFuture, Usage};
-use mimir_core::call::Observer;
-use mimir_core::code::{Engine, Language, Ran, Snippet};
-use mimir_core::command::{Finished, Place, Program, Runner, Script};
-use mimir_core::pipeline::{Permitted, Ports, World};
+use mimir_core::backend::{BoxFuture, ResourceUsage};
+use mimir_core::call::CallObserver;
+use mimir_core::code::{CodeEngine, CodeLanguage, CodeResult, CodeSnippet};
+use mimir_core::command::{
+    CommandOutput, CommandProgram, CommandRunner, CommandTarget, ParsedProgram,
+};
+use mimir_core::pipeline::{PermittedCommand, PipelinePorts, PipelineSnapshot};
 use mimir_core::{
-    Answer, Approved, Approver, AuditSink, Call, CallContext, Card, Code, Event, Outcome, Pipeline,
-    Policy, Redactor, Registry, RequestId, ToolError,
+    ApprovalAnswer, Approved, Approver, AuditEvent, AuditSink, Call, CallContext, Card, Outcome,
+    Pipeline, Policy, Redactor, Registry, RequestId, ToolError, ToolErrorCode,
 };
 use mimir_wasm::SystemClock;
 use serde_json::{Value, json};
@@ -24,22 +26,26 @@ use crate::run_code::run_code;
 /// An engine that supports Python only.
 struct Python(i32);
 
-impl Engine for Python {
-    fn languages(&self) -> &[Language] {
-        &[Language::Python]
+impl CodeEngine for Python {
+    fn languages(&self) -> &[CodeLanguage] {
+        &[CodeLanguage::Python]
     }
 
-    fn lacks(&self, _: Language) -> &'static str {
+    fn lacks(&self, _: CodeLanguage) -> &'static str {
         "there are no sockets"
     }
 
-    fn run<'a>(&'a self, call: &'a Approved, snippet: &'a Snippet) -> BoxFuture<'a, Ran> {
+    fn run<'a>(
+        &'a self,
+        call: &'a Approved,
+        snippet: &'a CodeSnippet,
+    ) -> BoxFuture<'a, CodeResult> {
         assert!(!call.rights().files.is_empty());
-        let ran = Ran {
+        let ran = CodeResult {
             result: Ok(finished(self.0, &snippet.code, "")),
-            usage: Usage {
+            usage: ResourceUsage {
                 fuel: Some(7),
-                ..Usage::default()
+                ..ResourceUsage::default()
             },
             session: None,
         };
@@ -51,36 +57,36 @@ impl Engine for Python {
 #[derive(Default)]
 struct Sandboxes {
     there: Vec<&'static str>,
-    ran: Mutex<Vec<Place>>,
+    ran: Mutex<Vec<CommandTarget>>,
 }
 
-fn name(place: Place) -> &'static str {
+fn name(place: CommandTarget) -> &'static str {
     match place {
-        Place::Usual => "usual",
-        Place::Machine => "process",
-        Place::Container(_) => "container",
+        CommandTarget::Default => "usual",
+        CommandTarget::HostPrograms => "process",
+        CommandTarget::Container(_) => "container",
     }
 }
 
-impl Runner for Sandboxes {
-    fn read(&self, _: &Program) -> Result<Script, ToolError> {
-        Ok(Script::default())
+impl CommandRunner for Sandboxes {
+    fn parse_program(&self, _: &CommandProgram) -> Result<ParsedProgram, ToolError> {
+        Ok(ParsedProgram::default())
     }
 
     fn root(&self) -> Option<&str> {
         None
     }
 
-    fn offers<'a>(
+    fn sandbox_name<'a>(
         &'a self,
-        place: Place,
+        place: CommandTarget,
         program: &'a str,
     ) -> BoxFuture<'a, Result<&'static str, ToolError>> {
         let offered = match self.there.contains(&name(place)) {
             true => Ok(name(place)),
             false => {
                 let message = format!("no `{program}` in {}", name(place));
-                Err(ToolError::new(Code::Unavailable, message))
+                Err(ToolError::new(ToolErrorCode::Unavailable, message))
             }
         };
         Box::pin(std::future::ready(offered))
@@ -88,10 +94,10 @@ impl Runner for Sandboxes {
 
     fn run(
         &self,
-        command: Permitted,
-        _: Arc<dyn Observer>,
-    ) -> BoxFuture<'_, Result<Finished, ToolError>> {
-        self.ran.lock().push(command.command().place);
+        command: PermittedCommand,
+        _: Arc<dyn CallObserver>,
+    ) -> BoxFuture<'_, Result<CommandOutput, ToolError>> {
+        self.ran.lock().push(command.command().target);
         Box::pin(std::future::ready(Ok(finished(0, "by a command", ""))))
     }
 }
@@ -99,38 +105,38 @@ impl Runner for Sandboxes {
 struct Nobody;
 
 impl Approver for Nobody {
-    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::No))
+    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(std::future::ready(ApprovalAnswer::No))
     }
 }
 
 impl AuditSink for Nobody {
-    fn record(&self, _: &Event) -> Result<(), AuditError> {
+    fn record(&self, _: &AuditEvent) -> Result<(), AuditError> {
         Ok(())
     }
 }
 
 async fn call(
-    engines: Vec<Arc<dyn Engine>>,
+    engines: Vec<Arc<dyn CodeEngine>>,
     there: &[&'static str],
     arguments: Value,
-) -> (Outcome, Vec<Place>) {
+) -> (Outcome, Vec<CommandTarget>) {
     let sandboxes = Arc::new(Sandboxes {
         there: there.to_vec(),
         ran: Mutex::default(),
     });
-    let world = World {
+    let world = PipelineSnapshot {
         registry: Registry::new(vec![run_code(engines).unwrap()], Vec::new()),
         policy: Policy::default(),
     };
-    let ports = Ports {
+    let ports = PipelinePorts {
         approver: Arc::new(Nobody),
-        ledger: Arc::new(NoLedger),
+        approval_store: Arc::new(NoApprovalStore),
         vault: Arc::new(Redactor::new()),
         audit: Arc::new(Nobody),
         clock: Arc::new(SystemClock),
         runner: Arc::clone(&sandboxes) as _,
-        model: Arc::new(mimir_core::model::NoModel),
+        model: Arc::new(mimir_core::language_model::NoLanguageModel),
     };
     let context = CallContext {
         request_id: RequestId::new(std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1)),
@@ -152,7 +158,7 @@ fn structured(outcome: &Outcome) -> Value {
 
 #[tokio::test]
 async fn backend_auto_uses_the_first_available() {
-    let engines = || vec![Arc::new(Python(0)) as Arc<dyn Engine>];
+    let engines = || vec![Arc::new(Python(0)) as Arc<dyn CodeEngine>];
     let code = |language| json!({"language": language, "code": "print(1)"});
     let all = ["process", "container"];
 
@@ -165,21 +171,21 @@ async fn backend_auto_uses_the_first_available() {
     let said = structured(&outcome);
     assert_eq!(said["backend"], "process");
     assert_eq!(said["note"], "no engine runs bash in WebAssembly here");
-    assert_eq!(ran, [Place::Machine]);
+    assert_eq!(ran, [CommandTarget::HostPrograms]);
 
     let (outcome, ran) = call(engines(), &["container"], code("javascript")).await;
     let said = structured(&outcome);
     assert_eq!(said["backend"], "container");
     let note = said["note"].as_str().unwrap();
     assert!(note.contains("process: no `node` in process"), "{note}");
-    assert_eq!(ran, [Place::Container(Language::Javascript)]);
+    assert_eq!(ran, [CommandTarget::Container(CodeLanguage::Javascript)]);
 
     let (outcome, ran) = call(Vec::new(), &[], code("python")).await;
     let error = outcome.result().unwrap_err();
-    assert_eq!((error.code, ran.len()), (Code::Unavailable, 0));
+    assert_eq!((error.code, ran.len()), (ToolErrorCode::Unavailable, 0));
     assert!(error.message.contains("container: no `python3`"), "{error}");
     assert!(
-        error.way_out[0].contains("sandbox.images: {python: IMAGE}"),
+        error.remedies[0].contains("sandbox.images: {python: IMAGE}"),
         "{error:?}"
     );
 }
@@ -193,8 +199,8 @@ async fn backend_explicit_has_no_fallback() {
     )
     .await;
     let error = outcome.result().unwrap_err();
-    assert_eq!((error.code, ran.len()), (Code::Unavailable, 0));
-    assert!(error.way_out[0].contains("backend: process"), "{error:?}");
+    assert_eq!((error.code, ran.len()), (ToolErrorCode::Unavailable, 0));
+    assert!(error.remedies[0].contains("backend: process"), "{error:?}");
 
     let (outcome, ran) = call(
         vec![Arc::new(Python(0))],
@@ -203,7 +209,7 @@ async fn backend_explicit_has_no_fallback() {
     )
     .await;
     let error = outcome.result().unwrap_err();
-    assert_eq!((error.code, ran.len()), (Code::Unavailable, 0));
+    assert_eq!((error.code, ran.len()), (ToolErrorCode::Unavailable, 0));
 }
 
 #[tokio::test]

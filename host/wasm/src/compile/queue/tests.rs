@@ -24,7 +24,7 @@ impl Drop for UnderWayGuard {
     }
 }
 
-impl Compiler for Gated {
+impl ComponentCompiler for Gated {
     fn compile(&self, job: CompileJob) -> BoxFuture<'static, Result<Vec<u8>, CompileError>> {
         let gate = self.gates.lock().pop_front();
         self.begun.fetch_add(1, SeqCst);
@@ -70,7 +70,7 @@ impl Fixture {
         }
     }
 
-    fn request(&self, number: u8) -> impl Future<Output = Compiled> + Send + 'static {
+    fn request(&self, number: u8) -> impl Future<Output = CompileResult> + Send + 'static {
         self.limited(number, CompileLimits::default())
     }
 
@@ -78,11 +78,11 @@ impl Fixture {
         &self,
         number: u8,
         limits: CompileLimits,
-    ) -> impl Future<Output = Compiled> + Send + 'static {
-        let request = Request {
-            digest: Hash::of(&[number]),
+    ) -> impl Future<Output = CompileResult> + Send + 'static {
+        let request = CompileRequest {
+            digest: Sha256Digest::of_bytes(&[number]),
             name: "it".to_owned(),
-            lane: Lane::Custom,
+            lane: CompileLane::Custom,
             limits,
         };
         let host = Arc::clone(&self.host);
@@ -159,10 +159,10 @@ async fn queue_does_not_delay_built_in_components() {
     let _open = fixture.compiler.gate();
     let custom = tokio::spawn(fixture.request(1));
     fixture.begun(1).await;
-    let request = Request {
-        digest: Hash::of(b"built in"),
+    let request = CompileRequest {
+        digest: Sha256Digest::of_bytes(b"built in"),
         name: "built-in/it".to_owned(),
-        lane: Lane::BuiltIn,
+        lane: CompileLane::BuiltIn,
         limits: CompileLimits::default(),
     };
     let bytes = || Ok(wat::parse_str("(component)").unwrap().into());
@@ -174,8 +174,16 @@ async fn queue_does_not_delay_built_in_components() {
 async fn queue_remembers_exceeded_limits_for_a_while() {
     let fixture = Fixture::new();
     for (number, error, code) in [
-        (1, CompileError::Time(Duration::from_secs(1)), Code::Timeout),
-        (2, CompileError::Memory(1 << 30), Code::LimitExceeded),
+        (
+            1,
+            CompileError::Time(Duration::from_secs(1)),
+            ToolErrorCode::Timeout,
+        ),
+        (
+            2,
+            CompileError::Memory(1 << 30),
+            ToolErrorCode::LimitExceeded,
+        ),
     ] {
         let begun = fixture.compiler.begun.load(SeqCst);
         fixture.compiler.gate().send(Err(error)).unwrap();

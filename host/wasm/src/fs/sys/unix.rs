@@ -1,6 +1,6 @@
 //! Unix: `*at` calls on directory handles.
 
-use super::{Kind, Name, Opened, Stamp, Stat, Wanted};
+use super::{EntryName, FileKind, FileStat, OpenMode, OpenedObject, TimeUpdate};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, Timespec, Timestamps};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// A directory handle.
-pub(in crate::fs) type Dir = OwnedFd;
+pub(in crate::fs) type DirHandle = OwnedFd;
 
 /// Flags of every open: never blocks on a FIFO, never becomes a controlling terminal, is not inherited.
 const SAFELY: OFlags = OFlags::NOFOLLOW
@@ -30,7 +30,7 @@ const PASSING: OFlags = OFlags::PATH
 const PASSING: OFlags = SAFELY.union(OFlags::DIRECTORY);
 
 /// Opens a directory of the host by its path, which is trusted.
-pub(in crate::fs) fn root(path: &Path) -> io::Result<Dir> {
+pub(in crate::fs) fn root(path: &Path) -> io::Result<DirHandle> {
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(
         path,
@@ -40,13 +40,16 @@ pub(in crate::fs) fn root(path: &Path) -> io::Result<Dir> {
 }
 
 /// Opens a directory for listing and traversal.
-pub(in crate::fs) fn open_dir(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<Dir> {
+pub(in crate::fs) fn open_dir(at: &DirHandle, name: impl AsRef<OsStr>) -> io::Result<DirHandle> {
     let flags = SAFELY | OFlags::DIRECTORY | OFlags::RDONLY;
     Ok(rustix::fs::openat(at, name.as_ref(), flags, Mode::empty())?)
 }
 
 /// Opens a directory for traversal.
-pub(in crate::fs) fn pass(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<Dir> {
+pub(in crate::fs) fn open_dir_to_traverse(
+    at: &DirHandle,
+    name: impl AsRef<OsStr>,
+) -> io::Result<DirHandle> {
     Ok(rustix::fs::openat(
         at,
         name.as_ref(),
@@ -56,13 +59,21 @@ pub(in crate::fs) fn pass(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<Dir> 
 }
 
 /// Opens the object `name`, unless it is a link.
-pub(in crate::fs) fn open(at: &Dir, name: &str, wanted: Wanted) -> io::Result<Opened> {
+pub(in crate::fs) fn open(
+    at: &DirHandle,
+    name: &str,
+    wanted: OpenMode,
+) -> io::Result<OpenedObject> {
     known(rustix::fs::openat(at, name, flags(wanted), mode(wanted))?)
 }
 
 /// Opens `path` below `at` in one call, if no part of it is a link. `None` if the kernel cannot guarantee that.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub(in crate::fs) fn direct(at: &Dir, path: &str, wanted: Wanted) -> Option<io::Result<Opened>> {
+pub(in crate::fs) fn open_beneath(
+    at: &DirHandle,
+    path: &str,
+    wanted: OpenMode,
+) -> Option<io::Result<OpenedObject>> {
     // The call refuses a mode if nothing is created.
     let mode = if wanted.create {
         mode(wanted)
@@ -74,12 +85,12 @@ pub(in crate::fs) fn direct(at: &Dir, path: &str, wanted: Wanted) -> Option<io::
 
 /// Opens the directory `path` below `at` for traversal in one call, if no part of it is a link.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub(in crate::fs) fn direct_pass(at: &Dir, path: &str) -> Option<io::Result<Dir>> {
+pub(in crate::fs) fn traverse_beneath(at: &DirHandle, path: &str) -> Option<io::Result<DirHandle>> {
     beneath(at, path, PASSING, Mode::empty())
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn beneath(at: &Dir, path: &str, flags: OFlags, mode: Mode) -> Option<io::Result<OwnedFd>> {
+fn beneath(at: &DirHandle, path: &str, flags: OFlags, mode: Mode) -> Option<io::Result<OwnedFd>> {
     use rustix::fs::ResolveFlags;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match rustix::fs::openat2(at, path, flags, mode, resolve) {
@@ -91,17 +102,21 @@ fn beneath(at: &Dir, path: &str, flags: OFlags, mode: Mode) -> Option<io::Result
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(in crate::fs) fn direct(_: &Dir, _: &str, _: Wanted) -> Option<io::Result<Opened>> {
+pub(in crate::fs) fn direct(
+    _: &DirHandle,
+    _: &str,
+    _: OpenMode,
+) -> Option<io::Result<OpenedObject>> {
     None
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(in crate::fs) fn direct_pass(_: &Dir, _: &str) -> Option<io::Result<Dir>> {
+pub(in crate::fs) fn direct_pass(_: &DirHandle, _: &str) -> Option<io::Result<DirHandle>> {
     None
 }
 
 /// Returns true if an open failed because of a link where none is allowed, or because a directory was replaced.
-pub(in crate::fs) fn met_a_link(error: &io::Error) -> bool {
+pub(in crate::fs) fn is_link_error(error: &io::Error) -> bool {
     // FreeBSD returns EMLINK.
     matches!(
         Errno::from_io_error(error),
@@ -110,11 +125,11 @@ pub(in crate::fs) fn met_a_link(error: &io::Error) -> bool {
 }
 
 /// Returns the mode of a new file; the process's umask restricts it further.
-fn mode(wanted: Wanted) -> Mode {
+fn mode(wanted: OpenMode) -> Mode {
     Mode::from_bits_truncate(if wanted.private { 0o600 } else { 0o666 })
 }
 
-fn flags(wanted: Wanted) -> OFlags {
+fn flags(wanted: OpenMode) -> OFlags {
     let mut flags = SAFELY
         | match (wanted.read, wanted.write) {
             (true, true) => OFlags::RDWR,
@@ -128,17 +143,17 @@ fn flags(wanted: Wanted) -> OFlags {
     flags
 }
 
-fn known(fd: OwnedFd) -> io::Result<Opened> {
+fn known(fd: OwnedFd) -> io::Result<OpenedObject> {
     Ok(
         match FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode as RawMode) {
-            FileType::RegularFile => Opened::File(fd.into()),
-            FileType::Directory => Opened::Dir(fd),
-            _ => Opened::Neither,
+            FileType::RegularFile => OpenedObject::File(fd.into()),
+            FileType::Directory => OpenedObject::Dir(fd),
+            _ => OpenedObject::Neither,
         },
     )
 }
 
-pub(in crate::fs) fn stat_at(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<Stat> {
+pub(in crate::fs) fn stat_at(at: &DirHandle, name: impl AsRef<OsStr>) -> io::Result<FileStat> {
     Ok(convert(&rustix::fs::statat(
         at,
         name.as_ref(),
@@ -146,11 +161,11 @@ pub(in crate::fs) fn stat_at(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<St
     )?))
 }
 
-pub(in crate::fs) fn stat_file(file: &File) -> io::Result<Stat> {
+pub(in crate::fs) fn stat_file(file: &File) -> io::Result<FileStat> {
     Ok(convert(&rustix::fs::fstat(file)?))
 }
 
-pub(in crate::fs) fn stat_dir(dir: &Dir) -> io::Result<Stat> {
+pub(in crate::fs) fn stat_dir(dir: &DirHandle) -> io::Result<FileStat> {
     Ok(convert(&rustix::fs::fstat(dir)?))
 }
 
@@ -159,12 +174,12 @@ pub(in crate::fs) fn stat_dir(dir: &Dir) -> io::Result<Stat> {
     clippy::useless_conversion,
     reason = "the fields have other widths on other platforms"
 )]
-fn convert(stat: &rustix::fs::Stat) -> Stat {
+fn convert(stat: &rustix::fs::Stat) -> FileStat {
     let since = |seconds: i64, nanos: u64| {
         let seconds = u64::try_from(seconds).ok()?;
         Some(Duration::new(seconds, u32::try_from(nanos).ok()?))
     };
-    Stat {
+    FileStat {
         kind: kind(FileType::from_raw_mode(stat.st_mode as RawMode)),
         links: u64::from(stat.st_nlink),
         size: u64::try_from(stat.st_size).unwrap_or(0),
@@ -175,40 +190,40 @@ fn convert(stat: &rustix::fs::Stat) -> Stat {
     }
 }
 
-fn kind(file_type: FileType) -> Kind {
+fn kind(file_type: FileType) -> FileKind {
     match file_type {
-        FileType::RegularFile => Kind::File,
-        FileType::Directory => Kind::Directory,
-        FileType::Symlink => Kind::Link,
-        FileType::BlockDevice => Kind::Block,
-        FileType::CharacterDevice => Kind::Character,
-        _ => Kind::Other,
+        FileType::RegularFile => FileKind::File,
+        FileType::Directory => FileKind::Directory,
+        FileType::Symlink => FileKind::Link,
+        FileType::BlockDevice => FileKind::Block,
+        FileType::CharacterDevice => FileKind::Character,
+        _ => FileKind::Other,
     }
 }
 
 /// Returns the text of a link.
-pub(in crate::fs) fn link_text(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<OsString> {
+pub(in crate::fs) fn link_text(at: &DirHandle, name: impl AsRef<OsStr>) -> io::Result<OsString> {
     let target = rustix::fs::readlinkat(at, name.as_ref(), Vec::new())?;
     Ok(OsString::from_vec(target.into_bytes()))
 }
 
 /// Returns the text of a link; an error if it is not UTF-8.
-pub(in crate::fs) fn read_link(at: &Dir, name: &str) -> io::Result<String> {
+pub(in crate::fs) fn read_link(at: &DirHandle, name: &str) -> io::Result<String> {
     let target = link_text(at, name)?.into_string();
     target.map_err(|_| Errno::ILSEQ.into())
 }
 
-pub(in crate::fs) fn make_dir(at: &Dir, name: &str, private: bool) -> io::Result<()> {
+pub(in crate::fs) fn make_dir(at: &DirHandle, name: &str, private: bool) -> io::Result<()> {
     let mode = Mode::from_bits_truncate(if private { 0o700 } else { 0o777 });
     Ok(rustix::fs::mkdirat(at, name, mode)?)
 }
 
-pub(in crate::fs) fn remove_dir(at: &Dir, name: &str) -> io::Result<()> {
+pub(in crate::fs) fn remove_dir(at: &DirHandle, name: &str) -> io::Result<()> {
     Ok(rustix::fs::unlinkat(at, name, AtFlags::REMOVEDIR)?)
 }
 
 /// Returns true if this process may remove entries of a directory, according to its permissions.
-pub(in crate::fs) fn may_change_entries(dir: &Dir) -> bool {
+pub(in crate::fs) fn may_change_entries(dir: &DirHandle) -> bool {
     use rustix::fs::Access;
     let wanted = Access::WRITE_OK | Access::EXEC_OK;
     !matches!(
@@ -217,7 +232,7 @@ pub(in crate::fs) fn may_change_entries(dir: &Dir) -> bool {
     )
 }
 
-pub(in crate::fs) fn remove_file(at: &Dir, name: &str) -> io::Result<()> {
+pub(in crate::fs) fn remove_file(at: &DirHandle, name: &str) -> io::Result<()> {
     Ok(rustix::fs::unlinkat(at, name, AtFlags::empty())?)
 }
 
@@ -231,7 +246,7 @@ fn bits(stat: &rustix::fs::Stat) -> Mode {
 
 /// Restricts a file to its owner. A file of another owner stays unchanged, as do all files on a file system without
 /// permissions.
-pub(in crate::fs) fn close_to_others(file: &File) {
+pub(in crate::fs) fn restrict_to_owner(file: &File) {
     if let Ok(stat) = rustix::fs::fstat(file)
         && bits(&stat).intersects(OTHERS)
     {
@@ -240,12 +255,17 @@ pub(in crate::fs) fn close_to_others(file: &File) {
 }
 
 /// A file's permission bits before [`take_bits`].
-pub(in crate::fs) struct Bits(OwnedFd, Mode);
+pub(in crate::fs) struct PermissionBits(OwnedFd, Mode);
 
 /// Gives the regular file `name` the permission bits of the regular file `new` that it is about to replace: a guest
 /// cannot set them itself. A file accessible to its owner only is not opened to others. `None` if nothing was changed,
 /// for example because the file has another owner.
-pub(in crate::fs) fn take_bits(at: &Dir, name: &str, to: &Dir, new: &str) -> Option<Bits> {
+pub(in crate::fs) fn take_permission_bits(
+    at: &DirHandle,
+    name: &str,
+    to: &DirHandle,
+    new: &str,
+) -> Option<PermissionBits> {
     let regular = |stat: &rustix::fs::Stat| {
         FileType::from_raw_mode(stat.st_mode as RawMode) == FileType::RegularFile
     };
@@ -266,33 +286,43 @@ pub(in crate::fs) fn take_bits(at: &Dir, name: &str, to: &Dir, new: &str) -> Opt
         return None;
     }
     rustix::fs::fchmod(&file, wanted).ok()?;
-    Some(Bits(file, bits(&own)))
+    Some(PermissionBits(file, bits(&own)))
 }
 
-impl Bits {
+impl PermissionBits {
     /// Restores the bits: the file did not replace the other after all.
-    pub(in crate::fs) fn give_back(self) {
+    pub(in crate::fs) fn restore(self) {
         let _ = rustix::fs::fchmod(&self.0, self.1);
     }
 }
 
-pub(in crate::fs) fn rename(at: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {
+pub(in crate::fs) fn rename(
+    at: &DirHandle,
+    name: &str,
+    to: &DirHandle,
+    new: &str,
+) -> io::Result<()> {
     Ok(rustix::fs::renameat(at, name, to, new)?)
 }
 
-pub(in crate::fs) fn hard_link(at: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {
+pub(in crate::fs) fn hard_link(
+    at: &DirHandle,
+    name: &str,
+    to: &DirHandle,
+    new: &str,
+) -> io::Result<()> {
     Ok(rustix::fs::linkat(at, name, to, new, AtFlags::empty())?)
 }
 
-pub(in crate::fs) fn soft_link(target: &str, at: &Dir, name: &str) -> io::Result<()> {
+pub(in crate::fs) fn soft_link(target: &str, at: &DirHandle, name: &str) -> io::Result<()> {
     Ok(rustix::fs::symlinkat(target, at, name)?)
 }
 
 pub(in crate::fs) fn set_times_at(
-    at: &Dir,
+    at: &DirHandle,
     name: &str,
-    accessed: Stamp,
-    modified: Stamp,
+    accessed: TimeUpdate,
+    modified: TimeUpdate,
 ) -> io::Result<()> {
     let times = times(accessed, modified);
     Ok(rustix::fs::utimensat(
@@ -305,23 +335,23 @@ pub(in crate::fs) fn set_times_at(
 
 pub(in crate::fs) fn set_times(
     file: &impl AsFd,
-    accessed: Stamp,
-    modified: Stamp,
+    accessed: TimeUpdate,
+    modified: TimeUpdate,
 ) -> io::Result<()> {
     Ok(rustix::fs::futimens(file, &times(accessed, modified))?)
 }
 
-fn times(accessed: Stamp, modified: Stamp) -> Timestamps {
+fn times(accessed: TimeUpdate, modified: TimeUpdate) -> Timestamps {
     let stamp = |stamp| match stamp {
-        Stamp::Keep => Timespec {
+        TimeUpdate::Keep => Timespec {
             tv_sec: 0,
             tv_nsec: rustix::fs::UTIME_OMIT,
         },
-        Stamp::Now => Timespec {
+        TimeUpdate::Now => Timespec {
             tv_sec: 0,
             tv_nsec: rustix::fs::UTIME_NOW,
         },
-        Stamp::At(since) => Timespec {
+        TimeUpdate::At(since) => Timespec {
             tv_sec: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: since.subsec_nanos().into(),
         },
@@ -332,7 +362,7 @@ fn times(accessed: Stamp, modified: Stamp) -> Timestamps {
     }
 }
 
-pub(in crate::fs) fn sync_dir(dir: &Dir) -> io::Result<()> {
+pub(in crate::fs) fn sync_dir(dir: &DirHandle) -> io::Result<()> {
     Ok(rustix::fs::fsync(dir)?)
 }
 
@@ -394,16 +424,16 @@ pub(in crate::fs) fn advise(
 }
 
 /// A directory being listed: the kernel returns a buffer of entries at a time.
-pub(in crate::fs) struct List(rustix::fs::Dir);
+pub(in crate::fs) struct DirEntries(rustix::fs::Dir);
 
-pub(in crate::fs) fn list(dir: &Dir) -> io::Result<List> {
+pub(in crate::fs) fn list(dir: &DirHandle) -> io::Result<DirEntries> {
     // A separate handle, because the position of a listing belongs to the handle.
-    Ok(List(rustix::fs::Dir::new(open_dir(dir, ".")?)?))
+    Ok(DirEntries(rustix::fs::Dir::new(open_dir(dir, ".")?)?))
 }
 
-impl List {
+impl DirEntries {
     /// Returns the next entry, except for `.` and `..`.
-    pub(in crate::fs) fn next(&mut self) -> Option<io::Result<(Name, Kind)>> {
+    pub(in crate::fs) fn next(&mut self) -> Option<io::Result<(EntryName, FileKind)>> {
         loop {
             let entry = match self.0.read()? {
                 Ok(entry) => entry,

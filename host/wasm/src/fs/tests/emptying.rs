@@ -45,11 +45,11 @@ fn remove_dir_without_protected_entries_is_not_empty() {
 fn with_backups() -> World {
     World::with(64, |ws| {
         fs::create_dir(ws.join(".mimir/state/backups")).expect("a directory");
-        let backups = Mount {
+        let backups = GuestMount {
             rules: PathRules::none(),
-            ..mount(ws, ".mimir/state/backups", Access::ReadWrite)
+            ..mount(ws, ".mimir/state/backups", DirectoryAccess::ReadWrite)
         };
-        vec![mount(ws, "", Access::ReadWrite), backups]
+        vec![mount(ws, "", DirectoryAccess::ReadWrite), backups]
     })
 }
 

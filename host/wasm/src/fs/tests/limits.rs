@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn open_files_are_limited_and_released() {
-    let mut world = World::with(4, |ws| vec![mount(ws, "", Access::ReadWrite)]);
+    let mut world = World::with(4, |ws| vec![mount(ws, "", DirectoryAccess::ReadWrite)]);
     let mut held = Vec::new();
     for _ in 0..4 {
         held.push(
@@ -43,12 +43,12 @@ fn open_files_are_limited_and_released() {
     );
     world.table.delete(stream).unwrap();
     assert_eq!(world.read("src/main.rs").unwrap(), "fn main() {}");
-    assert!(GuardedFs::none().roots.is_empty());
+    assert!(GuardedFs::empty().roots.is_empty());
 }
 
 #[test]
 fn open_files_do_not_count_failed_opens() {
-    let mut world = World::with(1, |ws| vec![mount(ws, "", Access::ReadWrite)]);
+    let mut world = World::with(1, |ws| vec![mount(ws, "", DirectoryAccess::ReadWrite)]);
     for _ in 0..10 {
         assert_eq!(world.read("missing").err(), Some(ErrorCode::NoEntry));
         assert_eq!(world.read(".env").err(), Some(ErrorCode::NotPermitted));

@@ -59,9 +59,9 @@ fn mode_is_unchanged_if_no_file_is_replaced() {
 fn mode_of_files_in_the_state_is_private() {
     let mut world = World::with(64, |ws| {
         fs::create_dir(ws.join(".mimir/state/backups")).expect("a directory");
-        vec![Mount {
+        vec![GuestMount {
             rules: PathRules::none(),
-            ..mount(ws, ".mimir/state/backups", Access::ReadWrite)
+            ..mount(ws, ".mimir/state/backups", DirectoryAccess::ReadWrite)
         }]
     });
     let place = |name: &str| format!(".mimir/state/backups/{name}");

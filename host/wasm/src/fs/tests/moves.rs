@@ -173,9 +173,9 @@ fn link_that_climbs_through_another_is_refused() {
 fn moves_of_files_next_to_deep_rules_are_allowed() {
     let mut world = World::with(64, |ws| {
         let rules = PathRules::none().deny(["src/**/hidden.txt"]).unwrap();
-        vec![Mount {
+        vec![GuestMount {
             rules,
-            ..mount(ws, "", Access::ReadWrite)
+            ..mount(ws, "", DirectoryAccess::ReadWrite)
         }]
     });
     world.rename("src/main.rs", "sub/main.rs").unwrap();
@@ -234,7 +234,7 @@ fn moved_directory_may_not_contain_links_to_the_outside() {
 #[test]
 fn links_are_checked_against_the_root_of_their_mount() {
     use std::os::unix::fs::symlink;
-    let mut world = World::with(64, |ws| vec![mount(ws, "src", Access::ReadWrite)]);
+    let mut world = World::with(64, |ws| vec![mount(ws, "src", DirectoryAccess::ReadWrite)]);
     fs::create_dir(world.host("src/deep/tree")).unwrap();
     symlink("../../x", world.host("src/deep/tree/l")).unwrap();
     // Still in the workspace, but outside of the grant.

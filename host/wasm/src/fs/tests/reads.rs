@@ -1,14 +1,14 @@
 use super::*;
 use wasmtime_wasi::p2::{InputStream, OutputStream, StreamError};
 
-fn opened(world: &mut World, path: &str, how: OpenFlags, flags: DescriptorFlags) -> node::Node {
+fn opened(world: &mut World, path: &str, how: OpenFlags, flags: DescriptorFlags) -> node::FsNode {
     let fd = world.open(path, how, flags).expect("a file");
     let entry = world
         .table
-        .get(&Resource::<front::Entry>::new_borrow(fd.rep()));
+        .get(&Resource::<overlay::FsEntry>::new_borrow(fd.rep()));
     match entry.expect("ours") {
-        front::Entry::Real(node) => node.clone(),
-        front::Entry::Front(front) => panic!("{front:?}"),
+        overlay::FsEntry::Real(node) => node.clone(),
+        overlay::FsEntry::Overlay(front) => panic!("{front:?}"),
     }
 }
 
@@ -18,7 +18,7 @@ fn stream_reads_to_the_end_and_skips() {
     let content: Vec<u8> = (0..1_000_000u32).map(|n| n as u8).collect();
     fs::write(world.host("big"), &content).unwrap();
     let node = opened(&mut world, "big", OpenFlags::empty(), DescriptorFlags::READ);
-    let mut reader = stream::Reader::new(node.clone(), 0).unwrap();
+    let mut reader = stream::FileReader::new(node.clone(), 0).unwrap();
     let mut read = Vec::new();
     world.runtime.block_on(async {
         loop {
@@ -33,7 +33,7 @@ fn stream_reads_to_the_end_and_skips() {
         }
     });
     assert!(read == content);
-    let mut reader = stream::Reader::new(node, 999_990).unwrap();
+    let mut reader = stream::FileReader::new(node, 999_990).unwrap();
     assert_eq!(reader.skip(4).unwrap(), 4);
     assert_eq!(reader.read(100).unwrap(), content[999_994..]);
     assert!(matches!(reader.read(1), Err(StreamError::Closed)));
@@ -45,7 +45,7 @@ fn stream_reads_to_the_end_and_skips() {
 fn stream_writes_in_place_and_at_the_end() {
     let mut world = World::new();
     let node = opened(&mut world, "out", OpenFlags::CREATE, DescriptorFlags::WRITE);
-    let mut writer = stream::Writer::new(node.clone(), Some(2), Disk::default()).unwrap();
+    let mut writer = stream::FileWriter::new(node.clone(), Some(2), DiskStatus::default()).unwrap();
     world
         .runtime
         .block_on(writer.blocking_write_and_flush(b"cd".as_slice().into()))
@@ -53,15 +53,15 @@ fn stream_writes_in_place_and_at_the_end() {
     assert!(writer.check_write().unwrap() >= 4096);
     writer.write(b"ef".as_slice().into()).unwrap();
     writer.flush().unwrap();
-    let mut end = stream::Writer::new(node.clone(), None, Disk::default()).unwrap();
+    let mut end = stream::FileWriter::new(node.clone(), None, DiskStatus::default()).unwrap();
     end.write(b"gh".as_slice().into()).unwrap();
-    stream::Writer::new(node.clone(), Some(0), Disk::default())
+    stream::FileWriter::new(node.clone(), Some(0), DiskStatus::default())
         .unwrap()
         .write(b"ab".as_slice().into())
         .unwrap();
     assert_eq!(fs::read_to_string(world.host("out")).unwrap(), "abcdefgh");
     assert!(
-        stream::Reader::new(node, 0).is_err(),
+        stream::FileReader::new(node, 0).is_err(),
         "it was opened for writing only"
     );
 }
@@ -71,7 +71,7 @@ fn stream_writes_in_place_and_at_the_end() {
 fn stream_reports_a_failed_write_once_and_closes() {
     let mut world = World::new();
     let node = opened(&mut world, "out", OpenFlags::CREATE, DescriptorFlags::WRITE);
-    let mut writer = stream::Writer::new(node, Some(u64::MAX), Disk::default()).unwrap();
+    let mut writer = stream::FileWriter::new(node, Some(u64::MAX), DiskStatus::default()).unwrap();
     writer.write(b"x".as_slice().into()).unwrap();
     assert!(matches!(
         writer.flush(),

@@ -117,7 +117,7 @@ fn git_folder_may_be_written_but_not_redirected() {
 #[test]
 fn revealed_file_is_visible_and_no_other() {
     let mut world = World::with(64, |ws| {
-        let mut mount = mount(ws, "", Access::ReadWrite);
+        let mut mount = mount(ws, "", DirectoryAccess::ReadWrite);
         mount.rules = mount
             .rules
             .reveal(["sub/.env", ".mimir", "a/secrets"])
@@ -139,7 +139,7 @@ fn revealed_file_is_visible_and_no_other() {
 
 #[test]
 fn read_only_mount_cannot_be_changed() {
-    let mut world = World::with(64, |ws| vec![mount(ws, "", Access::Read)]);
+    let mut world = World::with(64, |ws| vec![mount(ws, "", DirectoryAccess::Read)]);
     for path in ["src/main.rs", "src/new.rs", "src/deep"] {
         let done: Vec<_> = everything(&mut world, path).into_iter().skip(5).collect();
         refused(&done, path);
@@ -174,7 +174,7 @@ fn read_only_mount_cannot_be_changed() {
 
 #[test]
 fn mount_below_the_root_is_checked_by_its_prefix() {
-    let mut world = World::with(64, |ws| vec![mount(ws, "a", Access::ReadWrite)]);
+    let mut world = World::with(64, |ws| vec![mount(ws, "a", DirectoryAccess::ReadWrite)]);
     assert_eq!(world.list(".").unwrap(), ["open.txt"]);
     assert_eq!(
         world.read("secrets/key").err(),
@@ -196,11 +196,11 @@ fn mount_below_the_root_is_checked_by_its_prefix() {
 #[test]
 fn mount_of_its_own_opens_a_path_closed_in_the_root() {
     let mut world = World::with(64, |ws| {
-        let backups = Mount {
+        let backups = GuestMount {
             rules: PathRules::none(),
-            ..mount(ws, ".mimir/state", Access::ReadWrite)
+            ..mount(ws, ".mimir/state", DirectoryAccess::ReadWrite)
         };
-        vec![mount(ws, "", Access::ReadWrite), backups]
+        vec![mount(ws, "", DirectoryAccess::ReadWrite), backups]
     });
     assert_eq!(
         world.read(".mimir/state/audit.jsonl").err(),
@@ -229,12 +229,14 @@ fn mount_is_not_reached_through_a_link() {
     std::os::unix::fs::symlink("../outside", home.path().join("ws/data")).unwrap();
     let ws = home.path().join("ws");
     for prefix in ["data", "data/inner"] {
-        let error = GuardedFs::open(vec![mount(&ws, prefix, Access::Read)], 1).unwrap_err();
+        let error =
+            GuardedFs::open(vec![mount(&ws, prefix, DirectoryAccess::Read)], 1).unwrap_err();
         assert!(matches!(error, MountError::Link { .. }), "{error}");
     }
-    let error = GuardedFs::open(vec![mount(&ws, "missing", Access::Read)], 1).unwrap_err();
+    let error = GuardedFs::open(vec![mount(&ws, "missing", DirectoryAccess::Read)], 1).unwrap_err();
     assert!(matches!(error, MountError::Open { .. }), "{error}");
-    let error = GuardedFs::open(vec![mount(&ws, "real/../data", Access::Read)], 1).unwrap_err();
+    let error =
+        GuardedFs::open(vec![mount(&ws, "real/../data", DirectoryAccess::Read)], 1).unwrap_err();
     assert!(matches!(error, MountError::Prefix { .. }), "{error}");
-    assert!(GuardedFs::open(vec![mount(&ws, "real", Access::Read)], 1).is_ok());
+    assert!(GuardedFs::open(vec![mount(&ws, "real", DirectoryAccess::Read)], 1).is_ok());
 }

@@ -8,14 +8,14 @@ impl World {
     /// A workspace in which one call is recorded.
     fn recorded() -> (Self, UndoRecorder, UndoScope) {
         let undo = UndoRecorder::default();
-        let mut world = Self::with(64, |ws| vec![mount(ws, "", Access::ReadWrite)]);
+        let mut world = Self::with(64, |ws| vec![mount(ws, "", DirectoryAccess::ReadWrite)]);
         let ws = world.host("");
-        let watch = Watch {
+        let watch = MountTracking {
             quota: None,
             undo: Some(undo.clone()),
         };
-        let mount = mount(&ws, "", Access::ReadWrite);
-        world.fs = GuardedFs::watched(vec![(mount, watch)], 64).expect("a mount");
+        let mount = mount(&ws, "", DirectoryAccess::ReadWrite);
+        world.fs = GuardedFs::open_tracked(vec![(mount, watch)], 64).expect("a mount");
         let found = preopens::Host::get_directories(&mut world.view()).expect("preopens");
         world.roots = found.into_iter().map(|(root, _)| root).collect();
         let scope = undo.begin(UndoTarget {

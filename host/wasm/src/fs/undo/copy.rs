@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use sha2::{Digest as _, Sha256};
 
-use super::{State, UndoTarget, modified};
+use super::{RecordedState, UndoTarget, modified};
 use crate::backend::make_backups;
 
 /// Bytes copied or compared at once. Between two chunks, the work stops if the call is over.
 const PART: usize = 1 << 20;
 
 /// A copy to be made.
-pub(super) struct Copy {
+pub(super) struct BackupCopy {
     pub(super) file: fs::File,
     pub(super) meta: fs::Metadata,
     pub(super) target: UndoTarget,
@@ -25,9 +25,9 @@ pub(super) struct Copy {
     pub(super) over: Arc<AtomicBool>,
 }
 
-impl Copy {
+impl BackupCopy {
     /// Copies the file, and returns its state.
-    pub(super) fn make(mut self) -> io::Result<State> {
+    pub(super) fn copy(mut self) -> io::Result<RecordedState> {
         let folder = self.target.folder.join(&self.target.id);
         if !folder.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
             make_backups(&self.target.workspace, &self.target.folder)?;
@@ -38,7 +38,7 @@ impl Copy {
         // Readers of the file may also read its copy, and undo takes the permissions from there.
         to.set_permissions(self.meta.permissions())?;
         match hash(&mut self.file, &mut to, self.room, &self.over) {
-            Ok((digest, size)) => Ok(State::File {
+            Ok((digest, size)) => Ok(RecordedState::File {
                 sha256: Some(digest),
                 backup: Some(format!("{}/{}", self.target.id, self.name)),
                 size,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use wasmtime::component::{Type, Val};
 
 use super::super::testkit::pad;
-use super::super::value::{arguments, raise};
+use super::super::value::{lower_arguments, raise};
 use super::{TYPES, echo};
 
 /// Enough rounds for every case of every type to occur many times.
@@ -207,7 +207,7 @@ async fn values_round_trip_and_match_the_schemas() {
             let borrowed = params.iter().map(|(name, ty)| (name.as_str(), ty.clone()));
             let borrowed: Vec<_> = borrowed.collect();
             assert_eq!(
-                Val::from(arguments(&text, &borrowed).unwrap().swap_remove(0)),
+                Val::from(lower_arguments(&text, &borrowed).unwrap().swap_remove(0)),
                 value,
                 "{name} {json}"
             );
@@ -245,7 +245,7 @@ async fn conversion_refuses_exactly_what_the_schema_refuses() {
             }
             let borrowed = params.iter().map(|(name, ty)| (name.as_str(), ty.clone()));
             let borrowed: Vec<_> = borrowed.collect();
-            let taken = arguments(&json, &borrowed);
+            let taken = lower_arguments(&json, &borrowed);
             // A schema does not check the content of a text.
             if taken
                 .as_ref()

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::testkit::{Compiled, build};
+use super::super::testkit::{CompiledFixture, build};
 use super::super::{LiftError, LiftedOutput};
 
 /// The functions of every shape that is called directly, and of some that are not: name, parameters, result, the core
@@ -143,14 +143,14 @@ const CORE: &str = r#"
         (i32.const 16))
 "#;
 
-fn component() -> Compiled {
+fn component() -> CompiledFixture {
     let (mut wit, mut core) = (String::new(), CORE.to_owned());
     for (name, params, result, code, _) in FUNCTIONS {
         let arrow = if result.is_empty() { "" } else { " -> " };
         wit.push_str(&format!("export {name}: func({params}){arrow}{result};\n"));
         core.push_str(&format!("(func (export \"{name}\") {code})\n"));
     }
-    Compiled::new(&build(&format!("package t:t; world w {{ {wit} }}"), &core))
+    CompiledFixture::new(&build(&format!("package t:t; world w {{ {wit} }}"), &core))
 }
 
 fn tool(name: &str) -> String {

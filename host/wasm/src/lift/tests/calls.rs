@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::super::testkit::{Compiled, PAD, build, echoes, pad};
+use super::super::testkit::{CompiledFixture, PAD, build, echoes, pad};
 use super::super::{LiftError, LiftedOutput};
 use super::echo;
 
-async fn round(echo: &Compiled, ty: &str, value: Value) -> Value {
+async fn round(echo: &CompiledFixture, ty: &str, value: Value) -> Value {
     let arguments = json!({ "value": value, "pad": pad() });
     match echo.call(&format!("echo_{ty}"), &arguments).await {
         Ok(LiftedOutput::Ok(Some(output))) => output["result"][0].clone(),
@@ -159,7 +159,7 @@ async fn refusals_name_their_path() {
 }
 
 /// Functions whose result is the first of their parameters.
-fn results() -> Compiled {
+fn results() -> CompiledFixture {
     let wit = format!(
         "package t:t;
         world w {{
@@ -182,7 +182,7 @@ fn results() -> Compiled {
         (func (export \"traps\") (result i32) (unreachable))",
         echoes(["plain-error", "typed-error", "no-value"])
     );
-    Compiled::new(&build(&wit, &core))
+    CompiledFixture::new(&build(&wit, &core))
 }
 
 #[tokio::test]

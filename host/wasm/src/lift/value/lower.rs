@@ -1,43 +1,43 @@
 //! Conversion of JSON into values.
 
-use mimir_core::{names, text};
+use mimir_core::{name_suggestions, text};
 use serde_json::{Map, Value};
 use wasmtime::component::{Type, Val};
 
-use super::scalars::{SHOWN, bytes, character, float32, float64, integer, string, wrong};
-use super::{Path, SOME, TAG, VALUE, ValueError};
+use super::scalars::{SHOWN, bytes, character, float32, float64, integer, string, type_mismatch};
+use super::{SOME, TAG, VALUE, ValueError, ValuePath};
 
-type Lowered = Result<Val, ValueError>;
+type LowerResult = Result<Val, ValueError>;
 
 /// An argument of a call.
 #[derive(Debug)]
-pub(in crate::lift) enum Argument {
+pub(in crate::lift) enum LoweredArgument {
     /// Of the type `list<u8>`, as bytes instead of values.
     Bytes(Vec<u8>),
     /// Of another type.
     Value(Val),
 }
 
-impl From<Argument> for Val {
-    fn from(argument: Argument) -> Self {
+impl From<LoweredArgument> for Val {
+    fn from(argument: LoweredArgument) -> Self {
         match argument {
-            Argument::Bytes(bytes) => values(bytes),
-            Argument::Value(value) => value,
+            LoweredArgument::Bytes(bytes) => values(bytes),
+            LoweredArgument::Value(value) => value,
         }
     }
 }
 
 /// Converts the arguments of a call: one object with a property for each parameter, in the function's order.
-pub(in crate::lift) fn arguments(
+pub(in crate::lift) fn lower_arguments(
     json: &Value,
     params: &[(&str, Type)],
-) -> Result<Vec<Argument>, ValueError> {
-    let whole = |json: &Value, ty: &Type, path: &mut Path| match ty {
-        Type::List(list) if list.ty() == Type::U8 => bytes(json, path).map(Argument::Bytes),
-        ty => lower(json, ty, path).map(Argument::Value),
+) -> Result<Vec<LoweredArgument>, ValueError> {
+    let whole = |json: &Value, ty: &Type, path: &mut ValuePath| match ty {
+        Type::List(list) if list.ty() == Type::U8 => bytes(json, path).map(LoweredArgument::Bytes),
+        ty => lower(json, ty, path).map(LoweredArgument::Value),
     };
-    let none = || Argument::Value(Val::Option(None));
-    let fields = fields(json, params, whole, none, &mut Path::default())?;
+    let none = || LoweredArgument::Value(Val::Option(None));
+    let fields = fields(json, params, whole, none, &mut ValuePath::default())?;
     Ok(fields.into_iter().map(|(_, value)| value).collect())
 }
 
@@ -46,11 +46,11 @@ fn values(bytes: Vec<u8>) -> Val {
 }
 
 /// Converts one value.
-pub(super) fn lower(json: &Value, ty: &Type, path: &mut Path) -> Lowered {
+pub(super) fn lower(json: &Value, ty: &Type, path: &mut ValuePath) -> LowerResult {
     Ok(match ty {
         Type::Bool => Val::Bool(
             json.as_bool()
-                .ok_or_else(|| wrong(json, "true or false", path))?,
+                .ok_or_else(|| type_mismatch(json, "true or false", path))?,
         ),
         Type::S8 => Val::S8(integer(json, path)?),
         Type::U8 => Val::U8(integer(json, path)?),
@@ -135,13 +135,13 @@ pub(super) fn lower(json: &Value, ty: &Type, path: &mut Path) -> Lowered {
 fn fields<'a, T>(
     json: &Value,
     types: &[(&'a str, Type)],
-    lower: impl Fn(&Value, &Type, &mut Path) -> Result<T, ValueError>,
+    lower: impl Fn(&Value, &Type, &mut ValuePath) -> Result<T, ValueError>,
     none: impl Fn() -> T,
-    path: &mut Path,
+    path: &mut ValuePath,
 ) -> Result<Vec<(&'a str, T)>, ValueError> {
     let object = json
         .as_object()
-        .ok_or_else(|| wrong(json, "an object", path))?;
+        .ok_or_else(|| type_mismatch(json, "an object", path))?;
     only(object, types.iter().map(|(name, _)| *name), path)?;
     types
         .iter()
@@ -160,7 +160,7 @@ fn fields<'a, T>(
 fn only<'a>(
     object: &Map<String, Value>,
     known: impl Iterator<Item = &'a str> + Clone,
-    path: &mut Path,
+    path: &mut ValuePath,
 ) -> Result<(), ValueError> {
     // A set would cost more than it saves: objects from models are small.
     let Some(unknown) = object
@@ -169,23 +169,27 @@ fn only<'a>(
     else {
         return Ok(());
     };
-    let near = names::did_you_mean(unknown, known);
+    let near = name_suggestions::did_you_mean(unknown, known);
     let shown = text::prefix(unknown, SHOWN);
     Err(path.within(shown, |path| {
         path.error(format!("is an unknown field.{near}"))
     }))
 }
 
-fn option_of(json: &Value, ty: &Type, path: &mut Path) -> Lowered {
+fn option_of(json: &Value, ty: &Type, path: &mut ValuePath) -> LowerResult {
     if json.is_null() {
         return Ok(Val::Option(None));
     }
     let some = match ty {
         Type::Option(_) => {
             let wanted = "null or an object with the single key `some`";
-            let object = json.as_object().ok_or_else(|| wrong(json, wanted, path))?;
+            let object = json
+                .as_object()
+                .ok_or_else(|| type_mismatch(json, wanted, path))?;
             only(object, std::iter::once(SOME), path)?;
-            let inner = object.get(SOME).ok_or_else(|| wrong(json, wanted, path))?;
+            let inner = object
+                .get(SOME)
+                .ok_or_else(|| type_mismatch(json, wanted, path))?;
             path.within(SOME, |path| lower(inner, ty, path))?
         }
         ty => lower(json, ty, path)?,
@@ -197,10 +201,10 @@ fn option_of(json: &Value, ty: &Type, path: &mut Path) -> Lowered {
 fn tagged<'a>(
     json: &Value,
     cases: &[(&'a str, Option<Type>)],
-    path: &mut Path,
+    path: &mut ValuePath,
 ) -> Result<(&'a str, Option<Box<Val>>), ValueError> {
     let object = json.as_object().ok_or_else(|| {
-        wrong(
+        type_mismatch(
             json,
             "an object with `tag` and, if the case has one, `value`",
             path,
@@ -236,7 +240,7 @@ fn tagged<'a>(
 }
 
 /// Returns the names that are set, in the order of the type.
-fn set_of(json: &Value, names: &[&str], path: &mut Path) -> Result<Vec<String>, ValueError> {
+fn set_of(json: &Value, names: &[&str], path: &mut ValuePath) -> Result<Vec<String>, ValueError> {
     let mut set = vec![false; names.len()];
     for (at, item) in array(json, path)?.iter().enumerate() {
         path.within(at, |path| {
@@ -260,10 +264,10 @@ fn set_of(json: &Value, names: &[&str], path: &mut Path) -> Result<Vec<String>, 
 fn one_of<'a>(
     given: &str,
     names: impl Iterator<Item = &'a str> + Clone,
-    path: &Path,
+    path: &ValuePath,
 ) -> Result<&'a str, ValueError> {
     names.clone().find(|name| *name == given).ok_or_else(|| {
-        let near = names::did_you_mean(given, names.clone());
+        let near = name_suggestions::did_you_mean(given, names.clone());
         let shown = text::visible(text::prefix(given, SHOWN));
         path.error(format!(
             "`{shown}` is not a valid choice{}{near}",
@@ -281,11 +285,16 @@ fn choices<'a>(names: impl Iterator<Item = &'a str>) -> String {
     format!("; expected one of {}{more}.", names.join(", "))
 }
 
-fn array<'j>(json: &'j Value, path: &Path) -> Result<&'j Vec<Value>, ValueError> {
-    json.as_array().ok_or_else(|| wrong(json, "an array", path))
+fn array<'j>(json: &'j Value, path: &ValuePath) -> Result<&'j Vec<Value>, ValueError> {
+    json.as_array()
+        .ok_or_else(|| type_mismatch(json, "an array", path))
 }
 
-fn exactly<'j>(json: &'j Value, count: usize, path: &Path) -> Result<&'j Vec<Value>, ValueError> {
+fn exactly<'j>(
+    json: &'j Value,
+    count: usize,
+    path: &ValuePath,
+) -> Result<&'j Vec<Value>, ValueError> {
     let items = array(json, path)?;
     if items.len() == count {
         return Ok(items);

@@ -9,10 +9,10 @@ use super::{INFINITY, NAN, NEGATIVE_INFINITY, SOME, TAG, VALUE};
 
 /// A value whose type has no form in JSON, or that does not match its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::lift) struct Formless;
+pub(in crate::lift) struct UnraisableValue;
 
 /// Converts one value of the type `ty`.
-pub(in crate::lift) fn raise(value: &Val, ty: &Type) -> Result<Value, Formless> {
+pub(in crate::lift) fn raise(value: &Val, ty: &Type) -> Result<Value, UnraisableValue> {
     Ok(match (value, ty) {
         (Val::Bool(value), Type::Bool) => json!(value),
         (Val::S8(value), Type::S8) => json!(value),
@@ -46,7 +46,7 @@ pub(in crate::lift) fn raise(value: &Val, ty: &Type) -> Result<Value, Formless> 
             let case = variant
                 .cases()
                 .find(|case| case.name == tag)
-                .ok_or(Formless)?;
+                .ok_or(UnraisableValue)?;
             tagged(tag, payload.as_deref(), case.ty.as_ref())?
         }
         (Val::Result(Ok(payload)), Type::Result(ty)) => {
@@ -61,25 +61,25 @@ pub(in crate::lift) fn raise(value: &Val, ty: &Type) -> Result<Value, Formless> 
             ty => raise(value, &ty)?,
         },
         (Val::Flags(names), Type::Flags(_)) => json!(names),
-        _ => return Err(Formless),
+        _ => return Err(UnraisableValue),
     })
 }
 
-fn elements<'v>(items: impl Iterator<Item = (&'v Val, Type)>) -> Result<Value, Formless> {
+fn elements<'v>(items: impl Iterator<Item = (&'v Val, Type)>) -> Result<Value, UnraisableValue> {
     let items = items.map(|(item, ty)| raise(item, &ty));
     Ok(Value::Array(items.collect::<Result<_, _>>()?))
 }
 
-fn bytes(items: &[Val]) -> Result<Value, Formless> {
+fn bytes(items: &[Val]) -> Result<Value, UnraisableValue> {
     let bytes = items.iter().map(|item| match item {
         Val::U8(byte) => Ok(*byte),
-        _ => Err(Formless),
+        _ => Err(UnraisableValue),
     });
     let bytes = bytes.collect::<Result<Vec<u8>, _>>()?;
     Ok(STANDARD.encode(bytes).into())
 }
 
-fn tagged(tag: &str, payload: Option<&Val>, ty: Option<&Type>) -> Result<Value, Formless> {
+fn tagged(tag: &str, payload: Option<&Val>, ty: Option<&Type>) -> Result<Value, UnraisableValue> {
     let mut object = Map::new();
     object.insert(TAG.into(), tag.into());
     match (payload, ty) {
@@ -87,7 +87,7 @@ fn tagged(tag: &str, payload: Option<&Val>, ty: Option<&Type>) -> Result<Value, 
             object.insert(VALUE.into(), raise(value, ty)?);
         }
         (None, None) => {}
-        _ => return Err(Formless),
+        _ => return Err(UnraisableValue),
     }
     Ok(Value::Object(object))
 }

@@ -6,7 +6,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use mimir_core::text;
 use serde_json::Value;
 
-use super::{INFINITY, NAN, NEGATIVE_INFINITY, Path, ValueError};
+use super::{INFINITY, NAN, NEGATIVE_INFINITY, ValueError, ValuePath};
 
 /// Accepts base64 with and without padding: models forget it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -21,13 +21,13 @@ const EXACT: f64 = 9_007_199_254_740_992.0;
 pub(super) const SHOWN: usize = 60;
 
 /// Parses an integer exactly. `3.0` and `3e2` count as integers as far as floats are exact.
-pub(super) fn integer<T: TryFrom<i128> + Bounds>(
+pub(super) fn integer<T: TryFrom<i128> + IntegerRange>(
     json: &Value,
-    path: &Path,
+    path: &ValuePath,
 ) -> Result<T, ValueError> {
     let range = || format!("an integer from {} to {}", T::LEAST, T::GREATEST);
     let Value::Number(number) = json else {
-        return Err(wrong(json, &range(), path));
+        return Err(type_mismatch(json, &range(), path));
     };
     let exact = match (number.as_i64(), number.as_u64(), number.as_f64()) {
         (Some(signed), _, _) => i128::from(signed),
@@ -45,14 +45,14 @@ pub(super) fn integer<T: TryFrom<i128> + Bounds>(
 }
 
 /// The range of an integer type, for messages.
-pub(super) trait Bounds {
+pub(super) trait IntegerRange {
     const LEAST: i128;
     const GREATEST: i128;
 }
 
 macro_rules! bounds {
     ($($ty:ty)*) => {$(
-        impl Bounds for $ty {
+        impl IntegerRange for $ty {
             const LEAST: i128 = <$ty>::MIN as i128;
             const GREATEST: i128 = <$ty>::MAX as i128;
         }
@@ -62,7 +62,7 @@ macro_rules! bounds {
 bounds!(i8 u8 i16 u16 i32 u32 i64 u64);
 
 /// Parses a double, or its name if JSON has no number for it.
-pub(super) fn float64(json: &Value, path: &Path) -> Result<f64, ValueError> {
+pub(super) fn float64(json: &Value, path: &ValuePath) -> Result<f64, ValueError> {
     match json {
         Value::Number(number) => number
             .as_f64()
@@ -70,7 +70,7 @@ pub(super) fn float64(json: &Value, path: &Path) -> Result<f64, ValueError> {
         Value::String(text) if text == NAN => Ok(f64::NAN),
         Value::String(text) if text == INFINITY => Ok(f64::INFINITY),
         Value::String(text) if text == NEGATIVE_INFINITY => Ok(f64::NEG_INFINITY),
-        other => Err(wrong(
+        other => Err(type_mismatch(
             other,
             "a number, or `NaN`, `Infinity` or `-Infinity`",
             path,
@@ -79,7 +79,7 @@ pub(super) fn float64(json: &Value, path: &Path) -> Result<f64, ValueError> {
 }
 
 /// Parses a float: the one nearest to the number.
-pub(super) fn float32(json: &Value, path: &Path) -> Result<f32, ValueError> {
+pub(super) fn float32(json: &Value, path: &ValuePath) -> Result<f32, ValueError> {
     let wide = float64(json, path)?;
     if wide.is_finite() && wide.abs() > f64::from(f32::MAX) {
         return Err(path.error(format!(
@@ -92,7 +92,7 @@ pub(super) fn float32(json: &Value, path: &Path) -> Result<f32, ValueError> {
 }
 
 /// Parses exactly one character.
-pub(super) fn character(json: &Value, path: &Path) -> Result<char, ValueError> {
+pub(super) fn character(json: &Value, path: &ValuePath) -> Result<char, ValueError> {
     let text = string(json, path)?;
     let mut chars = text.chars();
     match (chars.next(), chars.next()) {
@@ -105,22 +105,23 @@ pub(super) fn character(json: &Value, path: &Path) -> Result<char, ValueError> {
 }
 
 /// Decodes base64.
-pub(super) fn bytes(json: &Value, path: &Path) -> Result<Vec<u8>, ValueError> {
+pub(super) fn bytes(json: &Value, path: &ValuePath) -> Result<Vec<u8>, ValueError> {
     let text = json
         .as_str()
-        .ok_or_else(|| wrong(json, "bytes as base64 text", path))?;
+        .ok_or_else(|| type_mismatch(json, "bytes as base64 text", path))?;
     BASE64
         .decode(text)
         .map_err(|error| path.error(format!("must be bytes as base64 text: {error}")))
 }
 
 /// Parses text.
-pub(super) fn string<'j>(json: &'j Value, path: &Path) -> Result<&'j str, ValueError> {
-    json.as_str().ok_or_else(|| wrong(json, "a string", path))
+pub(super) fn string<'j>(json: &'j Value, path: &ValuePath) -> Result<&'j str, ValueError> {
+    json.as_str()
+        .ok_or_else(|| type_mismatch(json, "a string", path))
 }
 
 /// Returns the error for a value of another JSON type than expected.
-pub(super) fn wrong(json: &Value, wanted: &str, path: &Path) -> ValueError {
+pub(super) fn type_mismatch(json: &Value, wanted: &str, path: &ValuePath) -> ValueError {
     let found = match json {
         Value::Null => "null".to_owned(),
         Value::Bool(value) => value.to_string(),

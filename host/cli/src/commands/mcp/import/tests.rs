@@ -34,27 +34,32 @@ fn every_agent_is_read_in_its_own_form() {
         ".vscode/mcp.json",
         "{\n // mine\n \"servers\": {\"g\": {\"command\": \"g\", \"disabled\": true, \"args\": [\"//\", \"a,\"],},},\n /* end */}",
     );
-    let found: Vec<_> = [Agent::Claude, Agent::Codex, Agent::Cursor, Agent::Vscode]
-        .into_iter()
-        .flat_map(|agent| {
-            let places = places(agent, root, None);
-            places.into_iter().flat_map(|(path, own)| {
-                assert!(!own, "it came with the project");
-                let text = std::fs::read_to_string(&path).unwrap();
-                let (blocks, inputs) = forms::read(&path, &text, root).unwrap();
-                let from = From {
-                    place: "x",
-                    own,
-                    inputs: &inputs,
-                    workspace: root,
-                    home: None,
-                };
-                let each = blocks.iter();
-                each.map(|(name, block)| imported(name, block, &from))
-                    .collect::<Vec<_>>()
-            })
+    let found: Vec<_> = [
+        CodingAgent::Claude,
+        CodingAgent::Codex,
+        CodingAgent::Cursor,
+        CodingAgent::Vscode,
+    ]
+    .into_iter()
+    .flat_map(|agent| {
+        let places = places(agent, root, None);
+        places.into_iter().flat_map(|(path, own)| {
+            assert!(!own, "it came with the project");
+            let text = std::fs::read_to_string(&path).unwrap();
+            let (blocks, inputs) = formats::parse_file(&path, &text, root).unwrap();
+            let from = BlockContext {
+                place: "x",
+                own,
+                inputs: &inputs,
+                workspace: root,
+                home: None,
+            };
+            let each = blocks.iter();
+            each.map(|(name, block)| imported(name, block, &from))
+                .collect::<Vec<_>>()
         })
-        .collect();
+    })
+    .collect();
     let names: Vec<&str> = found.iter().map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["a", "b", "c", "d", "e-f", "g"]);
     let hints = found[0].hints().join("\n");
@@ -93,15 +98,15 @@ fn what_an_agent_fills_in_when_it_starts_is_filled_in() {
             "e": {"url": "https://${NOBODY_HAS_THIS:-e.example}/mcp"},
         },
     });
-    let (blocks, inputs) = forms::of_json(&text.to_string(), root).unwrap();
-    let from = |own| From {
+    let (blocks, inputs) = formats::parse_json(&text.to_string(), root).unwrap();
+    let from = |own| BlockContext {
         place: "x",
         own,
         inputs: &inputs,
         workspace: root,
         home: None,
     };
-    let all: Vec<Imported> = blocks
+    let all: Vec<ImportedServer> = blocks
         .iter()
         .map(|(name, block)| imported(name, block, &from(false)))
         .collect();
@@ -132,14 +137,14 @@ fn what_an_agent_fills_in_when_it_starts_is_filled_in() {
 }
 
 /// Servers of a file in the form of Claude, as they are taken over.
-fn claude(place: &str, root: &Path, servers: Value) -> Vec<Imported> {
+fn claude(place: &str, root: &Path, servers: Value) -> Vec<ImportedServer> {
     taken(place, root, &json!({ "mcpServers": servers }))
 }
 
 /// Servers of a file, as they are taken over.
-fn taken(place: &str, root: &Path, file: &Value) -> Vec<Imported> {
-    let (blocks, inputs) = forms::of_json(&file.to_string(), root).unwrap();
-    let from = From {
+fn taken(place: &str, root: &Path, file: &Value) -> Vec<ImportedServer> {
+    let (blocks, inputs) = formats::parse_json(&file.to_string(), root).unwrap();
+    let from = BlockContext {
         place,
         own: true,
         inputs: &inputs,
@@ -197,7 +202,8 @@ fn a_secret_that_all_may_read_is_not_taken_over() {
             fault.contains("plain-text secret") && fault.contains("${NAME}"),
             "{block}: {fault}"
         );
-        let shown = card::lines(&one.block).join("\n") + &fault + &one.hints().join("\n");
+        let shown =
+            server_card::block_lines(&one.block).join("\n") + &fault + &one.hints().join("\n");
         assert!(!shown.contains(secret), "{shown}");
     }
     for block in [
@@ -231,7 +237,7 @@ fn secrets_that_are_not_the_same_have_not_the_same_name() {
     };
     all.extend(["asks-one", "asks-two"].into_iter().flat_map(ask));
     let used = ["OLD_TOKEN", "MY_TOKEN"].map(str::to_owned).into();
-    apart(&mut all.iter_mut().collect::<Vec<_>>(), &used);
+    rename_conflicting(&mut all.iter_mut().collect::<Vec<_>>(), &used);
     let env = |name: &str| {
         let one = all.iter().find(|one| one.name == name).unwrap();
         (one.block["env"].clone(), one.hints().join("\n"))
@@ -264,13 +270,13 @@ fn what_is_no_file_of_theirs_says_where() {
         (Path::new("x.toml"), "a = 1\ntoken = ghp_x y\n", "line 2"),
         (Path::new("x.toml"), "mcp_servers = 3\n", "`mcp_servers`"),
     ] {
-        let why = forms::read(path, text, root).unwrap_err();
+        let why = formats::parse_file(path, text, root).unwrap_err();
         assert!(why.contains(words) && !why.contains("ghp_x"), "{why}");
     }
     let fine = "\u{feff}{\"mcpServers\": {\"a\": {\"args\": [\",]\", 1 , /* x */ ], }, }, }";
-    let (blocks, _) = forms::read(json, fine, root).unwrap();
+    let (blocks, _) = formats::parse_file(json, fine, root).unwrap();
     assert_eq!(blocks[0].1, json!({"args": [",]", 1]}));
-    assert!(forms::read(json, " ", root).unwrap().0.is_empty());
+    assert!(formats::parse_file(json, " ", root).unwrap().0.is_empty());
 }
 
 #[test]
@@ -281,7 +287,7 @@ fn import_leaves_mimir_itself_out() {
         "other": {"command": "mimir-other", "args": ["serve"]},
     }});
     std::fs::write(folder.path().join(".mcp.json"), theirs.to_string()).unwrap();
-    let found = find(folder.path(), Some(crate::args::Agent::Claude));
+    let found = find_servers(folder.path(), Some(crate::args::CodingAgent::Claude));
     let names = found.servers.iter().filter(|one| !one.own);
     let names: Vec<&str> = names.map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["other"]);

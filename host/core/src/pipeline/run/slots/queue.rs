@@ -10,9 +10,9 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// A waiting call, and the limit under which it may start.
-struct Waiting {
+struct QueuedCall {
     most: usize,
-    go: oneshot::Sender<Place>,
+    go: oneshot::Sender<QueueSlot>,
 }
 
 /// Running and waiting calls. A call waits only while its limit is reached: each released slot starts at most one
@@ -20,38 +20,38 @@ struct Waiting {
 #[derive(Default)]
 struct Inner {
     running: usize,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<QueuedCall>,
 }
 
 /// The calls of one plugin.
 #[derive(Default)]
-pub(super) struct Queue(Mutex<Inner>);
+pub(super) struct PluginQueue(Mutex<Inner>);
 
 /// The slot of a running call, released when it is dropped.
-pub(super) struct Place(Arc<Queue>);
+pub(super) struct QueueSlot(Arc<PluginQueue>);
 
-impl Queue {
+impl PluginQueue {
     /// Returns a slot if fewer than `most` calls run.
-    pub(super) fn try_take(self: &Arc<Self>, most: usize) -> Option<Place> {
+    pub(super) fn try_take(self: &Arc<Self>, most: usize) -> Option<QueueSlot> {
         let mut inner = self.lock();
         if inner.running >= most {
             return None;
         }
         inner.running += 1;
-        Some(Place(Arc::clone(self)))
+        Some(QueueSlot(Arc::clone(self)))
     }
 
     /// Returns a slot as soon as fewer than `most` calls run. `None` if the queue is gone, which a caller that waits
     /// in it cannot observe.
-    pub(super) async fn take(self: &Arc<Self>, most: usize) -> Option<Place> {
+    pub(super) async fn take(self: &Arc<Self>, most: usize) -> Option<QueueSlot> {
         let place = {
             let mut inner = self.lock();
             if inner.running < most {
                 inner.running += 1;
-                return Some(Place(Arc::clone(self)));
+                return Some(QueueSlot(Arc::clone(self)));
             }
             let (go, place) = oneshot::channel();
-            inner.waiting.push_back(Waiting { most, go });
+            inner.waiting.push_back(QueuedCall { most, go });
             place
         };
         place.await.ok()
@@ -62,7 +62,7 @@ impl Queue {
     }
 }
 
-impl Drop for Place {
+impl Drop for QueueSlot {
     fn drop(&mut self) {
         let next = {
             let mut inner = self.0.lock();
@@ -73,14 +73,14 @@ impl Drop for Place {
         };
         if let Some(next) = next {
             // If the caller has just gone, the slot is dropped, which wakes the next one.
-            let _ = next.go.send(Place(Arc::clone(&self.0)));
+            let _ = next.go.send(QueueSlot(Arc::clone(&self.0)));
         }
     }
 }
 
 impl Inner {
     /// Returns the first call that may start now, and removes calls whose callers have gone.
-    fn next(&mut self) -> Option<Waiting> {
+    fn next(&mut self) -> Option<QueuedCall> {
         let mut at = 0;
         while let Some(waiting) = self.waiting.get(at) {
             if waiting.go.is_closed() {
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn each_call_waits_for_its_own_bound() {
-        let queue = Arc::<Queue>::default();
+        let queue = Arc::<PluginQueue>::default();
         let first = queue.try_take(2).unwrap();
         let second = queue.try_take(2).unwrap();
         assert!(queue.try_take(2).is_none());
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn who_went_away_keeps_nobody_waiting() {
-        let queue = Arc::<Queue>::default();
+        let queue = Arc::<PluginQueue>::default();
         let place = queue.try_take(1).unwrap();
         let mut behind = pin!(queue.take(1));
         {

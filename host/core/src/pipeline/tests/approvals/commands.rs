@@ -1,35 +1,43 @@
 //! Tests of commands: judged before the call and while it runs, asked about once, and stored as patterns.
 
 use super::*;
-use crate::command::{Command, Place, Program, Runner, Script, Simple, Word};
+use crate::command::{
+    CommandProgram, CommandRequest, CommandRunner, CommandTarget, ParsedCommand, ParsedProgram,
+    ShellWord,
+};
 use crate::needs::CommandNeed;
 
 /// Splits words at blanks and commands at semicolons. The real parser has its own tests.
 pub(in crate::pipeline::tests) struct Words;
 
-impl Runner for Words {
-    fn read(&self, program: &Program) -> Result<Script, ToolError> {
+impl CommandRunner for Words {
+    fn parse_program(&self, program: &CommandProgram) -> Result<ParsedProgram, ToolError> {
         let word = |word: &str| match word.starts_with('$') {
-            true => Word::Unknown(word.to_owned()),
-            false => Word::Known(word.to_owned()),
+            true => ShellWord::Unknown(word.to_owned()),
+            false => ShellWord::Known(word.to_owned()),
         };
-        let simple = |words: Vec<Word>, at: usize| Simple {
+        let simple = |words: Vec<ShellWord>, at: usize| ParsedCommand {
             words,
             span: at..at + 1,
-            ..Simple::default()
+            ..ParsedCommand::default()
         };
         let commands = match program {
-            Program::Script(text) if text.contains('\0') => return NoRunner.read(program),
-            Program::Script(text) => {
+            CommandProgram::Script(text) if text.contains('\0') => {
+                return NoCommandRunner.parse_program(program);
+            }
+            CommandProgram::Script(text) => {
                 let each = text.split(';').enumerate();
                 each.map(|(at, one)| simple(one.split_whitespace().map(word).collect(), at))
                     .collect()
             }
-            Program::Vector(words) => {
-                vec![simple(words.iter().cloned().map(Word::Known).collect(), 0)]
+            CommandProgram::Vector(words) => {
+                vec![simple(
+                    words.iter().cloned().map(ShellWord::Known).collect(),
+                    0,
+                )]
             }
         };
-        Ok(Script {
+        Ok(ParsedProgram {
             commands,
             unknown: Vec::new(),
         })
@@ -43,19 +51,19 @@ impl Runner for Words {
 struct Runs(Option<&'static str>);
 
 impl Backend for Runs {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
             let own = call.arguments()["command"].as_str();
-            let command = Command {
-                program: Program::Script(self.0.or(own).unwrap().to_owned()),
+            let command = CommandRequest {
+                program: CommandProgram::Script(self.0.or(own).unwrap().to_owned()),
                 directory: None,
                 environment: Vec::new(),
                 stdin: Vec::new(),
                 timeout: Some(Duration::from_secs(3600)),
-                place: Place::Usual,
+                target: CommandTarget::Default,
             };
             let permitted = call.effects().command(command).await;
-            Raw::from(permitted.map(|permitted| {
+            RawResult::from(permitted.map(|permitted| {
                 assert_eq!(permitted.owner().session, "session");
                 assert_eq!(permitted.tool().name().as_str(), "sample");
                 assert!(!permitted.writes_workspace() && permitted.files().is_empty());
@@ -64,9 +72,9 @@ impl Backend for Runs {
                     permitted.limits().wall,
                     "no more than the call has"
                 );
-                Output {
+                ToolOutput {
                     content: vec![Content::text("ran")],
-                    ..Output::default()
+                    ..ToolOutput::default()
                 }
             }))
         })
@@ -77,14 +85,14 @@ impl Backend for Runs {
 fn runner(patterns: &[&str], runs: Option<&'static str>) -> Tool {
     let mut tool = tool("sample");
     tool.definition.input_schema = Schema::parse(r#"{"type":"object"}"#).unwrap();
-    tool.definition.group = Group::Runtime;
+    tool.definition.group = ToolGroup::Runtime;
     let need = |pattern: &&str| CommandNeed {
         pattern: (*pattern).to_owned(),
         reason: String::new(),
     };
     tool.definition.needs.commands = patterns.iter().map(need).collect();
     tool.granted = tool.definition.needs.clone();
-    tool.trust = Trust::Trusted;
+    tool.trust = ToolTrust::Trusted;
     tool.backend = Arc::new(Runs(runs));
     tool
 }
@@ -92,7 +100,7 @@ fn runner(patterns: &[&str], runs: Option<&'static str>) -> Tool {
 /// The built-in tool: it may run whatever the settings allow.
 fn exec() -> Tool {
     let mut tool = runner(&["*"], None);
-    tool.source = Source::BuiltIn;
+    tool.source = ToolSource::BuiltIn;
     tool.definition.approval = Decision::Ask;
     tool
 }
@@ -121,7 +129,7 @@ async fn what_only_reads_is_not_asked_about_and_is_on_record() {
 
 #[tokio::test]
 async fn the_answer_to_the_call_is_the_answer_to_its_command() {
-    let room = room(vec![exec()], calm(), vec![Answer::Once]);
+    let room = room(vec![exec()], calm(), vec![ApprovalAnswer::Once]);
     assert!(room.ok(json!({"command": "make all"})).await);
     assert_eq!(room.asked(), 1);
     let card = room.script.cards.lock()[0].clone();
@@ -145,7 +153,12 @@ async fn the_answer_to_the_call_is_the_answer_to_its_command() {
 
 #[tokio::test]
 async fn always_covers_commands_like_those_that_were_shown_each_by_itself() {
-    let answers = vec![Answer::Always, Answer::Session, Answer::No, Answer::No];
+    let answers = vec![
+        ApprovalAnswer::Always,
+        ApprovalAnswer::Session,
+        ApprovalAnswer::No,
+        ApprovalAnswer::No,
+    ];
     let room = room(vec![exec()], calm(), answers);
     assert!(room.ok(json!({"command": "cargo test"})).await);
     assert!(
@@ -176,18 +189,21 @@ async fn always_covers_commands_like_those_that_were_shown_each_by_itself() {
     let lease = &room.ledger.leases.lock()[0];
     assert_eq!(lease.pattern.describe(), "command `cargo test *`");
     let text = serde_json::to_string(lease).unwrap();
-    assert_eq!(serde_json::from_str::<Lease>(&text).unwrap(), *lease);
+    assert_eq!(
+        serde_json::from_str::<StoredApproval>(&text).unwrap(),
+        *lease
+    );
 }
 
 /// A tool in whose workspace every file has the content that the test sets.
 struct Scripts(Runs, Arc<Mutex<String>>);
 
 impl Backend for Scripts {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         self.0.run(call)
     }
 
-    fn content(&self, path: &str) -> Option<String> {
+    fn content_id(&self, path: &str) -> Option<String> {
         (!path.is_empty()).then(|| self.1.lock().clone())
     }
 }
@@ -195,7 +211,7 @@ impl Backend for Scripts {
 #[tokio::test]
 async fn an_answer_to_a_script_is_an_answer_to_what_was_in_it() {
     for command in ["sh x.sh", "./x.sh", "sh x.sh $y", "sh $x"] {
-        for answer in [Answer::Always, Answer::Session] {
+        for answer in [ApprovalAnswer::Always, ApprovalAnswer::Session] {
             let content = Arc::new(Mutex::new("first".to_owned()));
             let mut exec = exec();
             exec.backend = Arc::new(Scripts(Runs(None), content.clone()));
@@ -219,13 +235,13 @@ async fn an_answer_to_a_script_is_an_answer_to_what_was_in_it() {
 
 #[tokio::test]
 async fn what_no_pattern_says_is_remembered_only_as_it_was_seen() {
-    let room = room(vec![exec()], calm(), vec![Answer::Always]);
+    let room = room(vec![exec()], calm(), vec![ApprovalAnswer::Always]);
     assert!(room.ok(json!({"command": "rm -rf build"})).await);
     assert!(room.ok(json!({"command": "rm -rf build"})).await);
     assert_eq!(room.asked(), 1);
     assert!(!room.ok(json!({"command": "rm -rf src"})).await);
     let card = room.script.cards.lock()[0].clone();
-    assert_eq!(card.risk, Risk::High);
+    assert_eq!(card.risk, RiskLevel::High);
     assert!(
         card.always
             .unwrap()
@@ -238,10 +254,13 @@ async fn what_no_pattern_says_is_remembered_only_as_it_was_seen() {
 async fn a_plugin_runs_what_it_was_granted_and_nothing_else() {
     for (command, expected) in [
         ("cargo fmt --all", None),
-        ("cargo fmt; cargo build", Some(Code::PermissionDenied)),
-        ("$x", Some(Code::PermissionDenied)),
-        ("cargo fmt ../x", Some(Code::ApprovalDenied)),
-        ("ls", Some(Code::PermissionDenied)),
+        (
+            "cargo fmt; cargo build",
+            Some(ToolErrorCode::PermissionDenied),
+        ),
+        ("$x", Some(ToolErrorCode::PermissionDenied)),
+        ("cargo fmt ../x", Some(ToolErrorCode::ApprovalDenied)),
+        ("ls", Some(ToolErrorCode::PermissionDenied)),
     ] {
         let room = room(
             vec![runner(&["cargo fmt *"], Some(command))],
@@ -254,7 +273,7 @@ async fn a_plugin_runs_what_it_was_granted_and_nothing_else() {
     let stranger = runner(&["cargo fmt *"], Some("cargo build"));
     let room = room(vec![stranger], calm(), vec![]);
     let outcome = room.pipeline.call(call("sample", json!({}))).await;
-    let ways = &outcome.result().unwrap_err().way_out;
+    let ways = &outcome.result().unwrap_err().remedies;
     assert!(ways[0].contains("must name a pattern"), "{ways:?}");
     assert_eq!(room.asked(), 0);
 }
@@ -263,7 +282,11 @@ async fn a_plugin_runs_what_it_was_granted_and_nothing_else() {
 async fn a_command_other_than_the_one_that_was_shown_is_asked_about() {
     let mut tool = exec();
     tool.backend = Arc::new(Runs(Some("make evil")));
-    let room = room(vec![tool], calm(), vec![Answer::Once, Answer::No]);
+    let room = room(
+        vec![tool],
+        calm(),
+        vec![ApprovalAnswer::Once, ApprovalAnswer::No],
+    );
     assert!(!room.ok(json!({"command": "make all"})).await);
     assert_eq!(room.asked(), 2);
 }
@@ -273,49 +296,49 @@ async fn modes_and_rules_hold_in_the_middle_of_a_call_too() {
     let mut deny = calm();
     deny["execApprovals"] = json!({"mode": "allowlist", "approvals": [{"pattern": "ls *"}]});
     let hidden = || runner(&["*"], Some("cat x"));
-    let listed = room(vec![hidden()], deny.clone(), vec![Answer::Once]);
+    let listed = room(vec![hidden()], deny.clone(), vec![ApprovalAnswer::Once]);
     let outcome = listed.pipeline.call(call("sample", json!({}))).await;
     assert_eq!(
         code(&outcome),
-        Some(Code::PolicyDenied),
+        Some(ToolErrorCode::PolicyDenied),
         "{}",
         outcome.text()
     );
     deny["execApprovals"] = json!({"mode": "deny"});
-    let none = room(vec![hidden()], deny, vec![Answer::Once]);
+    let none = room(vec![hidden()], deny, vec![ApprovalAnswer::Once]);
     assert_eq!(
         code(&none.pipeline.call(call("sample", json!({}))).await),
-        Some(Code::PolicyDenied)
+        Some(ToolErrorCode::PolicyDenied)
     );
     let mut ruled = calm();
     ruled["policy"] =
         json!({"rules": [{"when": {"command": {"regex": "cat"}}, "decision": "deny"}]});
-    let ruled = room(vec![hidden()], ruled, vec![Answer::Once]);
+    let ruled = room(vec![hidden()], ruled, vec![ApprovalAnswer::Once]);
     assert_eq!(
         code(&ruled.pipeline.call(call("sample", json!({}))).await),
-        Some(Code::PolicyDenied)
+        Some(ToolErrorCode::PolicyDenied)
     );
     let secret = runner(&["*"], Some("cat .env"));
-    let secret = room(vec![secret], calm(), vec![Answer::Once]);
+    let secret = room(vec![secret], calm(), vec![ApprovalAnswer::Once]);
     assert_eq!(
         code(&secret.pipeline.call(call("sample", json!({}))).await),
-        Some(Code::PolicyDenied)
+        Some(ToolErrorCode::PolicyDenied)
     );
 }
 
 #[tokio::test]
 async fn what_cannot_be_read_is_not_run() {
-    let room = room(vec![exec()], calm(), vec![Answer::Once]);
+    let room = room(vec![exec()], calm(), vec![ApprovalAnswer::Once]);
     assert!(!room.ok(json!({"command": "ls\0"})).await);
     assert_eq!(room.asked(), 1);
-    let bench = bench(vec![exec()], calm(), Answer::Once);
+    let bench = bench(vec![exec()], calm(), ApprovalAnswer::Once);
     let outcome = bench
         .pipeline
         .call(call("sample", json!({"command": "ls"})))
         .await;
     assert_eq!(
         code(&outcome),
-        Some(Code::Unavailable),
+        Some(ToolErrorCode::Unavailable),
         "nothing runs commands here"
     );
 }
@@ -349,34 +372,37 @@ async fn an_explanation_has_a_verdict_for_each_command() {
 struct Tunnels(&'static [&'static str]);
 
 impl Backend for Tunnels {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
             let own = call.arguments()["command"].as_str();
-            let command = Command {
-                program: Program::Script(own.unwrap().to_owned()),
+            let command = CommandRequest {
+                program: CommandProgram::Script(own.unwrap().to_owned()),
                 directory: None,
                 environment: Vec::new(),
                 stdin: Vec::new(),
                 timeout: None,
-                place: Place::Usual,
+                target: CommandTarget::Default,
             };
             let permitted = match call.effects().command(command).await {
                 Ok(permitted) => permitted,
-                Err(error) => return Raw::failed(error),
+                Err(error) => return RawResult::failed(error),
             };
             for host in self.0 {
-                let target = crate::network::Target::parse(&format!("https://{host}/")).unwrap();
-                let tunnel = permitted.outside().request(crate::pipeline::Egress {
-                    target: &target,
-                    method: "CONNECT",
-                    headers: &[],
-                    body: false,
-                });
+                let target =
+                    crate::network::RequestTarget::parse(&format!("https://{host}/")).unwrap();
+                let tunnel = permitted
+                    .network()
+                    .request(crate::pipeline::OutgoingRequest {
+                        target: &target,
+                        method: "CONNECT",
+                        headers: &[],
+                        body: false,
+                    });
                 if let Err(error) = tunnel.await {
-                    return Raw::failed(error);
+                    return RawResult::failed(error);
                 }
             }
-            Raw::from(Ok(Output::default()))
+            RawResult::from(Ok(ToolOutput::default()))
         })
     }
 }
@@ -396,19 +422,23 @@ async fn a_package_install_is_asked_about_once_beside_its_command() {
     let unlisted = room(
         vec![installs(REGISTRY)],
         json!({}),
-        vec![Answer::Once, Answer::Once],
+        vec![ApprovalAnswer::Once, ApprovalAnswer::Once],
     );
     assert!(unlisted.ok(install()).await);
     assert_eq!(unlisted.asked(), 2);
     let listed = json!({"network": {"allowedHosts": ["registry.example"]}});
-    let listed_room = room(vec![installs(REGISTRY)], listed.clone(), vec![Answer::Once]);
+    let listed_room = room(
+        vec![installs(REGISTRY)],
+        listed.clone(),
+        vec![ApprovalAnswer::Once],
+    );
     assert!(listed_room.ok(install()).await);
     assert_eq!(listed_room.asked(), 1, "its own tunnels raise no question");
     // A listed host is not asked about, even if an earlier command has read something.
     let again = room(
         vec![installs(REGISTRY)],
         listed.clone(),
-        vec![Answer::Once, Answer::Once],
+        vec![ApprovalAnswer::Once, ApprovalAnswer::Once],
     );
     for _ in 0..2 {
         assert!(again.ok(install()).await);
@@ -418,7 +448,11 @@ async fn a_package_install_is_asked_about_once_beside_its_command() {
     let session = room(
         vec![installs(REGISTRY)],
         json!({}),
-        vec![Answer::Once, Answer::Session, Answer::Once],
+        vec![
+            ApprovalAnswer::Once,
+            ApprovalAnswer::Session,
+            ApprovalAnswer::Once,
+        ],
     );
     assert!(session.ok(install()).await);
     assert!(session.ok(install()).await);
@@ -427,7 +461,11 @@ async fn a_package_install_is_asked_about_once_beside_its_command() {
     let two = room(
         vec![installs(&["a.example", "b.example"])],
         json!({}),
-        vec![Answer::Once, Answer::Once, Answer::No],
+        vec![
+            ApprovalAnswer::Once,
+            ApprovalAnswer::Once,
+            ApprovalAnswer::No,
+        ],
     );
     assert!(!two.ok(install()).await);
     assert_eq!(two.asked(), 3);
@@ -438,26 +476,27 @@ async fn listed_tunnels_pass_after_untrusted_content_and_unlisted_ones_ask() {
     // The tool reads untrusted content between the tunnels of its command.
     struct ReadsBetween;
     impl Backend for ReadsBetween {
-        fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
             Box::pin(async move {
                 let own = call.arguments()["command"].as_str().unwrap().to_owned();
-                let command = Command {
-                    program: Program::Script(own),
+                let command = CommandRequest {
+                    program: CommandProgram::Script(own),
                     directory: None,
                     environment: Vec::new(),
                     stdin: Vec::new(),
                     timeout: None,
-                    place: Place::Usual,
+                    target: CommandTarget::Default,
                 };
                 let permitted = call.effects().command(command).await.unwrap();
-                let target = crate::network::Target::parse("https://registry.example/").unwrap();
-                let egress = crate::pipeline::Egress {
+                let target =
+                    crate::network::RequestTarget::parse("https://registry.example/").unwrap();
+                let egress = crate::pipeline::OutgoingRequest {
                     target: &target,
                     method: "CONNECT",
                     headers: &[],
                     body: false,
                 };
-                permitted.outside().request(egress).await.unwrap();
+                permitted.network().request(egress).await.unwrap();
                 assert!(
                     call.nested()
                         .call("reader", json!({}))
@@ -465,18 +504,19 @@ async fn listed_tunnels_pass_after_untrusted_content_and_unlisted_ones_ask() {
                         .unwrap()
                         .is_ok()
                 );
-                permitted.outside().request(egress).await.unwrap();
-                let target = crate::network::Target::parse("https://other.example/").unwrap();
-                let unlisted = crate::pipeline::Egress {
+                permitted.network().request(egress).await.unwrap();
+                let target =
+                    crate::network::RequestTarget::parse("https://other.example/").unwrap();
+                let unlisted = crate::pipeline::OutgoingRequest {
                     target: &target,
                     ..egress
                 };
-                Raw::from(
+                RawResult::from(
                     permitted
-                        .outside()
+                        .network()
                         .request(unlisted)
                         .await
-                        .map(|_| Output::default()),
+                        .map(|_| ToolOutput::default()),
                 )
             })
         }
@@ -488,7 +528,7 @@ async fn listed_tunnels_pass_after_untrusted_content_and_unlisted_ones_ask() {
     let room = room(
         vec![reads, tool("reader")],
         listed,
-        vec![Answer::Once, Answer::No],
+        vec![ApprovalAnswer::Once, ApprovalAnswer::No],
     );
     assert!(!room.ok(json!({"command": "install left-pad"})).await);
     assert_eq!(room.asked(), 2);

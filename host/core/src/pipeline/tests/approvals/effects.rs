@@ -3,22 +3,22 @@
 
 use super::*;
 use crate::needs::HostNeed;
-use crate::network::Target;
-use crate::pipeline::{Consent, Egress};
+use crate::network::RequestTarget;
+use crate::pipeline::{EgressPermission, OutgoingRequest};
 
 /// Passes these requests to its effect gate, one after the other, and returns the result of the last.
 struct Sends(&'static [(&'static str, &'static str)]);
 
 impl Backend for Sends {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
             let effects = call.effects();
-            let mut said = Ok(Consent::Listed);
+            let mut said = Ok(EgressPermission::Listed);
             for (method, url) in self.0 {
-                let target = Target::parse(url).unwrap();
+                let target = RequestTarget::parse(url).unwrap();
                 let target = &target;
                 said = effects
-                    .request(Egress {
+                    .request(OutgoingRequest {
                         target,
                         method,
                         headers: &[],
@@ -26,9 +26,9 @@ impl Backend for Sends {
                     })
                     .await;
             }
-            Raw::from(said.map(|consent| Output {
+            RawResult::from(said.map(|consent| ToolOutput {
                 content: vec![Content::text(format!("{consent:?}"))],
-                ..Output::default()
+                ..ToolOutput::default()
             }))
         })
     }
@@ -44,7 +44,7 @@ fn sender(sends: &'static [(&'static str, &'static str)]) -> Tool {
         reason: String::new(),
     }];
     tool.granted = tool.definition.needs.clone();
-    tool.trust = Trust::Trusted;
+    tool.trust = ToolTrust::Trusted;
     tool.backend = Arc::new(Sends(sends));
     tool
 }
@@ -68,7 +68,7 @@ fn effects(room: &Room) -> Vec<Value> {
 
 #[tokio::test]
 async fn an_answer_for_the_session_covers_the_same_request_of_the_same_tool() {
-    let answers = vec![Answer::Session];
+    let answers = vec![ApprovalAnswer::Session];
     let room = room(vec![sender(POST)], posts_ask(), answers);
     assert!(room.ok(json!({})).await);
     assert!(room.ok(json!({"n": 2})).await, "the request is the same");
@@ -86,17 +86,17 @@ async fn an_answer_for_the_session_covers_the_same_request_of_the_same_tool() {
 struct Browses;
 
 impl Backend for Browses {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
             let url = format!("https://api.example/{}", call.arguments()["n"]);
-            let egress = Egress {
-                target: &Target::parse(&url).unwrap(),
+            let egress = OutgoingRequest {
+                target: &RequestTarget::parse(&url).unwrap(),
                 method: "GET",
                 headers: &[],
                 body: false,
             };
             let said = call.effects().request(egress).await;
-            Raw::from(said.map(|_| Output::default()))
+            RawResult::from(said.map(|_| ToolOutput::default()))
         })
     }
 }
@@ -107,9 +107,9 @@ async fn an_answer_for_the_session_covers_requests_that_wait_for_it() {
     browser.backend = Arc::new(Browses);
     let settings = json!({"network": {"allowedHosts": ["other.example"]}});
     for (answers, cards) in [
-        (vec![Answer::Session], 1),
-        (vec![Answer::Once, Answer::Session], 2),
-        (vec![Answer::Once; 8], 8),
+        (vec![ApprovalAnswer::Session], 1),
+        (vec![ApprovalAnswer::Once, ApprovalAnswer::Session], 2),
+        (vec![ApprovalAnswer::Once; 8], 8),
     ] {
         let room = room(vec![browser.clone()], settings.clone(), answers.clone());
         let call = async |n: u32| room.ok(json!({ "n": n })).await;
@@ -131,7 +131,7 @@ async fn an_answer_for_the_session_covers_requests_that_wait_for_it() {
 
 #[tokio::test]
 async fn what_was_answered_before_the_call_is_not_asked_again() {
-    let answers = || vec![Answer::Once];
+    let answers = || vec![ApprovalAnswer::Once];
     let same = json!({"url": "https://API.example:443/x?token=abc", "method": "post"});
     let first = room(vec![sender(POST)], posts_ask(), answers());
     assert!(first.ok(same.clone()).await);
@@ -148,10 +148,10 @@ async fn what_was_answered_before_the_call_is_not_asked_again() {
 
 #[tokio::test]
 async fn a_request_cannot_be_edited() {
-    let edit = Answer::Edit(json!({"method": "GET", "url": "https://evil.example/"}));
+    let edit = ApprovalAnswer::Edit(json!({"method": "GET", "url": "https://evil.example/"}));
     let room = room(vec![sender(POST)], posts_ask(), vec![edit]);
     let outcome = room.pipeline.call(call("sample", json!({}))).await;
-    assert_eq!(code(&outcome), Some(Code::ApprovalDenied));
+    assert_eq!(code(&outcome), Some(ToolErrorCode::ApprovalDenied));
 }
 
 #[tokio::test]
@@ -166,10 +166,14 @@ async fn only_a_yes_lets_what_is_on_no_list() {
 
     let settings = json!({"network": {"allowedHosts": ["other.example"]}});
     let sends: &[_] = &[("GET", "https://api.example/")];
-    let asked = room(vec![sender(sends)], settings.clone(), vec![Answer::Once]);
+    let asked = room(
+        vec![sender(sends)],
+        settings.clone(),
+        vec![ApprovalAnswer::Once],
+    );
     let outcome = asked.pipeline.call(call("sample", json!({}))).await;
     assert_eq!(outcome.text(), "Unlisted");
-    let refused = room(vec![sender(sends)], settings, vec![Answer::No]);
+    let refused = room(vec![sender(sends)], settings, vec![ApprovalAnswer::No]);
     assert!(!refused.ok(json!({})).await);
 }
 
@@ -177,21 +181,21 @@ async fn only_a_yes_lets_what_is_on_no_list() {
 async fn nobody_can_say_yes_to_what_a_team_does_not_list() {
     let team = json!({"network": {"allowedHosts": ["intranet.example"]}});
     let team: Config = serde_json::from_value(team).unwrap();
-    let files = vec![Policy::new(&team, "team.yml").unwrap().of_team()];
-    let room = room(vec![], json!({}), vec![Answer::Once]);
-    room.pipeline.replace(World {
+    let files = vec![Policy::new(&team, "team.yml").unwrap().as_team()];
+    let room = room(vec![], json!({}), vec![ApprovalAnswer::Once]);
+    room.pipeline.replace(PipelineSnapshot {
         registry: Registry::new(vec![sender(POST)], vec![]),
-        policy: Policy::of_files(&Config::default(), files).unwrap(),
+        policy: Policy::from_files(&Config::default(), files).unwrap(),
     });
     let outcome = room.pipeline.call(call("sample", json!({}))).await;
-    assert_eq!(code(&outcome), Some(Code::PolicyDenied));
+    assert_eq!(code(&outcome), Some(ToolErrorCode::PolicyDenied));
     assert_eq!(room.asked(), 0);
 }
 
 #[tokio::test]
 async fn a_tool_that_a_rule_denies_meanwhile_sends_nothing_more() {
     let room = room(vec![sender(POST)], json!({}), vec![]);
-    let held = room.pipeline.world();
+    let held = room.pipeline.snapshot();
     let backend = Arc::clone(&held.registry.get("sample").unwrap().backend);
     let deny = json!({"policy": {"deny": ["sample"]}});
     let policy = Policy::new(&serde_json::from_value(deny).unwrap(), "config.yml").unwrap();
@@ -201,12 +205,12 @@ async fn a_tool_that_a_rule_denies_meanwhile_sends_nothing_more() {
         then: Mutex::new(Some(policy)),
         inner: backend,
     });
-    room.pipeline.replace(World {
+    room.pipeline.replace(PipelineSnapshot {
         registry: Registry::new(vec![changing], vec![]),
         policy: held.policy.clone(),
     });
     let outcome = room.pipeline.call(call("sample", json!({}))).await;
-    assert_eq!(code(&outcome), Some(Code::PolicyDenied));
+    assert_eq!(code(&outcome), Some(ToolErrorCode::PolicyDenied));
     assert!(
         outcome.text().contains("no access any more"),
         "{}",
@@ -223,10 +227,10 @@ struct Replaces {
 }
 
 impl Backend for Replaces {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
-        let world = self.pipeline.world();
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
+        let world = self.pipeline.snapshot();
         if let Some(policy) = self.then.lock().take() {
-            self.pipeline.replace(World {
+            self.pipeline.replace(PipelineSnapshot {
                 registry: Registry::new(
                     world.registry.tools().iter().map(|tool| (**tool).clone()),
                     vec![],
@@ -242,7 +246,7 @@ impl Backend for Replaces {
 struct ReadsFirst(Arc<dyn Backend>);
 
 impl Backend for ReadsFirst {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
             let read = call.nested().call("reader", json!({})).await;
             assert!(read.unwrap().is_ok());
@@ -260,7 +264,7 @@ async fn what_was_read_in_the_middle_of_the_call_is_asked_about() {
         tool
     };
     let tools = || vec![reading(), tool("reader")];
-    let first = room(tools(), json!({}), vec![Answer::No]);
+    let first = room(tools(), json!({}), vec![ApprovalAnswer::No]);
     assert!(!first.ok(json!({})).await);
     assert_eq!(first.asked(), 1);
     let card = first.script.cards.lock()[0].clone();
@@ -272,7 +276,7 @@ async fn what_was_read_in_the_middle_of_the_call_is_asked_about() {
     );
 
     // A reason that a person has approved for the call is not asked about again for its request.
-    let second = room(tools(), json!({}), vec![Answer::Once]);
+    let second = room(tools(), json!({}), vec![ApprovalAnswer::Once]);
     assert!(
         second
             .pipeline
@@ -288,9 +292,9 @@ async fn what_was_read_in_the_middle_of_the_call_is_asked_about() {
 struct CallsOnly;
 
 impl AuditSink for CallsOnly {
-    fn record(&self, event: &Event) -> Result<(), AuditError> {
+    fn record(&self, event: &AuditEvent) -> Result<(), AuditError> {
         match event.event {
-            crate::audit::Kind::Effect => Err(AuditError {
+            crate::audit::EventKind::Effect => Err(AuditError {
                 place: "memory".into(),
                 source: std::io::Error::from(std::io::ErrorKind::StorageFull),
             }),
@@ -301,18 +305,18 @@ impl AuditSink for CallsOnly {
 
 #[tokio::test]
 async fn what_cannot_be_recorded_is_not_sent() {
-    let bench = bench(vec![], json!({}), Answer::No);
-    let ports = Ports {
+    let bench = bench(vec![], json!({}), ApprovalAnswer::No);
+    let ports = PipelinePorts {
         audit: Arc::new(CallsOnly),
         ..bench.pipeline.0.ports.clone()
     };
-    let world = World {
+    let world = PipelineSnapshot {
         registry: Registry::new(vec![sender(POST)], vec![]),
         policy: Policy::default(),
     };
     let pipeline = Pipeline::new(world, ports);
     let outcome = pipeline.call(call("sample", json!({}))).await;
-    assert_eq!(code(&outcome), Some(Code::Unavailable));
+    assert_eq!(code(&outcome), Some(ToolErrorCode::Unavailable));
     assert!(
         outcome.text().contains("nothing was sent"),
         "{}",
@@ -383,7 +387,7 @@ async fn a_session_answer_about_a_host_covers_its_other_pages() {
         let room = room(
             vec![anywhere(pages), tool("reader")],
             settings,
-            vec![Answer::Session],
+            vec![ApprovalAnswer::Session],
         );
         assert!(room.pipeline.call(call("reader", json!({}))).await.is_ok());
         assert!(room.ok(json!({})).await);
@@ -415,7 +419,7 @@ async fn a_session_answer_about_a_host_covers_its_other_pages() {
         let room = room(
             vec![tool_of_both, tool("reader")],
             json!({"network": {"mode": "any"}}),
-            vec![Answer::Session, Answer::No],
+            vec![ApprovalAnswer::Session, ApprovalAnswer::No],
         );
         assert!(room.pipeline.call(call("reader", json!({}))).await.is_ok());
         assert!(!room.ok(json!({})).await, "{other:?}");

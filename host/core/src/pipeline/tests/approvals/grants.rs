@@ -3,10 +3,10 @@
 use super::*;
 
 /// A plugin of two tools; `changes` is the comparison with its grant.
-fn plugin(changes: Option<crate::grants::Changes>) -> Vec<Tool> {
+fn plugin(changes: Option<crate::grants::GrantChanges>) -> Vec<Tool> {
     let mut tools = ["sample", "quiet_one"].map(|name| {
         let mut tool = tool(name);
-        tool.trust = Trust::Untrusted;
+        tool.trust = ToolTrust::Untrusted;
         tool.changes = changes.clone();
         let mut origin = (*tool.origin).clone();
         origin.location = "both.wasm".into();
@@ -15,7 +15,7 @@ fn plugin(changes: Option<crate::grants::Changes>) -> Vec<Tool> {
         tool.origin = Arc::new(origin);
         tool.definition.needs.files = vec![FileNeed {
             path: name.into(),
-            access: Access::ReadWrite,
+            access: DirectoryAccess::ReadWrite,
             reason: format!("keeps {name}"),
         }];
         tool
@@ -24,8 +24,8 @@ fn plugin(changes: Option<crate::grants::Changes>) -> Vec<Tool> {
     tools.into()
 }
 
-fn widened(withheld: Vec<NeedKind>) -> Option<crate::grants::Changes> {
-    Some(crate::grants::Changes {
+fn widened(withheld: Vec<NeedKind>) -> Option<crate::grants::GrantChanges> {
+    Some(crate::grants::GrantChanges {
         lines: vec!["now `sample` may read and write `sample`".into()],
         withheld,
     })
@@ -33,7 +33,7 @@ fn widened(withheld: Vec<NeedKind>) -> Option<crate::grants::Changes> {
 
 #[tokio::test]
 async fn a_grant_shows_all_that_it_gives() {
-    let room = room(plugin(None), json!({}), vec![Answer::Always]);
+    let room = room(plugin(None), json!({}), vec![ApprovalAnswer::Always]);
     assert!(room.ok(json!({})).await);
     let cards = room.script.cards.lock();
     assert_eq!(cards[0].grants, ["read and write `sample` — keeps sample"]);
@@ -55,7 +55,7 @@ async fn what_was_withheld_stays_withheld() {
     let room = room(
         plugin(widened(vec![NeedKind::Files])),
         json!({}),
-        vec![Answer::Always],
+        vec![ApprovalAnswer::Always],
     );
     assert!(room.ok(json!({})).await);
     assert_eq!(*room.ledger.withheld.lock(), [NeedKind::Files]);
@@ -73,18 +73,22 @@ async fn what_was_withheld_stays_withheld() {
 async fn a_widening_is_answered_by_somebody_who_has_seen_it() {
     for (changes, runs) in [
         (None, true),
-        (Some(crate::grants::Changes::default()), true),
+        (Some(crate::grants::GrantChanges::default()), true),
         (widened(vec![]), false),
     ] {
-        let bench = bench(plugin(changes), json!({}), Answer::Beforehand);
+        let bench = bench(plugin(changes), json!({}), ApprovalAnswer::InAdvance);
         let outcome = bench.pipeline.call(call("sample", json!({}))).await;
         assert_eq!(outcome.is_ok(), runs);
         if let Err(error) = outcome.result() {
-            assert_eq!(error.code, Code::ApprovalDenied);
-            assert!(error.way_out[0].contains("mimir tools trust sample"));
+            assert_eq!(error.code, ToolErrorCode::ApprovalDenied);
+            assert!(error.remedies[0].contains("mimir tools trust sample"));
         }
     }
-    let room = room(plugin(widened(vec![])), json!({}), vec![Answer::Once]);
+    let room = room(
+        plugin(widened(vec![])),
+        json!({}),
+        vec![ApprovalAnswer::Once],
+    );
     assert!(room.ok(json!({})).await);
     let cards = room.script.cards.lock();
     assert_eq!(
@@ -94,8 +98,8 @@ async fn a_widening_is_answered_by_somebody_who_has_seen_it() {
 }
 
 /// Lists the tools again, with the grants so far.
-fn listed(tools: Vec<Tool>) -> World {
-    World {
+fn listed(tools: Vec<Tool>) -> PipelineSnapshot {
+    PipelineSnapshot {
         registry: Registry::new(tools, vec![]),
         policy: Policy::default(),
     }
@@ -103,7 +107,7 @@ fn listed(tools: Vec<Tool>) -> World {
 
 #[tokio::test]
 async fn a_grant_that_is_taken_back_is_none_in_a_running_pipeline() {
-    let room = room(plugin(None), json!({}), vec![Answer::Always]);
+    let room = room(plugin(None), json!({}), vec![ApprovalAnswer::Always]);
     assert!(room.ok(json!({})).await);
     assert!(
         room.ok(json!({})).await,
@@ -118,7 +122,7 @@ async fn a_grant_that_is_taken_back_is_none_in_a_running_pipeline() {
 
 #[tokio::test]
 async fn a_grant_that_is_not_kept_is_for_the_one_call() {
-    let bench = bench(plugin(None), json!({}), Answer::Always);
+    let bench = bench(plugin(None), json!({}), ApprovalAnswer::Always);
     let one = || bench.pipeline.call(call("sample", json!({})));
     assert!(one().await.is_ok());
     assert!(one().await.is_ok());

@@ -10,14 +10,14 @@ async fn what_a_caller_may_do_is_asked_of_each_caller() {
             ..Fake::default()
         };
         let mut outer = with(name, nested);
-        outer.trust = Trust::Trusted;
+        outer.trust = ToolTrust::Trusted;
         outer.granted.tools = vec!["sample".into()];
         outer
     };
     let room = room(
         vec![asking(), nesting("outer"), nesting("another")],
         json!({}),
-        vec![Answer::Always, Answer::Always],
+        vec![ApprovalAnswer::Always, ApprovalAnswer::Always],
     );
     assert!(room.ok(json!({})).await);
     let call = |tool: &'static str| room.pipeline.call(call(tool, json!({})));
@@ -47,11 +47,11 @@ async fn what_takes_something_away_is_asked_about_each_time() {
     let mut delete = asking();
     delete.definition.name = ToolName::new("delete_file").unwrap();
     let mut stranger = delete.clone();
-    delete.source = Source::BuiltIn;
+    delete.source = ToolSource::BuiltIn;
     let delete = room(
         vec![delete],
         json!({}),
-        vec![Answer::Always, Answer::Session],
+        vec![ApprovalAnswer::Always, ApprovalAnswer::Session],
     );
     async fn ask(room: &Room) -> Outcome {
         room.pipeline.call(call("delete_file", json!({}))).await
@@ -60,8 +60,8 @@ async fn what_takes_something_away_is_asked_about_each_time() {
     assert!(!ask(&delete).await.is_ok(), "nothing was remembered");
     assert_eq!(delete.script.cards.lock()[0].always, None);
     assert!(delete.ledger.leases.lock().is_empty());
-    stranger.source = Source::Custom;
-    let stranger = room(vec![stranger], json!({}), vec![Answer::Always]);
+    stranger.source = ToolSource::Custom;
+    let stranger = room(vec![stranger], json!({}), vec![ApprovalAnswer::Always]);
     assert!(ask(&stranger).await.is_ok() && ask(&stranger).await.is_ok());
 }
 
@@ -73,11 +73,11 @@ async fn an_answer_is_to_the_rule_that_asked() {
             json!({"tools": {"sample": {"approval": "allow"}}, "policy": {"rules": rules}});
         serde_json::from_value::<Config>(config).unwrap()
     };
-    let world = |config: &Config| World {
+    let world = |config: &Config| PipelineSnapshot {
         registry: Registry::new(vec![tool("sample")], vec![]),
         policy: Policy::new(config, "config.yml").unwrap(),
     };
-    let room = room(vec![], json!({}), vec![Answer::Always]);
+    let room = room(vec![], json!({}), vec![ApprovalAnswer::Always]);
     room.pipeline.replace(world(&asked(5)));
     assert!(room.ok(json!({"n": 1})).await);
     assert!(room.ok(json!({"n": 1})).await, "the same rule");
@@ -89,17 +89,17 @@ async fn an_answer_is_to_the_rule_that_asked() {
 async fn the_way_out_is_for_the_person() {
     for (answer, config) in [
         (
-            Answer::Nobody {
+            ApprovalAnswer::Unattended {
                 way_out: "Say `--approve always`.".into(),
             },
             json!({}),
         ),
-        (Answer::No, json!({"policy": {"deny": ["sample"]}})),
+        (ApprovalAnswer::No, json!({"policy": {"deny": ["sample"]}})),
     ] {
         let room = room(vec![asking()], config, vec![answer]);
         let outcome = room.pipeline.call(call("sample", json!({}))).await;
         let error = outcome.result().unwrap_err();
-        assert!(!error.way_out.is_empty(), "{error}");
+        assert!(!error.remedies.is_empty(), "{error}");
         let model = serde_json::to_string(&outcome).unwrap();
         for words in [
             "--approve",
@@ -114,14 +114,14 @@ async fn the_way_out_is_for_the_person() {
 
 #[tokio::test]
 async fn an_explanation_names_the_answer_that_counts() {
-    let room = room(vec![asking()], json!({}), vec![Answer::Always]);
+    let room = room(vec![asking()], json!({}), vec![ApprovalAnswer::Always]);
     let explain = |n| room.pipeline.explain(call("sample", json!({ "n": n })));
-    assert_eq!(explain(1).await.unwrap().lease, None);
+    assert_eq!(explain(1).await.unwrap().stored_approval, None);
     assert!(room.ok(json!({"n": 1})).await);
     let kept = room.ledger.leases.lock()[0].id.clone();
-    assert_eq!(explain(1).await.unwrap().lease.unwrap().id, kept);
-    assert_eq!(explain(2).await.unwrap().lease, None);
-    assert!(explain(2).await.unwrap().way_out[0].contains("tools.sample.approval"));
+    assert_eq!(explain(1).await.unwrap().stored_approval.unwrap().id, kept);
+    assert_eq!(explain(2).await.unwrap().stored_approval, None);
+    assert!(explain(2).await.unwrap().remedies[0].contains("tools.sample.approval"));
     assert_eq!(
         room.ledger.used.load(Ordering::SeqCst),
         0,
@@ -139,7 +139,7 @@ async fn each_caller_has_an_answer_of_its_own() {
                 ..Fake::default()
             },
         );
-        outer.trust = Trust::Trusted;
+        outer.trust = ToolTrust::Trusted;
         outer.definition.needs.tools = vec!["sample".into()];
         outer.granted = outer.definition.needs.clone();
         outer
@@ -147,7 +147,7 @@ async fn each_caller_has_an_answer_of_its_own() {
     let room = room(
         vec![asking(), outer("one"), outer("two")],
         json!({}),
-        vec![Answer::Session, Answer::Session],
+        vec![ApprovalAnswer::Session, ApprovalAnswer::Session],
     );
     for name in ["one", "two", "one", "two"] {
         let outcome = room.pipeline.call(call(name, json!({}))).await;

@@ -2,7 +2,7 @@
 
 /// One token of a glob. Letters are lower-case: some file systems ignore case.
 #[derive(Debug, PartialEq)]
-pub(super) enum Token {
+pub(super) enum GlobToken {
     /// Any characters, or none.
     Many,
     /// Any character.
@@ -12,7 +12,7 @@ pub(super) enum Token {
     Is(char),
 }
 
-impl Token {
+impl GlobToken {
     fn takes(&self, c: char) -> bool {
         match self {
             Self::Many => false,
@@ -49,30 +49,30 @@ pub(super) fn lower(c: char) -> char {
     c.to_lowercase().next().unwrap_or(c)
 }
 
-pub(super) fn tokens(glob: &str) -> Vec<Token> {
+pub(super) fn tokens(glob: &str) -> Vec<GlobToken> {
     let mut all = Vec::new();
     let mut rest = glob.chars();
     while let Some(c) = rest.next() {
         all.push(match c {
-            '*' if all.last() == Some(&Token::Many) => continue,
-            '*' => Token::Many,
-            '?' => Token::One,
+            '*' if all.last() == Some(&GlobToken::Many) => continue,
+            '*' => GlobToken::Many,
+            '?' => GlobToken::One,
             '[' => match set(rest.as_str()) {
                 Some((set, after)) => {
                     rest = after.chars();
                     set
                 }
-                None => Token::Is(c),
+                None => GlobToken::Is(c),
             },
-            '\\' => Token::Is(lower(rest.next().unwrap_or(c))),
-            c => Token::Is(lower(c)),
+            '\\' => GlobToken::Is(lower(rest.next().unwrap_or(c))),
+            c => GlobToken::Is(lower(c)),
         });
     }
     all
 }
 
 /// The set after an opening bracket, and the rest.
-fn set(text: &str) -> Option<(Token, &str)> {
+fn set(text: &str) -> Option<(GlobToken, &str)> {
     let inside = text.strip_prefix(['!', '^']);
     let (negated, inside) = (inside.is_some(), inside.unwrap_or(text));
     let mut ranges = Vec::new();
@@ -81,7 +81,7 @@ fn set(text: &str) -> Option<(Token, &str)> {
         let mut c = rest.next()?;
         // At the beginning, it is literal.
         if c == ']' && !ranges.is_empty() {
-            return Some((Token::Set(negated, ranges), rest.as_str()));
+            return Some((GlobToken::Set(negated, ranges), rest.as_str()));
         }
         if c == '\\' {
             c = rest.next()?;
@@ -99,10 +99,10 @@ fn set(text: &str) -> Option<(Token, &str)> {
 }
 
 /// Returns true if the glob matches the name.
-pub(super) fn matches(glob: &[Token], name: &str) -> bool {
+pub(super) fn matches(glob: &[GlobToken], name: &str) -> bool {
     // Most names differ at an end, which is checked first.
-    let differs = |token: Option<&Token>, c: Option<char>| match (token, c) {
-        (Some(Token::Is(own)), Some(c)) => *own != lower(c),
+    let differs = |token: Option<&GlobToken>, c: Option<char>| match (token, c) {
+        (Some(GlobToken::Is(own)), Some(c)) => *own != lower(c),
         _ => false,
     };
     if differs(glob.last(), name.chars().next_back()) || differs(glob.first(), name.chars().next())
@@ -116,7 +116,7 @@ pub(super) fn matches(glob: &[Token], name: &str) -> bool {
         let mut ahead = rest.clone();
         match (glob.get(token), ahead.next()) {
             (None, None) => return true,
-            (Some(Token::Many), _) => {
+            (Some(GlobToken::Many), _) => {
                 token += 1;
                 many = Some((token, rest.clone()));
             }
@@ -140,9 +140,9 @@ pub(super) fn matches(glob: &[Token], name: &str) -> bool {
 
 /// A name with this prefix that the glob matches, if the glob itself contains enough of the prefix: `id_rs?.bak` may
 /// be `id_rsa.bak`, while `*a.bak` matches any other name with that ending.
-pub(super) fn begins_so(glob: &[Token], begin: &[char]) -> Option<String> {
+pub(super) fn match_with_prefix(glob: &[GlobToken], begin: &[char]) -> Option<String> {
     let enough = match glob.first() {
-        Some(Token::Is(_)) => 2,
+        Some(GlobToken::Is(_)) => 2,
         _ => 3,
     };
     // The number of prefix characters given literally, by the length of the prefix that the tokens so far may match.
@@ -153,7 +153,7 @@ pub(super) fn begins_so(glob: &[Token], begin: &[char]) -> Option<String> {
     for (at, token) in glob.iter().enumerate() {
         let mut next = vec![None; said.len()];
         match token {
-            Token::Many => {
+            GlobToken::Many => {
                 let mut most = None;
                 for (one, said) in next.iter_mut().zip(&said) {
                     most = most.max(*said);
@@ -161,7 +161,7 @@ pub(super) fn begins_so(glob: &[Token], begin: &[char]) -> Option<String> {
                 }
             }
             one => {
-                let named = usize::from(one.says() || *one == Token::Is('.'));
+                let named = usize::from(one.says() || *one == GlobToken::Is('.'));
                 for ((next, said), c) in next.iter_mut().skip(1).zip(&said).zip(begin) {
                     *next = said.filter(|_| one.takes(*c)).map(|count| count + named);
                 }
@@ -169,7 +169,7 @@ pub(super) fn begins_so(glob: &[Token], begin: &[char]) -> Option<String> {
         }
         if next.last().is_some_and(|count| *count >= Some(enough)) {
             let rest = glob.get(at + 1..).unwrap_or_default();
-            let rest = rest.iter().filter_map(Token::sample);
+            let rest = rest.iter().filter_map(GlobToken::sample);
             return Some(begin.iter().copied().chain(rest).collect());
         }
         said = next;
@@ -179,8 +179,8 @@ pub(super) fn begins_so(glob: &[Token], begin: &[char]) -> Option<String> {
 
 /// Returns true if the glob may match a name with this suffix, and itself contains a part of it: `prod.e*` may be
 /// `prod.env` by its `.e`, while `prod*` matches any other name with that prefix.
-pub(super) fn ends_so(glob: &[Token], end: &[char], own: bool) -> bool {
-    if let (Some(Token::Is(c)), Some(last)) = (glob.last(), end.last())
+pub(super) fn can_end_with(glob: &[GlobToken], end: &[char], own: bool) -> bool {
+    if let (Some(GlobToken::Is(c)), Some(last)) = (glob.last(), end.last())
         && c != last
     {
         return false;
@@ -196,7 +196,7 @@ pub(super) fn ends_so(glob: &[Token], end: &[char], own: bool) -> bool {
         };
         for (count, said) in left {
             match token {
-                Token::Many => (0..=count).for_each(|count| add((count, said))),
+                GlobToken::Many => (0..=count).for_each(|count| add((count, said))),
                 one => {
                     let last = count.checked_sub(1).and_then(|at| end.get(at));
                     if last.is_some_and(|c| one.takes(*c)) {
@@ -206,7 +206,7 @@ pub(super) fn ends_so(glob: &[Token], end: &[char], own: bool) -> bool {
             }
         }
         // Only a program's own wildcard matches a name that consists of the suffix alone.
-        let more = own || at > 0 || *token == Token::Many;
+        let more = own || at > 0 || *token == GlobToken::Many;
         if more && next.contains(&(0, true)) {
             return true;
         }

@@ -1,9 +1,9 @@
 use super::*;
-use crate::sandbox::Reach;
-use mimir_core::command::Program;
+use crate::sandbox::WorkspacePart;
+use mimir_core::command::CommandProgram;
 
-fn spec(workspace: &Path) -> Spec {
-    Spec::new(Program::Vector(vec!["true".into()]), workspace)
+fn spec(workspace: &Path) -> CommandSpec {
+    CommandSpec::new(CommandProgram::Vector(vec!["true".into()]), workspace)
 }
 
 struct World(tempfile::TempDir);
@@ -23,12 +23,12 @@ impl World {
         self.0.path().canonicalize().unwrap()
     }
 
-    fn blueprint(&self, spec: &Spec) -> Blueprint {
-        Blueprint::new("x", &Facts::all(), spec).unwrap()
+    fn blueprint(&self, spec: &CommandSpec) -> ContainerBlueprint {
+        ContainerBlueprint::new("x", &ContainerEngineFacts::all(), spec).unwrap()
     }
 }
 
-fn at<'a>(blueprint: &'a Blueprint, path: &Path) -> Option<&'a Mount> {
+fn at<'a>(blueprint: &'a ContainerBlueprint, path: &Path) -> Option<&'a Mount> {
     let mounts = blueprint.body.host_config.as_ref()?.mounts.as_ref()?;
     mounts
         .iter()
@@ -58,11 +58,11 @@ fn what_the_rules_cover_is_covered() {
     );
     assert!(at(&made, &path("a")).is_none());
     for podman in [false, true] {
-        let facts = Facts {
+        let facts = ContainerEngineFacts {
             podman,
-            ..Facts::all()
+            ..ContainerEngineFacts::all()
         };
-        let made = Blueprint::new("x", &facts, &spec(&world.path())).unwrap();
+        let made = ContainerBlueprint::new("x", &facts, &spec(&world.path())).unwrap();
         let host = made.body.host_config.as_ref().unwrap();
         let folder = path(".ssh").to_str().unwrap().to_owned();
         let options = &host.tmpfs.as_ref().unwrap()[&folder];
@@ -81,7 +81,7 @@ fn what_the_rules_cover_beside_the_workspace_is_covered_where_it_is_seen() {
     let world = World::new(&["a"]);
     let other = World::new(&[".git/config", ".git/HEAD", ".env", "b"]);
     let mut spec = spec(&world.path());
-    let mount = |at: &str, writable| crate::sandbox::Mount {
+    let mount = |at: &str, writable| crate::sandbox::HostMount {
         from: other.path(),
         at: at.into(),
         writable,
@@ -132,7 +132,7 @@ fn bounds_are_in_the_units_of_the_engine() {
     let world = World::new(&[]);
     let mut spec = spec(&world.path());
     spec.bounds.cpu = Some(150);
-    spec.bounds.processes = Bound::Asked(9);
+    spec.bounds.processes = ResourceBound::Requested(9);
     let host = world.blueprint(&spec).body.host_config.unwrap();
     assert_eq!(
         (host.cpu_quota, host.cpu_period),
@@ -146,12 +146,12 @@ fn bounds_are_in_the_units_of_the_engine() {
     let own = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let most = own.maximum.map_or(65_536, |most| most.min(65_536));
     assert_eq!(files.unwrap().hard, i64::try_from(most).ok());
-    let none = Facts {
+    let none = ContainerEngineFacts {
         memory: false,
         pids: false,
-        ..Facts::all()
+        ..ContainerEngineFacts::all()
     };
-    let host = Blueprint::new("x", &none, &spec)
+    let host = ContainerBlueprint::new("x", &none, &spec)
         .unwrap()
         .body
         .host_config
@@ -166,7 +166,7 @@ fn bounds_are_in_the_units_of_the_engine() {
 fn parts_of_the_workspace_are_all_that_is_seen() {
     let world = World::new(&["src/a", "b/.env", "c"]);
     let mut spec = spec(&world.path());
-    spec.reach = vec![Reach {
+    spec.visible_parts = vec![WorkspacePart {
         below: "src".into(),
         writable: false,
     }];
@@ -183,7 +183,7 @@ fn one_that_waits_is_another_when_what_it_covers_is() {
     let world = World::new(&[".env", "a"]);
     let spec = spec(&world.path());
     let before = world.blueprint(&spec);
-    if !before.keeps() {
+    if !before.can_verify_mounts() {
         return;
     }
     std::fs::write(world.path().join("a"), "other").unwrap();
@@ -213,10 +213,13 @@ fn a_workspace_that_is_the_machine_or_has_the_engine_in_it_is_refused() {
         "/run/x",
         "/var",
     ] {
-        let fault = fits(&spec(Path::new(bad)), socket).unwrap_err();
-        assert!(matches!(fault, Fault::Workspace(_)), "{bad}: {fault}");
+        let fault = check_mounts(&spec(Path::new(bad)), socket).unwrap_err();
+        assert!(
+            matches!(fault, SandboxError::Workspace(_)),
+            "{bad}: {fault}"
+        );
     }
-    assert!(fits(&spec(Path::new("/srv")), socket).is_err());
+    assert!(check_mounts(&spec(Path::new("/srv")), socket).is_err());
     for good in [
         "/home/p",
         "/home/mimir/workspace",
@@ -224,7 +227,10 @@ fn a_workspace_that_is_the_machine_or_has_the_engine_in_it_is_refused() {
         "/srv/x",
         "/var/lib/x",
     ] {
-        assert!(fits(&spec(Path::new(good)), socket).is_ok(), "{good}");
+        assert!(
+            check_mounts(&spec(Path::new(good)), socket).is_ok(),
+            "{good}"
+        );
     }
     for (from, at, is) in [
         ("/srv", "/data", false),
@@ -236,11 +242,11 @@ fn a_workspace_that_is_the_machine_or_has_the_engine_in_it_is_refused() {
         ("/data", HOME, false),
     ] {
         let mut spec = spec(Path::new("/home/p"));
-        spec.mounts = vec![crate::sandbox::Mount {
+        spec.mounts = vec![crate::sandbox::HostMount {
             from: from.into(),
             at: at.into(),
             writable: false,
         }];
-        assert_eq!(fits(&spec, socket).is_ok(), is, "{from} at {at}");
+        assert_eq!(check_mounts(&spec, socket).is_ok(), is, "{from} at {at}");
     }
 }

@@ -1,0 +1,323 @@
+//! The remaining budget of each session, shared by its agent, the workers that the agent calls, and the tools that ask
+//! its model.
+//!
+//! A task of the agent sets the budget, and each of its answers is deducted. A worker, or a tool that asks the model,
+//! reserves a [`BudgetReservation`] before it begins; the unused rest is returned when the share is dropped. The agent adds the
+//! used part to its own usage, so that it counts towards the limits and the cost of the task.
+//!
+//! Out of scope: permissions and prices.
+
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mimir_core::config::{AgentBudget, TokenPrice};
+use mimir_core::{ToolError, ToolErrorCode};
+
+use crate::model::TokenUsage;
+use crate::task_usage::{TaskUsage, cost};
+
+/// The remaining budgets by session. Clones share their state.
+#[derive(Clone, Default)]
+pub struct SessionBudget(Arc<Mutex<HashMap<String, SessionBudgetState>>>);
+
+struct SessionBudgetState {
+    left: AgentBudget,
+    /// Usage by workers and tools that the session's agent has not added to its own yet.
+    side_usage: TaskUsage,
+}
+
+/// A reserved part of a session's budget. The unused rest is returned when this is dropped.
+pub struct BudgetReservation {
+    session_budget: SessionBudget,
+    session: String,
+    /// The limits of this share.
+    pub budget: AgentBudget,
+    /// The usage of this share.
+    pub spent: TaskUsage,
+}
+
+impl SessionBudget {
+    /// Sets the budget of a session when a task of its own agent begins.
+    pub(crate) fn open(&self, session: &str, budget: AgentBudget) {
+        let mut all = self.lock();
+        let state = all
+            .entry(session.to_owned())
+            .or_insert_with(|| SessionBudgetState::new(budget));
+        state.left = budget;
+    }
+
+    /// Deducts usage of the session's own agent.
+    pub(crate) fn spend(&self, session: &str, spent: &TaskUsage) {
+        if let Some(state) = self.lock().get_mut(session) {
+            state.put(&AgentBudget::NOTHING, spent);
+        }
+    }
+
+    /// Takes the usage of workers and tools since the last call. Its time is zero, because the time of the surrounding
+    /// call already counts.
+    pub(crate) fn take_side_usage(&self, session: &str) -> TaskUsage {
+        let mut all = self.lock();
+        let state = all.get_mut(session);
+        let aside = state.map(|state| std::mem::take(&mut state.side_usage));
+        TaskUsage {
+            time_ms: 0,
+            ..aside.unwrap_or_default()
+        }
+    }
+
+    /// Reserves a share for a worker's task: the worker's own limits, and at most half of the session's remaining
+    /// budget, so that parallel and later tasks get some. `all` is the budget of a session for which none is set.
+    pub(crate) fn reserve_half(
+        &self,
+        session: &str,
+        all: AgentBudget,
+        own: AgentBudget,
+    ) -> Result<BudgetReservation, ToolError> {
+        self.take(session, all, |left| {
+            let half = AgentBudget {
+                turns: left.turns.div_ceil(2),
+                tool_calls: left.tool_calls.div_ceil(2),
+                tokens: left.tokens.div_ceil(2),
+                cost: left.cost.map(|cost| cost / 2.0),
+                time: left.time / 2,
+                ..all
+            };
+            let share = own.tightest(half);
+            let none = share.turns == 0
+                || share.tokens == 0
+                || share.time.is_zero()
+                || share.cost.is_some_and(|cost| cost <= 0.0);
+            (!none).then_some(share)
+        })
+    }
+
+    /// Reserves a share for one model request of a tool: about `input` tokens are sent, and at most
+    /// `budget.answer_tokens` of the share are received.
+    pub fn reserve_question(
+        &self,
+        session: &str,
+        all: AgentBudget,
+        price: Option<TokenPrice>,
+        input: u64,
+        most: u64,
+    ) -> Result<BudgetReservation, ToolError> {
+        self.take(session, all, |left| {
+            let one = AgentBudget {
+                answer_tokens: most.min(all.answer_tokens),
+                ..*left
+            };
+            let output = TaskUsage::default()
+                .answer_tokens_left(&one, price, input)
+                .ok()?;
+            let usage = TokenUsage { input, output };
+            Some(AgentBudget {
+                turns: 1,
+                tool_calls: 0,
+                tokens: input.saturating_add(output),
+                cost: left
+                    .cost
+                    .map(|_| price.map_or(0.0, |price| cost(usage, price))),
+                time: Duration::ZERO,
+                answer_tokens: output,
+                ..all
+            })
+        })
+    }
+
+    fn take(
+        &self,
+        session: &str,
+        all: AgentBudget,
+        share: impl FnOnce(&AgentBudget) -> Option<AgentBudget>,
+    ) -> Result<BudgetReservation, ToolError> {
+        let mut states = self.lock();
+        let state = states
+            .entry(session.to_owned())
+            .or_insert_with(|| SessionBudgetState::new(all));
+        let Some(budget) = share(&state.left) else {
+            let message = "this session has reached a task limit of `agent` in the settings";
+            let way = "raise the limits in `agent`, or start a new session".to_owned();
+            return Err(ToolError::new(ToolErrorCode::LimitExceeded, message).with_remedies([way]));
+        };
+        let taken = TaskUsage {
+            turns: budget.turns,
+            tool_calls: budget.tool_calls,
+            input_tokens: budget.tokens,
+            cost: budget.cost,
+            time_ms: u64::try_from(budget.time.as_millis()).unwrap_or(u64::MAX),
+            ..TaskUsage::default()
+        };
+        state.put(&AgentBudget::NOTHING, &taken);
+        Ok(BudgetReservation {
+            session_budget: self.clone(),
+            session: session.to_owned(),
+            budget,
+            spent: TaskUsage::default(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, SessionBudgetState>> {
+        self.0.lock()
+    }
+}
+
+impl SessionBudgetState {
+    fn new(left: AgentBudget) -> Self {
+        Self {
+            left,
+            side_usage: TaskUsage::default(),
+        }
+    }
+
+    /// Returns a share to the budget and deducts the usage.
+    fn put(&mut self, share: &AgentBudget, spent: &TaskUsage) {
+        let left = &mut self.left;
+        let rest = |left: u64, share: u64, spent| left.saturating_add(share).saturating_sub(spent);
+        left.turns = rest(left.turns, share.turns, spent.turns);
+        left.tool_calls = rest(left.tool_calls, share.tool_calls, spent.tool_calls);
+        left.tokens = rest(left.tokens, share.tokens, spent.tokens());
+        let (put, out) = (share.cost.unwrap_or(0.0), spent.cost.unwrap_or(0.0));
+        left.cost = left.cost.map(|left| left + put - out);
+        left.time = left
+            .time
+            .saturating_add(share.time)
+            .saturating_sub(Duration::from_millis(spent.time_ms));
+    }
+}
+
+impl BudgetReservation {
+    /// Sets the usage of the share to that of a single answer.
+    pub fn record_usage(&mut self, usage: TokenUsage, price: Option<TokenPrice>, took: Duration) {
+        self.spent = TaskUsage::default();
+        self.spent.add_reply(usage, price, took);
+    }
+}
+
+impl Drop for BudgetReservation {
+    fn drop(&mut self) {
+        if let Some(state) = self.session_budget.lock().get_mut(&self.session) {
+            state.put(&self.budget, &self.spent);
+            state.side_usage.add(&self.spent);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> AgentBudget {
+        AgentBudget {
+            turns: 10,
+            cost: Some(1.0),
+            ..AgentBudget::default()
+        }
+    }
+
+    #[test]
+    fn tasks_side_by_side_share_what_there_is() {
+        let (purse, all) = (SessionBudget::default(), all());
+        let half = |session: &str, own| purse.reserve_half(session, all, own);
+        let mut first = half("a", all).unwrap();
+        assert_eq!((first.budget.turns, first.budget.cost), (5, Some(0.5)));
+        let second = half("a", all).unwrap();
+        assert_eq!((second.budget.turns, second.budget.cost), (3, Some(0.25)));
+        // Another session has its own budget.
+        assert_eq!(half("b", all).unwrap().budget.turns, 5);
+        first.spent = TaskUsage {
+            turns: 1,
+            cost: Some(0.25),
+            ..TaskUsage::default()
+        };
+        drop(first);
+        // Of 10 turns, one is used and three are reserved.
+        let third = half("a", all).unwrap();
+        assert_eq!((third.budget.turns, third.budget.cost), (3, Some(0.25)));
+        let own = AgentBudget { turns: 1, ..all };
+        let taken: Vec<BudgetReservation> = (0..10).map_while(|_| half("a", own).ok()).collect();
+        assert_eq!(taken.len(), 3);
+        assert_eq!(
+            half("a", own).err().unwrap().code,
+            ToolErrorCode::LimitExceeded
+        );
+        drop(taken);
+        assert!(half("a", own).is_ok(), "an unused share is returned");
+    }
+
+    #[test]
+    fn the_agent_and_all_beside_it_draw_from_one_purse() {
+        let (purse, all) = (SessionBudget::default(), all());
+        purse.open("a", all);
+        let own = TaskUsage {
+            turns: 4,
+            cost: Some(0.5),
+            ..TaskUsage::default()
+        };
+        purse.spend("a", &own);
+        let mut worker = purse.reserve_half("a", all, all).unwrap();
+        assert_eq!((worker.budget.turns, worker.budget.cost), (3, Some(0.25)));
+        worker.spent = TaskUsage {
+            turns: 2,
+            input_tokens: u64::MAX,
+            output_tokens: u64::MAX,
+            time_ms: 5,
+            ..TaskUsage::default()
+        };
+        drop(worker);
+        let aside = purse.take_side_usage("a");
+        assert_eq!(
+            (aside.turns, aside.tokens(), aside.time_ms),
+            (2, u64::MAX, 0)
+        );
+        assert_eq!(
+            purse.take_side_usage("a"),
+            TaskUsage::default(),
+            "it is added only once"
+        );
+        // The provider counted more tokens than were left, so nothing is left now.
+        assert!(purse.reserve_half("a", all, all).is_err());
+        assert!(purse.reserve_question("a", all, None, 10, 100).is_err());
+        // The next task sets a new budget.
+        purse.open("a", all);
+        assert!(purse.reserve_half("a", all, all).is_ok());
+    }
+
+    #[test]
+    fn a_question_takes_what_it_may_cost_and_gives_the_rest_back() {
+        let purse = SessionBudget::default();
+        let all = AgentBudget {
+            tokens: 1_000,
+            cost: Some(0.01),
+            answer_tokens: 500,
+            ..all()
+        };
+        let price = Some(TokenPrice {
+            input: 1.0,
+            output: 10.0,
+        });
+        let ask = |input, most| purse.reserve_question("a", all, price, input, most);
+        let mut first = ask(100, 5_000).unwrap();
+        assert_eq!(
+            (first.budget.answer_tokens, first.budget.tokens),
+            (500, 600)
+        );
+        let beside = ask(100, 5_000).unwrap();
+        assert_eq!(beside.budget.answer_tokens, 300);
+        assert!(ask(100, 5_000).is_err());
+        first.spent.add_reply(
+            TokenUsage {
+                input: 100,
+                output: 20,
+            },
+            price,
+            Duration::ZERO,
+        );
+        drop((first, beside));
+        assert_eq!(purse.take_side_usage("a").tokens(), 120);
+        assert_eq!(ask(100, 5_000).unwrap().budget.answer_tokens, 500);
+        assert_eq!(ask(800, 5_000).unwrap().budget.answer_tokens, 80);
+        assert!(ask(880, 5_000).is_err());
+    }
+}

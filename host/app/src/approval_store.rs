@@ -1,0 +1,207 @@
+//! The decisions of this user about a workspace: approvals, grants, and accepted project settings.
+//!
+//! They are stored in the user's own folder and not in the workspace, because files that come with a checkout must not
+//! decide for the person who checked it out. The grants themselves are in `.mimir/tools.lock`, which is meant to be
+//! reviewed; this store only records which of them this user gave.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use mimir_core::Tool;
+use mimir_core::approval::{ApprovalStore, ApprovalStoreError, Fingerprint, StoredApproval};
+use mimir_core::grants::Grant;
+use mimir_core::needs::NeedKind;
+use sha2::{Digest, Sha256};
+
+use crate::private_files::{self, FileReaders};
+use crate::user_dirs::UserDirs;
+use crate::workspace::WorkspaceFolder;
+
+mod approval_file;
+mod lock_file;
+mod session_approval;
+
+pub use approval_file::{ApprovalFile, WorkspaceApprovals};
+pub use lock_file::LockFile;
+pub use session_approval::SessionApproval;
+
+/// The stored decisions of this user about one workspace.
+pub struct UserApprovalStore {
+    store: ApprovalFile,
+    lock: LockFile,
+    life: Option<SignedDuration>,
+}
+
+/// Length of the prefix of a workspace's hash that names its file.
+const NAME: usize = 32;
+
+/// Path of this workspace's file of the given kind in the user's own folder, which no checkout can write to.
+pub fn user_state_path(
+    places: &UserDirs,
+    workspace: &WorkspaceFolder,
+    kind: &str,
+) -> Option<PathBuf> {
+    let root = workspace.root().as_os_str().as_encoded_bytes();
+    let hash = format!("{:x}", Sha256::digest(root));
+    let folder = places.config.as_ref()?.join("workspaces");
+    Some(folder.join(format!("{}.{kind}", &hash[..NAME])))
+}
+
+impl UserApprovalStore {
+    /// The approval store of this workspace. Files are read and created on first use. `None` on platforms that have no
+    /// folder for the user's settings.
+    pub fn new(places: &UserDirs, workspace: &WorkspaceFolder) -> Option<Self> {
+        Some(Self {
+            store: ApprovalFile::new(
+                user_state_path(places, workspace, "json")?,
+                workspace.root(),
+            ),
+            lock: LockFile::new(workspace.lock()),
+            life: None,
+        })
+    }
+
+    /// Limits the lifetime of every approval to `life`, even if it was given for longer.
+    #[must_use]
+    pub fn with_max_age(mut self, life: SignedDuration) -> Self {
+        self.life = Some(life);
+        self
+    }
+
+    /// Path of the file.
+    pub fn path(&self) -> &Path {
+        self.store.path()
+    }
+
+    /// Reads the whole file.
+    pub fn read(&self) -> Result<WorkspaceApprovals, ApprovalStoreError> {
+        self.store.read()
+    }
+
+    /// Changes the file under a lock that other processes respect.
+    pub fn change<T>(
+        &self,
+        change: impl FnOnce(&mut WorkspaceApprovals) -> T,
+    ) -> Result<T, ApprovalStoreError> {
+        self.store.change(change)
+    }
+
+    /// The lock file of the workspace, which holds the grants.
+    pub fn lock(&self) -> &LockFile {
+        &self.lock
+    }
+
+    /// Grants a plugin and records that this user did. Replaces an earlier grant of the same plugin.
+    pub fn grant(&self, location: &str, grant: Grant) -> Result<(), ApprovalStoreError> {
+        let id = grant.id(location);
+        self.lock
+            .change(|lock| lock.plugins.insert(location.to_owned(), grant))?;
+        self.store
+            .change(|book| book.grants.insert(location.to_owned(), id))?;
+        Ok(())
+    }
+
+    /// Revokes a grant. Returns true if there was one. The user's record is removed first, so that the grant stays
+    /// revoked even if the lock file is restored or cannot be read.
+    pub fn revoke(&self, location: &str) -> Result<bool, ApprovalStoreError> {
+        let known = self.store.change(|book| book.grants.remove(location))?;
+        let gone = self.lock.remove_grant(location)?;
+        Ok(known.is_some() || gone)
+    }
+}
+
+impl ApprovalStore for UserApprovalStore {
+    fn leases(&self) -> Result<Vec<StoredApproval>, ApprovalStoreError> {
+        let mut leases = self.store.read()?.leases;
+        for lease in &mut leases {
+            let end = self
+                .life
+                .and_then(|life| lease.added_at.checked_add(life).ok());
+            lease.expires_at = match (lease.expires_at, end) {
+                (Some(one), Some(other)) => Some(one.min(other)),
+                (one, other) => one.or(other),
+            };
+        }
+        Ok(leases)
+    }
+
+    fn store(&self, lease: StoredApproval) -> Result<(), ApprovalStoreError> {
+        self.store.change(|book| {
+            book.leases.retain(|kept| kept.id != lease.id);
+            book.leases.push(lease);
+        })
+    }
+
+    fn record_use(&self, id: &Fingerprint, at: Timestamp) {
+        let noted = self.store.change(|book| {
+            let mut leases = book.leases.iter_mut();
+            if let Some(lease) = leases.find(|lease| lease.id == *id) {
+                lease.last_used = Some(at);
+            }
+        });
+        if let Err(error) = noted {
+            tracing::debug!(%error, "the use of an approval is not noted");
+        }
+    }
+
+    fn list_for_session(
+        &self,
+        session: &str,
+        lease: &StoredApproval,
+    ) -> Result<(), ApprovalStoreError> {
+        let listed = SessionApproval::in_this_process(session, lease);
+        self.store.change(|book| {
+            book.sessions.retain(SessionApproval::process_may_run);
+            book.sessions.retain(|other| !other.is_same(&listed));
+            book.sessions.push(listed);
+        })
+    }
+
+    fn listed_in_session(&self, session: &str) -> Result<Vec<Fingerprint>, ApprovalStoreError> {
+        let all = self.store.read()?.sessions.into_iter();
+        let of_it = all.filter(|listed| listed.is_for_session(session));
+        Ok(of_it.map(|listed| listed.lease.id).collect())
+    }
+
+    fn end_session(&self, session: &str) {
+        let gone = self.store.change(|book| {
+            book.sessions
+                .retain(|listed| listed.process_may_run() && !listed.is_for_session(session));
+        });
+        if let Err(error) = gone {
+            tracing::debug!(%error, "answers of a session that has ended are still listed");
+        }
+    }
+
+    fn grant(&self, plugin: &[Arc<Tool>], withheld: &[NeedKind]) -> Result<(), ApprovalStoreError> {
+        match (plugin.first(), Grant::new(plugin, withheld.to_vec())) {
+            (Some(tool), Some(grant)) => self.grant(&tool.origin.location, grant),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Acquires the inter-process lock for changing a file.
+fn acquire_turn(path: &Path) -> Result<File, ApprovalStoreError> {
+    private_files::lock_for_change(path)
+        .map_err(|error| failed(path, format_args!("cannot be changed: {error}")))
+}
+
+/// Writes a whole file atomically.
+fn write(path: &Path, text: &str, readers: FileReaders) -> Result<(), ApprovalStoreError> {
+    private_files::replace(path, text.as_bytes(), readers)
+        .map_err(|error| failed(path, format_args!("cannot be written: {error}")))
+}
+
+/// An error that names the file.
+fn failed(path: &Path, text: impl std::fmt::Display) -> ApprovalStoreError {
+    ApprovalStoreError {
+        place: mimir_core::text::visible(&path.display().to_string()),
+        text: text.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

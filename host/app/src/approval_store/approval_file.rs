@@ -1,0 +1,108 @@
+//! The file with a user's decisions about a workspace.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use mimir_core::approval::{ApprovalStoreError, StoredApproval};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::private_files::{self, FileReaders, OwnerOnly};
+
+use super::{SessionApproval, acquire_turn, failed, write};
+
+/// The decisions of a user about a workspace.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WorkspaceApprovals {
+    /// Root of the workspace, for people who read the file.
+    pub workspace: String,
+    /// sha256 of each accepted version of the project's settings.
+    pub settings: BTreeSet<String>,
+    /// sha256 of each accepted worker file, including its name.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub workers: BTreeSet<String>,
+    /// The id of the grant in the project's lock that this user gave, by plugin location.
+    #[serde(deserialize_with = "grants")]
+    pub grants: BTreeMap<String, String>,
+    /// Approvals that do not end with a session.
+    pub leases: Vec<StoredApproval>,
+    /// Approvals of running sessions. A process checks here that an approval in its memory was not revoked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<SessionApproval>,
+}
+
+/// Reads the grants. Earlier versions stored a list without locations, in which revoked or replaced grants remained.
+/// Such a list is dropped, and the plugins must be granted again.
+fn grants<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
+    match serde_json::Value::deserialize(from)? {
+        serde_json::Value::Array(_) => Ok(BTreeMap::new()),
+        grants => serde_json::from_value(grants).map_err(serde::de::Error::custom),
+    }
+}
+
+/// Returns true if a file has valid JSON with a field or value that this version does not know.
+fn is_newer(error: &serde_json::Error) -> bool {
+    let text = error.to_string();
+    error.is_data() && (text.starts_with("unknown field") || text.starts_with("unknown variant"))
+}
+
+/// The file, changed by one process at a time.
+pub struct ApprovalFile {
+    path: PathBuf,
+    workspace: String,
+}
+
+impl ApprovalFile {
+    /// The file at `path`, for `workspace`.
+    pub fn new(path: PathBuf, workspace: &Path) -> Self {
+        Self {
+            path,
+            workspace: workspace.display().to_string(),
+        }
+    }
+
+    /// Path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the file; an empty value if there is no file.
+    pub fn read(&self) -> Result<WorkspaceApprovals, ApprovalStoreError> {
+        let text = private_files::read(&self.path, OwnerOnly::Writing);
+        let Some(text) = text.map_err(|error| self.unreadable(error))? else {
+            return Ok(WorkspaceApprovals::default());
+        };
+        serde_json::from_str(&text).map_err(|error| {
+            if is_newer(&error) {
+                self.unreadable(format_args!(
+                    "it was written by a newer version of mimir ({error}); update mimir, or set MIMIR_CONFIG_DIR \
+                     for this version; the file is unchanged"
+                ))
+            } else {
+                self.unreadable(format_args!(
+                    "{error}; restore it from a backup, or move it away: approvals, grants and accepted settings of \
+                     this workspace are then asked for again"
+                ))
+            }
+        })
+    }
+
+    /// Reads, changes and writes the file while no other process does.
+    pub fn change<T>(
+        &self,
+        change: impl FnOnce(&mut WorkspaceApprovals) -> T,
+    ) -> Result<T, ApprovalStoreError> {
+        let _turn = acquire_turn(&self.path)?;
+        let mut book = self.read()?;
+        book.workspace.clone_from(&self.workspace);
+        let result = change(&mut book);
+        let text =
+            serde_json::to_string_pretty(&book).map_err(|error| failed(&self.path, error))?;
+        write(&self.path, &text, FileReaders::Owner)?;
+        Ok(result)
+    }
+
+    fn unreadable(&self, why: impl std::fmt::Display) -> ApprovalStoreError {
+        failed(&self.path, format_args!("cannot be used: {why}"))
+    }
+}

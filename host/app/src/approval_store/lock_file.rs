@@ -1,0 +1,100 @@
+//! `.mimir/tools.lock`: the grants of a workspace as text that is reviewed like code.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use mimir_core::approval::ApprovalStoreError;
+use mimir_core::files::{self, LinkPolicy};
+use mimir_core::grants::{LOCK_VERSION, ToolsLock};
+
+use crate::private_files::FileReaders;
+
+use super::{acquire_turn, failed, write};
+
+/// The lock file.
+pub struct LockFile {
+    path: PathBuf,
+}
+
+const HEAD: &str = "\
+# What the people of this project have granted to its tools. Written by `mimir tools trust` and
+# `mimir tools revoke`. A grant counts for those who gave it: after a change by somebody else, look at it and
+# run `mimir tools trust NAME` yourself.
+";
+
+/// Maximum size in bytes. The files that mimir writes are always shorter.
+const LONGEST: u64 = 16 << 20;
+
+impl LockFile {
+    /// The lock at `path`.
+    pub fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// Path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the grants; a missing file grants nothing.
+    pub fn read(&self) -> Result<ToolsLock, ApprovalStoreError> {
+        let unreadable = |why: &dyn std::fmt::Display| {
+            failed(
+                &self.path,
+                format_args!("no grants are in force, because it cannot be read: {why}"),
+            )
+        };
+        let text = match files::read_text(&self.path, LinkPolicy::Refuse, LONGEST) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(ToolsLock::default()),
+            Err(error) => return Err(unreadable(&error)),
+        };
+        mimir_script::yaml::check_yaml(&text).map_err(|unfit| unreadable(&unfit))?;
+        let lock: ToolsLock = serde_yaml::from_str(&text).map_err(|error| {
+            let way_out = match text.lines().any(|line| line.starts_with("<<<<<<<")) {
+                true => "it has unresolved merge conflicts: keep one of each pair",
+                false => "restore the last good version",
+            };
+            let error = mimir_core::name_suggestions::with_nearest_name(&error.to_string());
+            unreadable(&format_args!(
+                "{error}; {way_out}, or remove the file and grant again with `mimir tools trust NAME`"
+            ))
+        })?;
+        if lock.version != LOCK_VERSION {
+            let why = format!(
+                "its version is {}, but this mimir supports {LOCK_VERSION}; update mimir",
+                lock.version
+            );
+            return Err(unreadable(&why));
+        }
+        Ok(lock)
+    }
+
+    /// Removes a plugin's grant. Returns true if there was one.
+    pub fn remove_grant(&self, location: &str) -> Result<bool, ApprovalStoreError> {
+        if !self.read()?.plugins.contains_key(location) {
+            return Ok(false);
+        }
+        let gone = self.change(|lock| lock.plugins.remove(location))?;
+        Ok(gone.is_some())
+    }
+
+    /// Reads, changes and writes the file while no other process does.
+    pub fn change<T>(
+        &self,
+        change: impl FnOnce(&mut ToolsLock) -> T,
+    ) -> Result<T, ApprovalStoreError> {
+        // The inter-process lock is in the state folder, because the folder of the lock file is committed.
+        let folder = self.path.parent().unwrap_or(Path::new(""));
+        let state = folder.join("state");
+        // A checkout may contain these folders as links that point anywhere.
+        files::reject_links(folder.parent().unwrap_or(Path::new("")), &state)
+            .map_err(|error| failed(&self.path, format_args!("cannot be changed: {error}")))?;
+        let _turn = acquire_turn(&state.join("tools.lock"))?;
+        let mut lock = self.read()?;
+        let result = change(&mut lock);
+        let body = serde_yaml::to_string(&lock).map_err(|error| failed(&self.path, error))?;
+        write(&self.path, &format!("{HEAD}{body}"), FileReaders::Everybody)?;
+        Ok(result)
+    }
+}

@@ -1,0 +1,74 @@
+//! A session approval in the list from which a person can revoke it.
+//!
+//! It only counts in the process that it was given to: an entry added to the file approves nothing.
+
+use mimir_core::approval::StoredApproval;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// A listed session approval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionApproval {
+    /// Id of the process that runs the session.
+    pub process: u32,
+    /// Hash prefix of the session id. The id itself may be a client's credential.
+    session: String,
+    /// The approval.
+    pub lease: StoredApproval,
+}
+
+/// Length of the hash prefix, enough to tell the sessions of one process apart.
+const NAME: usize = 16;
+
+fn name(session: &str) -> String {
+    let mut name = format!("{:x}", Sha256::digest(session));
+    name.truncate(NAME);
+    name
+}
+
+impl SessionApproval {
+    /// Lists an approval of a session of this process.
+    pub fn in_this_process(session: &str, lease: &StoredApproval) -> Self {
+        Self {
+            process: std::process::id(),
+            session: name(session),
+            lease: lease.clone(),
+        }
+    }
+
+    /// Returns true if the approval belongs to this session of this process.
+    pub fn is_for_session(&self, session: &str) -> bool {
+        self.process == std::process::id() && self.session == name(session)
+    }
+
+    /// Returns true if both are the same approval in the same session.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.process, &self.session, &self.lease.id)
+            == (other.process, &other.session, &other.lease.id)
+    }
+
+    /// Returns true if its process may still be running. A crashed process leaves its entries in the file.
+    pub fn process_may_run(&self) -> bool {
+        runs(self.process)
+    }
+}
+
+#[cfg(unix)]
+fn runs(process: u32) -> bool {
+    let id = i32::try_from(process).ok();
+    let Some(pid) = id.and_then(rustix::process::Pid::from_raw) else {
+        return false;
+    };
+    // A process of another user (EPERM) is running, too.
+    !matches!(
+        rustix::process::test_kill_process(pid),
+        Err(rustix::io::Errno::SRCH)
+    )
+}
+
+/// Always true: testing for a process needs unsafe code here. Stale entries can be revoked by hand.
+#[cfg(not(unix))]
+fn runs(_: u32) -> bool {
+    true
+}

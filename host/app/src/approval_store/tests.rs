@@ -1,0 +1,263 @@
+use std::collections::BTreeMap;
+
+use mimir_core::grants::ToolGrant;
+use serde_json::json;
+
+use super::*;
+
+fn ledger(folder: &Path) -> UserApprovalStore {
+    let workspace = folder.join("workspace");
+    std::fs::create_dir_all(workspace.join(".mimir/state")).unwrap();
+    let places = UserDirs {
+        config: Some(folder.join("config")),
+        ..UserDirs::default()
+    };
+    UserApprovalStore::new(&places, &WorkspaceFolder::find(Some(&workspace)).unwrap()).unwrap()
+}
+
+fn grant(digest: &str) -> Grant {
+    let mut tools = BTreeMap::new();
+    tools.insert(
+        "count".to_owned(),
+        ToolGrant {
+            said: Vec::new(),
+            definition: "aa".into(),
+            needs: serde_json::from_value(
+                json!({"files": [{"path": "docs", "access": "read", "reason": "counts words"}]}),
+            )
+            .unwrap(),
+        },
+    );
+    Grant {
+        digest: digest.into(),
+        imports: vec!["wasi:cli/stdout@0.2.6".into()],
+        tools,
+        withheld: vec![],
+        hosts: vec![],
+        named: mimir_core::Needs::default(),
+        listed: None,
+    }
+}
+
+#[test]
+fn a_grant_is_in_the_lock_and_in_the_book() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = ledger(folder.path());
+    assert_eq!(ledger.read().unwrap(), WorkspaceApprovals::default());
+    ledger
+        .grant(".mimir/tools/count.wasm", grant("00"))
+        .unwrap();
+    let lock = ledger.lock().read().unwrap();
+    let kept = &lock.plugins[".mimir/tools/count.wasm"];
+    assert_eq!(
+        ledger.read().unwrap().grants[".mimir/tools/count.wasm"],
+        kept.id(".mimir/tools/count.wasm")
+    );
+    let text = std::fs::read_to_string(ledger.lock().path()).unwrap();
+    let body: String = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .collect::<Vec<_>>()
+        .join("\n");
+    assert_eq!(
+        body,
+        "version: 1\nplugins:\n  .mimir/tools/count.wasm:\n    digest: '00'\n    imports:\n    - wasi:cli/stdout@0.2.6\n    tools:\n      count:\n        definition: aa\n        needs:\n          files:\n          - path: docs\n            access: read\n            reason: counts words"
+    );
+    assert!(ledger.revoke(".mimir/tools/count.wasm").unwrap());
+    assert!(!ledger.revoke(".mimir/tools/count.wasm").unwrap());
+    assert!(ledger.read().unwrap().grants.is_empty());
+}
+
+#[test]
+fn a_grant_that_was_replaced_or_taken_back_is_gone() {
+    const PLACE: &str = ".mimir/tools/count.wasm";
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = ledger(folder.path());
+    ledger.grant(PLACE, grant("00")).unwrap();
+    ledger.grant(PLACE, grant("01")).unwrap();
+    let book = ledger.read().unwrap();
+    assert_eq!(
+        book.grants.into_values().collect::<Vec<_>>(),
+        [grant("01").id(PLACE)]
+    );
+    let lock = std::fs::read(ledger.lock().path()).unwrap();
+    for broken in [None, Some("<<<<<<< ours\n")] {
+        ledger.grant(PLACE, grant("01")).unwrap();
+        match broken {
+            None => std::fs::remove_file(ledger.lock().path()).unwrap(),
+            Some(text) => std::fs::write(ledger.lock().path(), text).unwrap(),
+        }
+        let revoked = ledger.revoke(PLACE);
+        match broken {
+            None => assert!(revoked.unwrap(), "there was a grant, if no lock"),
+            Some(_) => {
+                let error = revoked.unwrap_err().to_string();
+                assert!(error.contains("keep one of each pair"), "{error}");
+                assert!(error.contains("mimir tools trust NAME"), "{error}");
+            }
+        }
+        assert!(ledger.read().unwrap().grants.is_empty());
+        std::fs::write(ledger.lock().path(), &lock).unwrap();
+    }
+}
+
+#[test]
+fn grants_of_an_earlier_form_do_not_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = ledger(folder.path());
+    ledger.change(|_| ()).unwrap();
+    let text = std::fs::read_to_string(ledger.path()).unwrap();
+    let before = text.replace(r#""grants": {}"#, r#""grants": ["00ff"]"#);
+    assert_ne!(before, text);
+    std::fs::write(ledger.path(), before).unwrap();
+    assert!(ledger.read().unwrap().grants.is_empty());
+}
+
+#[test]
+fn many_writers_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = ledger(folder.path());
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let ledger = &ledger;
+            scope.spawn(move || {
+                for n in 0..10 {
+                    let location = format!("{thread}-{n}.wasm");
+                    ledger
+                        .grant(&location, grant(&format!("{thread}{n}")))
+                        .unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(ledger.lock().read().unwrap().plugins.len(), 40);
+    assert_eq!(ledger.read().unwrap().grants.len(), 40);
+}
+
+#[test]
+fn what_cannot_be_trusted_is_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = ledger(folder.path());
+    ledger
+        .change(|book| book.grants.insert("x".into(), "y".into()))
+        .unwrap();
+    let good = std::fs::read_to_string(ledger.path()).unwrap();
+    for (bad, advice) in [
+        ("{", "move it away"),
+        ("3", "move it away"),
+        (r#"{"leases": [{"id": 1}]}"#, "move it away"),
+        (r#"{"version": 2}"#, "newer version of mimir"),
+    ] {
+        std::fs::write(ledger.path(), bad).unwrap();
+        let error = ledger.read().unwrap_err().to_string();
+        assert!(error.contains(advice), "{error}");
+    }
+    std::fs::write(ledger.path(), good).unwrap();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = std::fs::metadata(ledger.path())
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
+        std::fs::set_permissions(ledger.path(), std::fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(
+            ledger
+                .read()
+                .unwrap_err()
+                .to_string()
+                .contains("other users can write it")
+        );
+    }
+    #[cfg(unix)]
+    {
+        std::fs::remove_file(ledger.lock().path()).ok();
+        std::os::unix::fs::symlink("/dev/zero", ledger.lock().path()).unwrap();
+        assert!(
+            ledger
+                .lock()
+                .read()
+                .unwrap_err()
+                .to_string()
+                .contains("is a link; remove it")
+        );
+        std::fs::remove_file(ledger.lock().path()).unwrap();
+    }
+    for bad in ["version: 2", "plugins: 3", "version: 1\nmore: x", "\0"] {
+        std::fs::write(ledger.lock().path(), bad).unwrap();
+        assert!(
+            ledger
+                .lock()
+                .read()
+                .unwrap_err()
+                .to_string()
+                .contains("no grants are in force"),
+            "{bad}"
+        );
+    }
+}
+
+#[test]
+fn no_approval_outlasts_what_is_set_now() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = ledger(folder.path());
+    let given = Timestamp::from_second(1_700_000_000).unwrap();
+    let hours = |count| given + SignedDuration::from_hours(count);
+    let lease = |id: &str, end: Option<Timestamp>| StoredApproval {
+        id: serde_json::from_value(json!(id)).unwrap(),
+        expires_at: end,
+        ..sample(given)
+    };
+    for (id, end) in [
+        ("a", Some(hours(90 * 24))),
+        ("b", Some(hours(2))),
+        ("c", None),
+    ] {
+        ledger.store(lease(id, end)).unwrap();
+    }
+    let ends = |ledger: &UserApprovalStore| -> Vec<_> {
+        let leases = ledger.leases().unwrap();
+        leases.into_iter().map(|lease| lease.expires_at).collect()
+    };
+    assert_eq!(ends(&ledger), [Some(hours(90 * 24)), Some(hours(2)), None]);
+    let day = ledger.with_max_age(SignedDuration::from_hours(24));
+    assert_eq!(
+        ends(&day),
+        [Some(hours(24)), Some(hours(2)), Some(hours(24))]
+    );
+}
+
+#[test]
+fn answers_of_sessions_are_listed_while_their_process_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = ledger(folder.path());
+    let lease = sample(Timestamp::UNIX_EPOCH);
+    for session in ["one", "two", "two"] {
+        ledger.list_for_session(session, &lease).unwrap();
+    }
+    assert_eq!(
+        ledger.listed_in_session("one").unwrap(),
+        std::slice::from_ref(&lease.id)
+    );
+    assert_eq!(ledger.listed_in_session("two").unwrap().len(), 1);
+    assert_eq!(ledger.listed_in_session("three").unwrap(), []);
+    let text = std::fs::read_to_string(ledger.path()).unwrap();
+    assert!(!text.contains("\"one\""), "a session's id is a secret");
+    // Entries of a crashed process. No process has the highest possible id.
+    let other = |book: &mut WorkspaceApprovals| book.sessions[0].process = i32::MAX as u32;
+    ledger.change(other).unwrap();
+    assert_eq!(ledger.listed_in_session("one").unwrap(), []);
+    ledger.end_session("two");
+    assert_eq!(ledger.read().unwrap().sessions, []);
+    assert!(ledger.leases().unwrap().is_empty(), "none is for good");
+}
+
+/// An approval of one call of a tool.
+fn sample(given: Timestamp) -> StoredApproval {
+    serde_json::from_value(json!({
+        "id": "x", "tool": "count", "digest": "00", "pattern": {"fixed": {}, "open": []},
+        "reasons": [], "addedBy": "user", "addedAt": given,
+    }))
+    .unwrap()
+}

@@ -1,0 +1,145 @@
+//! The position at which the audit log of a workspace ended when this user last wrote to it.
+//!
+//! It is stored in the user's own folder, next to the user's decisions about the workspace, so that a process that can
+//! only write the log cannot change it. A mismatch is permanent until a person removes the file: a truncated log does
+//! not become valid by growing again.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use mimir_audit::{AuditLog, FileAuditSink, LogHead};
+use mimir_core::config::AuditSettings;
+use mimir_core::files::{self, LinkPolicy};
+use mimir_core::text::visible;
+
+use crate::approval_store::UserApprovalStore;
+use crate::interface::warn;
+use crate::private_files::{self, FileReaders};
+use crate::user_dirs::UserDirs;
+use crate::workspace::WorkspaceFolder;
+
+/// The last line of the log, stored in the user's folder. A command that writes to the log updates it at its end.
+pub struct AuditWatermark {
+    path: Option<PathBuf>,
+    log: PathBuf,
+    writer: OnceLock<(Arc<FileAuditSink>, Option<LogHead>)>,
+}
+
+/// Maximum size in bytes. The file has the length of a log head; a longer file is not valid.
+const LONGEST: u64 = 1024;
+
+/// Maximum size in bytes: a line for each of a handful of config files.
+const SEEN_MAX: u64 = 64 << 10;
+
+impl AuditWatermark {
+    /// The stored log position of this workspace. Reads nothing until it is needed.
+    pub fn for_workspace(places: &UserDirs, workspace: &WorkspaceFolder) -> Self {
+        let ledger = UserApprovalStore::new(places, workspace);
+        Self {
+            path: ledger.map(|ledger| ledger.path().with_extension("head")),
+            log: workspace.audit(),
+            writer: OnceLock::new(),
+        }
+    }
+
+    /// Returns the writer of the log. It is created once.
+    pub fn writer(&self, settings: AuditSettings) -> Arc<FileAuditSink> {
+        let made = || {
+            // Read before the log is opened, so that lines which other processes write in between come after it.
+            let before = self.read();
+            (Arc::new(FileAuditSink::new(&self.log, settings)), before)
+        };
+        Arc::clone(&self.writer.get_or_init(made).0)
+    }
+
+    /// Returns the stored last line.
+    pub fn read(&self) -> Option<LogHead> {
+        let bytes = files::read(self.path.as_ref()?, LinkPolicy::Follow, LONGEST).ok()?;
+        LogHead::decode(&bytes)
+    }
+
+    /// Stores the current hashes of the config files. Returns the files that differ from the last call; none on the
+    /// first call.
+    pub fn changed_files(&self, now: &[(String, String)]) -> Vec<(String, String)> {
+        let Some(path) = self.path.as_ref().map(|path| path.with_extension("seen")) else {
+            return Vec::new();
+        };
+        let text: String = now
+            .iter()
+            .map(|(file, digest)| format!("{digest} {file}\n"))
+            .collect();
+        let before = files::read_text(&path, LinkPolicy::Follow, SEEN_MAX).ok();
+        if before.as_deref() == Some(text.as_str()) {
+            return Vec::new();
+        }
+        let folder = path.parent().map_or(Ok(()), private_files::private_folder);
+        let written = folder
+            .and_then(|()| private_files::replace(&path, text.as_bytes(), FileReaders::Owner));
+        if let Err(error) = written {
+            tracing::debug!(%error, "what the config files are now is not remembered");
+        }
+        let Some(before) = before else {
+            return Vec::new();
+        };
+        let lines: Vec<&str> = text.lines().collect();
+        let changed = now.iter().zip(&lines);
+        let changed = changed.filter(|(_, line)| !before.lines().any(|old| old == **line));
+        let changed = changed.map(|(file, _)| file.clone());
+        let gone = before.lines().filter_map(|line| line.split_once(' '));
+        let gone = gone.filter(|(_, old)| !now.iter().any(|(file, _)| file == old));
+        let gone = gone.map(|(_, old)| (old.to_owned(), String::new()));
+        changed.chain(gone).collect()
+    }
+
+    /// The hint for a person who removed or truncated the log on purpose.
+    pub fn remedy(&self) -> String {
+        let path = self.path.as_deref().unwrap_or(&self.log);
+        format!(
+            "if you removed or replaced the log yourself, remove {} too",
+            visible(&path.display().to_string())
+        )
+    }
+
+    /// Stores the position of the log, unless the log is not the one that the stored position belongs to.
+    fn note(&self, audit: &FileAuditSink, before: Option<LogHead>) -> io::Result<()> {
+        let (Some(path), Some((opened, now))) = (&self.path, audit.course()) else {
+            return Ok(());
+        };
+        if let Some(before) = before
+            && before != opened
+            && (opened.seq <= before.seq || !AuditLog::at(&self.log).snapshot()?.has(before)?)
+        {
+            warn(format_args!(
+                "the audit log is not the one that was here before, or its end is missing; `mimir audit verify` shows details"
+            ));
+            return Ok(());
+        }
+        if self.read().is_some_and(|known| known.seq >= now.seq) {
+            return Ok(());
+        }
+        if let Some(folder) = path.parent() {
+            private_files::private_folder(folder)?;
+        }
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).write(true);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::OpenOptionsExt as _;
+            options.mode(0o600);
+        }
+        // Written in place with a constant length, so that the file never contains a partial record.
+        files::open_with(path, LinkPolicy::Follow, &mut options)?.write_all(&now.encode())
+    }
+}
+
+impl Drop for AuditWatermark {
+    fn drop(&mut self) {
+        if let Some((audit, before)) = self.writer.get()
+            && let Err(error) = self.note(audit, *before)
+        {
+            tracing::debug!(%error, "where the audit log ends is not remembered");
+        }
+    }
+}

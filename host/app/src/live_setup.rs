@@ -1,0 +1,318 @@
+//! Settings, tools and grants that follow their files while a command runs. Changed files are read again; a file that
+//! cannot be read leaves the last good state in force.
+
+use parking_lot::Mutex;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use mimir_core::pipeline::PipelineSnapshot;
+use mimir_core::{Policy, Quarantined, ToolError};
+use mimir_script::ScriptFolder;
+use mimir_wasm::{LoadedTools, Toolbox, WasmHost};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use crate::interface::warn;
+use crate::settings::{SettingsChange, SettingsWatcher};
+use crate::setup::HostSetup;
+
+mod freshness_check;
+mod pipeline_updater;
+
+pub use freshness_check::FreshnessCheck;
+pub use pipeline_updater::PipelineUpdater;
+
+/// Interval of the checks for changed files. One check takes a few microseconds.
+pub const EVERY: Duration = Duration::from_secs(1);
+
+/// Time after which an unchanged file counts as completely written.
+const SETTLED: Duration = Duration::from_millis(10);
+
+/// The current settings, tools and grants, and the sources that they are loaded from.
+pub struct LiveSetup {
+    setup: HostSetup,
+    policy: Policy,
+    host: Arc<WasmHost>,
+    scripts: ScriptFolder,
+    watched: SettingsWatcher,
+    freshness: Arc<FreshnessCheck>,
+    loaded: LoadedTools,
+    /// The change counter of the servers' tools at the last check.
+    servers: usize,
+    /// Handle of the task that queries servers whose tools are not known yet.
+    asking: Option<AbortHandle>,
+    /// Set to true once all components in the folder have been described.
+    described: watch::Sender<bool>,
+}
+
+/// An update of the settings, tools or grants.
+pub enum SetupUpdate {
+    /// Other rules, tools or grants.
+    Snapshot {
+        /// The complete new state.
+        world: Box<PipelineSnapshot>,
+        /// True if the config files could not be read before.
+        mended: bool,
+    },
+    /// A config file cannot be used: the previous settings stay in force.
+    Broken(ToolError),
+}
+
+impl LiveSetup {
+    /// Loads the settings and all tools, compiling components where needed.
+    pub async fn new(setup: HostSetup) -> Result<Self, ToolError> {
+        let mut live = Self::start(setup)?;
+        live.load_first(live.toolbox()).await;
+        Ok(live)
+    }
+
+    /// Loads the tools that are known when the command begins, without compiling anything. Components that were never
+    /// described are described while [`Self::follow`] runs, and arrive as updates.
+    pub async fn new_uncompiled(setup: HostSetup) -> Result<Self, ToolError> {
+        let mut live = Self::start(setup)?;
+        live.load_first(live.toolbox().described_only()).await;
+        Ok(live)
+    }
+
+    async fn load_first(&mut self, toolbox: Toolbox) {
+        self.loaded = toolbox.load().await;
+        self.scripts.add_tools_to(&mut self.loaded);
+        self.described.send_replace(self.loaded.undescribed == 0);
+        self.ask_servers();
+        self.prepare();
+    }
+
+    fn start(setup: HostSetup) -> Result<Self, ToolError> {
+        disable_huge_pages();
+        let host = setup.host();
+        // Created before the grants are read, so that no change is missed.
+        let watched = SettingsWatcher::new(&setup.user_dirs, &setup.workspace, &setup.settings);
+        Ok(Self {
+            policy: setup.settings.policy()?,
+            scripts: setup.scripts(Arc::clone(&host)),
+            host,
+            freshness: Arc::new(FreshnessCheck::new(watched.files())),
+            watched,
+            loaded: LoadedTools::default(),
+            servers: 0,
+            asking: None,
+            described: watch::Sender::new(false),
+            setup,
+        })
+    }
+
+    /// A channel that turns true once all components in the folder have been described and registered.
+    pub fn described(&self) -> watch::Receiver<bool> {
+        self.described.subscribe()
+    }
+
+    /// The setup that tools and rules are loaded from.
+    pub fn setup(&self) -> &HostSetup {
+        &self.setup
+    }
+
+    /// The runtime that executes components.
+    pub fn host(&self) -> &Arc<WasmHost> {
+        &self.host
+    }
+
+    /// A snapshot of the tools of the last scan, with their current grants, under the last good rules.
+    pub fn snapshot(&self) -> PipelineSnapshot {
+        let mut tools = self.loaded.tools.clone();
+        let mut quarantined = self.loaded.quarantined.clone();
+        let found = self.setup.servers.servers().known();
+        tools.extend(found.tools);
+        quarantined.extend(found.quarantined);
+        let registry = self.setup.build_registry(tools, quarantined);
+        self.setup.join_snapshot(self.policy.clone(), registry)
+    }
+
+    /// The check that brings a pipeline up to date before a call, while [`Self::follow`] runs.
+    pub fn freshness(&self) -> Arc<FreshnessCheck> {
+        Arc::clone(&self.freshness)
+    }
+
+    /// Checks all sources in the given interval and passes on updates, until the future is dropped.
+    pub async fn follow<E>(
+        &mut self,
+        every: Duration,
+        mut on: impl FnMut(&HostSetup, SetupUpdate) -> Result<(), E>,
+    ) -> Result<(), E> {
+        loop {
+            let toolbox = self.toolbox();
+            let reads_tools = self.reads_tools();
+            let found = Mutex::new(None);
+            let take = || found.lock().take();
+            let newer = AtomicBool::new(false);
+            let mut watch = pin!(toolbox.watch(every, |loaded| {
+                newer.store(true, Ordering::Release);
+                *found.lock() = Some(loaded);
+            }));
+            // Describing new components may take a while, and must not block the rest of the loop.
+            let mut load = pin!(toolbox.load());
+            let (mut watching, mut loading) = (true, true);
+            let servers = Arc::clone(self.setup.servers.servers());
+            let freshness = Arc::clone(&self.freshness);
+            let following = freshness.register_follower();
+            // First of the two checks that confirm a state, so that the first call does not wait for them.
+            let change = self.watched.check_for_change();
+            for news in self.apply_change(change, None) {
+                on(&self.setup, news)?;
+            }
+            while reads_tools == self.reads_tools() {
+                let (mut change, mut first) = (None, None);
+                tokio::select! {
+                    // The watcher must have its first look before the folder is read, or changes in between would be
+                    // missed.
+                    biased;
+                    () = &mut watch, if watching => watching = false,
+                    loaded = &mut load, if loading => {
+                        loading = false;
+                        first = Some(loaded);
+                    }
+                    // Changed tools of a server are taken up at once.
+                    () = servers.changed() => {}
+                    () = freshness.wait_for_request() => change = self.wait_until_settled().await,
+                    () = tokio::time::sleep(every) => {}
+                }
+                let mut tools = take();
+                change = change.or_else(|| self.watched.check_for_change());
+                if let Some(loaded) = &mut tools {
+                    self.scripts.add_tools_to(loaded);
+                }
+                if let Some(mut loaded) = first.filter(|_| !newer.load(Ordering::Acquire)) {
+                    self.scripts.add_tools_to(&mut loaded);
+                    tools = Some(loaded).filter(|loaded| !is_same(loaded, &self.loaded));
+                }
+                for news in self.apply_change(change, tools) {
+                    on(&self.setup, news)?;
+                }
+                if !loading {
+                    self.described
+                        .send_if_modified(|described| !std::mem::replace(described, true));
+                }
+                following.mark_read();
+            }
+        }
+    }
+
+    /// Checks the config files and grants now, and returns the updates.
+    pub async fn catch_up(&mut self) -> Vec<SetupUpdate> {
+        let change = self.wait_until_settled().await;
+        self.apply_change(change, None)
+    }
+
+    /// Checks the config files and grants until a change looks the same twice.
+    async fn wait_until_settled(&mut self) -> Option<SettingsChange> {
+        if let Some(change) = self.watched.check_for_change() {
+            return Some(change);
+        }
+        tokio::time::sleep(SETTLED).await;
+        self.watched.check_for_change()
+    }
+
+    fn apply_change(
+        &mut self,
+        change: Option<SettingsChange>,
+        tools: Option<LoadedTools>,
+    ) -> Vec<SetupUpdate> {
+        let mut news = Vec::new();
+        let mut differs = tools.is_some();
+        let servers = self.setup.servers.servers().changes();
+        differs |= std::mem::replace(&mut self.servers, servers) != servers;
+        if let Some(loaded) = tools {
+            self.loaded = loaded;
+            self.prepare();
+        }
+        let mut mended = false;
+        if let Some(change) = change {
+            mended = change.mended;
+            differs |= change.granted;
+            match change.read {
+                Some(Ok((settings, policy))) => {
+                    self.setup.servers.set(&settings);
+                    (self.setup.settings, self.policy) = (settings, policy);
+                    self.ask_servers();
+                    differs = true;
+                }
+                Some(Err(error)) => news.push(SetupUpdate::Broken(error)),
+                None => {}
+            }
+        }
+        if differs {
+            let world = Box::new(self.snapshot());
+            news.push(SetupUpdate::Snapshot { world, mended });
+        }
+        news
+    }
+
+    /// Queries the servers whose tools are not known yet, in the background. Their tools are taken up like any other
+    /// change. Failed servers are queried again after a pause.
+    fn ask_servers(&mut self) {
+        if let Some(before) = self.asking.take() {
+            before.abort();
+        }
+        let servers = Arc::clone(self.setup.servers.servers());
+        if servers.known().unseen == 0 {
+            return;
+        }
+        let asking = tokio::spawn(async move {
+            let tell = |left_out: &Quarantined| {
+                let place = mimir_core::text::visible(&left_out.location);
+                let reason = mimir_core::text::visible(&left_out.reason);
+                warn(format_args!("{place}: {reason}"));
+            };
+            servers.load_all(mimir_mcp::client::AGAIN, tell).await;
+        });
+        self.asking = Some(asking.abort_handle());
+    }
+
+    /// Prepares the script engine if there are scripts: the first start takes seconds, which no call should wait for.
+    fn prepare(&self) {
+        if self.loaded.scripts.is_empty() {
+            return;
+        }
+        let engine = Arc::clone(self.scripts.engine());
+        tokio::spawn(async move {
+            if let Err(error) = engine.prepare().await {
+                tracing::warn!(%error, "scripts cannot run");
+            }
+        });
+    }
+
+    fn reads_tools(&self) -> bool {
+        self.setup.settings.config.tools.auto_load_custom_tools
+    }
+
+    /// Does not check that the folder exists, since it may be created later.
+    fn toolbox(&self) -> Toolbox {
+        let folder = self.reads_tools().then(|| self.setup.workspace.tools());
+        self.setup.toolbox_in(Arc::clone(&self.host), folder)
+    }
+}
+
+/// Disables transparent huge pages from here on. A process that mostly waits for calls then holds only the memory that
+/// it uses; with a hundred plugins, huge pages add two thirds to that.
+fn disable_huge_pages() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
+        tracing::debug!(%error, "memory is taken in huge pages");
+    }
+}
+
+/// Returns true if both scans found the same tools and quarantined the same files.
+fn is_same(one: &LoadedTools, other: &LoadedTools) -> bool {
+    let mut pairs = one.tools.iter().zip(&other.tools);
+    one.quarantined == other.quarantined
+        && one.tools.len() == other.tools.len()
+        && pairs.all(|(one, other)| {
+            let (from, theirs) = (&one.origin, &other.origin);
+            one.name() == other.name()
+                && (&from.location, &from.digest) == (&theirs.location, &theirs.digest)
+        })
+}
+
+#[cfg(test)]
+mod tests;

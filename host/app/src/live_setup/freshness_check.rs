@@ -1,0 +1,86 @@
+//! Changes of settings, grants and switches that take effect at once: before each call the files are compared with
+//! their last read state, and the call waits for them to be read if they differ.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use mimir_core::backend::BoxFuture;
+use mimir_core::pipeline::SnapshotRefresh;
+use tokio::sync::{Notify, watch};
+
+use crate::settings::WatchedFiles;
+
+/// Maximum time that a call waits for changed files to be read. A file that is still being written then takes effect
+/// later.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Compares the watched files with their last read state, and wakes the reader.
+pub struct FreshnessCheck {
+    files: Arc<WatchedFiles>,
+    wanted: Notify,
+    /// Number of times that the files were read.
+    looked: watch::Sender<u64>,
+    /// Number of loops that read the files. Calls do not wait while it is 0.
+    followers: AtomicUsize,
+}
+
+/// Guard of a registered loop that reads the files on request.
+pub struct ReloadFollower<'a>(&'a FreshnessCheck);
+
+impl FreshnessCheck {
+    /// A check of these files.
+    pub fn new(files: Arc<WatchedFiles>) -> Self {
+        Self {
+            files,
+            wanted: Notify::new(),
+            looked: watch::Sender::default(),
+            followers: AtomicUsize::new(0),
+        }
+    }
+
+    /// Registers a loop that reads the files, until the guard is dropped.
+    pub fn register_follower(&self) -> ReloadFollower<'_> {
+        self.followers.fetch_add(1, Ordering::Relaxed);
+        ReloadFollower(self)
+    }
+
+    /// Completes when a call waits for the files to be read.
+    pub async fn wait_for_request(&self) {
+        self.wanted.notified().await;
+    }
+
+    async fn wait(&self) {
+        let mut looked = self.looked.subscribe();
+        while self.files.changed() && self.followers.load(Ordering::Relaxed) > 0 {
+            self.wanted.notify_one();
+            if looked.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl ReloadFollower<'_> {
+    /// Resumes the calls that waited for the files to be read.
+    pub fn mark_read(&self) {
+        self.0.looked.send_modify(|times| *times += 1);
+    }
+}
+
+impl Drop for ReloadFollower<'_> {
+    fn drop(&mut self) {
+        self.0.followers.fetch_sub(1, Ordering::Relaxed);
+        self.mark_read();
+    }
+}
+
+impl SnapshotRefresh for FreshnessCheck {
+    fn refresh(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            if self.files.changed() {
+                let _ = tokio::time::timeout(PATIENCE, self.wait()).await;
+            }
+        })
+    }
+}

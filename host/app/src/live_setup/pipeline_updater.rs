@@ -1,0 +1,75 @@
+//! A pipeline that follows the files, for commands that serve calls for as long as they run.
+
+use std::time::SystemTime;
+
+use mimir_core::Pipeline;
+use mimir_core::audit::{AuditEvent, EventKind};
+use mimir_core::config::Config;
+
+use crate::interface::{note, warn};
+use crate::setup::HostSetup;
+
+use super::{LiveSetup, SetupUpdate};
+
+/// Keeps a pipeline up to date.
+pub struct PipelineUpdater {
+    pipeline: Pipeline,
+    /// The settings that the pipeline was created with.
+    made_with: Config,
+}
+
+impl PipelineUpdater {
+    /// Keeps `pipeline`, which was created from `live`, up to date while [`LiveSetup::follow`] runs.
+    pub fn new(pipeline: Pipeline, live: &LiveSetup) -> Self {
+        let made_with = live.setup().settings.config.clone();
+        pipeline.set_refresh(live.freshness());
+        Self {
+            pipeline,
+            made_with,
+        }
+    }
+
+    /// Applies an update, reports it where the person needs to know, and records it in the audit log.
+    pub fn apply_update(&self, setup: &HostSetup, news: SetupUpdate) {
+        match news {
+            SetupUpdate::Snapshot { world, mended } => {
+                self.pipeline.replace(*world);
+                if mended {
+                    note("the config files are valid again and in force");
+                }
+                for key in restart_settings(&self.made_with, &setup.settings.config) {
+                    warn(format_args!(
+                        "the change of `{key}` takes effect at the next start"
+                    ));
+                }
+                setup.record_changes();
+            }
+            SetupUpdate::Broken(error) => {
+                warn(format_args!(
+                    "{}; THIS CHANGE IS NOT IN FORCE: the last valid settings are still used",
+                    error.message
+                ));
+                let event = AuditEvent::new(EventKind::ConfigChange, SystemTime::now())
+                    .with_subject("config");
+                let event = event
+                    .with_detail("the change is not valid; the last valid settings stay in force");
+                setup.record_event(&event.refused(error.code));
+            }
+        }
+    }
+}
+
+/// The settings whose changes only take effect at the next start.
+pub(super) fn restart_settings(old: &Config, now: &Config) -> Vec<&'static str> {
+    let differs = [
+        ("audit", old.audit != now.audit),
+        ("approvals", old.approvals != now.approvals),
+        ("sandbox", old.sandbox != now.sandbox),
+        ("secrets", old.secrets != now.secrets),
+        ("model", old.model != now.model),
+        ("providers", old.providers != now.providers),
+        ("agent", old.agent != now.agent),
+    ];
+    let differs = differs.into_iter().filter(|(_, differs)| *differs);
+    differs.map(|(key, _)| key).collect()
+}

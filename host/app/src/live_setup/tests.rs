@@ -1,0 +1,222 @@
+use mimir_audit::AuditLog;
+use mimir_core::config::Config;
+use mimir_core::{Call, CallContext, Outcome, Pipeline, RequestId, ToolErrorCode};
+use serde_json::json;
+
+use super::pipeline_updater::{PipelineUpdater, restart_settings};
+use super::*;
+use crate::host::NoPerson;
+use crate::settings::MergedSettings;
+use crate::user_dirs::UserDirs;
+use crate::workspace::WorkspaceFolder;
+
+/// A pipeline that is kept up to date, in a workspace with this user config.
+struct Running {
+    folder: tempfile::TempDir,
+    pipeline: Pipeline,
+}
+
+/// Fast enough for a test, slow enough for two checks of one state of a file.
+const SOON: Duration = Duration::from_millis(10);
+
+/// Runs `work` while the pipeline is kept up to date.
+async fn running<W: Future<Output = ()>>(config: &str, work: impl FnOnce(Running) -> W) {
+    running_with(SOON, config, work).await;
+}
+
+/// Runs `work` while the pipeline is kept up to date, with checks in this interval.
+async fn running_with<W: Future<Output = ()>>(
+    every: Duration,
+    config: &str,
+    work: impl FnOnce(Running) -> W,
+) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_owned();
+    for new in ["work/.mimir/state", "user"] {
+        std::fs::create_dir_all(path.join(new)).unwrap();
+    }
+    std::fs::write(path.join("work/notes.txt"), "notes").unwrap();
+    std::fs::write(path.join("user/config.yml"), config).unwrap();
+    let places = UserDirs {
+        config: Some(path.join("user")),
+        ..UserDirs::default()
+    };
+    let workspace = WorkspaceFolder::find(Some(&path.join("work"))).unwrap();
+    let settings = MergedSettings::read(&places, &workspace).unwrap();
+    let setup = HostSetup::from_parts(places, workspace, settings);
+    let mut live = LiveSetup::new(setup).await.unwrap();
+    let pipeline = live.setup().pipeline(live.snapshot(), Arc::new(NoPerson));
+    let keeper = PipelineUpdater::new(pipeline.clone(), &live);
+    let follow = live.follow(every, |setup, news| {
+        keeper.apply_update(setup, news);
+        Ok::<(), ToolError>(())
+    });
+    tokio::select! {
+        ended = follow => panic!("it goes on: {ended:?}"),
+        () = work(Running { folder, pipeline }) => {}
+    }
+}
+
+impl Running {
+    fn config(&self, text: &str) {
+        std::fs::write(self.folder.path().join("user/config.yml"), text).unwrap();
+    }
+
+    async fn read(&self) -> Outcome {
+        let request_id = RequestId::new(std::time::SystemTime::now());
+        let context = CallContext {
+            session_id: request_id.to_string(),
+            request_id,
+            conversation_id: None,
+            user: None,
+        };
+        let arguments = json!({"path": "notes.txt"});
+        let call = Call::new("read_file".to_owned(), arguments, context);
+        self.pipeline.call(call).await
+    }
+
+    /// Waits until calls end with this code, or succeed.
+    async fn becomes(&self, code: Option<ToolErrorCode>) {
+        for _ in 0..1000 {
+            if self.read().await.result().err().map(|error| error.code) == code {
+                return;
+            }
+            tokio::time::sleep(SOON).await;
+        }
+        panic!("no call has ended with {code:?}");
+    }
+
+    fn recorded(&self) -> String {
+        let log = self.folder.path().join("work/.mimir/state/audit.jsonl");
+        assert!(AuditLog::at(&log).snapshot().unwrap().bytes() > 0);
+        std::fs::read_to_string(log).unwrap()
+    }
+}
+
+const ALLOWED: &str = "tools: {read_file: {approval: allow}}\n";
+
+#[tokio::test]
+async fn a_changed_file_counts_a_broken_one_does_not_and_a_mended_one_does() {
+    running(ALLOWED, async |running: Running| {
+        running.becomes(None).await;
+        running.config("policy: {deny: [read_file]}\n");
+        running.becomes(Some(ToolErrorCode::PolicyDenied)).await;
+        running.config("policy: {dney: []}\n");
+        for _ in 0..20 {
+            tokio::time::sleep(SOON).await;
+            let outcome = running.read().await;
+            assert!(!outcome.is_ok(), "the last good rules stay in force");
+        }
+        running.config(ALLOWED);
+        running.becomes(None).await;
+        let record = running.recorded();
+        let changes = record.lines().filter(|line| line.contains("config-change"));
+        let (good, bad): (Vec<_>, Vec<_>) = changes.partition(|line| line.contains("\"ok\":true"));
+        assert_eq!((good.len(), bad.len()), (2, 1), "{record}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn settings_count_for_the_next_call_after_they_are_written() {
+    // The interval never elapses: only the call triggers a check.
+    running_with(Duration::MAX, ALLOWED, async |running: Running| {
+        running.becomes(None).await;
+        for _ in 0..5 {
+            running.config("policy: {deny: [read_file]}\n");
+            let denied = running.read().await;
+            assert_eq!(
+                denied.result().unwrap_err().code,
+                ToolErrorCode::PolicyDenied
+            );
+            running.config("policy: {dney: []}\n");
+            let denied = running.read().await;
+            assert!(!denied.is_ok(), "the last good rules stay in force");
+            running.config(ALLOWED);
+            assert!(running.read().await.is_ok());
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tools_come_and_go_with_their_folder_and_the_setting() {
+    running(ALLOWED, async |running: Running| {
+        let left_out = || running.pipeline.snapshot().registry.quarantined().len();
+        let until = async |count, when: &str| {
+            for _ in 0..1000 {
+                if left_out() == count {
+                    return;
+                }
+                tokio::time::sleep(SOON).await;
+            }
+            panic!("{when}: {} and not {count}", left_out());
+        };
+        until(0, "before").await;
+        let tools = running.folder.path().join("work/.mimir/tools");
+        std::fs::create_dir(&tools).unwrap();
+        std::fs::write(tools.join("one.wasm"), "no component").unwrap();
+        until(1, "with a file").await;
+        std::fs::write(tools.join("two.yml"), "name: two\n").unwrap();
+        until(2, "with a script").await;
+        let whole =
+            "name: two\ndescription: b\nschema: {type: object}\ncode: 'export default () => 1'\n";
+        std::fs::write(tools.join("two.yml"), whole).unwrap();
+        until(1, "with a script that is whole").await;
+        assert!(running.pipeline.snapshot().registry.get("two").is_some());
+        running.config("tools: {autoLoadCustomTools: false}\n");
+        until(0, "switched off").await;
+        running.config(ALLOWED);
+        until(1, "switched on").await;
+        std::fs::remove_file(tools.join("one.wasm")).unwrap();
+        until(0, "without it").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn live_begins_with_what_is_known_and_describes_the_rest_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    for new in ["work/.mimir/tools", "user"] {
+        std::fs::create_dir_all(path.join(new)).unwrap();
+    }
+    std::fs::write(path.join("work/.mimir/tools/one.wasm"), "no component").unwrap();
+    let places = UserDirs {
+        config: Some(path.join("user")),
+        ..UserDirs::default()
+    };
+    let workspace = WorkspaceFolder::find(Some(&path.join("work"))).unwrap();
+    let settings = MergedSettings::read(&places, &workspace).unwrap();
+    let mut live = LiveSetup::new_uncompiled(HostSetup::from_parts(places, workspace, settings))
+        .await
+        .unwrap();
+    let registry = live.snapshot().registry;
+    assert!(registry.get("read_file").is_some() && registry.get("run_code").is_some());
+    assert_eq!(registry.quarantined().len(), 0, "nothing has looked at it");
+    let mut described = live.described();
+    assert!(!*described.borrow());
+    let left_out = Mutex::new(0);
+    let follow = live.follow(SOON, |_, news| {
+        if let SetupUpdate::Snapshot { world, .. } = news {
+            *left_out.lock() = world.registry.quarantined().len();
+        }
+        Ok::<(), ToolError>(())
+    });
+    tokio::select! {
+        ended = follow => panic!("it goes on: {ended:?}"),
+        done = described.wait_for(|done| *done) => assert!(done.is_ok()),
+    }
+    assert_eq!(*left_out.lock(), 1, "what was found out counts by then");
+}
+
+#[test]
+fn what_a_change_does_not_reach_is_named() {
+    let config = |text: &str| serde_yaml::from_str::<Config>(text).unwrap();
+    let later = |text: &str| restart_settings(&Config::default(), &config(text));
+    assert!(later(ALLOWED).is_empty());
+    assert_eq!(
+        later("audit: {keep: 3}\napprovals: {leaseDays: 1}\nsecrets: {A: {env: B}}\n"),
+        ["audit", "approvals", "secrets"]
+    );
+}

@@ -1,0 +1,109 @@
+//! The model that tools may query: the configured one, created by the first query. Its tokens are charged to the
+//! budget of the session, together with those of the agent.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use mimir_agent::{Message, Model as _, ModelProvider, ModelRequest, SessionBudget, TokenUsage};
+use mimir_core::config::{AgentBudget, ChosenModel, TokenPrice};
+use mimir_core::language_model::LanguageModel;
+use mimir_core::{BoxFuture, ToolError};
+
+/// Creates a model from the settings.
+type ModelBuilderFn =
+    dyn Fn() -> Result<(Arc<ModelProvider>, ChosenModel), ToolError> + Send + Sync;
+
+/// The configured model.
+pub struct ConfiguredModel {
+    name: Result<String, ToolError>,
+    budget: AgentBudget,
+    session_budget: SessionBudget,
+    make: Box<ModelBuilderFn>,
+    made: OnceLock<(Arc<ModelProvider>, Option<TokenPrice>)>,
+}
+
+/// System prompt of a tool's query.
+const SYSTEM: &str = "A program asks you. Answer with what it asks for and nothing else.";
+
+impl ConfiguredModel {
+    /// A model with this name, or the error for a missing one. `budget` applies to sessions without an agent.
+    pub fn new(
+        name: Result<String, ToolError>,
+        budget: AgentBudget,
+        purse: SessionBudget,
+        make: impl Fn() -> Result<(Arc<ModelProvider>, ChosenModel), ToolError> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name,
+            budget,
+            session_budget: purse,
+            make: Box::new(make),
+            made: OnceLock::new(),
+        }
+    }
+
+    fn model(&self) -> Result<&(Arc<ModelProvider>, Option<TokenPrice>), ToolError> {
+        match self.made.get() {
+            Some(made) => Ok(made),
+            None => {
+                let (provider, chosen) = (self.make)()?;
+                Ok(self.made.get_or_init(|| (provider, chosen.price)))
+            }
+        }
+    }
+}
+
+impl LanguageModel for ConfiguredModel {
+    fn name(&self) -> Result<String, ToolError> {
+        self.name.clone()
+    }
+
+    fn most(&self) -> u32 {
+        u32::try_from(self.budget.answer_tokens).unwrap_or(u32::MAX)
+    }
+
+    fn complete<'a>(
+        &'a self,
+        prompt: &'a str,
+        most: u32,
+        session: &'a str,
+    ) -> BoxFuture<'a, Result<String, ToolError>> {
+        Box::pin(async move {
+            let (model, price) = self.model()?;
+            let messages = [Message::user(prompt)];
+            let input = tokens(SYSTEM) + tokens(prompt);
+            let share = self.session_budget.reserve_question(
+                session,
+                self.budget,
+                *price,
+                input,
+                most.into(),
+            );
+            let mut share = share?;
+            let ask = ModelRequest {
+                system: SYSTEM,
+                messages: &messages,
+                tools: &[],
+                max_tokens: share.budget.answer_tokens,
+                session,
+            };
+            // The input is charged before the reply arrives, so that a cancelled query is charged, too.
+            let start = Instant::now();
+            let sent = TokenUsage { input, output: 0 };
+            share.record_usage(sent, *price, Duration::ZERO);
+            let reply = model.answer(ask, &|_| {}).await.map_err(ToolError::from)?;
+            let guess = TokenUsage {
+                input,
+                output: tokens(&reply.text),
+            };
+            let usage = reply.usage.unwrap_or(guess);
+            share.record_usage(usage, *price, start.elapsed());
+            Ok(reply.text)
+        })
+    }
+}
+
+/// Estimated number of tokens of a text, at four bytes each.
+fn tokens(text: &str) -> u64 {
+    text.len().div_ceil(4) as u64
+}

@@ -1,0 +1,196 @@
+//! Private files of this user: read only if no other user could have changed them, changed by one process at a time,
+//! and written atomically.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::path::Path;
+
+use mimir_core::files::{self, LinkPolicy};
+
+/// Maximum size in bytes of a file that is read. The files that mimir writes are always shorter.
+pub const LONGEST: u64 = 16 << 20;
+
+/// The access that other users must not have to a file.
+#[derive(Debug, Clone, Copy)]
+pub enum OwnerOnly {
+    /// Other users must not be able to write it.
+    Writing,
+    /// Other users must not be able to read or write it.
+    Reading,
+}
+
+impl OwnerOnly {
+    #[cfg(unix)]
+    fn holds(self, meta: &Metadata) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        let others = match self {
+            OwnerOnly::Writing => 0o022,
+            OwnerOnly::Reading => 0o077,
+        };
+        meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & others == 0
+    }
+
+    #[cfg(not(unix))]
+    fn holds(self, _: &Metadata) -> bool {
+        true
+    }
+
+    fn broken(self) -> &'static str {
+        match self {
+            OwnerOnly::Writing => {
+                "other users can write it; make it private (chmod 600) or remove it"
+            }
+            OwnerOnly::Reading => {
+                "other users can read it; make it private (chmod 600), and replace the values in it"
+            }
+        }
+    }
+}
+
+/// Reads a file that is closed to other users; `None` if there is no file.
+pub fn read(path: &Path, closed: OwnerOnly) -> io::Result<Option<String>> {
+    let meta = match std::fs::metadata(path) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if !closed.holds(&meta) {
+        return Err(io::Error::other(closed.broken()));
+    }
+    files::read_text(path, LinkPolicy::Follow, LONGEST).map(Some)
+}
+
+/// Acquires the inter-process lock for changing a file. The lock is released when the returned handle is dropped.
+pub fn lock_for_change(path: &Path) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        private_folder(folder)?;
+    }
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        // The path may have come with a checkout: follow no link, and do not block on a pipe.
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        options.mode(0o600).custom_flags(flags.bits() as i32);
+    }
+    let file = options.open(path.with_extension("turn"))?;
+    file.lock()?;
+    Ok(file)
+}
+
+/// Creates a folder that only this user can access.
+pub fn private_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt as _;
+        builder.mode(0o700);
+    }
+    builder.create(folder)
+}
+
+/// The users who may read a written file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileReaders {
+    /// Only this user.
+    Owner,
+    /// All users who may read the project.
+    Everybody,
+}
+
+/// Replaces a file atomically, through a temporary file next to it.
+pub fn replace(path: &Path, content: &[u8], readers: FileReaders) -> io::Result<()> {
+    let shown = |file: &File| match readers {
+        FileReaders::Owner => Ok(()),
+        FileReaders::Everybody => show(file),
+    };
+    write_and_rename(path, content, shown)
+}
+
+/// Replaces a file of the user atomically, keeping its owner, group and permissions. A read-only file is refused. A
+/// new file gets the default permissions. `path` must not be a link.
+pub fn rewrite(path: &Path, content: &[u8]) -> io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Ok(old) => {
+            writable(path, &old)?;
+            write_and_rename(path, content, |file| copy_permissions(&old, file))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => write_and_rename(path, content, show),
+        Err(error) => Err(error),
+    }
+}
+
+fn write_and_rename(
+    path: &Path,
+    content: &[u8],
+    finish: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(content)?;
+    file.as_file().sync_data()?;
+    finish(file.as_file())?;
+    file.persist(path).map(drop).map_err(|error| error.error)
+}
+
+#[cfg(unix)]
+fn show(file: &File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    file.set_permissions(std::fs::Permissions::from_mode(0o644))
+}
+
+#[cfg(not(unix))]
+fn show(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
+/// Refuses a read-only file, which a rename would replace regardless.
+#[cfg(unix)]
+fn writable(path: &Path, old: &Metadata) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+    let ours = || rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
+    match old.mode() & 0o200 != 0 && ours() {
+        true => Ok(()),
+        false => {
+            let place = mimir_core::text::visible(&path.display().to_string());
+            let way = format!("it is read-only; as its owner: chmod u+w '{place}'");
+            Err(io::Error::new(ErrorKind::PermissionDenied, way))
+        }
+    }
+}
+
+#[cfg(not(unix))]
+fn writable(_: &Path, old: &Metadata) -> io::Result<()> {
+    match old.permissions().readonly() {
+        true => Err(io::Error::new(
+            ErrorKind::PermissionDenied,
+            "it is read-only; remove that attribute first",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Gives a new file the owner, the group and the permissions of the old one.
+#[cfg(unix)]
+fn copy_permissions(old: &Metadata, file: &File) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
+    let new = file.metadata()?;
+    let mut mode = old.mode() & 0o777;
+    if new.gid() != old.gid() && fchown(file, None, Some(old.gid())).is_err() {
+        // A different group gets no more permissions than all other users.
+        mode = (mode & 0o707) | ((mode & 0o007) << 3);
+    }
+    if new.uid() != old.uid() {
+        // Only root can change the owner. For any other user who may write the file and its folder, the new file is
+        // theirs.
+        let _ = fchown(file, Some(old.uid()), None);
+    }
+    file.set_permissions(std::fs::Permissions::from_mode(mode))
+}
+
+#[cfg(not(unix))]
+fn keep(_: &Metadata, _: &File) -> io::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,251 @@
+//! The network access of a server's process and of its package download: a proxy that only allows the hosts declared
+//! for it and records each request.
+//!
+//! The caller decides on which address or socket the proxy listens.
+
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use mimir_core::audit::{AuditEvent, AuditSink, EventKind};
+use mimir_core::backend::BoxFuture;
+use mimir_core::network::{AllowedHost, HostPattern, NetworkPolicy, RequestTarget};
+use mimir_core::{ToolError, ToolErrorCode};
+use mimir_net::{
+    Error, HttpClient, OutboundRequest, PolicyGuard, Proxy, ProxyRefusalHandler, RequestAuthorizer,
+    RequestLimits, RequestPermit, TlsRoots,
+};
+
+use crate::settings::MergedSettings;
+
+/// The current settings, and the number of times they were replaced.
+pub struct CurrentSettings {
+    settings: Mutex<MergedSettings>,
+    generation: AtomicUsize,
+}
+
+impl CurrentSettings {
+    /// Starts with these settings.
+    pub fn new(settings: &MergedSettings) -> Self {
+        Self {
+            settings: Mutex::new(settings.clone()),
+            generation: AtomicUsize::new(0),
+        }
+    }
+
+    /// Replaces the settings.
+    pub fn set(&self, settings: &MergedSettings) {
+        *self.settings.lock() = settings.clone();
+        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Returns the current settings.
+    pub fn get(&self) -> MergedSettings {
+        self.settings.lock().clone()
+    }
+}
+
+/// Timeout of connections, which servers keep open for as long as they run.
+const LONG: Duration = Duration::from_secs(86_400);
+
+const LIMITS: RequestLimits = RequestLimits {
+    connect: Duration::from_secs(20),
+    first_byte: LONG,
+    between_bytes: LONG,
+    whole: LONG,
+    header_bytes: 64 << 10,
+    body_bytes: 8 << 30,
+    upload_bytes: 1 << 30,
+    redirects: 0,
+    ratio: 100,
+};
+
+/// The declared network access of a program.
+#[derive(Debug, Clone)]
+pub struct DeclaredNetwork {
+    /// The program, as the audit log names it: `the server x`.
+    pub who: String,
+    /// The allowed hosts. An empty list allows those of `network.allowedHosts`.
+    pub hosts: Vec<HostPattern>,
+    /// True if the hosts are those of a registry that npm or pip is configured with: they may resolve to any address.
+    pub registry: bool,
+    /// The hint that says which setting allows another host.
+    pub remedy: String,
+}
+
+/// A proxy for one program.
+pub fn proxy(
+    declared: DeclaredNetwork,
+    current: Arc<CurrentSettings>,
+    root: &std::path::Path,
+    audit: Arc<dyn AuditSink>,
+) -> Result<Proxy, ToolError> {
+    let gate = ProgramNetworkGate::new(declared, current, audit)?;
+    Ok(Proxy::new(gate.client(root, LIMITS)?, gate))
+}
+
+/// A client with the same checks, for mimir's own requests to the registry.
+pub fn client(
+    declared: DeclaredNetwork,
+    current: Arc<CurrentSettings>,
+    root: &std::path::Path,
+    audit: Arc<dyn AuditSink>,
+) -> Result<HttpClient, ToolError> {
+    let limits = RequestLimits {
+        redirects: 3,
+        ..RequestLimits::default()
+    };
+    ProgramNetworkGate::new(declared, current, audit)?.client(root, limits)
+}
+
+struct ProgramNetworkGate {
+    declared: DeclaredNetwork,
+    current: Arc<CurrentSettings>,
+    guard: Arc<PolicyGuard>,
+    generation: AtomicUsize,
+    /// The limits of team policies, which also apply to the hosts of a server.
+    teams: Mutex<Vec<NetworkPolicy>>,
+    audit: Arc<dyn AuditSink>,
+}
+
+impl ProgramNetworkGate {
+    fn new(
+        declared: DeclaredNetwork,
+        current: Arc<CurrentSettings>,
+        audit: Arc<dyn AuditSink>,
+    ) -> Result<Arc<Self>, ToolError> {
+        let generation = current.generation.load(Ordering::Acquire);
+        let policy = declared.policy(&current.get())?;
+        Ok(Arc::new(Self {
+            guard: Arc::new(PolicyGuard::new(policy)),
+            generation: AtomicUsize::new(generation),
+            teams: Mutex::new(declared.teams(&current.get())?),
+            declared,
+            current,
+            audit,
+        }))
+    }
+
+    /// A client whose requests pass these checks.
+    fn client(
+        self: &Arc<Self>,
+        root: &std::path::Path,
+        limits: RequestLimits,
+    ) -> Result<HttpClient, ToolError> {
+        let roots = TlsRoots::from_folder(root, &self.current.get().policy()?.roots(None))?;
+        let guard = Arc::clone(&self.guard);
+        Ok(HttpClient::new(
+            guard,
+            Arc::clone(self) as _,
+            roots,
+            limits,
+            None,
+        ))
+    }
+
+    fn judge(&self, ask: &OutboundRequest<'_>) -> Result<(), String> {
+        let hosts = &self.declared.hosts;
+        let teams = self.teams.lock();
+        let verdicts = teams.iter();
+        let mut verdicts = verdicts.map(|team| team.judge(ask.target, ask.method.as_str()));
+        if let Some(refusal) = verdicts.find_map(|verdict| verdict.refusal().cloned()) {
+            return Err(Error::Blocked(refusal).to_string());
+        }
+        let lets = match hosts.is_empty() {
+            true => ask.verdict.is_allowed(),
+            false => hosts.iter().any(|host| host.matches(ask.target)),
+        };
+        match lets {
+            true => Ok(()),
+            false => Err(format!(
+                "{} has no access to the host `{}`",
+                self.declared.who,
+                ask.target.host()
+            )),
+        }
+    }
+
+    fn record(&self, target: &RequestTarget, method: &str, refusal: Option<ToolErrorCode>) {
+        let event = AuditEvent::new(EventKind::Effect, SystemTime::now())
+            .with_subject(&target.origin().to_string())
+            .with_detail(&format!("{method} by {}", self.declared.who));
+        let event = AuditEvent {
+            ok: refusal.is_none(),
+            code: refusal,
+            ..event
+        };
+        if let Err(error) = self.audit.record(&event) {
+            tracing::warn!(%error, "a request of a server's process could not be recorded");
+        }
+    }
+}
+
+impl DeclaredNetwork {
+    fn policy(&self, settings: &MergedSettings) -> Result<NetworkPolicy, ToolError> {
+        let policy = settings.policy()?.own_network();
+        Ok(match self.registry {
+            true => policy.with_as_resolved(self.hosts.iter().cloned()),
+            false => policy.with_allowed(self.hosts.iter().cloned().map(AllowedHost::from)),
+        })
+    }
+}
+
+impl DeclaredNetwork {
+    /// The network limits of team policies. They do not apply to a registry, which is reached as npm or pip is
+    /// configured.
+    fn teams(&self, settings: &MergedSettings) -> Result<Vec<NetworkPolicy>, ToolError> {
+        match self.registry {
+            true => Ok(Vec::new()),
+            false => Ok(settings.policy()?.team_networks(None).collect()),
+        }
+    }
+}
+
+impl RequestAuthorizer for ProgramNetworkGate {
+    fn reload_policy(&self) {
+        let now = self.current.generation.load(Ordering::Acquire);
+        if self.generation.swap(now, Ordering::AcqRel) == now {
+            return;
+        }
+        let settings = self.current.get();
+        let read = self.declared.policy(&settings);
+        match read.and_then(|policy| Ok((policy, self.declared.teams(&settings)?))) {
+            Ok((policy, teams)) => {
+                self.guard.set(policy);
+                *self.teams.lock() = teams;
+            }
+            Err(error) => tracing::warn!(%error, "the network settings cannot be read"),
+        }
+    }
+
+    fn authorize<'a>(
+        &'a self,
+        ask: OutboundRequest<'a>,
+    ) -> BoxFuture<'a, Result<RequestPermit, ToolError>> {
+        let judged = self.judge(&ask);
+        let refusal = judged.is_err().then_some(ToolErrorCode::PolicyDenied);
+        self.record(ask.target, ask.method.as_str(), refusal);
+        Box::pin(std::future::ready(match judged {
+            Ok(()) => Ok(RequestPermit::Listed),
+            Err(why) => Err(
+                ToolError::new(ToolErrorCode::PolicyDenied, why).with_remedies([self
+                    .declared
+                    .remedy
+                    .replace("{host}", &ask.target.host().to_string())]),
+            ),
+        }))
+    }
+}
+
+impl ProxyRefusalHandler for ProgramNetworkGate {
+    fn handle_refusal<'a>(
+        &'a self,
+        target: &'a RequestTarget,
+        method: &'a hyper::Method,
+        error: Error,
+    ) -> BoxFuture<'a, Error> {
+        self.record(target, method.as_str(), Some(error.code()));
+        Box::pin(std::future::ready(error))
+    }
+}

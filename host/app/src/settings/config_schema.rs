@@ -1,0 +1,160 @@
+//! The keys of the settings schema, to look up the key that a name refers to.
+
+use mimir_core::config::Config;
+use mimir_core::name_suggestions::did_you_mean;
+use mimir_core::text::visible;
+use mimir_core::{ToolError, ToolErrorCode};
+use serde_json::Value;
+
+/// The schema of config files.
+pub struct ConfigSchema(Value);
+
+/// The schema of a value.
+#[derive(Clone)]
+pub struct SchemaNode<'a> {
+    /// The alternative schemas of the value.
+    forms: Vec<&'a Value>,
+}
+
+/// Maximum number of references that are followed from one value. The settings are not nested deeper.
+const DEEPEST: usize = 8;
+
+impl ConfigSchema {
+    /// Reads the schema.
+    pub fn new() -> Self {
+        Self(Config::schema())
+    }
+
+    /// The schema of the whole file.
+    pub fn root(&self) -> SchemaNode<'_> {
+        let mut forms = Vec::new();
+        self.unfold(&self.0, DEEPEST, &mut forms);
+        SchemaNode { forms }
+    }
+
+    fn unfold<'a>(&'a self, schema: &'a Value, depth: usize, forms: &mut Vec<&'a Value>) {
+        if depth == 0 {
+            return;
+        }
+        forms.push(schema);
+        let name = schema["$ref"].as_str();
+        let name = name.and_then(|name| name.strip_prefix("#/$defs/"));
+        if let Some(name) = name {
+            self.unfold(&self.0["$defs"][name], depth - 1, forms);
+        }
+        for kind in ["anyOf", "oneOf", "allOf"] {
+            for form in schema[kind].as_array().into_iter().flatten() {
+                self.unfold(form, depth - 1, forms);
+            }
+        }
+    }
+
+    /// The schema under this key. A map with chosen names accepts any key.
+    pub fn below<'a>(&'a self, node: &SchemaNode<'a>, key: &str) -> Option<SchemaNode<'a>> {
+        let named = node
+            .forms
+            .iter()
+            .find_map(|form| form["properties"].get(key));
+        let chosen = || node.chosen();
+        let schema = named.or_else(chosen)?;
+        let mut forms = Vec::new();
+        self.unfold(schema, DEEPEST, &mut forms);
+        Some(SchemaNode { forms })
+    }
+
+    /// The keys of a dotted path, if the path exists.
+    pub fn path(&self, key: &str) -> Result<Vec<String>, ToolError> {
+        let mut node = self.root();
+        let mut path = Vec::new();
+        for part in key.split('.') {
+            let below = self.below(&node, part).filter(|_| !part.is_empty());
+            node = below.ok_or_else(|| {
+                let near = did_you_mean(part, node.names());
+                let shown = visible(mimir_core::text::prefix(key, 200));
+                let place = match path.is_empty() {
+                    true => String::new(),
+                    false => format!(" under `{}`", path.join(".")),
+                };
+                let part = visible(mimir_core::text::prefix(part, 64));
+                let message = format!(
+                    "there is no key `{shown}`: `{part}` is unknown{place}.{near} `mimir config schema` lists all keys."
+                );
+                ToolError::new(ToolErrorCode::NotFound, message)
+            })?;
+            path.push(part.to_owned());
+        }
+        Ok(path)
+    }
+}
+
+impl<'a> SchemaNode<'a> {
+    /// The named keys of the value.
+    pub fn names(&self) -> impl Iterator<Item = &'a str> {
+        let blocks = self
+            .forms
+            .iter()
+            .filter_map(|form| form["properties"].as_object());
+        let names: Vec<&str> = blocks
+            .flat_map(|block| block.keys().map(String::as_str))
+            .collect();
+        names.into_iter()
+    }
+
+    /// The default value in the schema.
+    pub fn default(&self) -> Option<&'a Value> {
+        let mut stated = self.forms.iter().filter_map(|form| form.get("default"));
+        stated.find(|value| !value.is_null())
+    }
+
+    fn chosen(&self) -> Option<&'a Value> {
+        let mut maps = self.forms.iter().map(|form| &form["additionalProperties"]);
+        maps.find(|schema| schema.is_object())
+    }
+
+    /// Returns true if the keys are names that a person chooses.
+    pub fn is_map(&self) -> bool {
+        self.chosen().is_some()
+    }
+
+    /// Returns true if the value has no keys.
+    pub fn is_leaf(&self) -> bool {
+        self.names().next().is_none() && !self.is_map()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_lead_to_keys_and_slips_to_the_nearest() {
+        let keys = ConfigSchema::new();
+        for good in [
+            "profile",
+            "tools.git.enabled",
+            "tools.maxExecutionTime",
+            "limits.timeMs",
+            "tools.git.limits.timeMs",
+            "mcp.servers.files.command",
+            "secrets.KEY.env",
+            "sandbox.mode",
+            "sandbox.images.python",
+        ] {
+            assert_eq!(
+                keys.path(good).map(|path| path.join(".")),
+                Ok(good.to_owned())
+            );
+        }
+        for (bad, near) in [
+            ("polcy.deny", "`policy`"),
+            ("limits.timems", "`timeMs`"),
+            ("tools.git.enable", "`enabled`"),
+            ("limits..fuel", "there is no key"),
+            ("", "there is no key"),
+            ("profile.x", "under `profile`"),
+        ] {
+            let error = keys.path(bad).unwrap_err();
+            assert!(error.message.contains(near), "{bad}: {error}");
+        }
+    }
+}

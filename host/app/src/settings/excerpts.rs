@@ -1,0 +1,106 @@
+//! Excerpts of a config file, for a person who is asked to accept it.
+
+use std::collections::BTreeMap;
+
+use mimir_core::text::visible;
+use serde_yaml::Value;
+
+use super::{ConfigFile, key_lines};
+
+impl ConfigFile {
+    /// The values of these keys: `file:line` of each, and the lines of its value. Anchors are resolved, and control
+    /// characters are escaped.
+    pub fn excerpts(&self, keys: &[String]) -> Vec<(String, Vec<String>)> {
+        let lines = key_lines::key_lines(&self.text);
+        let mut all: Vec<(String, Vec<String>)> = Vec::new();
+        for key in keys {
+            let key = block(key);
+            let place = format!("{} ({})", visible(key), self.place(&lines, key));
+            if all.iter().any(|(known, _)| *known == place) {
+                continue;
+            }
+            let text = find(&self.value, key).map(serde_yaml::to_string);
+            let text = match text {
+                Some(Ok(text)) => text.lines().map(visible).collect(),
+                // The key is listed even if its value cannot be shown, so that it is not taken for empty.
+                Some(Err(_)) | None => vec![format!("see {}", self.shown)],
+            };
+            all.push((place, text));
+        }
+        all
+    }
+
+    fn place(&self, lines: &BTreeMap<String, u64>, key: &str) -> String {
+        match lines.get(key) {
+            Some(line) => format!("{}:{line}", self.shown),
+            None => self.shown.clone(),
+        }
+    }
+}
+
+/// The key to show: for a mode, the list next to it that the mode switches on.
+fn block(key: &str) -> &str {
+    let key = match key.strip_prefix("secrets.") {
+        // A secret's name may contain any characters.
+        Some(_) => key,
+        None => key.split_once(": ").map_or(key, |(key, _)| key),
+    };
+    match key.starts_with("execApprovals.") {
+        true => "execApprovals",
+        false => key,
+    }
+}
+
+fn find<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
+    if let Some(name) = key.strip_prefix("secrets.") {
+        return value.get("secrets")?.get(name);
+    }
+    let mut value = value;
+    for part in key.split('.') {
+        let (name, rest) = part.split_at(part.find('[').unwrap_or(part.len()));
+        value = value.get(name)?;
+        for index in rest.split('[').skip(1) {
+            value = value.get(index.strip_suffix(']')?.parse::<usize>().ok()?)?;
+        }
+    }
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{ConfigLocation, ConfigOwner};
+
+    #[test]
+    fn a_value_is_shown_with_its_line_and_cannot_drive_the_terminal() {
+        let text = "x: &all [{decision: allow, reason: \"a\\e[2Kb\"}]\n";
+        let text = text.replace("x: ", "policy:\n  rules: ");
+        let text = format!(
+            "{text}tools:\n  git: {{rules: *all, reveal: [.env]}}\nsecrets: {{a.b: {{env: HOME}}}}\n"
+        );
+        let place = ConfigLocation {
+            path: "c".into(),
+            shown: ".mimir/config.yml".into(),
+            owner: ConfigOwner::Project,
+        };
+        let file = ConfigFile::parse(place, &text).unwrap();
+        let keys = [
+            "policy.rules[0]: allow",
+            "tools.git.rules[0]: allow",
+            "tools.git.reveal: [.env]",
+            "secrets.a.b",
+        ];
+        let shown = file.excerpts(&keys.map(str::to_owned));
+        assert_eq!(shown[0].0, "policy.rules[0] (.mimir/config.yml:2)");
+        assert_eq!(shown[0].1[0], "decision: allow");
+        let reason = &shown[0].1[1];
+        assert!(
+            reason.contains('a') && !reason.contains('\u{1b}'),
+            "{reason:?}"
+        );
+        // The resolved anchor, not its name.
+        assert_eq!(shown[1].1, shown[0].1);
+        assert_eq!(shown[2].1, ["- .env"]);
+        assert_eq!(shown[3].1, ["env: HOME"]);
+    }
+}

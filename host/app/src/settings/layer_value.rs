@@ -1,0 +1,61 @@
+//! The value of a key in each config file, as it is written there.
+
+use serde_yaml::Value;
+
+use super::{ConfigFile, ConfigOwner, MergedSettings, key_lines};
+
+/// The value of a key in one file.
+#[derive(Debug)]
+pub struct LayerValue {
+    /// The owner of the file.
+    pub owner: ConfigOwner,
+    /// The file with the line, or the variables.
+    pub place: String,
+    /// The value.
+    pub value: Value,
+    /// True if the value is ignored until a person accepts the file.
+    pub withheld: bool,
+}
+
+impl MergedSettings {
+    /// The values of the key at this path, strongest first.
+    pub fn layer_values(&self, path: &[String]) -> Vec<LayerValue> {
+        let key = path.join(".");
+        let rank = |file: &&ConfigFile| match file.owner {
+            ConfigOwner::Machine => 0,
+            ConfigOwner::NamedTeam => 1,
+            ConfigOwner::Environment => 2,
+            ConfigOwner::Project => 3,
+            ConfigOwner::User => 4,
+        };
+        let mut files: Vec<&ConfigFile> = self.files.iter().collect();
+        files.sort_by_key(rank);
+        let said = files.into_iter().filter_map(|file| {
+            let value = path
+                .iter()
+                .try_fold(&file.value, |at, key| at.get(key.as_str()))?;
+            let line = key_lines::key_lines(&file.text).get(&key).copied();
+            let place = match line {
+                Some(line) => format!("{}:{line}", file.shown),
+                None => file.shown.clone(),
+            };
+            let waits = |withheld: &String| {
+                let withheld = withheld.split(": ").next().unwrap_or(withheld);
+                is_within(&key, withheld) || is_within(withheld, &key)
+            };
+            Some(LayerValue {
+                owner: file.owner,
+                place,
+                value: value.clone(),
+                withheld: file.owner == ConfigOwner::Project && self.withheld.iter().any(waits),
+            })
+        });
+        said.filter(|said| !said.value.is_null()).collect()
+    }
+}
+
+/// Returns true if both keys are equal or `key` is below `outer`.
+fn is_within(key: &str, outer: &str) -> bool {
+    let rest = key.strip_prefix(outer);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}

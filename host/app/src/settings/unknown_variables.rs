@@ -1,0 +1,173 @@
+//! Warnings about unknown variables with mimir's prefix: each is reported once, with the closest setting.
+//!
+//! They are not errors, since other programs may use the prefix. The meaning of variables is defined in `environment`.
+
+use std::ffi::OsString;
+use std::sync::Once;
+
+use mimir_core::name_suggestions::nearest;
+use mimir_core::text::{prefix, visible};
+
+use super::ConfigFile;
+use super::config_schema::{ConfigSchema, SchemaNode};
+use super::environment::{PREFIX, VariableMeaning, as_variable, resolve_variable};
+use crate::interface::warn;
+
+/// Variables of mimir that are not settings. The last one is inherited by commands that mimir starts.
+const OWN: [&str; 5] = [
+    "MIMIR_CACHE_DIR",
+    "MIMIR_CONFIG_DIR",
+    "MIMIR_LOG",
+    "MIMIR_TEAM_POLICY",
+    "MIMIR_COMMAND",
+];
+
+/// Prefixes of variables for mimir's own tests and benchmarks.
+const ASIDE: [&str; 2] = ["MIMIR_TEST_", "MIMIR_BENCH_"];
+
+/// Maximum nesting of blocks that are searched for names.
+const DEEPEST: usize = 4;
+
+/// Warns about unknown variables, once per process. A variable that a config file mentions, such as that of a secret,
+/// is in use.
+pub fn warn_once(variables: &[(String, OsString)], files: &[ConfigFile]) {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| find_unknown(variables, files).iter().for_each(warn));
+}
+
+fn find_unknown(variables: &[(String, OsString)], files: &[ConfigFile]) -> Vec<String> {
+    let other =
+        |name: &str| !OWN.contains(&name) && !ASIDE.iter().any(|aside| name.starts_with(aside));
+    let named = |name: &str| {
+        let in_file = files.iter().any(|file| file.text.contains(name));
+        in_file || variables.iter().any(|(_, value)| value == name)
+    };
+    let names = variables.iter().map(|(name, _)| name.as_str());
+    let names: Vec<&str> = names.filter(|name| other(name) && !named(name)).collect();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let keys = ConfigSchema::new();
+    let is_stray =
+        |name: &&str| matches!(resolve_variable(&keys, name), Ok(VariableMeaning::Nothing));
+    let strays = names.into_iter().filter(is_stray);
+    strays.map(|name| describe_unknown(&keys, name)).collect()
+}
+
+fn describe_unknown(keys: &ConfigSchema, stray: &str) -> String {
+    let mut known = Vec::new();
+    collect_variables(keys, &keys.root(), PREFIX, DEEPEST, &mut known);
+    known.extend(OWN[..OWN.len() - 1].iter().map(|name| (*name).to_owned()));
+    let near = nearest(stray, known.iter().map(String::as_str));
+    let near = near.first().map(|near| (*near).to_owned());
+    let near = split_variable(keys, stray).or(near);
+    let stray = visible(prefix(stray, 200));
+    match near {
+        Some(near) => {
+            format!("{stray} is not used: it is not a setting; the closest one is {near}")
+        }
+        None => format!("{stray} is not used: it is not a setting"),
+    }
+}
+
+/// The closest valid name with one or two `_` doubled; the settings of a tool need two.
+fn split_variable(keys: &ConfigSchema, stray: &str) -> Option<String> {
+    let stray = stray.strip_prefix(PREFIX).filter(|rest| rest.len() < 100)?;
+    let places: Vec<usize> = stray.match_indices('_').map(|(at, _)| at).collect();
+    let parted = |places: &[usize]| {
+        let mut name = stray.to_owned();
+        for at in places.iter().rev() {
+            name.insert(*at, '_');
+        }
+        let name = format!("{PREFIX}{name}");
+        matches!(resolve_variable(keys, &name), Ok(VariableMeaning::Key(_))).then_some(name)
+    };
+    let after = |first: usize| places.iter().filter(move |at| **at > first);
+    let mut pairs = places
+        .iter()
+        .flat_map(|first| after(*first).map(|second| [*first, *second]));
+    let both = pairs.find_map(|pair| parted(&pair));
+    both.or_else(|| places.iter().find_map(|at| parted(&[*at])))
+}
+
+/// Collects the variables of all settings in a block, except those under names that a person chooses, such as a
+/// tool's.
+fn collect_variables(
+    keys: &ConfigSchema,
+    node: &SchemaNode<'_>,
+    before: &str,
+    depth: usize,
+    all: &mut Vec<String>,
+) {
+    for key in node.names() {
+        let name = format!("{before}{}", as_variable(key));
+        match keys.below(node, key) {
+            Some(below) if below.is_leaf() => all.push(name),
+            Some(below) if depth > 1 => {
+                collect_variables(keys, &below, &format!("{name}__"), depth - 1, all);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{ConfigLocation, ConfigOwner};
+
+    fn of(names: &[&str]) -> Vec<String> {
+        let variables: Vec<_> = names
+            .iter()
+            .map(|name| ((*name).to_owned(), OsString::from("x")))
+            .collect();
+        let place = ConfigLocation {
+            path: "config.yml".into(),
+            shown: "config.yml".into(),
+            owner: ConfigOwner::User,
+        };
+        let text = "secrets: {KEY: {env: MIMIR_KEY_OF_MINE}}\n";
+        find_unknown(&variables, &[ConfigFile::parse(place, text).unwrap()])
+    }
+
+    #[test]
+    fn what_means_nothing_is_told_with_the_nearest() {
+        for (stray, near) in [
+            ("MIMIR_PROFLE", "MIMIR_PROFILE"),
+            ("MIMIR_MODLE", "MIMIR_MODEL"),
+            ("MIMIR_AGENT_MAX_TURNS", "MIMIR_AGENT__MAX_TURNS"),
+            ("MIMIR_LIMITS_TIME_MS", "MIMIR_LIMITS__TIME_MS"),
+            ("MIMIR_TOOLS_GIT_ENABLED", "MIMIR_TOOLS__GIT__ENABLED"),
+            (
+                "MIMIR_TOOLS_READ_FILE_ENABLED",
+                "MIMIR_TOOLS__READ_FILE__ENABLED",
+            ),
+            (
+                "MIMIR_TOOLS_SHOW_TOKEN_COSTS",
+                "MIMIR_TOOLS__SHOW_TOKEN_COSTS",
+            ),
+            ("MIMIR_CONFIG_DRI", "MIMIR_CONFIG_DIR"),
+        ] {
+            let told = of(&[stray]);
+            let wanted =
+                format!("{stray} is not used: it is not a setting; the closest one is {near}");
+            assert_eq!(told, [wanted]);
+        }
+    }
+
+    #[test]
+    fn what_is_used_by_something_is_not_told() {
+        let used = [
+            "MIMIR_PROFILE",
+            "MIMIR_TOOLS",
+            "MIMIR_TOOLS__GIT__ENABLED",
+            "MIMIR_LOG",
+            "MIMIR_COMMAND",
+            "MIMIR_TEAM_POLICY",
+            "MIMIR_TEST_KEY",
+            "MIMIR_BENCH_RUNS",
+            "MIMIR_KEY_OF_MINE",
+        ];
+        assert_eq!(of(&used), [""; 0]);
+    }
+}

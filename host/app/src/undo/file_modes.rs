@@ -1,0 +1,60 @@
+//! The permissions of removed files. Tools cannot see permissions, but a moved file keeps them.
+
+use super::undo_path::{PathKind, UndoPath};
+use super::{PathState, UndoRecord, UndoStore};
+
+/// Permission bits of the owner.
+const OWNER: u32 = 0o700;
+
+impl UndoStore {
+    /// The permissions of the removed files by change, where they are known.
+    pub(super) fn recorded_modes(&self, record: &UndoRecord) -> Vec<Option<u32>> {
+        let changes = record.changes.iter().enumerate();
+        let of = |(number, change): (usize, &super::UndoChange)| {
+            let aside = format!("{}/was-{number}", record.id);
+            let aside = UndoPath::resolve(&self.folder, &aside, false).ok()?;
+            mode_of(&aside, &change.before)
+        };
+        let mut modes: Vec<Option<u32>> = changes.map(of).collect();
+        for (from, to) in moved(record) {
+            let arrival = &record.changes[to];
+            let now = UndoPath::resolve(&self.root, &arrival.path, false).ok();
+            let mode = now.and_then(|place| mode_of(&place, &record.changes[from].before));
+            // A file that replaced another one got that one's permissions.
+            let bits = match arrival.before {
+                PathState::Absent => 0o777,
+                _ => OWNER,
+            };
+            modes[from] = modes[from].or(mode.map(|mode| mode & bits));
+        }
+        modes
+    }
+}
+
+/// The permissions of an item, if it has the kind of the recorded state.
+fn mode_of(place: &UndoPath, was: &PathState) -> Option<u32> {
+    match (place.kind().ok()?, was) {
+        (PathKind::File, PathState::File { .. }) | (PathKind::Directory, PathState::Directory) => {
+            place.mode()
+        }
+        _ => None,
+    }
+}
+
+/// The pairs of changes that are the two sides of a move. The sources are recorded in order, the targets in reverse.
+fn moved(record: &UndoRecord) -> Vec<(usize, usize)> {
+    let gone = |change: &&super::UndoChange| change.after == PathState::Absent;
+    let count = record
+        .changes
+        .iter()
+        .take_while(|change| !gone(change))
+        .count();
+    let left = record.changes.iter().skip(count).take_while(gone).count();
+    let last = record.changes.len();
+    let pairs = (count..count + left).zip((count + left..last).rev());
+    if last - count == 2 * left {
+        pairs.collect()
+    } else {
+        Vec::new()
+    }
+}

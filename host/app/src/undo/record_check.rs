@@ -1,0 +1,110 @@
+//! Checks of records before they are used. A checkout may contain `.mimir/state` with forged records, so a record is
+//! compared with the log of calls, and its paths with the protected paths.
+
+use std::io;
+use std::ops::ControlFlow;
+
+use mimir_audit::{AuditEntry, AuditLog};
+use mimir_core::audit::EventKind;
+use mimir_core::paths::{PathRuleLayer, PathRules};
+use mimir_core::{ToolError, ToolErrorCode, text};
+
+use super::{PathState, UndoChange, UndoRecord};
+
+/// The combined file tool, whose calls run the other file tools.
+const COMPACT: &str = "file_operations";
+
+/// Returns true if the log contains the call of the record.
+pub fn is_logged(record: &UndoRecord, log: &AuditLog) -> io::Result<bool> {
+    let mut found = false;
+    log.snapshot()?.lines(|line| {
+        // Only lines that contain the id are parsed.
+        let near = std::str::from_utf8(line.bytes).is_ok_and(|line| line.contains(&record.id));
+        if near && let Some(entry) = AuditEntry::read(line.bytes) {
+            let tool = entry.text("tool");
+            found |= entry.text("event") == EventKind::Call.as_str()
+                && entry.text("id") == record.id
+                && (tool == record.tool || tool == COMPACT);
+        }
+        match found {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })?;
+    Ok(found)
+}
+
+/// Refuses paths that no tool may write, because no tool can have changed them. A path that a tool may write with
+/// approval is only restored if the call is in the log.
+pub fn refuse_protected(change: &UndoChange, logged: bool) -> Result<(), ToolError> {
+    let refused = |why: String| {
+        let path = text::visible(&change.path);
+        let message = format!("{path} {why} and is not restored");
+        Err(ToolError::new(ToolErrorCode::PermissionDenied, message))
+    };
+    let rules = PathRules::protected();
+    match rules.check_file(&change.path).against_writing() {
+        Some(rule) if rule.layer() == PathRuleLayer::Protected => {
+            return refused(format!("is protected ({rule})"));
+        }
+        Some(rule) if !logged => {
+            return refused(format!(
+                "is hidden ({rule}), is in no call of the audit log"
+            ));
+        }
+        _ => {}
+    }
+    match &change.before {
+        PathState::Link { target } if !logged && leads_outside(&change.path, target) => {
+            refused(format!(
+                "is a link to {} outside of the workspace, is in no call of the audit log",
+                text::visible(target)
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns true if a link at `path` could lead out of the workspace.
+fn leads_outside(path: &str, target: &str) -> bool {
+    let mut depth = path
+        .split('/')
+        .filter(|part| !matches!(*part, "" | "."))
+        .count()
+        - 1;
+    let mut down = false;
+    if target.starts_with(['/', '\\']) || target.contains(':') {
+        return true;
+    }
+    for part in target.split(['/', '\\']) {
+        match part {
+            "" | "." => {}
+            // A directory on the way may be a link itself.
+            ".." if down || depth == 0 => return true,
+            ".." => depth -= 1,
+            _ => down = true,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_held_against_where_they_are() {
+        for (path, target, out) in [
+            ("a", "b", false),
+            ("a/b/c", "../../d", false),
+            ("a/b", "./c/d", false),
+            ("a", "../b", true),
+            ("a/b/c", "../../../d", true),
+            ("a/b/c", "x/../../d", true),
+            ("a", "/etc", true),
+            ("a", "C:\\x", true),
+        ] {
+            assert_eq!(leads_outside(path, target), out, "{path} -> {target}");
+        }
+    }
+}

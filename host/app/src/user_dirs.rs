@@ -1,0 +1,165 @@
+//! The folders outside the workspace: the user's settings and cache, at the standard locations of each platform.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// The user's own folders. `None` on platforms that define no home.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UserDirs {
+    /// Folder of the user's `config.yml`.
+    pub config: Option<PathBuf>,
+    /// Folder of compiled components, which may be deleted at any time.
+    pub cache: Option<PathBuf>,
+    /// Possible paths of the machine-wide team policy.
+    pub team: Vec<PathBuf>,
+    /// The team policy named by `MIMIR_TEAM_POLICY`, which applies in addition to those.
+    pub named_team: Option<PathBuf>,
+    /// Variables of mimir that are ignored because their path is relative.
+    pub ignored: Vec<&'static str>,
+    /// All variables with mimir's prefix, some of which are settings.
+    pub variables: Vec<(String, OsString)>,
+}
+
+/// Variables of mimir, which take precedence over those of the platform.
+const CONFIG: &str = "MIMIR_CONFIG_DIR";
+const CACHE: &str = "MIMIR_CACHE_DIR";
+const TEAM: &str = "MIMIR_TEAM_POLICY";
+
+impl UserDirs {
+    /// Finds the folders from the environment.
+    pub fn find() -> Self {
+        Self {
+            variables: crate::settings::environment::variables(std::env::vars_os()),
+            ..Self::from(|name| std::env::var_os(name))
+        }
+    }
+
+    /// `MIMIR_CONFIG_DIR` and `MIMIR_CACHE_DIR` come first, then the platform's own rules. Relative paths are ignored,
+    /// as the XDG specification demands, since they would depend on the current folder. Ignored variables of mimir are
+    /// reported.
+    fn from(var: impl Fn(&str) -> Option<OsString>) -> Self {
+        let dir = |name: &str| {
+            var(name)
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute())
+        };
+        let below = |base: Option<PathBuf>, rest: &str| base.map(|base| base.join(rest));
+        let (config, cache) = if cfg!(windows) {
+            (
+                below(dir("APPDATA"), "mimir"),
+                below(dir("LOCALAPPDATA"), "mimir/cache"),
+            )
+        } else if cfg!(target_os = "macos") {
+            (
+                below(dir("HOME"), "Library/Application Support/mimir"),
+                below(dir("HOME"), "Library/Caches/mimir"),
+            )
+        } else {
+            (
+                below(
+                    dir("XDG_CONFIG_HOME").or_else(|| below(dir("HOME"), ".config")),
+                    "mimir",
+                ),
+                below(
+                    dir("XDG_CACHE_HOME").or_else(|| below(dir("HOME"), ".cache")),
+                    "mimir",
+                ),
+            )
+        };
+        let relative =
+            |name: &&str| var(name).is_some_and(|it| !it.is_empty()) && dir(name).is_none();
+        Self {
+            config: dir(CONFIG).or(config),
+            cache: dir(CACHE).or(cache),
+            team: team(dir("ProgramData")),
+            // Not checked here: an unusable path is an error later, so that the policy is not silently skipped.
+            named_team: var(TEAM).filter(|it| !it.is_empty()).map(PathBuf::from),
+            ignored: [CONFIG, CACHE].into_iter().filter(relative).collect(),
+            variables: Vec::new(),
+        }
+    }
+}
+
+/// Paths at which an administrator stores a team policy. They are fixed where the platform allows it: a user who can
+/// set variables must not be able to bypass the policy.
+fn team(program_data: Option<PathBuf>) -> Vec<PathBuf> {
+    if cfg!(windows) {
+        let base = program_data.unwrap_or_else(|| r"C:\ProgramData".into());
+        return vec![base.join(r"mimir\team.yml")];
+    }
+    let mut all = vec![PathBuf::from("/etc/mimir/team.yml")];
+    if cfg!(target_os = "macos") {
+        all.push("/Library/Application Support/mimir/team.yml".into());
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(vars: &[(&str, &str)]) -> UserDirs {
+        UserDirs::from(|name| {
+            vars.iter()
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| value.into())
+        })
+    }
+
+    #[test]
+    #[cfg(all(unix, not(target_os = "macos")))]
+    fn xdg_is_followed() {
+        let home = places(&[("HOME", "/h")]);
+        assert_eq!(home.config, Some("/h/.config/mimir".into()));
+        assert_eq!(home.cache, Some("/h/.cache/mimir".into()));
+        let xdg = places(&[
+            ("HOME", "/h"),
+            ("XDG_CACHE_HOME", "/c"),
+            ("XDG_CONFIG_HOME", "relative"),
+        ]);
+        assert_eq!(xdg.cache, Some("/c/mimir".into()));
+        assert_eq!(xdg.config, Some("/h/.config/mimir".into()));
+        let nowhere = places(&[]);
+        assert_eq!((nowhere.config, nowhere.cache), (None, None));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_team_is_heard_beside_the_machine_and_never_in_its_place() {
+        let machine = PathBuf::from("/etc/mimir/team.yml");
+        for (vars, named) in [
+            (&[][..], None),
+            (&[("MIMIR_TEAM_POLICY", "")][..], None),
+            (&[("MIMIR_TEAM_POLICY", "/t.yml")][..], Some("/t.yml")),
+            (&[("MIMIR_TEAM_POLICY", "t.yml")][..], Some("t.yml")),
+            (
+                &[("MIMIR_CONFIG_DIR", "/x"), ("ProgramData", "/x")][..],
+                None,
+            ),
+        ] {
+            let places = places(vars);
+            assert!(places.team.contains(&machine), "{vars:?}");
+            assert_eq!(places.named_team, named.map(PathBuf::from), "{vars:?}");
+        }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn our_own_variables_come_first() {
+        let own = places(&[
+            ("HOME", "/h"),
+            ("MIMIR_CACHE_DIR", "/x"),
+            ("MIMIR_CONFIG_DIR", "/y"),
+        ]);
+        assert_eq!(own.cache, Some("/x".into()));
+        assert_eq!(own.config, Some("/y".into()));
+        assert!(own.ignored.is_empty());
+        let relative = places(&[
+            ("HOME", "/h"),
+            ("MIMIR_CACHE_DIR", "cache"),
+            ("MIMIR_CONFIG_DIR", ""),
+        ]);
+        assert_eq!(relative.cache, places(&[("HOME", "/h")]).cache);
+        assert_eq!(relative.ignored, ["MIMIR_CACHE_DIR"]);
+    }
+}

@@ -1,0 +1,128 @@
+//! Following a log while others write, from one file to the next.
+
+use std::fs::File;
+use std::io;
+
+use super::line::ChainLink;
+use super::log_paths::{LogPaths, is_at};
+use super::snapshot::{AuditLog, LogSnapshot};
+use super::tail::{is_rotated, part};
+
+/// Maximum number of bytes read at once.
+const AT_ONCE: u64 = 1 << 20;
+
+/// The position of a reader.
+#[derive(Debug)]
+pub struct LogFollower {
+    place: LogPaths,
+    file: Option<File>,
+    /// Offset up to which the file was read, and the beginning of an incomplete line.
+    at: u64,
+    partial_line: Vec<u8>,
+    /// The number of the last line.
+    seq: u64,
+    /// True if that line was the last of its file.
+    file_ended: bool,
+}
+
+impl LogFollower {
+    /// Creates a reader that begins after the last whole line of `snapshot`.
+    pub fn behind(log: &AuditLog, snapshot: LogSnapshot) -> io::Result<Self> {
+        let mut follower = Self {
+            place: log.place.clone(),
+            file: None,
+            at: 0,
+            partial_line: Vec::new(),
+            seq: 0,
+            file_ended: false,
+        };
+        for line in snapshot.last(1)? {
+            follower.note(&line);
+        }
+        if let Some(last) = snapshot.parts.into_iter().next_back() {
+            let tail = last.length.saturating_sub(AT_ONCE);
+            let bytes = part(&last.file, tail, last.length)?;
+            let torn = bytes.iter().rev().take_while(|byte| **byte != b'\n');
+            follower.partial_line = bytes[bytes.len() - torn.count()..].to_vec();
+            follower.at = last.length;
+            follower.file = Some(last.file);
+        }
+        Ok(follower)
+    }
+
+    /// Returns the new lines, without their line ends.
+    pub fn poll(&mut self) -> io::Result<Vec<Vec<u8>>> {
+        let mut found = Vec::new();
+        loop {
+            self.read(&mut found)?;
+            // A file is read to its end before the reader moves to the next one.
+            if !self.is_left()? || self.read(&mut found)? {
+                return Ok(found);
+            }
+            if !self.next()? {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Reads the new bytes; returns true if there were any.
+    fn read(&mut self, found: &mut Vec<Vec<u8>>) -> io::Result<bool> {
+        let Some(file) = &self.file else {
+            return Ok(false);
+        };
+        let bytes = part(file, self.at, self.at + AT_ONCE)?;
+        self.at += bytes.len() as u64;
+        let some = !bytes.is_empty();
+        self.partial_line.extend_from_slice(&bytes);
+        let Some(end) = self.partial_line.iter().rposition(|byte| *byte == b'\n') else {
+            return Ok(some);
+        };
+        let rest = self.partial_line.split_off(end + 1);
+        let whole = std::mem::replace(&mut self.partial_line, rest);
+        for line in whole[..end].split(|byte| *byte == b'\n') {
+            self.note(line);
+            found.push(line.to_vec());
+        }
+        Ok(some)
+    }
+
+    fn note(&mut self, line: &[u8]) {
+        if let Some(link) = ChainLink::read(line) {
+            self.seq = link.seq;
+            self.file_ended = is_rotated(line);
+        }
+    }
+
+    /// Returns true if the log continues in another file.
+    fn is_left(&self) -> io::Result<bool> {
+        match &self.file {
+            Some(_) if self.file_ended => Ok(true),
+            Some(file) => Ok(!is_at(file, self.place.log())?),
+            None => Ok(true),
+        }
+    }
+
+    /// Opens the next file, if there is one: a full one with later lines, or the current one.
+    fn next(&mut self) -> io::Result<bool> {
+        let segments = self.place.segments()?;
+        let later = segments.iter().find(|segment| segment.last > self.seq);
+        if let (None, Some(file)) = (later, &self.file)
+            && is_at(file, self.place.log())?
+        {
+            // The file has its last line and is about to be renamed.
+            return Ok(false);
+        }
+        let path = later.map_or(self.place.log(), |segment| segment.path.as_path());
+        let file = match self.place.open(path) {
+            Ok(file) => file,
+            // Between two files, or just renamed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        self.file = Some(file);
+        self.at = 0;
+        self.partial_line.clear();
+        self.file_ended = false;
+        Ok(true)
+    }
+}

@@ -1,0 +1,166 @@
+//! Group commit: while one thread waits for the disk, others gather and are covered by the next wait.
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+/// Waits for the disk on behalf of all concurrent callers.
+pub(super) struct GroupCommit {
+    state: Mutex<CommitState>,
+    ended: Condvar,
+    sync: fn(&File) -> io::Result<()>,
+}
+
+#[derive(Default)]
+struct CommitState {
+    /// Number of requests, and number of those that are done.
+    asked: u64,
+    done: u64,
+    /// True while a thread waits for the disk.
+    busy: bool,
+    /// The files written by requests that are not done: one file, or two after a rotation.
+    files: Vec<Arc<File>>,
+    failed: Option<FailedSync>,
+}
+
+/// The range of requests whose wait has failed.
+struct FailedSync {
+    first: u64,
+    last: u64,
+    kind: io::ErrorKind,
+    text: String,
+}
+
+impl GroupCommit {
+    /// Creates a group commit that waits with `sync`.
+    pub(super) fn new(sync: fn(&File) -> io::Result<()>) -> Self {
+        Self {
+            state: Mutex::default(),
+            ended: Condvar::new(),
+            sync,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, CommitState> {
+        self.state.lock()
+    }
+
+    /// Returns when all earlier writes to `file` are on the disk.
+    pub(super) fn wait(&self, file: Arc<File>) -> io::Result<()> {
+        let mut state = self.lock();
+        state.asked += 1;
+        let mine = state.asked;
+        if !state.files.iter().any(|known| Arc::ptr_eq(known, &file)) {
+            state.files.push(file);
+        }
+        loop {
+            if state.done >= mine {
+                return state.result(mine);
+            }
+            if state.busy {
+                self.ended.wait(&mut state);
+            } else {
+                self.lead(&mut state);
+            }
+        }
+    }
+
+    /// Waits for all requests made so far.
+    fn lead(&self, state: &mut MutexGuard<'_, CommitState>) {
+        state.busy = true;
+        let (first, last) = (state.done + 1, state.asked);
+        let files = std::mem::take(&mut state.files);
+        let synced = MutexGuard::unlocked(state, || {
+            files.iter().try_for_each(|file| (self.sync)(file))
+        });
+        state.busy = false;
+        state.done = last;
+        if let Err(error) = synced {
+            state.fail(first, last, &error);
+        }
+        self.ended.notify_all();
+    }
+}
+
+impl CommitState {
+    /// Requests that failed earlier may not have read their result yet. They stay in the range, and to be safe, so do
+    /// those in between.
+    fn fail(&mut self, first: u64, last: u64, error: &io::Error) {
+        let first = self.failed.as_ref().map_or(first, |failed| failed.first);
+        self.failed = Some(FailedSync {
+            first,
+            last,
+            kind: error.kind(),
+            text: error.to_string(),
+        });
+    }
+
+    fn result(&self, mine: u64) -> io::Result<()> {
+        match &self.failed {
+            Some(failed) if (failed.first..=failed.last).contains(&mine) => {
+                Err(io::Error::new(failed.kind, failed.text.clone()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    use std::time::Duration;
+
+    const THREADS: u32 = 8;
+    const EACH: u32 = 5;
+
+    #[test]
+    fn one_wait_does_for_many() {
+        static SYNCS: AtomicU32 = AtomicU32::new(0);
+        let commit = GroupCommit::new(|file| {
+            SYNCS.fetch_add(1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(10));
+            file.sync_data()
+        });
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    for _ in 0..EACH {
+                        let before = SYNCS.load(Ordering::SeqCst);
+                        commit.wait(Arc::clone(&file)).unwrap();
+                        // A wait that began earlier would not cover the write made just now.
+                        assert!(SYNCS.load(Ordering::SeqCst) > before);
+                    }
+                });
+            }
+        });
+        let syncs = SYNCS.load(Ordering::SeqCst);
+        assert!(syncs < THREADS * EACH / 2, "{syncs}");
+        assert_eq!(commit.lock().done, u64::from(THREADS * EACH));
+    }
+
+    #[test]
+    fn everyone_hears_of_a_failure_and_the_next_does_not() {
+        static BROKEN: AtomicBool = AtomicBool::new(true);
+        let commit = GroupCommit::new(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            match BROKEN.load(Ordering::SeqCst) {
+                true => Err(io::ErrorKind::StorageFull.into()),
+                false => Ok(()),
+            }
+        });
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    let failed = commit.wait(Arc::clone(&file)).unwrap_err();
+                    assert_eq!(failed.kind(), io::ErrorKind::StorageFull);
+                });
+            }
+        });
+        BROKEN.store(false, Ordering::SeqCst);
+        commit.wait(file).unwrap();
+    }
+}

@@ -1,0 +1,74 @@
+//! Lines that do not belong to the chain.
+
+use sha2::{Digest, Sha256};
+
+use super::{LinePosition, MaintenanceFields};
+use crate::LineHash;
+use crate::snapshot::AuditLine;
+
+/// Maximum number of lines that are listed.
+const NAMED_MAX: usize = 200;
+
+/// Consecutive lines that do not belong to the chain.
+#[derive(Default)]
+pub(super) struct UnchainedLines {
+    places: Vec<LinePosition>,
+    lines: u64,
+    /// The number of bytes and their digest, without the end of the last line.
+    bytes: u64,
+    digest: Sha256,
+    ended: bool,
+}
+
+impl UnchainedLines {
+    pub(super) fn push(&mut self, line: AuditLine<'_>) {
+        if self.lines > 0 {
+            self.digest.update(b"\n");
+            self.bytes += 1;
+        }
+        self.lines += 1;
+        self.digest.update(line.bytes);
+        self.bytes += line.bytes.len() as u64;
+        self.ended = line.ended;
+        if self.places.len() < NAMED_MAX {
+            self.places.push(LinePosition::of(line));
+        }
+    }
+
+    /// The positions of the lines, up to [`NAMED_MAX`].
+    pub(super) fn places(&self) -> &[LinePosition] {
+        &self.places
+    }
+
+    pub(super) fn first(&self) -> Option<&LinePosition> {
+        self.places.first()
+    }
+
+    pub(super) fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Returns true if the last line has its line end.
+    pub(super) fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Returns true if these are the bytes that the next writer has recorded. The last line end may be among them, or
+    /// was written by that writer.
+    pub(super) fn matches_recovery(&self, said: &MaintenanceFields) -> bool {
+        let with_end = self.digest.clone().chain_update(b"\n");
+        [
+            (self.bytes, self.digest.clone()),
+            (self.bytes + 1, with_end),
+        ]
+        .into_iter()
+        .any(|(bytes, digest)| {
+            said.torn_bytes == Some(bytes)
+                && said.torn_sha256.as_deref() == Some(LineHash::from(digest).as_str())
+        })
+    }
+}

@@ -1,0 +1,72 @@
+//! Saves conversations as they grow, so that a crash loses nothing that a person typed or saw.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mimir_agent::{AgentEvent, AgentEventSink, Conversation, ToolCall};
+use mimir_core::call::CallObserver;
+use mimir_core::{BoxFuture, Pipeline};
+
+use crate::output::note;
+
+use super::AgentRuntime;
+use mimir::conversations::ConversationStore;
+
+/// Saves conversations with the worst taint label of their content.
+pub struct ConversationSaver {
+    conversations: ConversationStore,
+    pipeline: Pipeline,
+    /// Set after the first failure was reported; later ones are not reported.
+    failed: AtomicBool,
+}
+
+impl ConversationSaver {
+    /// Creates a saver for the conversations of this agent.
+    pub fn for_agent(bench: &AgentRuntime) -> Self {
+        Self {
+            conversations: bench.conversations.clone(),
+            pipeline: bench.pipeline().clone(),
+            failed: AtomicBool::new(false),
+        }
+    }
+
+    /// Saves the current state of a conversation, before its session ends. The first failure is reported on stderr.
+    pub fn save(&self, talk: &Conversation) {
+        let mut talk = talk.clone();
+        talk.read = Some(self.pipeline.session_label(&talk.id));
+        if let Err(error) = self.conversations.save(&talk)
+            && !self.failed.swap(true, Ordering::Relaxed)
+        {
+            note(format_args!(
+                "the conversation is not saved: {}",
+                error.message
+            ));
+        }
+    }
+}
+
+/// Forwards the events of a task, and saves the conversation each time it has grown.
+pub struct SavingEventSink<'a> {
+    /// Receives the events.
+    pub events: &'a dyn AgentEventSink,
+    /// Saves the conversation.
+    pub saver: ConversationSaver,
+}
+
+impl AgentEventSink for SavingEventSink<'_> {
+    fn handle_event(&self, event: AgentEvent<'_>) {
+        self.events.handle_event(event);
+    }
+
+    fn conversation(&self, talk: &Conversation) {
+        self.saver.save(talk);
+    }
+
+    fn observer(&self, call: &ToolCall) -> Arc<dyn CallObserver> {
+        self.events.observer(call)
+    }
+
+    fn stop_calls(&self) -> BoxFuture<'_, ()> {
+        self.events.stop_calls()
+    }
+}

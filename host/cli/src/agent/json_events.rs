@@ -1,0 +1,41 @@
+//! Events of a task for programs: a line of JSON for each event.
+
+use parking_lot::Mutex;
+use std::io::{self, Write as _};
+
+use mimir_agent::{AgentEvent, AgentEventSink};
+use serde::Serialize;
+
+/// Prints events as lines of JSON on stdout.
+#[derive(Default)]
+pub struct JsonEventWriter {
+    /// First write error: the reader is gone.
+    broken: Mutex<Option<io::Error>>,
+}
+
+impl JsonEventWriter {
+    /// Prints a line.
+    pub fn line<T: Serialize>(&self, line: &T) {
+        let printed = serde_json::to_string(line)
+            .map_err(io::Error::from)
+            .and_then(|text| {
+                let mut out = io::stdout().lock();
+                out.write_all(format!("{text}\n").as_bytes())?;
+                out.flush()
+            });
+        if let Err(error) = printed {
+            self.broken.lock().get_or_insert(error);
+        }
+    }
+
+    /// Returns an error if a line could not be printed.
+    pub fn finish(self) -> io::Result<()> {
+        self.broken.into_inner().map_or(Ok(()), Err)
+    }
+}
+
+impl AgentEventSink for JsonEventWriter {
+    fn handle_event(&self, event: AgentEvent<'_>) {
+        self.line(&event);
+    }
+}

@@ -1,0 +1,211 @@
+//! Events of a task for people: the model's text on stdout as it streams in, activity on stderr.
+
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::HashMap;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use mimir_agent::{AgentEvent, AgentEventSink, ToolCall};
+use mimir_core::call::CallObserver;
+use mimir_core::text::{prefix, sanitize, visible};
+use mimir_core::{BoxFuture, Outcome};
+use tokio::sync::Notify;
+
+use crate::output::{BAD, FAINT, GOOD, STRONG, WARN, note, styled};
+use crate::terminal::{CallWatcher, is_question_open};
+
+/// Most characters of arguments, and of an error message, on a line.
+const LINE: usize = 100;
+
+/// State of the shown task.
+pub struct TerminalEventSink {
+    /// True if text is printed as it streams in; otherwise only the final answer is printed, at the end.
+    streams: bool,
+    /// True if the last text did not end with a line end.
+    open: Mutex<bool>,
+    watchers: Mutex<HashMap<String, Arc<CallWatcher>>>,
+    under_way: AtomicUsize,
+    stop: Notify,
+}
+
+impl TerminalEventSink {
+    /// Streams text on a terminal. A file or another program gets only the final answer.
+    pub fn new() -> Self {
+        Self {
+            streams: io::stdout().is_terminal(),
+            open: Mutex::new(false),
+            watchers: Mutex::default(),
+            under_way: AtomicUsize::new(0),
+            stop: Notify::new(),
+        }
+    }
+
+    /// Returns true if text was printed as it streamed in.
+    pub fn streams(&self) -> bool {
+        self.streams
+    }
+
+    /// Cancels the running calls. Returns true if there were any.
+    pub fn stop_calls(&self) -> bool {
+        let any = self.under_way.load(Ordering::Relaxed) > 0;
+        if any {
+            self.stop.notify_waiters();
+        }
+        any
+    }
+
+    /// Ends an unfinished line.
+    pub fn end_line(&self) {
+        let mut open = lock(&self.open);
+        if std::mem::take(&mut *open) {
+            let mut out = anstream::stdout();
+            let _ = out.write_all(b"\n").and_then(|()| out.flush());
+        }
+        drop(open);
+        if is_question_open() {
+            note("");
+        }
+    }
+
+    /// Ends all progress output, including that of dropped calls.
+    pub fn close(&self) {
+        for (_, watcher) in lock(&self.watchers).drain() {
+            watcher.finish();
+        }
+        self.end_line();
+    }
+
+    fn words(&self, text: &str) {
+        if !self.streams || text.is_empty() {
+            return;
+        }
+        // Escapes the model's text, so that it cannot control the terminal.
+        let text = sanitize(text.to_owned());
+        let mut out = anstream::stdout();
+        // A closed stdout is no error: the task ends by itself.
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        *lock(&self.open) = !text.ends_with('\n');
+    }
+
+    fn print_note(&self, line: impl std::fmt::Display) {
+        self.end_line();
+        note(line);
+    }
+
+    fn result(&self, name: &str, outcome: Option<&Outcome>, text: &str) {
+        let name = visible(prefix(name, LINE));
+        let Some(outcome) = outcome else {
+            let text = visible(prefix(text, LINE));
+            return self.print_note(format_args!("{} {name}: {text}", styled(WARN, "✗")));
+        };
+        let took = outcome.receipt().duration_ms;
+        match outcome.result() {
+            Ok(output) => {
+                let size = mimir_core::text::bytes(outcome.receipt().bytes_out);
+                let tokens = outcome.receipt().tokens;
+                let facts = format!("{took:.0} ms, {size}, ~{tokens} tokens");
+                // The tool ran, but the command that it ran may have failed.
+                match output.exit_code.filter(|code| *code != 0) {
+                    Some(code) => self.print_note(format_args!(
+                        "{} {name} {} {}",
+                        styled(WARN, "✗"),
+                        styled(WARN, format_args!("exit code {code}")),
+                        styled(FAINT, facts)
+                    )),
+                    None => self.print_note(format_args!(
+                        "{} {name} {}",
+                        styled(GOOD, "✓"),
+                        styled(FAINT, facts)
+                    )),
+                }
+            }
+            Err(error) => {
+                let message = visible(prefix(&error.message, 3 * LINE));
+                self.print_note(format_args!(
+                    "{} {name}: {message} {}",
+                    styled(BAD, "✗"),
+                    styled(FAINT, format_args!("[{}]", error.code))
+                ));
+                crate::output::outcome::print_remedies(&error.remedies);
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock()
+}
+
+impl AgentEventSink for TerminalEventSink {
+    fn handle_event(&self, event: AgentEvent<'_>) {
+        match event {
+            AgentEvent::Text { text } => self.words(text),
+            AgentEvent::Turn { .. } | AgentEvent::Answered { .. } => self.end_line(),
+            AgentEvent::Again {
+                because,
+                after_ms,
+                heard,
+            } => {
+                let lost = if heard {
+                    "; its partial answer is discarded"
+                } else {
+                    ""
+                };
+                let because = visible(because);
+                let when = match after_ms / 1_000 {
+                    0 => "now".to_owned(),
+                    seconds => format!("in {seconds} s"),
+                };
+                self.print_note(format_args!(
+                    "{} {because}{lost}; trying again {when}",
+                    styled(WARN, "retry:")
+                ));
+            }
+            AgentEvent::LeftOut { messages } => self.print_note(styled(
+                FAINT,
+                format_args!("(long conversation: {messages} older messages are left out)"),
+            )),
+            AgentEvent::Call {
+                name, arguments, ..
+            } => {
+                self.under_way.fetch_add(1, Ordering::Relaxed);
+                let arguments = visible(arguments);
+                let shown = prefix(&arguments, LINE);
+                let cut = if shown.len() < arguments.len() {
+                    "…"
+                } else {
+                    ""
+                };
+                self.print_note(format_args!(
+                    "{} {} {}",
+                    styled(FAINT, "→"),
+                    styled(STRONG, visible(prefix(name, LINE))),
+                    styled(FAINT, format_args!("{shown}{cut}"))
+                ));
+            }
+            AgentEvent::Result {
+                id,
+                name,
+                outcome,
+                text,
+            } => {
+                if let Some(watcher) = lock(&self.watchers).remove(id) {
+                    self.under_way.fetch_sub(1, Ordering::Relaxed);
+                    watcher.finish();
+                }
+                self.result(name, outcome, text);
+            }
+        }
+    }
+
+    fn observer(&self, call: &ToolCall) -> Arc<dyn CallObserver> {
+        let watcher = Arc::new(CallWatcher::new(prefix(&call.name, LINE)));
+        lock(&self.watchers).insert(call.id.clone(), Arc::clone(&watcher));
+        watcher
+    }
+
+    fn stop_calls(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.stop.notified())
+    }
+}

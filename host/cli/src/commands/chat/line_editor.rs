@@ -1,0 +1,250 @@
+//! Line editor of the chat, with completion and history. It reads on a thread, so that the rest is not blocked.
+
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use rustyline::completion::Completer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::MemHistory;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{CompletionType, Config, Context, Editor, Helper};
+use tokio::sync::oneshot;
+
+use crate::exit::CommandFailure;
+use crate::output::{FAINT, note, styled};
+
+/// Result of reading a line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ChatInput {
+    /// One or more lines.
+    Line(String),
+    /// Nothing to act on.
+    Nothing,
+    /// The input has ended.
+    End,
+}
+
+/// The line editor.
+pub(super) struct LineEditor {
+    asks: SyncSender<oneshot::Sender<ChatInput>>,
+    before: SavedTerminalMode,
+    /// True while a line is being edited: the terminal is in raw mode.
+    waiting: AtomicBool,
+    words: Arc<Mutex<Vec<String>>>,
+    typed: Arc<Mutex<Vec<String>>>,
+}
+
+/// The prompt.
+const PROMPT: &str = "> ";
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock()
+}
+
+impl LineEditor {
+    /// Starts with the history of earlier input.
+    pub(super) fn new(before: Vec<String>) -> Result<Self, CommandFailure> {
+        let (asks, asked) = sync_channel(1);
+        let words = Arc::<Mutex<Vec<String>>>::default();
+        let typed = Arc::new(Mutex::new(before));
+        let (known, kept) = (Arc::clone(&words), Arc::clone(&typed));
+        std::thread::Builder::new().spawn(move || read(&asked, known, &kept))?;
+        Ok(Self {
+            asks,
+            before: SavedTerminalMode::save(),
+            waiting: AtomicBool::new(false),
+            words,
+            typed,
+        })
+    }
+
+    /// Sets the candidates for completion.
+    pub(super) fn set_completions(&self, words: Vec<String>) {
+        *lock(&self.words) = words;
+    }
+
+    /// Reads a line.
+    pub(super) async fn read_line(&self) -> ChatInput {
+        let (answer, answered) = oneshot::channel();
+        self.waiting.store(true, Ordering::Relaxed);
+        if self.asks.send(answer).is_err() {
+            return ChatInput::End;
+        }
+        let typed = answered.await.unwrap_or(ChatInput::End);
+        self.waiting.store(false, Ordering::Relaxed);
+        typed
+    }
+
+    /// All input, oldest first.
+    pub(super) fn input_history(&self) -> Vec<String> {
+        lock(&self.typed).clone()
+    }
+}
+
+impl Drop for LineEditor {
+    fn drop(&mut self) {
+        // The program may end while a line is edited, so restore the terminal.
+        if self.waiting.load(Ordering::Relaxed) {
+            self.before.restore();
+        }
+    }
+}
+
+/// The terminal mode at the start.
+#[cfg(unix)]
+struct SavedTerminalMode(Option<rustix::termios::Termios>);
+
+#[cfg(unix)]
+impl SavedTerminalMode {
+    fn save() -> Self {
+        Self(rustix::termios::tcgetattr(std::io::stdin()).ok())
+    }
+
+    fn restore(&self) {
+        use std::io::Write as _;
+        let Some(before) = &self.0 else { return };
+        let _ = rustix::termios::tcsetattr(
+            std::io::stdin(),
+            rustix::termios::OptionalActions::Now,
+            before,
+        );
+        // Turns off bracketed paste.
+        let mut out = std::io::stdout();
+        let _ = out.write_all(b"\x1b[?2004l\n").and_then(|()| out.flush());
+    }
+}
+
+#[cfg(not(unix))]
+struct Terminal;
+
+#[cfg(not(unix))]
+impl SavedTerminalMode {
+    fn now() -> Self {
+        Self
+    }
+
+    fn restore(&self) {}
+}
+
+/// Reads a line on each request.
+fn read(
+    asked: &Receiver<oneshot::Sender<ChatInput>>,
+    words: Arc<Mutex<Vec<String>>>,
+    typed: &Mutex<Vec<String>>,
+) {
+    let config = Config::builder()
+        .completion_type(CompletionType::List)
+        .auto_add_history(false)
+        .build();
+    let history = MemHistory::with_config(&config);
+    let mut editor = match Editor::<ChatLineHelper, MemHistory>::with_history(config, history) {
+        Ok(editor) => editor,
+        Err(error) => {
+            note(format_args!("cannot use the terminal: {error}"));
+            return;
+        }
+    };
+    editor.set_helper(Some(ChatLineHelper(words)));
+    for line in lock(typed).iter() {
+        let _ = editor.add_history_entry(line);
+    }
+    for answer in asked {
+        let line = match editor.readline(PROMPT) {
+            Ok(line) if line.trim().is_empty() => ChatInput::Nothing,
+            Ok(line) => {
+                let line = line.replace("\\\n", "\n");
+                let _ = editor.add_history_entry(&line);
+                lock(typed).push(line.clone());
+                ChatInput::Line(line)
+            }
+            Err(ReadlineError::Interrupted) => {
+                note(styled(FAINT, "(press Ctrl-D or type /quit to end)"));
+                ChatInput::Nothing
+            }
+            Err(ReadlineError::Eof) => ChatInput::End,
+            Err(error) => {
+                note(format_args!("cannot read from the terminal: {error}"));
+                ChatInput::End
+            }
+        };
+        let end = line == ChatInput::End;
+        if answer.send(line).is_err() || end {
+            return;
+        }
+    }
+}
+
+/// Completion: commands at the beginning of a line, tool names anywhere.
+struct ChatLineHelper(Arc<Mutex<Vec<String>>>);
+
+/// Shortest prefix of a tool name to complete; a shorter one is taken for a normal word.
+const LEAST: usize = 2;
+
+impl ChatLineHelper {
+    /// Start of the word before the cursor, and its completions.
+    fn complete_word(&self, line: &str, at: usize) -> (usize, Vec<String>) {
+        let before = line.get(..at).unwrap_or(line);
+        let start = before
+            .rfind(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '/')))
+            .map_or(0, |last| {
+                last + before[last..].chars().next().map_or(1, char::len_utf8)
+            });
+        let word = &before[start..];
+        let fits = |known: &&String| match word.starts_with('/') {
+            true => start == 0 && known.starts_with(word),
+            false => word.len() >= LEAST && known.starts_with(word),
+        };
+        let known = lock(&self.0);
+        (start, known.iter().filter(fits).cloned().collect())
+    }
+}
+
+impl Completer for ChatLineHelper {
+    type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        at: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        Ok(self.complete_word(line, at))
+    }
+}
+
+impl Validator for ChatLineHelper {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        Ok(match context.input().ends_with('\\') {
+            true => ValidationResult::Incomplete,
+            false => ValidationResult::Valid(None),
+        })
+    }
+}
+
+impl Hinter for ChatLineHelper {
+    type Hint = String;
+}
+impl Highlighter for ChatLineHelper {}
+impl Helper for ChatLineHelper {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_and_tools_are_completed() {
+        let known = ["/tools", "/clear", "read_file", "write_file", "git"];
+        let words = ChatLineHelper(Arc::new(Mutex::new(known.map(str::to_owned).to_vec())));
+        let of = |line: &str| words.complete_word(line, line.len());
+        assert_eq!(of("/t"), (0, vec!["/tools".to_owned()]));
+        assert_eq!(of("use rea"), (4, vec!["read_file".to_owned()]));
+        assert_eq!(of("é wri"), (3, vec!["write_file".to_owned()]));
+        assert_eq!(of("see /t"), (4, vec![]), "a command begins a line");
+        assert_eq!(of("g"), (0, vec![]));
+        assert_eq!(words.complete_word("read_file x", 3).1, ["read_file"]);
+    }
+}

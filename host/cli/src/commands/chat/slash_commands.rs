@@ -1,0 +1,207 @@
+//! Slash commands of the chat.
+//!
+//! Each is a thin wrapper of the `mimir` command with the same name: `/tools` is `mimir tools`.
+
+use mimir_agent::Conversation;
+use mimir_core::name_suggestions::did_you_mean;
+use mimir_core::text::{prefix, visible};
+use mimir_core::{Pipeline, ToolError, ToolErrorCode};
+
+use crate::agent::{AgentRuntime, ConversationSaver, new_conversation};
+use crate::args::{ApprovalsCommand, AuditCommand, GlobalOptions, ToolsCommand};
+use crate::exit::CommandFailure;
+use crate::output::tools::CommandSyntax;
+use crate::output::{ResultPrinter, STRONG, indented, note, styled};
+use crate::tools;
+use mimir::setup::HostSetup;
+
+use super::super::run::usage_line;
+use super::super::{approvals, audit};
+
+/// A slash command with its arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum SlashCommand {
+    Tools(ToolsCommand),
+    Approvals,
+    Cost,
+    Model(Option<String>),
+    Audit,
+    Clear,
+    Help,
+    Quit,
+}
+
+/// Argument syntax of a command.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ChatFlow {
+    Talk,
+    Leave,
+}
+
+/// The commands and their help texts.
+const ALL: [(&str, &str); 8] = [
+    (
+        "/tools",
+        "the tools; `/tools disable NAME`, `info`, `tokens` and so on as in `mimir tools`",
+    ),
+    ("/approvals", "your stored approvals"),
+    ("/cost", "cost of this conversation so far"),
+    (
+        "/model",
+        "the model; `/model PROVIDER/MODEL` switches to another",
+    ),
+    ("/audit", "the newest lines of the audit log"),
+    ("/clear", "start a new conversation"),
+    ("/help", "this"),
+    ("/quit", "end, as Ctrl-D does"),
+];
+
+/// Number of audit log lines shown.
+const RECORD: usize = 15;
+
+impl SlashCommand {
+    /// Parses a line; `None` if it is a message for the model.
+    pub(super) fn parse(line: &str) -> Option<Result<Self, ToolError>> {
+        let line = line.trim();
+        let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        // Neither a path nor a text of several lines is a command.
+        if !name.starts_with('/') || name[1..].contains('/') || line.contains('\n') {
+            return None;
+        }
+        let rest = Some(rest.trim()).filter(|rest| !rest.is_empty());
+        Some(match (name, rest) {
+            ("/tools", words) => ToolsCommand::parse(words.unwrap_or_default()).map(Self::Tools),
+            ("/approvals", None) => Ok(Self::Approvals),
+            ("/cost", None) => Ok(Self::Cost),
+            ("/model", model) => Ok(Self::Model(model.map(str::to_owned))),
+            ("/audit", None) => Ok(Self::Audit),
+            ("/clear", None) => Ok(Self::Clear),
+            ("/help", None) => Ok(Self::Help),
+            ("/quit" | "/exit", None) => Ok(Self::Quit),
+            (known, Some(_)) if ALL.iter().any(|(name, _)| *name == known) => {
+                Err(usage_error(format!("`{known}` takes no arguments")))
+            }
+            (unknown, _) => {
+                let near = did_you_mean(unknown, ALL.map(|(name, _)| name));
+                let unknown = visible(prefix(unknown, 40));
+                Err(usage_error(format!(
+                    "unknown command `{unknown}`.{near} `/help` lists the commands"
+                )))
+            }
+        })
+    }
+}
+
+fn usage_error(message: String) -> ToolError {
+    ToolError::new(ToolErrorCode::InvalidInput, message)
+}
+
+/// Completion candidates: commands and tool names.
+pub(super) fn completions(pipeline: &Pipeline) -> Vec<String> {
+    let world = pipeline.snapshot();
+    let tools = world.registry.tools().iter();
+    let tools = tools.filter(|tool| world.policy.is_listed(tool));
+    let commands = ALL.iter().map(|(name, _)| (*name).to_owned());
+    commands
+        .chain(tools.map(|tool| tool.name().to_string()))
+        .collect()
+}
+
+/// Runs the command.
+pub(super) async fn carry_out(
+    globals: &GlobalOptions,
+    bench: &mut AgentRuntime,
+    talk: &mut Conversation,
+    wish: SlashCommand,
+) -> Result<ChatFlow, CommandFailure> {
+    let printer = ResultPrinter::new(false);
+    match wish {
+        SlashCommand::Tools(wish) => {
+            // Tools are switched in the config files as they are now, and the change applies at once.
+            let setup = HostSetup::find(globals.workspace.as_deref())?;
+            let world = bench.pipeline().snapshot();
+            let done = tools::run(&setup, &world, printer, CommandSyntax::Chat, wish);
+            bench.reload_now().await;
+            done?;
+        }
+        SlashCommand::Approvals => {
+            approvals::run(globals, printer, &ApprovalsCommand::List)?;
+        }
+        SlashCommand::Audit => {
+            let wish = AuditCommand::Tail {
+                lines: RECORD,
+                follow: false,
+            };
+            audit::run(globals, printer, wish).await?;
+        }
+        SlashCommand::Cost => note(usage_line(talk)),
+        SlashCommand::Model(None) => note(visible(bench.agent.model.name())),
+        SlashCommand::Model(Some(wanted)) => {
+            bench.set_model(&wanted)?;
+            note(format_args!(
+                "now using {}",
+                styled(STRONG, visible(bench.agent.model.name()))
+            ));
+        }
+        SlashCommand::Clear => {
+            if !talk.messages.is_empty() {
+                ConversationSaver::for_agent(bench).save(talk);
+                bench.pipeline().end_session(&talk.id);
+            }
+            *talk = new_conversation(&bench.agent);
+            note("started a new conversation, without the context of the old one");
+        }
+        SlashCommand::Help => {
+            for (name, does) in ALL {
+                let name = styled(STRONG, format_args!("{name:11}"));
+                note(format_args!("{name} {}", indented(does, 12)));
+            }
+        }
+        SlashCommand::Quit => return Ok(ChatFlow::Leave),
+    }
+    Ok(ChatFlow::Talk)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::DefinitionFormat;
+
+    #[test]
+    fn a_command_is_told_from_words() {
+        for words in [
+            "hello",
+            "/etc/passwd is what?",
+            "/tmp/x",
+            "/tools\nand more",
+            "",
+        ] {
+            assert!(SlashCommand::parse(words).is_none(), "{words:?}");
+        }
+        let list = SlashCommand::Tools(ToolsCommand::List(DefinitionFormat::Openai));
+        assert_eq!(SlashCommand::parse(" /tools "), Some(Ok(list)));
+        let off = ToolsCommand::Disable {
+            name: "git".to_owned(),
+            user: false,
+        };
+        assert_eq!(
+            SlashCommand::parse("/tools disable git"),
+            Some(Ok(SlashCommand::Tools(off)))
+        );
+        let model = SlashCommand::Model(Some("a/b".to_owned()));
+        assert_eq!(SlashCommand::parse("/model a/b"), Some(Ok(model)));
+        let fault = |line: &str| SlashCommand::parse(line).unwrap().unwrap_err().message;
+        assert!(fault("/tols").contains("`/tools`"), "{}", fault("/tols"));
+        assert!(fault("/tools lst").contains("'list'"));
+        assert!(fault("/tools enable").contains("<NAME>"));
+        assert!(fault("/tools new x").contains("`mimir tools`"));
+        assert!(fault("/clear all").contains("takes no arguments"));
+    }
+
+    #[test]
+    fn every_command_is_one() {
+        for (name, _) in ALL {
+            assert!(matches!(SlashCommand::parse(name), Some(Ok(_))), "{name}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Names for imported secrets: different secrets get different names, so that a server's key is never sent to another
+//! server.
+//!
+//! Out of scope: detecting secrets.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+/// A secret that a server receives.
+#[derive(Debug, Clone)]
+pub struct ImportedSecret {
+    /// Its name in the secret store.
+    pub name: String,
+    pub source: SecretSource,
+    /// Variable or header that it is for.
+    pub key: String,
+    /// For a plain-text secret: true if its first word is a scheme, such as `Bearer`, which is not stored.
+    pub scheme: bool,
+}
+
+/// Origin of a secret. The same origin means the same secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SecretSource {
+    /// Plain text in the file.
+    Plain(String),
+    /// A variable of the environment.
+    Variable(String),
+    /// An input that the agent asks for: the file, and the id in it.
+    Input(String, String),
+}
+
+/// A server with secrets.
+pub trait ServerWithSecrets {
+    /// Its name.
+    fn name(&self) -> &str;
+    /// Its block, and its secrets.
+    fn parts(&mut self) -> (&mut Value, &mut Vec<ImportedSecret>);
+}
+
+impl ImportedSecret {
+    /// Instructions for the person.
+    pub fn hint(&self) -> String {
+        let Self { name, key, .. } = self;
+        match &self.source {
+            SecretSource::Plain(_) => {
+                let rest = match self.scheme {
+                    true => " without its first word",
+                    false => "",
+                };
+                format!(
+                    "`{key}` looks like a plain-text secret and is not written to the settings: store it with `mimir secrets set {name}`{rest}"
+                )
+            }
+            SecretSource::Variable(there) | SecretSource::Input(_, there) => {
+                format!("store the secret `{there}` with `mimir secrets set {name}`")
+            }
+        }
+    }
+}
+
+/// Name of a secret in the store.
+pub fn stored_name(name: &str) -> String {
+    let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+    let name = name.chars().take(64);
+    name.map(|c| if good(c) { c.to_ascii_uppercase() } else { '_' })
+        .collect()
+}
+
+/// Gives different secrets different names, derived from the server's. `used` are the names that configured servers
+/// use. An environment variable keeps its name, because a person chose it.
+pub fn rename_conflicting<S: ServerWithSecrets>(servers: &mut [&mut S], used: &BTreeSet<String>) {
+    let mut wanted: BTreeMap<String, Vec<SecretSource>> = BTreeMap::new();
+    for server in servers.iter_mut() {
+        for kept in server.parts().1.iter() {
+            let sources = wanted.entry(kept.name.clone()).or_default();
+            if !sources.contains(&kept.source) {
+                sources.push(kept.source.clone());
+            }
+        }
+    }
+    let mut given: BTreeMap<String, SecretSource> = BTreeMap::new();
+    for server in servers.iter_mut() {
+        let name = server.name().to_owned();
+        let (block, all) = server.parts();
+        for kept in all.iter_mut() {
+            let its_own =
+                matches!(&kept.source, SecretSource::Variable(there) if *there == kept.name);
+            let alone = wanted.get(&kept.name).is_none_or(|all| all.len() == 1);
+            if its_own || (alone && !used.contains(&kept.name)) {
+                continue;
+            }
+            let base = stored_name(&format!("{name}_{}", kept.name));
+            let mut candidate = base.clone();
+            let mut number = 1;
+            while used.contains(&candidate)
+                || wanted.contains_key(&candidate)
+                || given
+                    .get(&candidate)
+                    .is_some_and(|other| *other != kept.source)
+            {
+                number += 1;
+                let head = mimir_core::text::prefix(&base, 58);
+                candidate = format!("{head}_{number}");
+            }
+            given.insert(candidate.clone(), kept.source.clone());
+            renamed(block, &kept.name, &candidate);
+            kept.name = candidate;
+        }
+    }
+}
+
+/// Replaces a name in a block.
+fn renamed(block: &mut Value, from: &str, to: &str) {
+    let (from, to) = (format!("${{{from}}}"), format!("${{{to}}}"));
+    for key in ["env", "headers"] {
+        let values = block.get_mut(key).and_then(Value::as_object_mut);
+        for value in values.into_iter().flat_map(|all| all.values_mut()) {
+            if let Value::String(text) = value {
+                *text = text.replace(&from, &to);
+            }
+        }
+    }
+}

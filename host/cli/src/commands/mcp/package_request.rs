@@ -1,0 +1,178 @@
+//! Prepares a server whose command line downloads a package: pins the package, and finds the workspace folders that
+//! its arguments name.
+
+use std::path::{Component, Path};
+
+use mimir_core::config::{McpPackage, SandboxMode};
+use mimir_core::{ToolError, ToolErrorCode};
+use mimir_mcp::client::{PackageRequest, package_request};
+use serde_json::{Value, json};
+
+/// The package that the command line of a block downloads. `None` if it downloads none, or runs in a container, which
+/// has its own packages.
+pub fn requested_package(block: &Value) -> Result<Option<PackageRequest>, ToolError> {
+    if block["sandbox"] == json!(SandboxMode::Container) {
+        return Ok(None);
+    }
+    let words =
+        std::iter::once(&block["command"]).chain(block["args"].as_array().into_iter().flatten());
+    let words: Vec<String> = words.filter_map(Value::as_str).map(str::to_owned).collect();
+    package_request(&words)
+        .map_err(|error| ToolError::new(ToolErrorCode::InvalidInput, error.to_string()))
+}
+
+/// Replaces the command line of a block by the pinned package. `folders` are those that the person named; if empty,
+/// those that the arguments name.
+pub fn pinned_block(
+    block: &Value,
+    package: &McpPackage,
+    args: Vec<String>,
+    folders: &[String],
+    root: &Path,
+) -> Value {
+    let mut block = block.clone();
+    let (args, named) = in_workspace(args, root);
+    if let Some(map) = block.as_object_mut() {
+        // A package starts in its own folder and does not run workspace code.
+        for key in ["command", "args", "cwd", "workspaceCode"] {
+            map.remove(key);
+        }
+        map.insert("package".into(), json!(package));
+        if !args.is_empty() {
+            map.insert("args".into(), args.into());
+        }
+        let folders = if folders.is_empty() {
+            named
+        } else {
+            folders.to_vec()
+        };
+        if !folders.is_empty() {
+            map.insert("folders".into(), folders.into());
+        }
+    }
+    block
+}
+
+/// Rewrites arguments that are workspace paths to begin with `./`, and collects their folders.
+fn in_workspace(args: Vec<String>, root: &Path) -> (Vec<String>, Vec<String>) {
+    let mut folders: Vec<String> = Vec::new();
+    let args = args.into_iter().map(|word| {
+        let (option, value) = match word.split_once('=') {
+            Some((option, value)) if option.starts_with('-') => {
+                (Some(option.to_owned()), value.to_owned())
+            }
+            _ => (None, word.clone()),
+        };
+        let Some((below, folder)) = below(&value, root) else {
+            return word;
+        };
+        if !folders.contains(&folder) {
+            folders.push(folder);
+        }
+        match option {
+            Some(option) => format!("{option}={below}"),
+            None => below,
+        }
+    });
+    let args = args.collect();
+    // A folder inside another one needs no mount of its own.
+    let all = folders.clone();
+    folders.retain(|folder| {
+        !all.iter()
+            .any(|other| other != folder && (other == "." || Path::new(folder).starts_with(other)))
+    });
+    (args, folders)
+}
+
+/// Resolves an argument that names a workspace path: its relative spelling, and the folder that contains it.
+fn below(word: &str, root: &Path) -> Option<(String, String)> {
+    // A plain word that happens to be a file name is not a path.
+    if !word.contains(['.', '/']) || word.starts_with('-') || word.contains("://") {
+        return None;
+    }
+    let path = root.join(word);
+    let real = path.canonicalize().ok()?;
+    let below = real.strip_prefix(root.canonicalize().ok()?).ok()?;
+    let text = |path: &Path| -> Option<String> {
+        let parts: Option<Vec<&str>> = path
+            .components()
+            .map(|part| match part {
+                Component::Normal(name) => name.to_str(),
+                _ => None,
+            })
+            .collect();
+        Some(parts?.join("/"))
+    };
+    let folder = if real.is_dir() {
+        below
+    } else {
+        below.parent()?
+    };
+    let folder = match text(folder)?.as_str() {
+        "" => ".".to_owned(),
+        folder => folder.to_owned(),
+    };
+    let below = match text(below)?.as_str() {
+        "" => ".".to_owned(),
+        below => format!("./{below}"),
+    };
+    Some((below, folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn package_arguments_in_the_workspace_are_given_as_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        std::fs::create_dir_all(root.join("docs/sub")).unwrap();
+        std::fs::write(root.join("docs/a.db"), "").unwrap();
+        std::fs::write(root.join("start"), "").unwrap();
+        let of = |words: &[&str]| {
+            in_workspace(words.iter().map(|word| (*word).to_owned()).collect(), root)
+        };
+        let here = root.display().to_string();
+        for (words, args, folders) in [
+            (vec!["."], vec!["."], vec!["."]),
+            (vec![here.as_str()], vec!["."], vec!["."]),
+            (vec!["docs/sub"], vec!["./docs/sub"], vec!["docs/sub"]),
+            (
+                vec!["--db=docs/a.db"],
+                vec!["--db=./docs/a.db"],
+                vec!["docs"],
+            ),
+            (
+                vec!["docs/sub", "./docs"],
+                vec!["./docs/sub", "./docs"],
+                vec!["docs"],
+            ),
+            (
+                vec!["start", "--port", "80"],
+                vec!["start", "--port", "80"],
+                vec![],
+            ),
+            (
+                vec!["/usr", "..", "./nowhere"],
+                vec!["/usr", "..", "./nowhere"],
+                vec![],
+            ),
+            (
+                vec!["https://h.example/."],
+                vec!["https://h.example/."],
+                vec![],
+            ),
+        ] {
+            let (found, given) = of(&words);
+            assert_eq!(
+                (found, given),
+                (
+                    args.iter().map(|it| (*it).to_owned()).collect(),
+                    folders.iter().map(|it| (*it).to_owned()).collect()
+                ),
+                "{words:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Description of a server for the person who decides about it: the program and where it runs, its inputs, its network
+//! access, and its secrets.
+//!
+//! Out of scope: the decision.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use mimir_core::config::{McpServerSettings, SandboxMode};
+use mimir_core::text::prefix;
+use mimir_process::inherited_env;
+use serde_json::Value;
+
+use super::secret_detection;
+
+/// Most characters on a line; a longer line is marked as cut.
+const LINE_MOST: usize = 400;
+
+/// Describes a settings block; empty if the block is not a valid server.
+pub fn block_lines(block: &Value) -> Vec<String> {
+    match serde_json::from_value::<McpServerSettings>(block.clone()) {
+        Ok(server) => server_lines(&server),
+        Err(_) => Vec::new(),
+    }
+}
+
+/// Describes a server.
+pub fn server_lines(server: &McpServerSettings) -> Vec<String> {
+    let mut lines = Vec::new();
+    if server.command.is_some() || server.package.is_some() {
+        let words = server.command.iter().chain(&server.args);
+        // Header values are shown here only if they are not secrets.
+        let words = secret_detection::mask_words(words);
+        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        let bare = server.sandbox == Some(SandboxMode::None);
+        match &server.package {
+            Some(package) => {
+                let words = [std::slice::from_ref(&package.program), &words[..]].concat();
+                lines.push(format!("runs {} of the package {package}", words.join(" ")));
+                lines.push(format!("pinned to {}", package.integrity));
+                if package.install_scripts {
+                    lines.push(
+                        "its install scripts were run in the sandbox of the download".to_owned(),
+                    );
+                }
+                if !bare {
+                    lines.push("in a sandbox, with a home of its own".to_owned());
+                }
+            }
+            None => {
+                lines.push(format!("runs {}", words.join(" ")));
+                lines.push(match &server.cwd {
+                    Some(cwd) => format!("in {} of the workspace", quoted(cwd)),
+                    None => "in an empty folder of its own".to_owned(),
+                });
+            }
+        }
+        if bare {
+            lines.push("without a sandbox: with all of your rights".to_owned());
+            lines.extend(passed_on());
+        } else {
+            lines.push(network(server));
+        }
+        let folders = server.launch_folders().unwrap_or_default();
+        for folder in folders.iter().filter(|_| !bare) {
+            let may = if folder.writable {
+                "read and change"
+            } else {
+                "read"
+            };
+            lines.push(match folder.path.as_str() {
+                "." => format!("may {may} the whole workspace"),
+                path => format!("may {may} {} of the workspace", quoted(path)),
+            });
+        }
+        if server.package.is_some() && folders.is_empty() && !bare {
+            lines.push("no access to the workspace".to_owned());
+        }
+        for mount in &server.bind_mounts {
+            let may = if mount.writable {
+                "read and change"
+            } else {
+                "read"
+            };
+            lines.push(format!("may {may} {}", quoted(&mount.from)));
+        }
+        let given = server.env.iter();
+        lines.extend(given.map(|(name, value)| {
+            match secret_detection::value_has_secret(name, value) {
+                true => format!("given {name}, with a value that is not shown"),
+                false => format!("given {name}={value}"),
+            }
+        }));
+        for (name, value) in &server.env {
+            lines.extend(secrets(value).map(|it| format!("your secret {it} goes to it as {name}")));
+        }
+        let open = server.sandbox == Some(SandboxMode::None)
+            || server.env.values().any(|value| value.contains("${"));
+        match server.workspace_code {
+            Some(true) => lines.push(
+                "may run files from the workspace: anyone who can write there can run code as this server"
+                    .to_owned(),
+            ),
+            _ if open && server.cwd.is_some() && server.package.is_none() => lines.push(
+                "will not start so: without a sandbox, or with secrets, it may not start in the workspace; \
+                 `workspaceCode: true` in its block takes the risk"
+                    .to_owned(),
+            ),
+            _ => {}
+        }
+    }
+    if let Some(url) = &server.url {
+        lines.push(format!("reached at {}", secret_detection::mask_text(url)));
+        let host = host(url);
+        for (name, value) in &server.headers {
+            lines.push(match secret_detection::value_has_secret(name, value) {
+                true => format!("sent the header {name}, with a value that is not shown"),
+                false => format!("sent the header {name}: {value}"),
+            });
+            lines.extend(secrets(value).map(|it| format!("your secret {it} goes to {host}")));
+        }
+    }
+    if let Some(oauth) = &server.oauth {
+        if let Some(issuer) = &oauth.issuer {
+            lines.push(format!("logged in at by {issuer} alone"));
+        }
+        if let Some(client) = oauth
+            .client_id
+            .as_ref()
+            .or(oauth.client_metadata_url.as_ref())
+        {
+            lines.push(format!("logged in at as the client {client}"));
+        }
+        let to = oauth.issuer.as_deref().unwrap_or_default();
+        let named = oauth.secret_name();
+        lines.extend(named.map(|it| format!("your secret {it} goes to {}", host(to))));
+    }
+    if !server.is_enabled() {
+        lines.push("switched off".to_owned());
+    }
+    lines.into_iter().map(|line| shown(&line)).collect()
+}
+
+/// Network access from its sandbox.
+fn network(server: &McpServerSettings) -> String {
+    match (server.network.is_empty(), server.network_access) {
+        (false, _) => {
+            let hosts: Vec<&str> = server.network.iter().map(String::as_str).collect();
+            match hosts.contains(&"*") {
+                true => "reaches every public host of the network".to_owned(),
+                false => format!("reaches these hosts of the network: {}", hosts.join(", ")),
+            }
+        }
+        (true, Some(true)) => "reaches the hosts of `network.allowedHosts`".to_owned(),
+        (true, _) => "reaches no network".to_owned(),
+    }
+}
+
+/// Network variables of this machine that a program without a sandbox gets.
+fn passed_on() -> Vec<String> {
+    let (given, kept): (Vec<_>, Vec<_>) = inherited_env::variables()
+        .into_iter()
+        .partition(|variable| variable.value.is_some());
+    let names = |all: Vec<inherited_env::AmbientVariable>| {
+        let names: Vec<String> = all.into_iter().map(|variable| variable.name).collect();
+        names.join(", ")
+    };
+    let mut lines = Vec::new();
+    if !given.is_empty() {
+        lines.push(format!("given your variables {}", names(given)));
+    }
+    if !kept.is_empty() {
+        lines.push(format!(
+            "not given your variables {}, which hold credentials: `--env` gives one by name",
+            names(kept)
+        ));
+    }
+    lines
+}
+
+/// A block whose arguments name workspace files starts in the workspace, as it does under agents.
+pub fn set_workspace_root(block: &mut Value, workspace: &Path) {
+    if block["cwd"] != Value::Null || block["command"] == Value::Null {
+        return;
+    }
+    let args = block["args"].as_array().into_iter().flatten();
+    let words = std::iter::once(&block["command"]).chain(args);
+    let mut words = words.filter_map(Value::as_str);
+    // A plain word that happens to be a file name does not count.
+    let is_path = |word: &str| word.contains(['.', '/']) && !Path::new(word).is_absolute();
+    if words.any(|word| is_path(word) && workspace.join(word).exists()) {
+        block["cwd"] = ".".into();
+    }
+}
+
+/// Names of the secrets that these servers receive.
+pub fn secrets_of<'a>(servers: impl Iterator<Item = &'a McpServerSettings>) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for server in servers {
+        let values = server.env.values().chain(server.headers.values());
+        all.extend(values.flat_map(|value| secrets(value)).map(str::to_owned));
+        let login = server.oauth.as_ref().and_then(|oauth| oauth.secret_name());
+        all.extend(login.map(str::to_owned));
+    }
+    all
+}
+
+/// Makes a line printable, and marks it if it is cut.
+fn shown(line: &str) -> String {
+    let line = secret_detection::mask_secrets(line);
+    let head = prefix(&line, LINE_MOST);
+    match head.len() < line.len() {
+        true => format!(
+            "{head}… and {} characters more",
+            line[head.len()..].chars().count()
+        ),
+        false => line,
+    }
+}
+
+fn quoted(word: &str) -> String {
+    match word.is_empty() || word.contains(char::is_whitespace) {
+        true => format!("'{word}'"),
+        false => word.to_owned(),
+    }
+}
+
+/// Names of secrets in a value.
+fn secrets(value: &str) -> impl Iterator<Item = &str> {
+    let parts = value.split("${").skip(1);
+    parts.filter_map(|part| part.split_once('}').map(|(name, _)| name))
+}
+
+fn host(url: &str) -> String {
+    let target = mimir_core::network::RequestTarget::parse(url);
+    target.map_or_else(
+        |_| "no host".to_owned(),
+        |target| target.origin().to_string(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_card_says_what_runs_and_where_secrets_go() {
+        let card = block_lines(&json!({
+            "url": "https://evil.example/mcp", "headers": {"Authorization": "Bearer ${GITHUB_TOKEN}"},
+        }));
+        let card = card.join("\n");
+        assert!(card.contains("https://evil.example/mcp"), "{card}");
+        assert!(
+            card.contains("your secret GITHUB_TOKEN goes to https://evil.example"),
+            "{card}"
+        );
+        let card = block_lines(&json!({"url": "https://h.example/mcp", "oauth": {
+            "issuer": "https://as.example/x", "clientId": "me", "clientSecret": "${KEY}"}}));
+        let card = card.join("\n");
+        assert!(card.contains("https://as.example/x alone"), "{card}");
+        assert!(
+            card.contains("your secret KEY goes to https://as.example"),
+            "{card}"
+        );
+        let card = block_lines(&json!({
+            "command": "npx", "args": ["-y", "a b\u{1b}[2J"], "sandbox": "none",
+            "env": {"NODE_OPTIONS": "--require /x", "TOKEN": "${T}"},
+        }));
+        let card = card.join("\n");
+        assert!(
+            card.contains("runs npx -y 'a b") && !card.contains('\u{1b}'),
+            "{card}"
+        );
+        assert!(
+            card.contains("in an empty folder") && card.contains("in no sandbox"),
+            "{card}"
+        );
+        assert!(card.contains("NODE_OPTIONS=--require /x"), "{card}");
+        assert!(card.contains("your secret T goes to it as TOKEN"), "{card}");
+        let plain = json!({"url": "https://h.example", "headers": {"Authorization": "Bearer sk-plain-1", "X-Kind": "a"}});
+        let card = block_lines(&plain).join("\n");
+        assert!(
+            !card.contains("sk-plain-1") && card.contains("header Authorization, with a value"),
+            "{card}"
+        );
+        assert!(card.contains("header X-Kind: a"), "{card}");
+        let long = block_lines(&json!({"command": "sh", "args": ["-c", "x".repeat(1_000)]}));
+        assert!(long[0].contains("characters more"), "{long:?}");
+    }
+
+    #[test]
+    fn words_that_name_what_is_in_the_workspace_are_meant_from_there() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("server.py"), "").unwrap();
+        std::fs::write(folder.path().join("run"), "").unwrap();
+        let cwd = |mut block: Value| {
+            set_workspace_root(&mut block, folder.path());
+            block["cwd"].clone()
+        };
+        assert_eq!(
+            cwd(json!({"command": "python3", "args": ["server.py"]})),
+            "."
+        );
+        assert_eq!(cwd(json!({"command": "./server.py"})), ".");
+        assert_eq!(cwd(json!({"command": "uv", "args": ["run"]})), Value::Null);
+        assert_eq!(
+            cwd(json!({"command": "x", "args": ["server.py"], "cwd": "sub"})),
+            "sub"
+        );
+        assert_eq!(cwd(json!({"url": "https://h"})), Value::Null);
+    }
+}

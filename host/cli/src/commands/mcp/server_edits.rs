@@ -1,0 +1,98 @@
+//! Edits of servers in a config file.
+
+use mimir_core::config::{Config, McpServerSettings};
+use mimir_core::text::{prefix, visible};
+use mimir_core::{ToolError, ToolErrorCode};
+use serde_json::Value;
+
+use mimir::settings::ConfigEdit;
+
+/// Edits that add these servers to a file.
+pub fn add_servers(text: &str, servers: &[(String, Value)]) -> Result<Vec<ConfigEdit>, ToolError> {
+    let before = read(text)?;
+    let mut edits = Vec::new();
+    for (name, block) in servers {
+        if before.mcp.servers.contains_key(name) {
+            check_name_is_free(name)?;
+        }
+        let server: McpServerSettings = serde_json::from_value(block.clone())
+            .map_err(|error| ToolError::new(ToolErrorCode::InvalidInput, error.to_string()))?;
+        server
+            .check(name)
+            .map_err(|error| ToolError::new(ToolErrorCode::InvalidInput, error.to_string()))?;
+        edits.push(ConfigEdit::set_key(
+            &["mcp", "servers", name],
+            block.clone(),
+        ));
+    }
+    Ok(edits)
+}
+
+/// Refuses a name that is in use.
+pub fn check_name_is_free(name: &str) -> Result<(), ToolError> {
+    let name = visible(prefix(name, 64));
+    let message = format!("a server `{name}` already exists; `mimir mcp remove {name}` removes it");
+    Err(ToolError::new(ToolErrorCode::AlreadyExists, message))
+}
+
+/// Block of a server in its file format.
+pub fn block(text: &str, name: &str) -> Result<Option<Value>, ToolError> {
+    if !read(text)?.mcp.servers.contains_key(name) {
+        return Ok(None);
+    }
+    let value: serde_yaml::Value = serde_yaml::from_str(text)
+        .map_err(|error| ToolError::new(ToolErrorCode::InvalidInput, error.to_string()))?;
+    let block = &value["mcp"]["servers"][name];
+    serde_json::to_value(block)
+        .map(Some)
+        .map_err(|error| ToolError::new(ToolErrorCode::InvalidInput, error.to_string()))
+}
+
+/// Edit that removes this server from a file.
+pub fn remove(text: &str, name: &str) -> Result<Vec<ConfigEdit>, ToolError> {
+    if !read(text)?.mcp.servers.contains_key(name) {
+        let message = format!("this file has no server `{}`", visible(prefix(name, 64)));
+        return Err(ToolError::new(ToolErrorCode::NotFound, message));
+    }
+    Ok(vec![ConfigEdit::remove(&["mcp", "servers", name])])
+}
+
+fn read(text: &str) -> Result<Config, ToolError> {
+    let bad = |error: &dyn std::fmt::Display| {
+        let message = format!("cannot read the config file: {error}");
+        ToolError::new(ToolErrorCode::InvalidInput, message)
+    };
+    mimir_script::yaml::check_yaml(text).map_err(|unfit| bad(&unfit))?;
+    let bad = |error: serde_yaml::Error| bad(&error);
+    match serde_yaml::from_str(text).map_err(bad)? {
+        serde_yaml::Value::Null => Ok(Config::default()),
+        value => serde_yaml::from_value(value).map_err(bad),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_name_is_taken_once_and_a_block_is_checked() {
+        let text = "mcp: {servers: {old: {command: x}}}\n";
+        let server = |name: &str| vec![(name.to_owned(), json!({"command": "npx"}))];
+        assert_eq!(add_servers(text, &server("new")).unwrap().len(), 1);
+        assert_eq!(add_servers("", &server("new")).unwrap().len(), 1);
+        let taken = add_servers(text, &server("old")).unwrap_err();
+        assert_eq!(taken.code, ToolErrorCode::AlreadyExists);
+        assert!(
+            add_servers("", &server("x y"))
+                .unwrap_err()
+                .message
+                .contains("the name")
+        );
+        assert_eq!(remove(text, "old").unwrap().len(), 1);
+        assert_eq!(
+            remove(text, "none").unwrap_err().code,
+            ToolErrorCode::NotFound
+        );
+    }
+}

@@ -1,0 +1,169 @@
+//! Rights that a person names on the command line, for a component that cannot declare its needs.
+
+use std::path::{Component, Path};
+
+use mimir_core::Tool;
+use mimir_core::grants;
+use mimir_core::needs::{DirectoryAccess, FileNeed, Needs, SECRET_VALUE};
+
+use crate::args::ToolsTrustCommand;
+use crate::exit::CommandFailure;
+use mimir::approval_store::UserApprovalStore;
+use mimir::setup::HostSetup;
+
+/// Sets or removes the prefix of a plugin's tool names. Returns the previous one; an empty text stands for no prefix.
+pub fn set_prefix(
+    ledger: &UserApprovalStore,
+    location: &str,
+    prefix: &str,
+) -> Result<String, CommandFailure> {
+    let previous = ledger.lock().read()?.prefixes.get(location).cloned();
+    let previous = previous.unwrap_or_default();
+    if previous != prefix {
+        ledger.lock().change(|lock| match prefix {
+            "" => lock.prefixes.remove(location),
+            prefix => lock.prefixes.insert(location.to_owned(), prefix.to_owned()),
+        })?;
+    }
+    Ok(previous)
+}
+
+/// Rights of a plugin that cannot request any: those named now, or, for kinds not named now, those of its previous
+/// grant.
+pub fn named_rights(
+    setup: &HostSetup,
+    ledger: &UserApprovalStore,
+    wish: &ToolsTrustCommand,
+    tool: &Tool,
+) -> Result<Needs, CommandFailure> {
+    let mut files = Vec::new();
+    for (folders, access) in [
+        (&wish.writes, DirectoryAccess::ReadWrite),
+        (&wish.reads, DirectoryAccess::Read),
+    ] {
+        for folder in folders {
+            let need = folder_need(setup, folder, access)?;
+            if !files.iter().any(|known: &FileNeed| known.path == need.path) {
+                files.push(need);
+            }
+        }
+    }
+    let now = Needs {
+        files,
+        hosts: wish.hosts.iter().map(grants::named_host).collect(),
+        secrets: wish.secrets.clone(),
+        environment: wish.variables.iter().cloned().collect(),
+        config: wish.config.iter().cloned().collect(),
+        ..Needs::default()
+    };
+    check(tool, &now)?;
+    let mut named = before(ledger, tool);
+    if !now.files.is_empty() {
+        named.files = now.files;
+    }
+    if !now.hosts.is_empty() {
+        named.hosts = now.hosts;
+    }
+    if !now.secrets.is_empty() {
+        named.secrets = now.secrets;
+    }
+    if !now.environment.is_empty() {
+        named.environment = now.environment;
+    }
+    if !now.config.is_empty() {
+        named.config = now.config;
+    }
+    for value in named.config.values() {
+        let secret = value.strip_prefix(SECRET_VALUE);
+        let known = |name: &&str| named.secrets.iter().any(|need| need.name == **name);
+        if let Some(name) = secret.filter(|name| !known(name)) {
+            return Err(CommandFailure::usage(format!(
+                "`{value}` is the placeholder of a secret without a destination; add `--secret {name}@HOST:HEADER`"
+            )));
+        }
+    }
+    Ok(named)
+}
+
+/// Refuses rights that the component has no import for.
+fn check(tool: &Tool, named: &Needs) -> Result<(), CommandFailure> {
+    let sends = grants::takes_hosts(tool);
+    for (what, named, takes, import) in [
+        ("hosts", !named.hosts.is_empty(), sends, "wasi:http"),
+        ("secrets", !named.secrets.is_empty(), sends, "wasi:http"),
+        (
+            "folders",
+            !named.files.is_empty(),
+            grants::takes_files(tool),
+            "wasi:filesystem",
+        ),
+        (
+            "variables",
+            !named.environment.is_empty(),
+            grants::takes_variables(tool),
+            "wasi:cli/environment",
+        ),
+        (
+            "settings",
+            !named.config.is_empty(),
+            grants::takes_config(tool),
+            "wasi:config",
+        ),
+    ] {
+        if named && !takes {
+            return Err(CommandFailure::usage(format!(
+                "`{}` takes no {what}: they can be named only for a component that imports {import} and was not written for mimir",
+                tool.name()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Rights from the previous grant. A lock file that this person has not written is ignored.
+fn before(ledger: &UserApprovalStore, tool: &Tool) -> Needs {
+    if !grants::is_foreign(tool) {
+        return Needs::default();
+    }
+    let location = &tool.origin.location;
+    let book = ledger.read().ok();
+    let known = book.and_then(|book| book.grants.get(location).cloned());
+    let lock = ledger.lock().read().unwrap_or_default();
+    let grant = lock.plugins.get(location);
+    let grant = grant.filter(|grant| known.as_ref() == Some(&grant.id(location)));
+    grant.map_or_else(Needs::default, grants::Grant::named)
+}
+
+/// Resolves an existing folder to its path below the workspace.
+fn folder_need(
+    setup: &HostSetup,
+    folder: &Path,
+    access: DirectoryAccess,
+) -> Result<FileNeed, CommandFailure> {
+    let shown = mimir_core::text::visible(&folder.display().to_string());
+    let outside = || {
+        CommandFailure::usage(format!(
+            "`{shown}` is not below the workspace: expected a folder relative to it, or `.` for all of it"
+        ))
+    };
+    let root = setup.workspace.root();
+    let relative = folder.strip_prefix(root).unwrap_or(folder);
+    let mut parts = Vec::new();
+    for part in relative.components() {
+        match part {
+            Component::Normal(part) => parts.push(part.to_str().ok_or_else(outside)?),
+            Component::CurDir => {}
+            _ => return Err(outside()),
+        }
+    }
+    if !root.join(relative).is_dir() {
+        return Err(CommandFailure::usage(format!(
+            "`{shown}` is not a folder of the workspace; create it first"
+        )));
+    }
+    let path = match parts.is_empty() {
+        true => ".".to_owned(),
+        false => parts.join("/"),
+    };
+    Ok(grants::named_folder(&path, access))
+}

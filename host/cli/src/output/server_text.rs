@@ -1,0 +1,233 @@
+//! Every word of a server that a model may read, in lines for the person who decides about it.
+
+use mimir_core::Tool;
+use serde_json::Value;
+
+use super::{FAINT, WARN, styled};
+
+/// Levels of a schema that are shown one by one; what is deeper is shown as JSON.
+const LEVELS: usize = 6;
+
+/// The text of a tool: its title, its description, and all texts of its schemas. Control characters were written out
+/// when the words came in.
+pub fn tool_texts(tool: &Tool) -> Vec<String> {
+    let definition = &tool.definition;
+    let mut lines = Vec::new();
+    if let Some(title) = &definition.title {
+        lines.push(format!("title: {title}"));
+    }
+    lines.extend(definition.description.lines().map(str::to_owned));
+    let schemas = [
+        ("takes", Some(&definition.input_schema)),
+        ("gives", definition.output_schema.as_ref()),
+    ];
+    for (which, schema) in schemas {
+        if let Some(schema) = schema {
+            walk(which, &schema.to_value(), LEVELS, &mut lines);
+        }
+    }
+    lines
+}
+
+/// The lines with colours: descriptions are dimmed, warnings stand out.
+pub fn shown(tool: &Tool) -> Vec<String> {
+    let words = tool_texts(tool).into_iter();
+    let words = words.map(|line| styled(FAINT, mimir_core::text::visible(&line)));
+    let flags = tool.flags.iter();
+    let flags =
+        flags.map(|flag| styled(WARN, format_args!("! {}", mimir_core::text::visible(flag))));
+    words.chain(flags).collect()
+}
+
+/// The words of a prompt, or of a resource, as the server wrote them.
+pub fn entry_texts(kind: &str, entry: &Value) -> Vec<String> {
+    let name = entry["name"]
+        .as_str()
+        .or_else(|| entry["uri"].as_str())
+        .unwrap_or_default();
+    let mut lines = vec![format!("{kind} {name}")];
+    if let Value::Object(map) = entry {
+        let rest = map.iter().filter(|(key, _)| *key != "name");
+        lines.extend(rest.map(|(key, value)| format!("  {key}: {}", plain(value))));
+    }
+    lines
+}
+
+/// The schemas that a line names already, or that say nothing.
+const KNOWN: [&str; 5] = ["type", "description", "properties", "items", "required"];
+
+fn walk(at: &str, schema: &Value, levels: usize, lines: &mut Vec<String>) {
+    let Value::Object(map) = schema else { return };
+    let properties = map.get("properties").and_then(Value::as_object);
+    let required = map.get("required").and_then(Value::as_array);
+    let required: Vec<&str> = required
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    if levels == LEVELS {
+        let says = map
+            .get("description")
+            .map(|words| format!(": {}", plain(words)));
+        let more = more(map);
+        if says.is_some() || !more.is_empty() {
+            lines.push(format!("  {at}{}{more}", says.unwrap_or_default()));
+        }
+    }
+    for (name, property) in properties.into_iter().flatten() {
+        let place = format!("{at} {name}");
+        let must = if required.contains(&name.as_str()) {
+            ", required"
+        } else {
+            ""
+        };
+        line(&place, must, property, lines);
+        deeper(&place, property, levels, lines);
+    }
+    if let Some(items) = map.get("items") {
+        let place = format!("{at}[]");
+        if items.get("description").is_some()
+            || items.as_object().is_some_and(|map| !more(map).is_empty())
+        {
+            line(&place, "", items, lines);
+        }
+        deeper(&place, items, levels, lines);
+    }
+    // Required words that are no property are words all the same.
+    let others = required
+        .into_iter()
+        .filter(|name| !properties.is_some_and(|all| all.contains_key(*name)));
+    let others: Vec<&str> = others.collect();
+    if !others.is_empty() {
+        lines.push(format!("  {at}, required: {}", others.join(", ")));
+    }
+}
+
+/// A property in one line: its type, its description, and the rest of its schema.
+fn line(place: &str, must: &str, schema: &Value, lines: &mut Vec<String>) {
+    let kind = match &schema["type"] {
+        Value::String(kind) => kind.clone(),
+        Value::Null => "any".to_owned(),
+        other => other.to_string(),
+    };
+    let says = match &schema["description"] {
+        Value::Null => String::new(),
+        words => format!(": {}", plain(words)),
+    };
+    let more = schema.as_object().map(more).unwrap_or_default();
+    lines.push(format!("  {place} ({kind}{must}){says}{more}"));
+}
+
+/// The parts of a schema that its line does not have already.
+fn more(map: &serde_json::Map<String, Value>) -> String {
+    let said = map.iter().filter(|(key, value)| {
+        // A known dialect and a boolean have no text of the server in them.
+        let dialect = *key == "$schema" && value.as_str().is_some_and(is_dialect);
+        !KNOWN.contains(&key.as_str()) && !value.is_boolean() && !dialect
+    });
+    let said: Vec<String> = said
+        .map(|(key, value)| format!("{key}: {}", plain(value)))
+        .collect();
+    match said.is_empty() {
+        true => String::new(),
+        false => format!(" [{}]", said.join("; ")),
+    }
+}
+
+/// The published dialects of JSON Schema, without the scheme and the empty fragment.
+const DIALECTS: [&str; 5] = [
+    "json-schema.org/draft-04/schema",
+    "json-schema.org/draft-06/schema",
+    "json-schema.org/draft-07/schema",
+    "json-schema.org/draft/2019-09/schema",
+    "json-schema.org/draft/2020-12/schema",
+];
+
+fn is_dialect(uri: &str) -> bool {
+    let rest = uri
+        .strip_prefix("https://")
+        .or_else(|| uri.strip_prefix("http://"));
+    rest.is_some_and(|rest| DIALECTS.contains(&rest.strip_suffix('#').unwrap_or(rest)))
+}
+
+fn deeper(place: &str, schema: &Value, levels: usize, lines: &mut Vec<String>) {
+    match levels {
+        1 => lines.push(format!("  {place}: {schema}")),
+        levels => walk(place, schema, levels - 1, lines),
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.replace('\n', " ⏎ "),
+        value => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// All strings of a value, keys included.
+    fn strings(value: &Value, all: &mut Vec<String>) {
+        match value {
+            Value::String(text) => all.push(text.clone()),
+            Value::Array(items) => items.iter().for_each(|item| strings(item, all)),
+            Value::Object(map) => map.iter().for_each(|(key, value)| {
+                all.push(key.clone());
+                strings(value, all);
+            }),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn card_has_every_word_of_a_schema() {
+        let mut deep = json!({"type": "string", "description": "DEEPEST"});
+        for level in 0..8 {
+            deep = json!({"type": "object", "description": format!("LEVEL-{level}"), "properties": {format!("p{level}"): deep}});
+        }
+        let schema = json!({
+            "type": "object", "description": "OUTERMOST", "title": "TITLED",
+            "required": ["a", "NOT-A-PROPERTY"],
+            "properties": {
+                "a": {"type": "string", "description": "FIRST", "default": "DEFAULT", "enum": ["ONE", "TWO"]},
+                "b": {"type": "array", "items": {"type": "object", "description": "ITEM", "properties": {"c": {"title": "INNER", "const": "CONST"}}}},
+                "d": {"anyOf": [{"description": "EITHER"}, {"examples": ["EXAMPLE"]}]},
+                "deep": deep,
+            },
+            "$defs": {"x": {"description": "DEFINED"}}, "x-note": "EXTENSION",
+            "$schema": "http://json-schema.org/draft-07/schema# DIALECT",
+        });
+        let mut lines = Vec::new();
+        walk("takes", &schema, LEVELS, &mut lines);
+        let card = lines.join("\n");
+        let mut all = Vec::new();
+        strings(&schema, &mut all);
+        let structure = [
+            "type",
+            "object",
+            "string",
+            "array",
+            "properties",
+            "items",
+            "required",
+            "description",
+        ];
+        for word in all
+            .iter()
+            .filter(|word| !structure.contains(&word.as_str()))
+        {
+            assert!(card.contains(word.as_str()), "{word}: {card}");
+        }
+        for dialect in [
+            "http://json-schema.org/draft-07/schema#",
+            "https://json-schema.org/draft/2020-12/schema",
+        ] {
+            let mut lines = Vec::new();
+            walk("takes", &json!({ "$schema": dialect }), LEVELS, &mut lines);
+            assert!(lines.is_empty(), "{lines:?}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Non-blocking stderr for servers. A client may leave a server's stderr unread, and a full pipe would block the
+//! writer, so a thread writes the lines and drops what it cannot write.
+
+use parking_lot::{Mutex, MutexGuard};
+use std::io::{self, Write};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+/// Channel to the thread, once it exists.
+static WAY: OnceLock<SyncSender<StderrChunk>> = OnceLock::new();
+
+enum StderrChunk {
+    Words(Vec<u8>),
+    /// Signals that everything before it has been written.
+    Flush(SyncSender<()>),
+}
+
+/// Queue length in chunks: far more than a client that reads lets pile up.
+const WAITING: usize = 512;
+
+/// Time to wait for a reader when the program exits.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Makes stderr non-blocking from now on.
+pub fn detach_stderr() {
+    let (way, pieces) = sync_channel(WAITING);
+    if WAY.set(way).is_ok() {
+        std::thread::spawn(move || write(&pieces));
+    }
+}
+
+fn write(pieces: &Receiver<StderrChunk>) {
+    for piece in pieces {
+        match piece {
+            StderrChunk::Words(words) => {
+                let _ = anstream::stderr().write_all(&words);
+            }
+            StderrChunk::Flush(done) => {
+                let _ = done.try_send(());
+            }
+        }
+    }
+}
+
+/// Waits for queued output if stderr is being read.
+pub fn flush() {
+    let Some(way) = WAY.get() else { return };
+    let (done, is_done) = sync_channel(1);
+    if way.try_send(StderrChunk::Flush(done)).is_ok() {
+        let _ = is_done.recv_timeout(LAST_WORDS);
+    }
+}
+
+/// Output held back while a full-screen view is open.
+static HELD: Mutex<Option<Vec<u8>>> = Mutex::new(None);
+
+/// Size limit of held output.
+const HELD_MOST: usize = 64 << 10;
+
+/// Holds back stderr output until it is dropped.
+pub struct StderrHold(());
+
+/// Holds back stderr output, so that nothing is written across the screen.
+pub fn hold_output() -> StderrHold {
+    lock_held_output().get_or_insert_default();
+    StderrHold(())
+}
+
+/// Returns true while a full-screen view is open.
+pub fn is_output_held() -> bool {
+    lock_held_output().is_some()
+}
+
+fn lock_held_output() -> MutexGuard<'static, Option<Vec<u8>>> {
+    HELD.lock()
+}
+
+impl Drop for StderrHold {
+    fn drop(&mut self) {
+        let words = lock_held_output().take();
+        let _ = StderrQueue.write_all(&words.unwrap_or_default());
+    }
+}
+
+/// A writer to stderr.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct StderrQueue;
+
+impl Write for StderrQueue {
+    fn write(&mut self, words: &[u8]) -> io::Result<usize> {
+        if let Some(kept) = &mut *lock_held_output() {
+            let room = HELD_MOST.saturating_sub(kept.len());
+            kept.extend_from_slice(&words[..words.len().min(room)]);
+            return Ok(words.len());
+        }
+        match WAY.get() {
+            Some(way) => {
+                let _ = way.try_send(StderrChunk::Words(words.to_vec()));
+            }
+            None => super::progress::suspend(|| anstream::stderr().write_all(words))?,
+        }
+        Ok(words.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,186 @@
+//! An approval card as lines for a terminal.
+//!
+//! A tool's author controls much of a card's text and must not be able to fake a prompt. So every such line begins
+//! with a gutter, and is broken before the terminal would break it.
+
+use mimir_core::{Card, RiskLevel, ToolSource};
+
+use crate::output::{BAD, FAINT, STRONG, WARN, styled, wrapped};
+
+/// Prefix of every line with text from a tool.
+const GUTTER: &str = "  │ ";
+
+/// Minimum width; on a narrower terminal the terminal itself breaks the lines.
+const NARROWEST: usize = 20;
+
+/// A rendered card.
+pub struct RenderedCard {
+    /// The tool, its source and its callers.
+    pub head: Vec<String>,
+    /// The exact arguments.
+    pub arguments: Vec<String>,
+    /// Effects of the call, and the reasons for asking.
+    pub tail: Vec<String>,
+}
+
+/// Renders a card for a terminal of `width` columns.
+pub fn render_card(card: &Card, width: usize) -> RenderedCard {
+    let mut head = vec![
+        String::new(),
+        styled(STRONG, format_args!("mimir: may `{}` run?", card.tool)),
+        String::new(),
+    ];
+    if let Some(caller) = &card.caller {
+        head.push(format!(
+            "  called by `{caller}`, in the middle of its own call"
+        ));
+    }
+    quote(&mut head, &card.summary, width);
+    let digest: String = card.digest.chars().take(12).collect();
+    head.push(String::new());
+    head.push(format!(
+        "  source  {} {}",
+        card.source.badge(),
+        styled(FAINT, format_args!("sha256 {digest}…"))
+    ));
+    if card.source != ToolSource::BuiltIn {
+        quote(&mut head, &card.location, width);
+    }
+    let risk = match card.risk {
+        RiskLevel::Low => card.risk.as_str().to_owned(),
+        RiskLevel::Medium => styled(WARN, card.risk.as_str()),
+        RiskLevel::High | RiskLevel::Critical => styled(BAD, card.risk.as_str()),
+    };
+    head.push(format!("  risk    {risk}"));
+
+    let mut arguments = vec!["  arguments".to_owned()];
+    quote(&mut arguments, &card.arguments, width);
+
+    let mut tail = Vec::new();
+    for fact in card.sections() {
+        tail.push(format!("  {}", fact.title));
+        for line in &fact.lines {
+            quote(&mut tail, line, width);
+        }
+    }
+    tail.push(String::new());
+    RenderedCard {
+        head,
+        arguments,
+        tail,
+    }
+}
+
+/// Puts the gutter before a text, broken to the width.
+fn quote(lines: &mut Vec<String>, text: &str, width: usize) {
+    let gutter = styled(FAINT, GUTTER.trim_end());
+    let room = width
+        .saturating_sub(GUTTER.chars().count() + 1)
+        .max(NARROWEST);
+    for line in text.lines() {
+        for part in wrapped(line, room) {
+            lines.push(format!("{gutter} {part}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mimir_core::{Decision, DecisionReason, PolicyLayer};
+
+    fn card() -> Card {
+        Card {
+            fingerprint: mimir_core::approval::Fingerprint::new("evil", "", &true.into()),
+            caller: None,
+            tool: "evil".into(),
+            source: ToolSource::Custom,
+            location: ".mimir/tools/evil.wasm".into(),
+            digest: "0123456789abcdef".into(),
+            arguments: format!("{{\n  \"a\": \"{}Run it? [y/N] y\"\n}}", "ä".repeat(200)),
+            summary: format!("{}mimir: may `good` run?", " ".repeat(80)),
+            risk: RiskLevel::High,
+            risks: vec!["it breaks\nmimir: may `good` run?".into()],
+            grants: vec!["read the workspace".into()],
+            changes: vec!["now `evil` may\nmimir: may `good` run?".into()],
+            proofs: vec!["cannot run commands".into()],
+            reasons: vec![DecisionReason {
+                layer: PolicyLayer::Trust,
+                decision: Decision::Ask,
+                rule: String::new(),
+                source: "evil.wasm".into(),
+                text: "nobody has granted it".into(),
+            }],
+            always: Some(mimir_core::approval::AlwaysCoverage {
+                text: "grant\nmimir: may `good` run?".into(),
+                grants: vec!["`evil_two` may read `docs`\nmimir: may `good` run?".into()],
+                withheld: vec!["files".into()],
+            }),
+            way_out: vec!["`a: b`\nmimir: may `good` run?".into()],
+            editable: true,
+        }
+    }
+
+    #[test]
+    fn a_tool_cannot_draw_a_prompt() {
+        for width in [0, 10, 40, 80, 300] {
+            let drawn = render_card(&card(), width);
+            let all: Vec<String> = [drawn.head, drawn.arguments, drawn.tail].concat();
+            let plain: Vec<String> = all
+                .iter()
+                .map(|line| anstream::adapter::strip_str(line).to_string())
+                .collect();
+            let ours = [
+                "  source  ",
+                "  risk    ",
+                "  arguments",
+                "  could go",
+                "  yes also",
+                "  has changed since",
+                "  its imports prove",
+                "  asked because",
+                "  which gives",
+                "  and withholds",
+                "  is not asked again after",
+                "  \"always\" would",
+            ];
+            for line in &plain {
+                let known = line.is_empty()
+                    || line == "mimir: may `evil` run?"
+                    || ours.iter().any(|start| line.starts_with(start));
+                assert!(known || line.starts_with(GUTTER), "{width}: {line:?}");
+                if width >= 40 && line.starts_with(GUTTER) {
+                    let columns: usize = line[GUTTER.len()..]
+                        .chars()
+                        .map(|c| if c.is_ascii() { 1 } else { 2 })
+                        .sum();
+                    assert!(columns + 4 < width, "{width}: {line:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn everything_is_shown() {
+        let drawn = render_card(&card(), 80);
+        assert_eq!(
+            drawn
+                .arguments
+                .iter()
+                .map(|line| line.matches('ä').count())
+                .sum::<usize>(),
+            200
+        );
+        let tail = drawn.tail.join("\n");
+        for words in [
+            "read the workspace",
+            "nobody has granted it",
+            "now `evil` may",
+            "cannot run commands",
+            "`evil_two` may read `docs`",
+            "files",
+        ] {
+            assert!(tail.contains(words), "{words}: {tail}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Editing the arguments of a call, in the person's editor or on the terminal. Editing ends with the question, so that
+//! later input goes elsewhere.
+
+use std::io::{self, Write};
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::prompt_wait::{PromptLine, PromptWatch};
+
+/// Result of editing.
+#[derive(Debug, PartialEq)]
+pub(super) enum EditedArguments {
+    /// The new arguments.
+    Other(Value),
+    /// Left unchanged.
+    Same,
+    /// The question was cancelled or timed out.
+    Unwanted,
+}
+
+/// Lets the person edit the arguments.
+pub(super) fn edit_arguments(
+    to: &mut dyn Write,
+    now: &str,
+    watch: &PromptWatch,
+) -> io::Result<EditedArguments> {
+    let mut text = now.to_owned();
+    loop {
+        let written = match editor() {
+            Some(editor) => edited(&editor, &text, watch)?,
+            None => typed(to, watch)?,
+        };
+        let Some(written) = written else {
+            return Ok(EditedArguments::Unwanted);
+        };
+        text = written;
+        if text.trim().is_empty() || text.trim() == now.trim() {
+            return Ok(EditedArguments::Same);
+        }
+        match serde_json::from_str::<Value>(&text) {
+            Ok(value) if value.is_object() => return Ok(EditedArguments::Other(value)),
+            Ok(_) => writeln!(to, "The arguments must be a JSON object.")?,
+            Err(error) => writeln!(to, "Not valid JSON: {error}.")?,
+        }
+        write!(to, "[e]dit again, or leave unchanged [n] > ")?;
+        to.flush()?;
+        let line = match watch.read_line()? {
+            PromptLine::Typed(line) => line,
+            PromptLine::Closed => return Ok(EditedArguments::Same),
+            PromptLine::Unwanted => return Ok(EditedArguments::Unwanted),
+        };
+        if !matches!(line.trim().to_lowercase().as_str(), "e" | "edit") {
+            return Ok(EditedArguments::Same);
+        }
+    }
+}
+
+/// The person's editor, from `VISUAL` or `EDITOR`.
+fn editor() -> Option<String> {
+    let named = |name| std::env::var(name).ok();
+    let editor = named("VISUAL").or_else(|| named("EDITOR"))?;
+    (!editor.trim().is_empty()).then_some(editor)
+}
+
+/// Poll interval for the editor: too short to notice, and cheap.
+const MOMENT: Duration = Duration::from_millis(20);
+
+/// Returns the text that the editor saved; `None` if the answer is no longer wanted.
+fn edited(editor: &str, text: &str, watch: &PromptWatch) -> io::Result<Option<String>> {
+    // The suffix `.json` turns on syntax support in editors; only this user can read the file.
+    let mut file = tempfile::Builder::new()
+        .prefix("mimir-")
+        .suffix(".json")
+        .tempfile()?;
+    file.write_all(text.as_bytes())?;
+    file.flush()?;
+    let path = file.into_temp_path();
+    let Some(_lent) = watch.lend_terminal() else {
+        return Ok(None);
+    };
+    // `EDITOR` may contain arguments, as in `code --wait`.
+    let mut words = editor.split_whitespace();
+    let mut command = Command::new(words.next().unwrap_or_default());
+    let before = EditorTerminalMode::save();
+    let mut child = command.args(words).arg(&path).spawn()?;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if watch.is_over() {
+            let by_itself = end(&mut child);
+            before.restore(by_itself);
+            return Ok(None);
+        }
+        std::thread::sleep(MOMENT);
+    };
+    if !status.success() {
+        return Ok(Some(String::new()));
+    }
+    std::fs::read_to_string(&path).map(Some)
+}
+
+/// Time for an editor to restore the terminal before it is killed.
+#[cfg(unix)]
+const LAST: Duration = Duration::from_millis(500);
+
+/// Stops an editor and its child processes. Returns true if it exited by itself after the request.
+#[cfg(unix)]
+fn end(child: &mut Child) -> bool {
+    use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+    let mut all = vec![child.id()];
+    let mut at = 0;
+    while let Some(id) = all.get(at) {
+        all.extend(children(*id));
+        at += 1;
+    }
+    let ids = all.into_iter();
+    let all: Vec<Pid> = ids
+        .filter_map(|id| i32::try_from(id).ok().and_then(Pid::from_raw))
+        .collect();
+    for pid in &all {
+        let _ = kill_process(*pid, Signal::TERM);
+    }
+    let start = std::time::Instant::now();
+    let mut by_itself = false;
+    loop {
+        // The process exists until it is waited for.
+        by_itself |= matches!(child.try_wait(), Ok(Some(_)));
+        if !all.iter().any(|pid| test_kill_process(*pid).is_ok()) {
+            return by_itself;
+        }
+        if start.elapsed() >= LAST {
+            for pid in &all {
+                let _ = kill_process(*pid, Signal::KILL);
+            }
+            let _ = child.wait();
+            return by_itself;
+        }
+        std::thread::sleep(MOMENT);
+    }
+}
+
+#[cfg(not(unix))]
+fn end(child: &mut Child) -> bool {
+    let _ = child.kill().and_then(|()| child.wait());
+    false
+}
+
+/// Child processes of this process, if the system reports them.
+#[cfg(unix)]
+fn children(id: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{id}/task"));
+    let threads = threads.into_iter().flatten().flatten();
+    let told = threads.filter_map(|one| std::fs::read_to_string(one.path().join("children")).ok());
+    let told: Vec<String> = told.collect();
+    told.iter()
+        .flat_map(|ids| ids.split_whitespace())
+        .filter_map(|id| id.parse().ok())
+        .collect()
+}
+
+/// Terminal mode before the editor started.
+struct EditorTerminalMode {
+    #[cfg(unix)]
+    modes: Option<rustix::termios::Termios>,
+}
+
+impl EditorTerminalMode {
+    fn save() -> Self {
+        Self {
+            #[cfg(unix)]
+            modes: rustix::termios::tcgetattr(io::stdin()).ok(),
+        }
+    }
+
+    /// Restores the mode. An editor that was killed has not left the alternate screen either.
+    fn restore(&self, by_itself: bool) {
+        #[cfg(unix)]
+        if let Some(modes) = &self.modes {
+            use rustix::termios::{OptionalActions, tcsetattr};
+            let _ = tcsetattr(io::stdin(), OptionalActions::Flush, modes);
+        }
+        if !by_itself {
+            let mut to = anstream::stderr();
+            // Leaves the alternate screen, shows the cursor, resets colours.
+            let _ = to.write_all(b"\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[0m");
+            let _ = to.flush();
+        }
+    }
+}
+
+/// Reads typed text up to an empty line; `None` if the answer is no longer wanted.
+fn typed(to: &mut dyn Write, watch: &PromptWatch) -> io::Result<Option<String>> {
+    writeln!(to, "Type the arguments as JSON, then an empty line.")?;
+    to.flush()?;
+    let mut text = String::new();
+    loop {
+        match watch.read_line()? {
+            PromptLine::Typed(line) if line.trim().is_empty() => return Ok(Some(text)),
+            PromptLine::Typed(line) => text.push_str(&line),
+            PromptLine::Closed => return Ok(Some(text)),
+            PromptLine::Unwanted => return Ok(None),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Waits for a line that may be cancelled: a question whose call was stopped or timed out must not consume a line that
+//! is typed for a later prompt.
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::read_line;
+
+/// Held by the asker; dropping it cancels the wait.
+#[derive(Debug, Default)]
+pub(super) struct PromptGuard(Arc<PromptState>);
+
+/// Tells whether the answer is still wanted.
+#[derive(Debug, Clone)]
+pub(super) struct PromptWatch(Arc<PromptState>);
+
+#[derive(Debug, Default)]
+struct PromptState {
+    over: AtomicBool,
+    /// True while another program, such as an editor, uses the terminal.
+    lent: Mutex<bool>,
+    back: Condvar,
+}
+
+impl PromptState {
+    fn lent(&self) -> MutexGuard<'_, bool> {
+        self.lent.lock()
+    }
+}
+
+/// Longest wait for a lent terminal: longer than it takes to end the program that uses it.
+const COMES_BACK: Duration = Duration::from_secs(2);
+
+/// The terminal while another program uses it.
+#[derive(Debug)]
+pub(super) struct LentTerminal<'a>(&'a PromptState);
+
+impl Drop for LentTerminal<'_> {
+    fn drop(&mut self) {
+        *self.0.lent() = false;
+        self.0.back.notify_all();
+    }
+}
+
+impl PromptGuard {
+    /// Notified when this is dropped.
+    pub(super) fn watch(&self) -> PromptWatch {
+        PromptWatch(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for PromptGuard {
+    fn drop(&mut self) {
+        self.0.over.store(true, Ordering::Release);
+        // Restores the terminal for the next reader.
+        let mut lent = self.0.lent();
+        self.0
+            .back
+            .wait_while_for(&mut lent, |lent| *lent, COMES_BACK);
+    }
+}
+
+/// Result of waiting.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum PromptLine {
+    /// A line, with its line end.
+    Typed(String),
+    /// The terminal has closed.
+    Closed,
+    /// Cancelled; no line was consumed.
+    Unwanted,
+}
+
+impl PromptWatch {
+    /// Returns true if the answer is no longer wanted.
+    pub(super) fn is_over(&self) -> bool {
+        self.0.over.load(Ordering::Acquire)
+    }
+
+    /// Lends the terminal to a program, as long as the answer is wanted.
+    pub(super) fn lend_terminal(&self) -> Option<LentTerminal<'_>> {
+        let mut lent = self.0.lent();
+        if self.is_over() {
+            return None;
+        }
+        *lent = true;
+        Some(LentTerminal(&self.0))
+    }
+
+    /// Reads the next line, as long as it is wanted. A terminal returns one line at a time, so a cancelled wait
+    /// consumes none.
+    pub(super) fn read_line(&self) -> io::Result<PromptLine> {
+        while !ready()? {
+            if self.is_over() {
+                return Ok(PromptLine::Unwanted);
+            }
+        }
+        if self.is_over() {
+            return Ok(PromptLine::Unwanted);
+        }
+        Ok(read_line()?.map_or(PromptLine::Closed, PromptLine::Typed))
+    }
+}
+
+/// Waits briefly. Returns true if a line is available, or input has ended.
+#[cfg(unix)]
+fn ready() -> io::Result<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    // Too short to notice, and cheap.
+    const MOMENT: Timespec = Timespec {
+        tv_sec: 0,
+        tv_nsec: 50_000_000,
+    };
+    let stdin = io::stdin();
+    let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
+    match poll(&mut fds, Some(&MOMENT)) {
+        Ok(ready) => Ok(ready > 0),
+        // Interrupted by a signal, such as Ctrl-C or a window resize.
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Without polling on this platform, the read itself blocks.
+#[cfg(not(unix))]
+fn ready() -> io::Result<bool> {
+    Ok(true)
+}

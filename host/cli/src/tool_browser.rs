@@ -1,0 +1,89 @@
+//! `mimir tools` on a terminal: a screen to browse tools, switch them on and off, and read about them.
+//!
+//! It follows changes of tools and config files while it is open. Switching a tool is the same as `mimir tools
+//! enable`.
+//!
+//! Out of scope: costs, policy and descriptions, which are in `tools`.
+
+use std::time::Duration;
+
+use ratatui::crossterm::event::Event;
+
+use crate::args::GlobalOptions;
+use crate::commands::call::wait_for_interrupt;
+use crate::exit::{CommandFailure, ExitReason};
+use crate::output::stderr_queue;
+use mimir::live_setup::{LiveSetup, SetupUpdate};
+use mimir::setup::HostSetup;
+
+mod draw;
+mod keys;
+mod list;
+mod screen;
+
+use keys::BrowserAction;
+use list::ToolBrowser;
+use screen::BrowserScreen;
+
+/// Interval for checking files.
+const EVERY: Duration = Duration::from_millis(400);
+
+/// Shows the tool browser until the person quits.
+pub async fn run(globals: &GlobalOptions, setup: HostSetup) -> Result<ExitReason, CommandFailure> {
+    let costs = crate::tools::TokenCosts::open(&setup.user_dirs);
+    let mut live = LiveSetup::new(setup).await?;
+    let mut shelf = ToolBrowser::new(live.snapshot(), costs);
+    // Output to stderr would corrupt the screen, so it is printed afterwards.
+    let held = stderr_queue::hold_output();
+    let mut screen = BrowserScreen::open()?;
+    let ended = show(globals, &mut live, &mut screen, &mut shelf).await;
+    drop(screen);
+    drop(held);
+    shelf.costs.save();
+    // The program ends here: see `tools list`.
+    std::mem::forget(shelf);
+    ended
+}
+
+async fn show(
+    globals: &GlobalOptions,
+    live: &mut LiveSetup,
+    screen: &mut BrowserScreen,
+    shelf: &mut ToolBrowser,
+) -> Result<ExitReason, CommandFailure> {
+    let mut typed = BrowserScreen::events();
+    let (send, mut news) = tokio::sync::mpsc::unbounded_channel();
+    let mut follow = std::pin::pin!(live.follow(EVERY, move |_, what| {
+        // The input channel closes only when this is dropped, too.
+        let _ = send.send(what);
+        Ok::<(), CommandFailure>(())
+    }));
+    let mut stop = std::pin::pin!(wait_for_interrupt());
+    loop {
+        screen.draw(shelf)?;
+        tokio::select! {
+            exit = &mut stop => return Ok(exit),
+            ended = &mut follow => ended?,
+            Some(what) = news.recv() => match what {
+                SetupUpdate::Snapshot { world, .. } => shelf.set_snapshot(*world),
+                SetupUpdate::Broken(error) => shelf.set_message(&error.message),
+            },
+            event = typed.recv() => match event {
+                Some(Event::Key(key)) => match keys::handle_key(shelf, key) {
+                    BrowserAction::Nothing => {}
+                    BrowserAction::Leave => return Ok(ExitReason::Done),
+                    BrowserAction::Interrupt => return Ok(ExitReason::Interrupted),
+                    BrowserAction::Switch => shelf.switch(globals),
+                    BrowserAction::Read => shelf.open_page(globals),
+                },
+                // A resize, or an event without meaning here.
+                Some(_) => {}
+                // The terminal is gone.
+                None => return Ok(ExitReason::Terminated),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! Draws the tool browser for any screen size.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
+
+use super::list::{BrowserItem, ToolBrowser, ToolPage};
+
+/// Minimum width of an optional part of a line: a cost, a badge, a description.
+const WITH_TOKENS: u16 = 30;
+const WITH_BADGE: u16 = 48;
+const WITH_ABOUT: u16 = 76;
+
+/// Width of the name column if there is room.
+const NAME: usize = 24;
+
+/// Draws the whole screen.
+pub fn draw_browser(frame: &mut Frame<'_>, shelf: &mut ToolBrowser) {
+    let area = frame.area();
+    let style = BrowserStyles::find();
+    let row = |at: u16| Rect {
+        y: area.y + at,
+        height: 1,
+        ..area
+    };
+    if area.height == 0 {
+        return;
+    }
+    frame.render_widget(Paragraph::new(title(shelf)), row(0));
+    if area.height > 1 {
+        let last = row(area.height - 1);
+        frame.render_widget(Paragraph::new(footer(shelf, area.width)), last);
+    }
+    let body = Rect {
+        y: area.y + 1,
+        height: area.height.saturating_sub(2),
+        ..area
+    };
+    shelf.height = usize::from(body.height);
+    let lines = match &mut shelf.page {
+        Some(page) => read(page, body),
+        None => list(shelf, body, style),
+    };
+    frame.render_widget(Paragraph::new(lines), body);
+}
+
+fn title(shelf: &ToolBrowser) -> Line<'static> {
+    let strong = Style::new().add_modifier(Modifier::BOLD);
+    if let Some(page) = &shelf.page {
+        return Line::styled(page.name.to_string(), strong);
+    }
+    let on = shelf.items.iter().filter(|item| item.enabled).count();
+    let tokens = shelf.items.iter().filter(|item| item.listed);
+    let tokens: u64 = tokens.map(|item| u64::from(item.tokens)).sum();
+    let words = format!("Tools: {on} of {} on, ~{tokens} tokens", shelf.items.len());
+    Line::styled(words, strong)
+}
+
+fn footer(shelf: &ToolBrowser, width: u16) -> Line<'static> {
+    if !shelf.said.is_empty() {
+        return Line::raw(shelf.said.clone());
+    }
+    if shelf.typing {
+        return Line::raw(format!("/{}_", shelf.filter));
+    }
+    let faint = Style::new().add_modifier(Modifier::DIM);
+    let keys = match (&shelf.page, width >= WITH_BADGE) {
+        (Some(_), true) => "arrows scroll   space on/off   esc back",
+        (Some(_), false) => "esc back",
+        (None, true) => "arrows move   space on/off   enter read   / filter   q quit",
+        (None, false) => "spc / enter q",
+    };
+    match shelf.filter.is_empty() {
+        true => Line::styled(keys, faint),
+        false => Line::from(vec![
+            Span::raw(format!("/{}  ", shelf.filter)),
+            Span::styled(keys, faint),
+        ]),
+    }
+}
+
+fn list(shelf: &mut ToolBrowser, body: Rect, looks: BrowserStyles) -> Vec<Line<'static>> {
+    let height = usize::from(body.height);
+    // Scroll only as far as needed to keep the selected tool visible.
+    let first = (shelf.selected + 1).saturating_sub(height);
+    shelf.top = shelf.top.clamp(first, shelf.selected.max(first));
+    if shelf.shown.is_empty() {
+        return vec![Line::raw("  (none)")];
+    }
+    let seen = shelf.shown.iter().enumerate().skip(shelf.top).take(height);
+    let seen = seen.filter_map(|(at, number)| Some((at, shelf.items.get(*number)?)));
+    seen.map(|(at, item)| line(item, at == shelf.selected, body.width, looks))
+        .collect()
+}
+
+fn line(item: &BrowserItem, selected: bool, width: u16, looks: BrowserStyles) -> Line<'static> {
+    let (mark, mut style) = match (item.enabled, item.listed) {
+        (true, true) => ("✓", looks.on),
+        // Callable, but not shown to models under this profile.
+        (true, false) => ("·", Style::new()),
+        (false, _) => ("✗", looks.off),
+    };
+    let room = usize::from(width);
+    let mut rest = String::from(" ");
+    let name = item.name.as_str();
+    match width {
+        0..WITH_TOKENS => rest.push_str(&cut(name, room.saturating_sub(4))),
+        WITH_TOKENS..WITH_BADGE => {
+            let most = room.saturating_sub(4 + 8);
+            rest.push_str(&format!("{:<most$} {:>7}", cut(name, most), tokens(item)));
+        }
+        _ => {
+            let (name, badge) = (cut(name, NAME), item.source.badge());
+            let tokens = tokens(item);
+            rest.push_str(&format!("{name:<NAME$} {badge:<10} {tokens:>7}"));
+        }
+    }
+    if width >= WITH_ABOUT {
+        rest.push_str("  ");
+        rest.push_str(&item.about);
+    }
+    let mut text = Style::new();
+    if selected {
+        style = style.add_modifier(Modifier::REVERSED);
+        text = text.add_modifier(Modifier::REVERSED);
+    }
+    let pointer = if selected { "> " } else { "  " };
+    Line::from(vec![
+        Span::styled(pointer, text),
+        Span::styled(mark, style),
+        Span::styled(rest, text),
+    ])
+}
+
+fn tokens(item: &BrowserItem) -> String {
+    format!("~{}", item.tokens)
+}
+
+/// Cuts a name to the width. Names are ASCII.
+fn cut(name: &str, room: usize) -> String {
+    match name.len() > room {
+        true => format!(
+            "{}…",
+            mimir_core::text::prefix(name, room.saturating_sub(1))
+        ),
+        false => name.to_owned(),
+    }
+}
+
+fn read(page: &mut ToolPage, body: Rect) -> Vec<Line<'static>> {
+    let (width, height) = (usize::from(body.width).max(1), usize::from(body.height));
+    let lines: Vec<String> = page
+        .lines
+        .iter()
+        .flat_map(|line| folded(line, width))
+        .collect();
+    page.top = page.top.min(lines.len().saturating_sub(height));
+    let seen = lines.into_iter().skip(page.top).take(height);
+    seen.map(Line::raw).collect()
+}
+
+/// Breaks a line into parts that fit, between words if possible.
+fn folded(line: &str, width: usize) -> Vec<String> {
+    let mut pieces = Vec::new();
+    let mut piece = String::new();
+    let mut used = 0;
+    for word in line.split_inclusive(' ') {
+        let length = Line::raw(word.trim_end()).width();
+        if used > 0 && used + length > width {
+            pieces.push(std::mem::take(&mut piece));
+            used = 0;
+        }
+        for character in word.chars() {
+            let size = Span::raw(character.to_string()).width();
+            if used + size > width && character != ' ' {
+                pieces.push(std::mem::take(&mut piece));
+                used = 0;
+            }
+            piece.push(character);
+            used += size;
+        }
+    }
+    pieces.push(piece);
+    pieces
+}
+
+/// Returns the styles; all are plain if colours are off.
+#[derive(Clone, Copy)]
+struct BrowserStyles {
+    on: Style,
+    off: Style,
+}
+
+impl BrowserStyles {
+    fn find() -> Self {
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty());
+        let in_colour = |colour| match plain {
+            true => Style::new(),
+            false => Style::new().fg(colour),
+        };
+        Self {
+            on: in_colour(Color::Green),
+            off: in_colour(Color::Red),
+        }
+    }
+}

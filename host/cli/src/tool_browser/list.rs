@@ -1,0 +1,255 @@
+//! State of the tool browser: the tools, the filter, the selection and the open page.
+
+use mimir_core::pipeline::PipelineSnapshot;
+use mimir_core::text::visible;
+use mimir_core::{Tool, ToolName, ToolSource};
+
+use crate::args::{DefinitionFormat, GlobalOptions};
+use crate::exit::CommandFailure;
+use crate::tools::{self, TokenCosts};
+use mimir::setup::HostSetup;
+
+/// State of the tool browser.
+pub struct ToolBrowser {
+    world: PipelineSnapshot,
+    pub costs: TokenCosts,
+    /// All tools.
+    pub items: Vec<BrowserItem>,
+    /// Indexes of the tools that match the filter.
+    pub shown: Vec<usize>,
+    /// Index of the selection in those.
+    pub selected: usize,
+    /// First visible line.
+    pub top: usize,
+    /// Number of visible lines.
+    pub height: usize,
+    /// The filter.
+    pub filter: String,
+    /// True while the filter is being typed.
+    pub typing: bool,
+    /// The open page.
+    pub page: Option<ToolPage>,
+    /// Message on the last line.
+    pub said: String,
+}
+
+/// A tool in the list.
+pub struct BrowserItem {
+    pub name: ToolName,
+    pub source: ToolSource,
+    pub enabled: bool,
+    /// True if models see it.
+    pub listed: bool,
+    pub tokens: u32,
+    pub about: String,
+    /// Text that the filter searches.
+    text: String,
+}
+
+/// The page about a tool.
+pub struct ToolPage {
+    pub name: ToolName,
+    pub lines: Vec<String>,
+    /// First visible line.
+    pub top: usize,
+}
+
+impl ToolBrowser {
+    /// Creates the browser with the tools of a snapshot.
+    pub fn new(world: PipelineSnapshot, costs: TokenCosts) -> Self {
+        let mut shelf = Self {
+            world,
+            costs,
+            items: Vec::new(),
+            shown: Vec::new(),
+            selected: 0,
+            top: 0,
+            height: 1,
+            filter: String::new(),
+            typing: false,
+            page: None,
+            said: String::new(),
+        };
+        shelf.refresh();
+        shelf
+    }
+
+    /// Shows another snapshot. The selection stays if the tool still exists.
+    pub fn set_snapshot(&mut self, world: PipelineSnapshot) {
+        let before = self.world.registry.tools().len();
+        let selected = self.current().map(|item| item.name.clone());
+        self.world = world;
+        self.refresh();
+        if let Some(name) = &selected {
+            match self
+                .shown
+                .iter()
+                .position(|at| self.items[*at].name == *name)
+            {
+                Some(at) => self.selected = at,
+                None => self.gone(name),
+            }
+        }
+        let read = self.page.as_ref().map(|page| page.name.clone());
+        if let Some(name) = read.filter(|name| self.world.registry.get(name.as_str()).is_none()) {
+            self.page = None;
+            self.gone(&name);
+        }
+        let now = self.world.registry.tools().len();
+        if now > before {
+            self.set_message(&format!("{} more", now - before));
+        }
+    }
+
+    fn gone(&mut self, name: &ToolName) {
+        self.set_message(&format!("{name} is gone"));
+    }
+
+    fn refresh(&mut self) {
+        let (world, costs) = (&self.world, &mut self.costs);
+        let tools = world.registry.tools().iter();
+        self.items = tools
+            .map(|tool| BrowserItem::from_tool(tool, world, costs))
+            .collect();
+        self.apply_filter();
+    }
+
+    /// Shows only the tools that match these words.
+    pub fn set_filter(&mut self, filter: String) {
+        self.filter = filter;
+        self.selected = 0;
+        self.apply_filter();
+    }
+
+    fn apply_filter(&mut self) {
+        let words = self.filter.to_lowercase();
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let found = |item: &BrowserItem| words.iter().all(|word| item.text.contains(word));
+        let all = self.items.iter().enumerate();
+        let all = all.filter(|(_, item)| found(item));
+        // Matches in the name come before matches in the description.
+        let named = |item: &BrowserItem| words.iter().all(|word| item.name.as_str().contains(word));
+        let (named, others): (Vec<_>, Vec<_>) = all.partition(|(_, item)| named(item));
+        let both = named.into_iter().chain(others);
+        self.shown = both.map(|(at, _)| at).collect();
+        self.move_selection(0);
+    }
+
+    /// Moves the selection by this many lines.
+    pub fn move_selection(&mut self, by: isize) {
+        let last = self.shown.len().saturating_sub(1);
+        self.selected = self.selected.saturating_add_signed(by).min(last);
+    }
+
+    /// The selected tool.
+    pub fn current(&self) -> Option<&BrowserItem> {
+        self.shown
+            .get(self.selected)
+            .and_then(|at| self.items.get(*at))
+    }
+
+    fn tool(&self) -> Option<&Tool> {
+        let name = match &self.page {
+            Some(page) => &page.name,
+            None => &self.current()?.name,
+        };
+        self.world.registry.get(name.as_str()).map(|tool| &**tool)
+    }
+
+    /// Shows a message on the last line.
+    pub fn set_message(&mut self, words: &str) {
+        self.said = visible(words);
+    }
+
+    /// Clears the message.
+    pub fn clear_message(&mut self) {
+        self.said.clear();
+    }
+
+    /// Switches the selected tool, and shows the result.
+    pub fn switch(&mut self, globals: &GlobalOptions) {
+        let said = match self.switched(globals) {
+            Ok(said) => said,
+            Err(failure) => failure.to_string(),
+        };
+        self.set_message(&said);
+    }
+
+    fn switched(&mut self, globals: &GlobalOptions) -> Result<String, CommandFailure> {
+        let Some(tool) = self.tool() else {
+            return Ok(String::new());
+        };
+        let (name, enabled) = (
+            tool.name().clone(),
+            self.world.policy.refusal(tool).is_none(),
+        );
+        let setup = HostSetup::find(globals.workspace.as_deref())?;
+        if is_gone(&setup, tool) {
+            return Ok(format!("{name} is gone"));
+        }
+        // Uses the current files, whatever was seen before.
+        self.world.policy = setup.settings.policy()?;
+        let tool = self.world.registry.find(name.as_str())?;
+        let (world, costs) = (&self.world, &mut self.costs);
+        let switched = match enabled {
+            true => tools::disable(&setup, world, tool, false, costs)?,
+            false => tools::enable(&setup, world, tool, costs)?,
+        };
+        self.world.policy = HostSetup::find(globals.workspace.as_deref())?
+            .settings
+            .policy()?;
+        self.refresh();
+        let word = if switched.enabled { "on" } else { "off" };
+        Ok(format!("{name} is {word} ({:+} tokens)", switched.tokens))
+    }
+
+    /// Opens the page of the selected tool.
+    pub fn open_page(&mut self, globals: &GlobalOptions) {
+        match self.opened(globals) {
+            Ok(page) => self.page = page,
+            Err(failure) => self.set_message(&failure.to_string()),
+        }
+    }
+
+    fn opened(&mut self, globals: &GlobalOptions) -> Result<Option<ToolPage>, CommandFailure> {
+        let Some(name) = self.current().map(|item| item.name.clone()) else {
+            return Ok(None);
+        };
+        let setup = HostSetup::find(globals.workspace.as_deref())?;
+        let tool = self.world.registry.find(name.as_str())?;
+        let lines = tools::page(&setup, &self.world, tool, &mut self.costs)?;
+        Ok(Some(ToolPage {
+            name,
+            lines,
+            top: 0,
+        }))
+    }
+}
+
+/// Returns true if the tool's file was removed but the snapshot still has it.
+fn is_gone(setup: &HostSetup, tool: &Tool) -> bool {
+    let place = setup.workspace.root().join(&tool.origin.location);
+    tool.source == ToolSource::Custom && !place.exists()
+}
+
+impl BrowserItem {
+    fn from_tool(tool: &Tool, world: &PipelineSnapshot, costs: &mut TokenCosts) -> Self {
+        let enabled = world.policy.refusal(tool).is_none();
+        let about = tool.definition.description.trim().lines().next();
+        let about = visible(about.unwrap_or_default());
+        let name = tool.name().clone();
+        let aliases = tool.aliases.iter().map(ToolName::as_str);
+        let names: Vec<&str> = std::iter::once(name.as_str()).chain(aliases).collect();
+        let badge = tool.source.badge();
+        let text = format!("{} {badge} {about}", names.join(" ")).to_lowercase();
+        Self {
+            source: tool.source,
+            enabled,
+            listed: enabled && world.policy.is_shown(tool),
+            tokens: costs.tool_cost(tool, DefinitionFormat::Openai).tokens,
+            about,
+            text,
+            name,
+        }
+    }
+}

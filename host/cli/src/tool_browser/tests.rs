@@ -1,0 +1,91 @@
+//! Drawing on an in-memory terminal.
+
+use std::time::{Duration, Instant};
+
+use mimir_core::pipeline::PipelineSnapshot;
+use mimir_core::{Policy, Registry};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use super::draw;
+use super::list::ToolBrowser;
+use crate::tools::TokenCosts;
+use mimir::user_dirs::UserDirs;
+
+/// A thousand tools, as a folder of plugins would provide.
+fn shelf(count: usize) -> ToolBrowser {
+    let tools = (0..count).map(|number| crate::tools::tests::tool(&format!("tool_{number:04}")));
+    let world = PipelineSnapshot {
+        registry: Registry::new(tools, vec![]),
+        policy: Policy::default(),
+    };
+    ToolBrowser::new(world, TokenCosts::open(&UserDirs::default()))
+}
+
+fn shown(shelf: &mut ToolBrowser, width: u16, height: u16) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal
+        .draw(|frame| draw::draw_browser(frame, shelf))
+        .unwrap();
+    let buffer = terminal.backend().buffer().clone();
+    let rows = buffer.content().chunks(usize::from(width));
+    rows.map(|row| row.iter().map(|cell| cell.symbol()).collect())
+        .collect()
+}
+
+#[test]
+fn the_selected_tool_is_in_sight_wherever_one_goes() {
+    let mut shelf = shelf(1_000);
+    for (by, first, selected) in [
+        (0, "tool_0000", "tool_0000"),
+        (21, "tool_0000", "tool_0021"),
+        (1, "tool_0001", "tool_0022"),
+        (-1, "tool_0001", "tool_0021"),
+        (isize::MAX / 4, "tool_0978", "tool_0999"),
+        (isize::MIN / 4, "tool_0000", "tool_0000"),
+    ] {
+        shelf.move_selection(by);
+        let rows = shown(&mut shelf, 80, 24);
+        assert!(rows[1].contains(first), "{rows:#?}");
+        let own: Vec<_> = rows.iter().filter(|row| row.starts_with("> ")).collect();
+        assert!(own.len() == 1 && own[0].contains(selected), "{rows:#?}");
+    }
+    shelf.set_filter("099".to_owned());
+    assert_eq!(shelf.shown.len(), 11);
+    shelf.set_filter("nothing like it".to_owned());
+    assert!(shown(&mut shelf, 80, 24)[1].contains("(none)"));
+    assert!(shelf.current().is_none());
+}
+
+#[test]
+fn any_size_can_be_drawn() {
+    let mut shelf = shelf(30);
+    for width in [1, 2, 3, 5, 10, 20, 29, 30, 31, 47, 48, 75, 76, 80, 300] {
+        for height in [1, 2, 3, 24] {
+            shown(&mut shelf, width, height);
+        }
+    }
+    let narrow = shown(&mut shelf, 20, 24);
+    assert_eq!(narrow[1].trim_end(), "> ✓ tool_0000");
+}
+
+#[test]
+fn a_redraw_with_a_thousand_tools_takes_no_time() {
+    let mut shelf = shelf(1_000);
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+    let mut times: Vec<Duration> = (0..50)
+        .map(|turn| {
+            shelf.move_selection(if turn % 2 == 0 { 700 } else { -700 });
+            let start = Instant::now();
+            terminal
+                .draw(|frame| draw::draw_browser(frame, &mut shelf))
+                .unwrap();
+            start.elapsed()
+        })
+        .collect();
+    times.sort();
+    let median = times[times.len() / 2];
+    println!("a redraw takes {median:?}");
+    // The budget is for a release build; even a debug build meets it.
+    assert!(median < Duration::from_millis(5), "{median:?}");
+}

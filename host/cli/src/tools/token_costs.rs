@@ -1,0 +1,118 @@
+//! Token cost of a tool: the number that its author declared, or the count for its definition, exactly as clients of a
+//! format receive it. Counts are cached per user, so that the tokenizer is loaded only for new definitions.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use mimir_core::Tool;
+use mimir_tokens::{TokenCountCache, TokenCountKey};
+use serde::Serialize;
+
+use crate::args::DefinitionFormat;
+use crate::output::definitions::tool_definition;
+use mimir::private_files::{self, FileReaders, OwnerOnly};
+use mimir::user_dirs::UserDirs;
+
+/// Token cost of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct TokenCost {
+    /// Number of tokens.
+    #[serde(rename = "tokenCost")]
+    pub tokens: u32,
+    /// True if the author declared it in `tokenCost`.
+    #[serde(rename = "tokenCostStated")]
+    pub stated: bool,
+}
+
+/// Token counts and their cache file.
+pub struct TokenCosts {
+    path: Option<PathBuf>,
+    book: TokenCountCache,
+}
+
+/// Cache file. Another tokenizer or definition format uses another file name.
+const FILE: &str = "tokens-o200k-1.txt";
+
+impl TokenCosts {
+    /// Loads the counts of this user.
+    pub fn open(places: &UserDirs) -> Self {
+        let path = places.cache.as_ref().map(|cache| cache.join(FILE));
+        Self {
+            book: TokenCountCache::parse(path.as_deref().map(read).unwrap_or_default()),
+            path,
+        }
+    }
+
+    /// Cost of the tool for clients of this format.
+    pub fn tool_cost(&mut self, tool: &Tool, format: DefinitionFormat) -> TokenCost {
+        match tool.token_cost {
+            Some(tokens) => TokenCost {
+                tokens,
+                stated: true,
+            },
+            None => TokenCost {
+                tokens: self.counted(tool, format),
+                stated: false,
+            },
+        }
+    }
+
+    fn counted(&mut self, tool: &Tool, format: DefinitionFormat) -> u32 {
+        let said = &tool.definition;
+        let (name, schema) = (tool.name().as_str(), said.input_schema.as_str());
+        let written = || tool_definition(tool, format).to_string();
+        // Only definitions in this set are built.
+        let parts =
+            |format| TokenCountKey::from_parts([format, name, said.description.as_str(), schema]);
+        match format {
+            DefinitionFormat::Openai => self.known(parts("openai"), written),
+            DefinitionFormat::Anthropic => self.known(parts("anthropic"), written),
+            // This format has more content: titles, hints, the output schema.
+            DefinitionFormat::Mcp => self.text_tokens(&written()),
+        }
+    }
+
+    /// Counts the tokens of a text.
+    pub fn text_tokens(&mut self, text: &str) -> u32 {
+        self.known(TokenCountKey::from_parts(["text", text]), || {
+            text.to_owned()
+        })
+    }
+
+    fn known(&mut self, key: TokenCountKey, text: impl FnOnce() -> String) -> u32 {
+        if let Some(tokens) = self.book.get(key) {
+            return tokens;
+        }
+        let tokens = mimir_tokens::count(&text());
+        self.book.put(key, tokens);
+        tokens
+    }
+
+    /// Saves new counts. On failure they are counted again the next time.
+    pub fn save(&self) {
+        let (Some(path), Some(text)) = (&self.path, self.book.text()) else {
+            return;
+        };
+        if let Err(error) = write(path, &text) {
+            tracing::debug!(%error, "cannot save token counts");
+        }
+    }
+}
+
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        private_files::private_folder(folder)?;
+    }
+    private_files::replace(path, text.as_bytes(), FileReaders::Owner)
+}
+
+/// Ignores a cache file that other users could have written.
+fn read(path: &Path) -> String {
+    match private_files::read(path, OwnerOnly::Writing) {
+        Ok(text) => text.unwrap_or_default(),
+        Err(error) => {
+            tracing::debug!(%error, "cannot read token counts");
+            String::new()
+        }
+    }
+}

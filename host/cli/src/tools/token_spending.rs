@@ -1,0 +1,93 @@
+//! Token costs of the tools that models see, most expensive first.
+
+use mimir_core::pipeline::PipelineSnapshot;
+use mimir_core::{ToolName, ToolSource};
+use serde::Serialize;
+
+use crate::args::DefinitionFormat;
+
+use super::{TokenCost, TokenCosts, listed};
+
+/// Token costs of a prompt.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TokenSpending<'a> {
+    /// Format of the definitions.
+    pub format: DefinitionFormat,
+    /// The tools, most expensive first.
+    pub tools: Vec<ToolSpending<'a>>,
+    /// The sources that have tools.
+    pub sources: Vec<SourceSpending>,
+    /// Total tokens.
+    pub total_tokens: u64,
+    /// Price in dollars for each request, by `tools.tokenPrice`.
+    pub dollars: f64,
+}
+
+/// A tool with its cost.
+#[derive(Serialize)]
+pub struct ToolSpending<'a> {
+    /// Its name.
+    pub name: &'a ToolName,
+    /// Its source.
+    pub source: ToolSource,
+    /// Its token cost.
+    #[serde(flatten)]
+    pub cost: TokenCost,
+}
+
+/// The tools of a source.
+#[derive(Serialize)]
+pub struct SourceSpending {
+    /// The source.
+    pub source: ToolSource,
+    /// Number of tools.
+    pub tools: usize,
+    /// Their token cost.
+    pub tokens: u64,
+}
+
+const SOURCES: [ToolSource; 4] = [
+    ToolSource::BuiltIn,
+    ToolSource::Custom,
+    ToolSource::Mcp,
+    ToolSource::Teams,
+];
+
+impl<'a> TokenSpending<'a> {
+    /// Costs of the listed tools of a snapshot, with a price in dollars per million tokens.
+    pub fn from_snapshot(
+        world: &'a PipelineSnapshot,
+        costs: &mut TokenCosts,
+        format: DefinitionFormat,
+        price: f64,
+    ) -> Self {
+        let mut tools: Vec<ToolSpending<'a>> = listed(world)
+            .map(|tool| ToolSpending {
+                name: tool.name(),
+                source: tool.source,
+                cost: costs.tool_cost(tool, format),
+            })
+            .collect();
+        // A stable sort, so that equal costs stay in alphabetical order.
+        tools.sort_by_key(|spent| std::cmp::Reverse(spent.cost.tokens));
+        let sources = SOURCES.into_iter().filter_map(|source| {
+            let own = tools.iter().filter(|spent| spent.source == source);
+            let own: Vec<u64> = own.map(|spent| u64::from(spent.cost.tokens)).collect();
+            (!own.is_empty()).then(|| SourceSpending {
+                source,
+                tools: own.len(),
+                tokens: own.iter().sum(),
+            })
+        });
+        let sources: Vec<SourceSpending> = sources.collect();
+        let total_tokens = sources.iter().map(|source| source.tokens).sum();
+        Self {
+            format,
+            tools,
+            sources,
+            total_tokens,
+            dollars: total_tokens as f64 / 1e6 * price,
+        }
+    }
+}

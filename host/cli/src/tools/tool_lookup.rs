@@ -1,0 +1,99 @@
+//! Finds a tool by the name that a person typed.
+
+use mimir_core::pipeline::PipelineSnapshot;
+use mimir_core::{Quarantined, Tool, ToolError, ToolErrorCode};
+
+use crate::exit::{CommandFailure, ExitReason};
+
+/// Finds the tool with this name or alias.
+pub fn find_tool<'a>(world: &'a PipelineSnapshot, name: &str) -> Result<&'a Tool, CommandFailure> {
+    let found = world.registry.find(name);
+    match found {
+        Ok(tool) => Ok(tool),
+        Err(error) => {
+            let exit = match error.code {
+                ToolErrorCode::NotFound => ExitReason::Usage,
+                code => code.into(),
+            };
+            Err(CommandFailure::with_exit(error, exit))
+        }
+    }
+}
+
+/// Finds a tool by name, alias or file name; for a skipped file, the error has the reason.
+pub fn find_tool_or_file<'a>(
+    world: &'a PipelineSnapshot,
+    name: &str,
+) -> Result<&'a Tool, CommandFailure> {
+    let registry = &world.registry;
+    if let Some(tool) = registry.get(name) {
+        return Ok(tool);
+    }
+    // A file name stands for its tools.
+    let of_file: Vec<_> = registry
+        .tools()
+        .iter()
+        .filter(|tool| is_file(&tool.origin.location, name))
+        .collect();
+    if let [tool] = of_file.as_slice() {
+        return Ok(*tool);
+    }
+    if !of_file.is_empty() {
+        let names: Vec<&str> = of_file.iter().map(|tool| tool.name().as_str()).collect();
+        return Err(CommandFailure::usage(format!(
+            "this file has several tools: {}",
+            names.join(", ")
+        )));
+    }
+    if let Some(Quarantined {
+        location,
+        code,
+        reason,
+    }) = registry
+        .quarantined()
+        .iter()
+        .find(|left_out| is_named(left_out, name))
+    {
+        let error = ToolError::new(*code, format!("{location} is left out: {reason}"));
+        return Err(CommandFailure::with_exit(error, ExitReason::Failed));
+    }
+    find_tool(world, name)
+}
+
+/// Returns true if a location is the named file.
+pub fn is_file(location: &str, name: &str) -> bool {
+    let file = location.rsplit('/').next().unwrap_or(location);
+    location == name || file == name || file.rsplit_once('.').is_some_and(|(stem, _)| stem == name)
+}
+
+/// Returns true if `name` refers to this location. The location of a tool inside a file ends with the tool's name in
+/// brackets.
+pub fn is_named(left_out: &Quarantined, name: &str) -> bool {
+    match left_out.location.split_once(" (") {
+        Some((file, tool)) => is_file(file, name) || tool.trim_end_matches(')') == name,
+        None => is_file(&left_out.location, name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_by_any_of_their_names() {
+        for name in [".mimir/tools/broken.wasm", "broken.wasm", "broken"] {
+            assert!(is_file(".mimir/tools/broken.wasm", name), "{name}");
+        }
+        assert!(!is_file(".mimir/tools/broken.wasm", "wasm"));
+        let left_out = Quarantined {
+            location: ".mimir/tools/two.wasm (read_file)".into(),
+            code: mimir_core::ToolErrorCode::AlreadyExists,
+            reason: String::new(),
+        };
+        assert!(
+            is_named(&left_out, "two")
+                && is_named(&left_out, "read_file")
+                && !is_named(&left_out, "other")
+        );
+    }
+}

@@ -1,0 +1,117 @@
+//! The open cards. Identical calls of one session share one card, unless each has to be answered separately. The cards
+//! of one tool are shown one after the other, so that an answer for the session also covers the waiting ones.
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use tokio::sync::{Mutex as AsyncMutex, OnceCell, OwnedMutexGuard};
+
+use super::fingerprint::Fingerprint;
+use super::{ApprovalAnswer, Approver, Card};
+
+/// The answer of one card; `None` if an earlier answer turned out to cover it.
+type PendingAnswer = Arc<OnceCell<Option<ApprovalAnswer>>>;
+
+/// The identity of a card: the session, the call, its caller, the reasons of the question, and the approver if it
+/// answers single calls only.
+type PendingCardKey = (
+    String,
+    Fingerprint,
+    Option<String>,
+    Vec<(String, String)>,
+    Option<usize>,
+);
+
+/// The session and the tool whose cards are shown one after the other.
+type Queue = (String, String);
+
+/// The cards that are open now.
+#[derive(Default)]
+pub(crate) struct ApprovalQueue {
+    open: Mutex<HashMap<PendingCardKey, PendingAnswer>>,
+    turns: Mutex<HashMap<Queue, Weak<AsyncMutex<()>>>>,
+}
+
+/// An answer. The next card of the tool is shown only after this is dropped, so that the answer can be stored first.
+pub(crate) struct Answered {
+    pub(crate) answer: ApprovalAnswer,
+    _turn: Option<OwnedMutexGuard<()>>,
+}
+
+impl ApprovalQueue {
+    /// Returns the answer to a card. If an identical card is open in this session, its answer is shared. If the caller
+    /// that asks is dropped, the next one asks. `is_covered` is called when it is the card's turn: the result is
+    /// `None` if an answer given in the meantime covers it.
+    pub(crate) async fn ask(
+        &self,
+        approver: &dyn Approver,
+        session: &str,
+        card: &Card,
+        is_covered: impl Fn() -> bool,
+    ) -> Option<Answered> {
+        let reasons = card.reasons.iter();
+        let reasons = reasons.map(|reason| (reason.rule.clone(), reason.text.clone()));
+        let apart = approver.needs_separate_answers();
+        let key = (
+            session.to_owned(),
+            card.fingerprint.clone(),
+            card.caller.clone(),
+            reasons.collect(),
+            // The approver lives as long as the question is open, so its address is unique.
+            apart.then(|| std::ptr::from_ref(approver).addr()),
+        );
+        // An answer for a single call covers no other card.
+        let waits = !apart && card.always.is_some();
+        loop {
+            let cell = Arc::clone(lock(&self.open).entry(key.clone()).or_default());
+            let (mut asked, mut turn) = (false, None);
+            let answer = cell
+                .get_or_init(|| async {
+                    asked = true;
+                    if waits {
+                        turn = Some(self.turn(session, &card.tool).await);
+                        if is_covered() {
+                            return None;
+                        }
+                    }
+                    Some(approver.ask(card).await)
+                })
+                .await
+                .clone();
+            let mut open = lock(&self.open);
+            if open.get(&key).is_some_and(|now| Arc::ptr_eq(now, &cell)) {
+                open.remove(&key);
+            }
+            drop(open);
+            // Edited arguments only answer the call that they were written for.
+            if asked || !matches!(answer, Some(ApprovalAnswer::Edit(_))) {
+                return answer.map(|answer| Answered {
+                    answer,
+                    _turn: turn,
+                });
+            }
+        }
+    }
+
+    /// Waits until the other cards of the tool in this session are answered.
+    async fn turn(&self, session: &str, tool: &str) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut turns = lock(&self.turns);
+            turns.retain(|_, turn| turn.strong_count() > 0);
+            let turn = turns
+                .entry((session.to_owned(), tool.to_owned()))
+                .or_default();
+            turn.upgrade().unwrap_or_else(|| {
+                let new = Arc::default();
+                *turn = Arc::downgrade(&new);
+                new
+            })
+        };
+        turn.lock_owned().await
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> parking_lot::MutexGuard<'_, T> {
+    mutex.lock()
+}

@@ -1,0 +1,57 @@
+//! The sections of a card besides the arguments, in reading order: identical on a terminal and in another program's
+//! window.
+
+use super::Card;
+use crate::text::visible;
+
+/// A heading with its lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CardSection {
+    /// The heading, in mimir's own words.
+    pub title: &'static str,
+    /// The lines. A tool may have written parts of them, so front-ends show them as quotations.
+    pub lines: Vec<String>,
+}
+
+impl Card {
+    /// The possible consequences, the rights that a yes gives, and the reasons of the question. Empty sections are
+    /// left out.
+    pub fn sections(&self) -> Vec<CardSection> {
+        let reasons = self.reasons.iter().map(|reason| {
+            let (decision, text, source) = (reason.decision.as_str(), &reason.text, reason.place());
+            visible(&format!("{decision}: {text} ({source})"))
+        });
+        let always = self.always.as_ref();
+        let all = [
+            ("could go wrong", self.risks.clone()),
+            ("yes also grants, for this call", self.grants.clone()),
+            ("has changed since it was granted", self.changes.clone()),
+            ("its imports prove that it", self.proofs.clone()),
+            ("asked because", reasons.collect()),
+            ("is not asked again after", self.way_out.clone()),
+            (
+                "\"always\" would",
+                always
+                    .map(|always| always.text.clone())
+                    .into_iter()
+                    .collect(),
+            ),
+            (
+                "which gives",
+                always
+                    .map(|always| always.grants.clone())
+                    .unwrap_or_default(),
+            ),
+            (
+                "and withholds, as before",
+                always
+                    .map(|always| always.withheld.clone())
+                    .unwrap_or_default(),
+            ),
+        ];
+        let all = all
+            .into_iter()
+            .map(|(title, lines)| CardSection { title, lines });
+        all.filter(|fact| !fact.lines.is_empty()).collect()
+    }
+}

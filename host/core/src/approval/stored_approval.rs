@@ -1,0 +1,383 @@
+//! A stored approval with its coverage, and the port to the approval store.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::call::CallingTool;
+use crate::decision::PolicyEvaluation;
+use crate::needs::NeedKind;
+use crate::tool::Tool;
+
+use super::fingerprint::Fingerprint;
+use super::pattern::ApprovalPattern;
+use super::workspace_binding::WorkspaceBinding;
+
+/// A person's yes to calls of one tool that are like the one shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct StoredApproval {
+    /// The id: the fingerprint of the call that was shown.
+    pub id: Fingerprint,
+    /// The tool's canonical name.
+    pub tool: String,
+    /// sha256 of the tool's build.
+    pub digest: String,
+    /// The calling tools, the outermost first; empty for a top-level call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub callers: Vec<CallingTool>,
+    /// The calls that it covers.
+    pub pattern: ApprovalPattern,
+    /// The state of the workspace that it is bound to.
+    #[serde(default, skip_serializing_if = "WorkspaceBinding::is_empty")]
+    pub scene: WorkspaceBinding,
+    /// The reasons of the question. A different reason is a different question.
+    pub reasons: Vec<String>,
+    /// The person who approved.
+    pub added_by: String,
+    /// The time of the answer.
+    pub added_at: Timestamp,
+    /// The expiry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// The time of the last use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_used: Option<Timestamp>,
+}
+
+/// The reasons of a question in a comparable form. A rule is identified by its content: another one may take its name
+/// and place later. A command that is covered by a pattern is identified by that.
+fn asked(evaluation: &PolicyEvaluation) -> Vec<String> {
+    evaluation
+        .asking_reasons_with_basis()
+        .filter(|(_, basis)| basis.offer.is_none())
+        .map(|(reason, basis)| match &basis.content {
+            Some(content) => format!("{}: {} (sha256 {content})", reason.rule, reason.text),
+            None => format!("{}: {}", reason.rule, reason.text),
+        })
+        .collect()
+}
+
+/// The properties of a call that a stored approval depends on.
+#[derive(Clone, Copy)]
+pub(crate) struct ApprovalLookup<'a> {
+    /// The tool.
+    pub(crate) tool: &'a Tool,
+    /// The arguments.
+    pub(crate) arguments: &'a Value,
+    /// The calling tools, the outermost first.
+    pub(crate) callers: &'a [CallingTool],
+    /// The evaluation of the policy.
+    pub(crate) evaluation: &'a PolicyEvaluation,
+}
+
+impl StoredApproval {
+    /// The stored approval that a yes to this call creates.
+    pub(crate) fn new(
+        question: &ApprovalLookup<'_>,
+        now: Timestamp,
+        expires_at: Option<Timestamp>,
+    ) -> Self {
+        let &ApprovalLookup {
+            tool,
+            arguments,
+            callers,
+            evaluation,
+        } = question;
+        let digest = &tool.origin.digest;
+        Self {
+            id: Fingerprint::for_nested_call(tool.name().as_str(), digest, arguments, callers),
+            tool: tool.name().to_string(),
+            digest: digest.clone(),
+            callers: callers.to_vec(),
+            pattern: ApprovalPattern::for_call(tool, arguments, evaluation),
+            scene: WorkspaceBinding::capture(question),
+            reasons: asked(evaluation),
+            added_by: "user".to_owned(),
+            added_at: now,
+            expires_at,
+            last_used: None,
+        }
+    }
+
+    /// Returns true if it is in force. One from the future was given under another clock and does not count.
+    pub fn is_live(&self, now: Timestamp) -> bool {
+        self.added_at <= now && self.expires_at.is_none_or(|end| now < end)
+    }
+
+    fn covers(&self, question: &ApprovalLookup<'_>, reasons: &[String]) -> bool {
+        self.is_about(question, reasons)
+            && self.pattern.covers(question.arguments)
+            && self.scene.links_match(question)
+            && self
+                .scene
+                .has(question, question.evaluation.executed_files())
+    }
+
+    /// Returns true if it was given for the same tool, the same callers, and all of these reasons.
+    fn is_about(&self, question: &ApprovalLookup<'_>, reasons: &[String]) -> bool {
+        self.tool == question.tool.name().as_str()
+            && self.digest == question.tool.origin.digest
+            && self.callers == question.callers
+            && reasons.iter().all(|reason| self.reasons.contains(reason))
+    }
+}
+
+/// The stored approval that covers the call, if any.
+pub(crate) fn find_covering<'a>(
+    leases: impl IntoIterator<Item = &'a StoredApproval>,
+    question: &ApprovalLookup<'_>,
+    now: Timestamp,
+) -> Option<&'a StoredApproval> {
+    let reasons = asked(question.evaluation);
+    let mut leases = leases.into_iter();
+    leases.find(|lease| lease.is_live(now) && lease.covers(question, &reasons))
+}
+
+/// The stored approvals that together cover every command in question; `None` if a command is left over, or if no
+/// command is in question.
+pub(crate) fn find_covering_commands<'a>(
+    leases: impl IntoIterator<Item = &'a StoredApproval>,
+    question: &ApprovalLookup<'_>,
+    now: Timestamp,
+) -> Vec<&'a StoredApproval> {
+    let reasons = asked(question.evaluation);
+    let live = |lease: &&StoredApproval| lease.is_live(now) && lease.is_about(question, &reasons);
+    let live: Vec<&StoredApproval> = leases.into_iter().filter(live).collect();
+    let mut used: Vec<&StoredApproval> = Vec::new();
+    let offers = question.evaluation.asking_reasons_with_basis();
+    for offer in offers.filter_map(|(_, basis)| basis.offer.as_deref()) {
+        let mut covering = live
+            .iter()
+            .filter(|lease| lease.pattern.covers_command(offer))
+            .filter(|lease| lease.scene.has(question, &offer.code));
+        match covering.next() {
+            Some(lease) if used.iter().all(|known| known.id != lease.id) => used.push(lease),
+            Some(_) => {}
+            None => return Vec::new(),
+        }
+    }
+    used
+}
+
+/// The time as stored. A time out of range becomes the minimum, at which no approval is in force.
+pub(crate) fn timestamp(now: SystemTime) -> Timestamp {
+    Timestamp::try_from(now).unwrap_or(Timestamp::MIN)
+}
+
+/// A permanent answer that could not be stored.
+#[derive(Debug, thiserror::Error)]
+#[error("{place}: {text}")]
+pub struct ApprovalStoreError {
+    /// The location of the store.
+    pub place: String,
+    /// The cause.
+    pub text: String,
+}
+
+/// The store of a person's permanent answers. No tool can reach it.
+pub trait ApprovalStore: Send + Sync {
+    /// The stored approvals, in force or not.
+    fn leases(&self) -> Result<Vec<StoredApproval>, ApprovalStoreError>;
+
+    /// Stores an approval, replacing one with the same id.
+    fn store(&self, lease: StoredApproval) -> Result<(), ApprovalStoreError>;
+
+    /// Records that an approval was used.
+    fn record_use(&self, id: &Fingerprint, at: Timestamp);
+
+    /// Lists an approval of one session of this process, so that a person can find and revoke it.
+    fn list_for_session(
+        &self,
+        session: &str,
+        lease: &StoredApproval,
+    ) -> Result<(), ApprovalStoreError>;
+
+    /// The listed approvals of this session that have not been revoked.
+    fn listed_in_session(&self, session: &str) -> Result<Vec<Fingerprint>, ApprovalStoreError>;
+
+    /// Ends a session of this process with all of its approvals.
+    fn end_session(&self, session: &str);
+
+    /// Grants a plugin in its current build the needs of all its tools, except for these kinds. `plugin` has its
+    /// tools.
+    fn grant(&self, plugin: &[Arc<Tool>], withheld: &[NeedKind]) -> Result<(), ApprovalStoreError>;
+}
+
+/// A store that stores nothing.
+pub struct NoApprovalStore;
+
+impl ApprovalStore for NoApprovalStore {
+    fn leases(&self) -> Result<Vec<StoredApproval>, ApprovalStoreError> {
+        Ok(Vec::new())
+    }
+
+    fn store(&self, _: StoredApproval) -> Result<(), ApprovalStoreError> {
+        Err(nowhere())
+    }
+
+    fn record_use(&self, _: &Fingerprint, _: Timestamp) {}
+
+    fn list_for_session(&self, _: &str, _: &StoredApproval) -> Result<(), ApprovalStoreError> {
+        Err(nowhere())
+    }
+
+    fn listed_in_session(&self, _: &str) -> Result<Vec<Fingerprint>, ApprovalStoreError> {
+        Ok(Vec::new())
+    }
+
+    fn end_session(&self, _: &str) {}
+
+    fn grant(&self, _: &[Arc<Tool>], _: &[NeedKind]) -> Result<(), ApprovalStoreError> {
+        Err(nowhere())
+    }
+}
+
+fn nowhere() -> ApprovalStoreError {
+    ApprovalStoreError {
+        place: "approvals".to_owned(),
+        text: "no approval store is configured".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::{Decision, DecisionReason, PolicyLayer};
+    use crate::pipeline::tests::tool;
+    use serde_json::json;
+
+    fn evaluation(rules: &[&str]) -> PolicyEvaluation {
+        let mut evaluation = PolicyEvaluation::default();
+        for rule in rules {
+            evaluation.push(DecisionReason {
+                layer: PolicyLayer::ToolDefault,
+                decision: Decision::Ask,
+                rule: (*rule).to_owned(),
+                source: String::new(),
+                text: String::new(),
+            });
+        }
+        evaluation
+    }
+
+    #[test]
+    fn a_lease_is_for_the_same_tool_and_the_same_question() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let sample = tool("sample");
+        let arguments = json!({"n": 1});
+        let asked = evaluation(&["default", "rule"]);
+        let first = ApprovalLookup {
+            tool: &sample,
+            arguments: &arguments,
+            callers: &[],
+            evaluation: &asked,
+        };
+        let lease = StoredApproval::new(&first, at(100), Some(at(200)));
+        let covered = |question: ApprovalLookup<'_>, now| {
+            find_covering([&lease], &question, at(now)).is_some()
+        };
+        assert!(covered(first, 100));
+        let evaluation = |rules: &[&str]| evaluation(rules);
+        assert!(
+            covered(
+                ApprovalLookup {
+                    evaluation: &evaluation(&["rule"]),
+                    ..first
+                },
+                150
+            ),
+            "fewer questions"
+        );
+        let mut rebuilt = tool("sample");
+        let mut origin = (*rebuilt.origin).clone();
+        origin.digest = "01".to_owned();
+        rebuilt.origin = origin.into();
+        for (what, other) in [
+            (
+                "another question",
+                ApprovalLookup {
+                    evaluation: &evaluation(&["taint"]),
+                    ..first
+                },
+            ),
+            (
+                "other arguments",
+                ApprovalLookup {
+                    arguments: &json!({"n": 2}),
+                    ..first
+                },
+            ),
+            (
+                "another tool",
+                ApprovalLookup {
+                    tool: &tool("other"),
+                    ..first
+                },
+            ),
+            (
+                "another build",
+                ApprovalLookup {
+                    tool: &rebuilt,
+                    ..first
+                },
+            ),
+            (
+                "another caller",
+                ApprovalLookup {
+                    callers: &[CallingTool::from_tool(&sample)],
+                    ..first
+                },
+            ),
+        ] {
+            assert!(!covered(other, 150), "{what}");
+        }
+        assert!(!covered(first, 200), "expired");
+        assert!(!covered(first, 99), "the clock was set back");
+        let text = serde_json::to_string(&lease).unwrap();
+        assert_eq!(
+            serde_json::from_str::<StoredApproval>(&text).unwrap(),
+            lease
+        );
+    }
+
+    #[test]
+    fn another_rule_of_the_same_name_is_another_question() {
+        let sample = tool("sample");
+        let asked = |content: Option<&str>| {
+            let mut all = PolicyEvaluation::default();
+            let mut reasons = evaluation(&["policy.rules[0]"]).reasons().to_vec();
+            let basis = crate::decision::RuleBasis {
+                content: content.map(Into::into),
+                ..Default::default()
+            };
+            all.push_with_basis(reasons.remove(0), basis);
+            all
+        };
+        let seen = asked(Some("aa"));
+        let arguments = json!({});
+        fn question<'a>(
+            tool: &'a Tool,
+            arguments: &'a Value,
+            evaluation: &'a PolicyEvaluation,
+        ) -> ApprovalLookup<'a> {
+            ApprovalLookup {
+                tool,
+                arguments,
+                callers: &[],
+                evaluation,
+            }
+        }
+        let now = Timestamp::UNIX_EPOCH;
+        let lease = StoredApproval::new(&question(&sample, &arguments, &seen), now, None);
+        let covered = |evaluation: &PolicyEvaluation| {
+            find_covering([&lease], &question(&sample, &arguments, evaluation), now).is_some()
+        };
+        assert!(covered(&seen));
+        assert!(!covered(&asked(Some("ab"))));
+        assert!(!covered(&asked(None)));
+    }
+}

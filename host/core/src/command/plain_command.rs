@@ -1,0 +1,147 @@
+//! The normalized form of a command: the program by its name alone, and its subcommand first. `/usr/bin/git -C . log`
+//! becomes `git log`. Rules that forbid a command check this form in addition to the original.
+//!
+//! Out of scope: the permissions of a command, and the expansion by a shell.
+
+use super::ShellWord;
+
+/// Options of `git` itself that take the next word.
+const GIT_TAKES: &[&str] = &[
+    "-C",
+    "-c",
+    "--git-dir",
+    "--work-tree",
+    "--namespace",
+    "--exec-path",
+    "--super-prefix",
+    "--config-env",
+    "--attr-source",
+    "--list-cmds",
+];
+
+/// A normalized command.
+pub(crate) struct PlainCommand {
+    /// The program without its folder and extension, and without its own options before the subcommand.
+    pub(crate) words: Vec<ShellWord>,
+    /// Alternative readings, for unknown options that may take the next word, or options that change the meaning of
+    /// the rest.
+    pub(crate) alternatives: Vec<Vec<ShellWord>>,
+}
+
+impl PlainCommand {
+    /// Normalizes a command.
+    pub(crate) fn normalize(words: &[ShellWord]) -> Self {
+        let Some((first, rest)) = words.split_first() else {
+            return Self {
+                words: Vec::new(),
+                alternatives: Vec::new(),
+            };
+        };
+        let program = match first {
+            ShellWord::Known(program) => ShellWord::Known(base(program).to_owned()),
+            unknown => unknown.clone(),
+        };
+        let with = |rest: &[ShellWord]| {
+            let mut all = vec![program.clone()];
+            all.extend_from_slice(rest);
+            all
+        };
+        let takes = match program.known() {
+            Some("git") => GIT_TAKES,
+            _ => &[],
+        };
+        let (mut at, mut renamed) = (0, false);
+        while let Some(option) = rest.get(at).and_then(ShellWord::known) {
+            if !option.starts_with('-') || option == "-" {
+                break;
+            }
+            at += 1;
+            if option == "--" {
+                break;
+            }
+            if takes.contains(&option) {
+                let value = rest.get(at).and_then(ShellWord::known).unwrap_or_default();
+                renamed |= value.to_ascii_lowercase().starts_with("alias.");
+                at += 1;
+            }
+        }
+        let at = at.min(rest.len());
+        let mut others = Vec::new();
+        if at > 0 && takes.is_empty() {
+            // Any word after an option may be its value.
+            others.extend((1..rest.len()).map(|from| with(&rest[from..])));
+        }
+        if renamed {
+            others.push(vec![program.clone(), ShellWord::Unknown(String::new())]);
+        }
+        Self {
+            words: with(&rest[at..]),
+            alternatives: others,
+        }
+    }
+}
+
+/// The name of a program without its folder and its extension on Windows.
+fn base(program: &str) -> &str {
+    let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
+    let end = name.len().checked_sub(".exe".len());
+    match end.and_then(|end| name.split_at_checked(end)) {
+        Some((stem, end)) if !stem.is_empty() && end.eq_ignore_ascii_case(".exe") => stem,
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<ShellWord> {
+        let word = |word: &str| match word.starts_with('$') {
+            true => ShellWord::Unknown(word.to_owned()),
+            false => ShellWord::Known(word.to_owned()),
+        };
+        text.split(' ').map(word).collect()
+    }
+
+    #[test]
+    fn options_before_what_a_program_does_are_dropped() {
+        for (written, plain) in [
+            ("git log -3", "git log -3"),
+            ("/usr/bin/git log", "git log"),
+            ("C:\\bin\\Git.EXE log", "Git log"),
+            ("git -C . log", "git log"),
+            ("git -C $x log", "git log"),
+            ("git -c a.b=c --no-pager --git-dir=x log", "git log"),
+            ("git --work-tree x log", "git log"),
+            ("git -- log", "git log"),
+            ("git -C", "git"),
+            ("git", "git"),
+            ("docker -D rm x", "docker rm x"),
+            ("cat - x", "cat - x"),
+        ] {
+            assert_eq!(
+                PlainCommand::normalize(&words(written)).words,
+                words(plain),
+                "{written}"
+            );
+        }
+        assert!(PlainCommand::normalize(&[]).words.is_empty());
+    }
+
+    #[test]
+    fn what_is_not_known_of_an_option_is_tried() {
+        let others = PlainCommand::normalize(&words("docker --context x rm y")).alternatives;
+        assert!(others.contains(&words("docker rm y")), "{others:?}");
+        assert!(
+            PlainCommand::normalize(&words("git -C . log"))
+                .alternatives
+                .is_empty()
+        );
+        assert_eq!(
+            PlainCommand::normalize(&words("git -c alias.x=log x"))
+                .alternatives
+                .len(),
+            1
+        );
+    }
+}

@@ -1,0 +1,433 @@
+//! The settings of a file that weaken protection, and so count only after a person has accepted the file.
+//!
+//! A project's settings may have come with a checkout: their restrictions count at once, their permissions do not.
+
+use crate::decision::Decision;
+use crate::limits::{Limits, least};
+use crate::outcome::{DataClass, TrustLevel};
+
+use super::{
+    Config, ExecMode, LimitSettings, RuleSettings, SandboxSettings, SecretSettings, ToolSettings,
+};
+
+impl Config {
+    /// The keys of this file that weaken a setting of `below`, each with its value if that is short.
+    pub fn weakening_keys(&self, below: &Config) -> Vec<String> {
+        let mut keys = Vec::new();
+        for (name, tool) in &self.tools.each {
+            tool.collect_weakening_keys(&format!("tools.{name}"), &mut keys);
+            let base = below.tool_limits(name);
+            if tool.limits.raises(base) {
+                keys.push(format!("tools.{name}.limits"));
+            }
+            let place = format!("tools.{name}.network");
+            let base = below.tool_network(name);
+            tool.network
+                .collect_weakening_keys(&place, &base, &mut keys);
+        }
+        let allowed = self.approval.tools.iter();
+        let allowed = allowed.filter(|(_, decision)| **decision == Decision::Allow);
+        keys.extend(allowed.map(|(name, _)| format!("approval.tools.{name}: allow")));
+        self.network
+            .collect_weakening_keys("network", &below.network, &mut keys);
+        rules("policy.rules", &self.policy.rules, &mut keys);
+        match self.exec_approvals.mode {
+            Some(ExecMode::Full) => keys.push("execApprovals.mode: full".to_owned()),
+            Some(ExecMode::Allowlist) => keys.push("execApprovals.approvals".to_owned()),
+            Some(ExecMode::Deny) | None => {}
+        }
+        self.sandbox
+            .collect_weakening_keys(&below.sandbox, &mut keys);
+        let base = below.limits();
+        if self.limits.raises(base) {
+            keys.push("limits".to_owned());
+        }
+        if self.web_search.is_some() && self.web_search != below.web_search {
+            keys.push("webSearch".to_owned());
+        }
+        if self.embeddings.is_some() && self.embeddings != below.embeddings {
+            keys.push("embeddings".to_owned());
+        }
+        self.mcp.collect_weakening_keys(&below.mcp, &mut keys);
+        self.collect_model_weakening_keys(below, &mut keys);
+        self.agent.collect_weakening_keys(&below.agent, &mut keys);
+        keys.extend(self.secrets.keys().map(|name| format!("secrets.{name}")));
+        let usual = Config::default().approvals;
+        let (own, base) = (&self.approvals, &below.approvals);
+        for (key, own, usual, base) in [
+            (
+                "timeoutMs",
+                own.timeout_ms,
+                usual.timeout_ms,
+                base.timeout_ms,
+            ),
+            (
+                "leaseDays",
+                own.lease_days.into(),
+                usual.lease_days.into(),
+                base.lease_days.into(),
+            ),
+        ] {
+            // A default value was most likely not set explicitly.
+            if own != usual && own > base {
+                keys.push(format!("approvals.{key}"));
+            }
+        }
+        if self.audit != Config::default().audit && self.audit != below.audit {
+            keys.push("audit".to_owned());
+        }
+        keys
+    }
+
+    /// Reverts the settings that weaken those of `below`. Rules are not affected: they are evaluated file by file.
+    pub fn clamp_to(&mut self, below: &Config) {
+        let base = below.limits();
+        for (name, tool) in &mut self.tools.each {
+            let limits = tool.limits.over(self.limits.over(base));
+            tool.limits = LimitSettings::from(limits.tightest(below.tool_limits(name)));
+            tool.network.clamp_to(below.tool_network(name));
+        }
+        self.limits = LimitSettings::from(self.limits.over(base).tightest(base));
+        self.network.clamp_to(below.network.clone());
+        self.tools.auto_load_custom_tools &= below.tools.auto_load_custom_tools;
+        self.tools.max_execution_time = least(
+            self.tools.max_execution_time,
+            below.tools.max_execution_time,
+        );
+        self.sandbox.clamp_to(&below.sandbox);
+        self.approvals.timeout_ms = self.approvals.timeout_ms.min(below.approvals.timeout_ms);
+        self.approvals.lease_days = self.approvals.lease_days.min(below.approvals.lease_days);
+        // Masking a value grants nothing.
+        let unknown =
+            |(name, secret): &(&String, &SecretSettings)| below.secrets.get(*name) != Some(*secret);
+        let masked = self.secrets.iter().filter(unknown);
+        self.masked_only = masked
+            .map(|(name, secret)| (name.clone(), secret.clone()))
+            .collect();
+        self.secrets.clone_from(&below.secrets);
+        self.mcp.clamp_to(&below.mcp);
+        // Searches and their secret must not go to a provider of a file that is not accepted.
+        self.web_search.clone_from(&below.web_search);
+        // Nor must the content of memories.
+        self.embeddings.clone_from(&below.embeddings);
+        // Nor conversations.
+        self.model.clone_from(&below.model);
+        self.providers.clone_from(&below.providers);
+        self.agent.clamp_to(&below.agent);
+        self.audit = below.audit;
+    }
+
+    fn tool_limits(&self, name: &str) -> Limits {
+        let base = self.limits();
+        let tool = self.tools.each.get(name);
+        tool.map_or(base, |tool| tool.limits.over(base))
+    }
+}
+
+impl ToolSettings {
+    fn collect_weakening_keys(&self, place: &str, keys: &mut Vec<String>) {
+        if self.approval.level() == Some(Decision::Allow) {
+            keys.push(format!("{place}.approval: allow"));
+        }
+        let block = self.approval.block();
+        if block.is_some_and(|block| block.conditions.unknown_host_requires_approval) {
+            // Hosts without a grant would be refused; this setting asks about them instead.
+            keys.push(format!(
+                "{place}.approval.conditions.unknownHostRequiresApproval"
+            ));
+        }
+        rules(&format!("{place}.rules"), &self.rules, keys);
+        if !self.reveal.is_empty() {
+            keys.push(format!("{place}.reveal: [{}]", self.reveal.join(", ")));
+        }
+        if !self.redaction.exceptions.is_empty() {
+            let exceptions = self.redaction.exceptions.join(", ");
+            keys.push(format!("{place}.redaction.exceptions: [{exceptions}]"));
+        }
+        if self.labels != self.labels.strict() {
+            keys.push(format!("{place}.labels"));
+        }
+        if self.audit.log_args == Some(true) {
+            keys.push(format!("{place}.audit.logArgs: true"));
+        }
+    }
+}
+
+impl super::LabelSettings {
+    /// Keeps only the values that make the labels stricter.
+    #[must_use]
+    pub fn strict(self) -> Self {
+        Self {
+            output_trust: self
+                .output_trust
+                .filter(|trust| *trust == TrustLevel::Untrusted),
+            output_data_class: self
+                .output_data_class
+                .filter(|class| *class >= DataClass::Sensitive),
+            accepts_untrusted: self.accepts_untrusted.filter(|accepts| !accepts),
+        }
+    }
+}
+
+impl SandboxSettings {
+    /// The keys that change the sandbox or widen it. Only limits can be tightened without acceptance.
+    fn collect_weakening_keys(&self, below: &Self, keys: &mut Vec<String>) {
+        if self.mode.is_some() && self.mode != below.mode {
+            keys.push("sandbox.mode".to_owned());
+        }
+        for (key, differs) in [
+            ("image", self.image.is_some() && self.image != below.image),
+            (
+                "images",
+                self.images
+                    .iter()
+                    .any(|(language, image)| below.images.get(language) != Some(image)),
+            ),
+            (
+                "socket",
+                self.socket.is_some() && self.socket != below.socket,
+            ),
+            (
+                "networkAccess",
+                self.network_access == Some(true) && below.network_access != Some(true),
+            ),
+            (
+                "maxMemoryMb",
+                raises(self.max_memory_mb, below.max_memory_mb),
+            ),
+            (
+                "maxCpuPercent",
+                raises(self.max_cpu_percent, below.max_cpu_percent),
+            ),
+            (
+                "maxProcesses",
+                raises(self.max_processes, below.max_processes),
+            ),
+        ] {
+            if differs {
+                keys.push(format!("sandbox.{key}"));
+            }
+        }
+        let known = |mount| below.bind_mounts.contains(mount);
+        let more = self.bind_mounts.iter().filter(|mount| !known(*mount));
+        keys.extend(more.map(|mount| format!("sandbox.bindMounts: {}", mount.from)));
+    }
+
+    fn clamp_to(&mut self, below: &Self) {
+        *self = Self {
+            network_access: match (self.network_access, below.network_access) {
+                (Some(false), _) => Some(false),
+                (_, other) => other,
+            },
+            max_memory_mb: tighter(self.max_memory_mb, below.max_memory_mb),
+            max_cpu_percent: tighter(self.max_cpu_percent, below.max_cpu_percent),
+            max_processes: tighter(self.max_processes, below.max_processes),
+            ..below.clone()
+        };
+    }
+}
+
+/// Returns true if a limit is wider than that of the weaker files. Any value is if these set none, because the default
+/// may be tighter.
+fn raises<T: Ord>(bound: Option<T>, below: Option<T>) -> bool {
+    bound.is_some_and(|bound| below.is_none_or(|below| bound > below))
+}
+
+/// The tighter of both limits. A new limit counts only if the weaker files set one, too.
+fn tighter<T: Ord>(bound: Option<T>, below: Option<T>) -> Option<T> {
+    match below {
+        Some(_) => least(bound, below),
+        None => None,
+    }
+}
+
+fn rules(place: &str, rules: &[RuleSettings], keys: &mut Vec<String>) {
+    for (at, rule) in rules.iter().enumerate() {
+        if rule.decision == Decision::Allow {
+            keys.push(format!("{place}[{at}]: allow"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn config(value: serde_json::Value) -> Config {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn what_lowers_a_bar_is_named() {
+        let below = config(json!({"limits": {"timeMs": 1000}}));
+        for (file, key) in [
+            (
+                json!({"tools": {"a": {"approval": "auto"}}}),
+                "tools.a.approval: allow",
+            ),
+            (json!({"sandbox": "none"}), "sandbox.mode"),
+            (
+                json!({"sandbox": {"networkAccess": true}}),
+                "sandbox.networkAccess",
+            ),
+            (
+                json!({"sandbox": {"bindMounts": ["/data"]}}),
+                "sandbox.bindMounts: /data",
+            ),
+            (
+                json!({"sandbox": {"maxMemoryMb": 64}}),
+                "sandbox.maxMemoryMb",
+            ),
+            (json!({"sandbox": {"image": "x"}}), "sandbox.image"),
+            (
+                json!({"sandbox": {"images": {"python": "x"}}}),
+                "sandbox.images",
+            ),
+            (
+                json!({"tools": {"a": {"approval": {"level": "allow"}}}}),
+                "tools.a.approval: allow",
+            ),
+            (
+                json!({"tools": {"a": {"reveal": [".env"]}}}),
+                "tools.a.reveal: [.env]",
+            ),
+            (
+                json!({"tools": {"a": {"redaction": {"exceptions": ["x"]}}}}),
+                "tools.a.redaction.exceptions: [x]",
+            ),
+            (
+                json!({"tools": {"a": {"labels": {"outputTrust": "user"}}}}),
+                "tools.a.labels",
+            ),
+            (
+                json!({"tools": {"a": {"labels": {"acceptsUntrusted": true}}}}),
+                "tools.a.labels",
+            ),
+            (
+                json!({"tools": {"a": {"labels": {"outputDataClass": "public"}}}}),
+                "tools.a.labels",
+            ),
+            (
+                json!({"tools": {"a": {"audit": {"logArgs": true}}}}),
+                "tools.a.audit.logArgs: true",
+            ),
+            (
+                json!({"tools": {"a": {"limits": {"timeMs": 2000}}}}),
+                "tools.a.limits",
+            ),
+            (
+                json!({"tools": {"a": {"rules": [{"decision": "allow"}]}}}),
+                "tools.a.rules[0]: allow",
+            ),
+            (
+                json!({"policy": {"rules": [{"decision": "ask"}, {"decision": "allow"}]}}),
+                "policy.rules[1]: allow",
+            ),
+            (
+                json!({"execApprovals": {"mode": "full"}}),
+                "execApprovals.mode: full",
+            ),
+            (
+                json!({"execApprovals": {"mode": "allowlist"}}),
+                "execApprovals.approvals",
+            ),
+            (
+                json!({"approval": {"default": "ask", "tools": {"a": "preApproved", "b": "ask"}}}),
+                "approval.tools.a: allow",
+            ),
+            (json!({"limits": {"memoryMb": 512}}), "limits"),
+            (
+                json!({"approvals": {"leaseDays": 900}}),
+                "approvals.leaseDays",
+            ),
+            (
+                json!({"approvals": {"timeoutMs": 3, "leaseDays": 900}}),
+                "approvals.leaseDays",
+            ),
+            (json!({"audit": {"logArgs": true}}), "audit"),
+            (json!({"secrets": {"KEY": {"env": "HOME"}}}), "secrets.KEY"),
+            (
+                json!({"webSearch": {"provider": "searxng", "url": "https://s.example"}}),
+                "webSearch",
+            ),
+            (
+                json!({"embeddings": {"url": "https://e.example/v1", "model": "m"}}),
+                "embeddings",
+            ),
+            (json!({"model": "openai/x"}), "model: openai/x"),
+            (
+                json!({"providers": {"mine": {"url": "https://m.example"}}}),
+                "providers.mine",
+            ),
+            (
+                json!({"agent": {"instructions": "x"}}),
+                "agent.instructions",
+            ),
+            (json!({"agent": {"maxTurns": 900}}), "agent"),
+            (json!({"network": {"mode": "any"}}), "network.mode: any"),
+            (
+                json!({"network": {"allowedHosts": ["a.example"]}}),
+                "network.allowedHosts: [a.example]",
+            ),
+            (
+                json!({"network": {"blockedPorts": [25]}}),
+                "network.blockedPorts",
+            ),
+            (
+                json!({"network": {"blockPrivateIPs": false}}),
+                "network.blockPrivateIPs: false",
+            ),
+            (
+                json!({"network": {"blockMetadataEndpoints": false}}),
+                "network.blockMetadataEndpoints: false",
+            ),
+            (
+                json!({"network": {"hosts": {"a.example": "10.0.0.1"}}}),
+                "network.hosts: [a.example]",
+            ),
+            (
+                json!({"network": {"extraRoots": ["ca.pem"]}}),
+                "network.extraRoots: [ca.pem]",
+            ),
+            (
+                json!({"tools": {"a": {"network": {"mode": "any"}}}}),
+                "tools.a.network.mode: any",
+            ),
+        ] {
+            assert_eq!(config(file.clone()).weakening_keys(&below), [key], "{file}");
+        }
+        let strict = config(json!({
+            "tools": {"a": {
+                "approval": {"level": "ask", "dangerPatterns": ["x"]}, "enabled": true, "deny": ["x"],
+                "limits": {"timeMs": 500}, "rules": [{"decision": "deny"}],
+                "labels": {"outputTrust": "untrusted", "outputDataClass": "secret", "acceptsUntrusted": false},
+            }},
+            "policy": {"deny": ["b"], "allow": ["a"]}, "execApprovals": {"mode": "deny"},
+            "approvals": {"timeoutMs": 3000, "leaseDays": 7},
+            "limits": {"fuel": 5, "timeMs": 900}, "agent": {"maxTurns": 3, "maxCost": 1},
+            "network": {"mode": "none", "allowedHosts": [], "blockPrivateIPs": true},
+        }));
+        assert_eq!(strict.weakening_keys(&below), Vec::<String>::new());
+    }
+
+    #[test]
+    fn settings_are_held_within_those_below() {
+        let below = config(json!({"limits": {"timeMs": 1000}, "tools": {"maxExecutionTime": 800}}));
+        let mut file = config(json!({
+            "limits": {"timeMs": 5000, "fuel": 5}, "audit": {"logArgs": true},
+            "approvals": {"timeoutMs": 1, "leaseDays": 900}, "secrets": {"KEY": {"env": "X"}}, "tools": {"a": {"limits": {"memoryMb": 9999, "fuel": 3}}},
+        }));
+        file.clamp_to(&below);
+        assert_eq!(file.limits().wall.as_millis(), 800);
+        assert_eq!(file.limits().fuel, 5);
+        let tool = file.tools.each["a"].limits.over(file.limits());
+        assert_eq!((tool.memory, tool.fuel), (Limits::default().memory, 3));
+        assert_eq!(file.audit, below.audit);
+        assert_eq!(file.approvals.timeout_ms, 1, "it is shorter");
+        assert_eq!(file.approvals.lease_days, below.approvals.lease_days);
+        // A secret that is only masked is given to no tool.
+        assert!(file.secrets.is_empty());
+        assert_eq!(file.masked_only["KEY"].env, "X");
+    }
+}

@@ -1,0 +1,127 @@
+//! Rights that a person grants by name to a component that was not written for mimir and cannot declare its needs:
+//! hosts, folders, variables, settings, and a prefix for the names of its tools.
+
+use std::sync::Arc;
+
+use super::ToolsLock;
+use crate::error::ToolErrorCode;
+use crate::needs::{DirectoryAccess, FileNeed, HostNeed, NeedKind, Needs};
+use crate::network::HostPattern;
+use crate::registry::Quarantined;
+use crate::tool::{Tool, ToolName, ToolSource};
+
+/// The methods that a component without declared needs may use at its hosts.
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+/// The need of a host that a person names for a component, with every method.
+pub fn named_host(host: &HostPattern) -> HostNeed {
+    HostNeed {
+        host: host.to_string(),
+        methods: METHODS.map(str::to_owned).to_vec(),
+        reason: "named by a person".to_owned(),
+    }
+}
+
+/// The need of a folder that a person names for a component.
+pub fn named_folder(path: &str, access: DirectoryAccess) -> FileNeed {
+    FileNeed {
+        path: path.to_owned(),
+        access,
+        reason: "named by a person".to_owned(),
+    }
+}
+
+/// Returns true for a tool of a component that was not written for mimir and cannot declare its needs: a person names
+/// them.
+pub fn is_foreign(tool: &Tool) -> bool {
+    !tool.origin.speaks && tool.source == ToolSource::Custom
+}
+
+/// Returns true if hosts can be named for a tool: it can send requests, and cannot declare where to.
+pub fn takes_hosts(tool: &Tool) -> bool {
+    takes(tool, "wasi:http/outgoing-handler")
+}
+
+/// Returns true if folders can be named for a tool: it can open files, and cannot declare which.
+pub fn takes_files(tool: &Tool) -> bool {
+    takes(tool, "wasi:filesystem/")
+}
+
+/// Returns true if variables can be named for a tool.
+pub fn takes_variables(tool: &Tool) -> bool {
+    takes(tool, "wasi:cli/environment")
+}
+
+/// Returns true if settings can be named for a tool.
+pub fn takes_config(tool: &Tool) -> bool {
+    takes(tool, "wasi:config/")
+}
+
+fn takes(tool: &Tool, interface: &str) -> bool {
+    let mut imports = tool.origin.imports.iter();
+    is_foreign(tool) && imports.any(|import| import.starts_with(interface))
+}
+
+/// Returns true if a tool could open files, and was granted none.
+pub fn lacks_files(tool: &Tool, rights: &Needs) -> bool {
+    takes_files(tool) && rights.files.is_empty()
+}
+
+/// The command that grants folders to a tool without any.
+pub fn files_remedy(tool: &Tool) -> String {
+    let name = tool.name();
+    format!(
+        "it was granted no files; `mimir tools trust {name} --read DIR` (or `--write DIR`) grants it a folder"
+    )
+}
+
+/// The rights named by a person for which the tool has an import.
+pub fn retain_nameable(tool: &Tool, mut named: Needs) -> Needs {
+    let sends = takes_hosts(tool);
+    for (takes, kind) in [
+        (sends, NeedKind::Hosts),
+        (sends, NeedKind::Secrets),
+        (takes_files(tool), NeedKind::Files),
+    ] {
+        if !takes {
+            named.clear(kind);
+        }
+    }
+    if !takes_variables(tool) {
+        named.environment.clear();
+    }
+    if !takes_config(tool) {
+        named.config.clear();
+    }
+    named
+}
+
+/// Adds the prefixes of the lock to the names of components' tools. A tool whose name becomes invalid is left out.
+pub fn apply_prefixes(lock: &ToolsLock, tools: &mut Vec<Tool>, quarantined: &mut Vec<Quarantined>) {
+    tools.retain_mut(|tool| {
+        let Some(prefix) = lock.prefixes.get(&tool.origin.location) else {
+            return true;
+        };
+        if tool.source != ToolSource::Custom {
+            return true;
+        }
+        match ToolName::new(&format!("{prefix}{}", tool.own_name())) {
+            Ok(name) => {
+                tool.definition.name = name;
+                Arc::make_mut(&mut tool.origin).prefix.clone_from(prefix);
+                true
+            }
+            Err(error) => {
+                let location = &tool.origin.location;
+                quarantined.push(Quarantined {
+                    location: format!("{location} ({})", tool.name()),
+                    code: ToolErrorCode::InvalidInput,
+                    reason: format!(
+                        "with the prefix of its file, {error}; `mimir tools trust {location} --prefix PREFIX` sets another"
+                    ),
+                });
+                false
+            }
+        }
+    });
+}

@@ -1,0 +1,57 @@
+//! The port to the language model that tools may use, if granted.
+//!
+//! Tools use it through [`crate::pipeline::Effects::complete`], which checks, limits and records each prompt first.
+//!
+//! Out of scope: the choice of the model and the connection to it.
+
+use crate::backend::BoxFuture;
+use crate::error::{ToolError, ToolErrorCode};
+
+/// A language model.
+pub trait LanguageModel: Send + Sync {
+    /// The name of the model, for the audit log and for people. Fails with the reason if no model is available.
+    fn name(&self) -> Result<String, ToolError>;
+
+    /// Maximum tokens of one completion.
+    fn most(&self) -> u32;
+
+    /// Completes a text in at most `most` tokens. Dropping the future stops it. `session` is for the audit log.
+    fn complete<'a>(
+        &'a self,
+        prompt: &'a str,
+        most: u32,
+        session: &'a str,
+    ) -> BoxFuture<'a, Result<String, ToolError>>;
+}
+
+/// A model that is not available.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoLanguageModel;
+
+impl NoLanguageModel {
+    fn error() -> ToolError {
+        ToolError::new(
+            ToolErrorCode::Unavailable,
+            "a language model for tools is not available here",
+        )
+    }
+}
+
+impl LanguageModel for NoLanguageModel {
+    fn name(&self) -> Result<String, ToolError> {
+        Err(Self::error())
+    }
+
+    fn most(&self) -> u32 {
+        0
+    }
+
+    fn complete<'a>(
+        &'a self,
+        _: &'a str,
+        _: u32,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<String, ToolError>> {
+        Box::pin(std::future::ready(Err(Self::error())))
+    }
+}

@@ -1,0 +1,119 @@
+//! All names of all patterns, matched against one component at a time.
+//!
+//! It runs for every component of every path of a plugin, so the common forms are fast: a plain name is looked up in a
+//! hash table, `start*end` is compared at both ends, and only the rest goes to the glob set.
+
+use super::PathPatternError;
+use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
+use std::collections::HashMap;
+
+/// A name in a pattern: the index of its rule and of the component.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ComponentRef {
+    pub(super) rule: u16,
+    pub(super) piece: u16,
+}
+
+/// `start*end`.
+#[derive(Debug)]
+struct AffixPattern {
+    /// The first byte of `start` and the last of `end`, which rule out nearly every name.
+    outer: (Option<u8>, Option<u8>),
+    start: Box<str>,
+    end: Box<str>,
+    steps: Vec<ComponentRef>,
+}
+
+impl AffixPattern {
+    fn new(start: &str, end: &str) -> Self {
+        Self {
+            outer: (start.bytes().next(), end.bytes().next_back()),
+            start: start.into(),
+            end: end.into(),
+            steps: Vec::new(),
+        }
+    }
+
+    fn fit(&self, name: &str, first: Option<u8>, last: Option<u8>) -> bool {
+        (self.outer.0.is_none() || self.outer.0 == first)
+            && (self.outer.1.is_none() || self.outer.1 == last)
+            && name.len() >= self.start.len() + self.end.len()
+            && name.starts_with(&*self.start)
+            && name.ends_with(&*self.end)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct NameIndex {
+    plain: HashMap<Box<str>, Vec<ComponentRef>>,
+    ends: Vec<AffixPattern>,
+    globs: GlobSet,
+    glob_steps: Vec<Vec<ComponentRef>>,
+}
+
+impl NameIndex {
+    /// Compiles the names, folded, each with a flag for globs and its position.
+    pub(super) fn compile<'n>(
+        names: impl Iterator<Item = (&'n str, bool, ComponentRef)>,
+    ) -> Result<Self, PathPatternError> {
+        let mut compiled = Self::default();
+        let mut set = GlobSetBuilder::new();
+        let mut seen: HashMap<&str, usize> = HashMap::new();
+        for (text, is_glob, step) in names {
+            if !is_glob {
+                compiled.plain.entry(text.into()).or_default().push(step);
+            } else if let Some((start, end)) = split(text) {
+                let same = |ends: &AffixPattern| *ends.start == *start && *ends.end == *end;
+                let at = compiled.ends.iter().position(same).unwrap_or_else(|| {
+                    compiled.ends.push(AffixPattern::new(start, end));
+                    compiled.ends.len() - 1
+                });
+                compiled.ends[at].steps.push(step);
+            } else if let Some(index) = seen.get(text) {
+                compiled.glob_steps[*index].push(step);
+            } else {
+                // A component has no separator, and without the option globset uses its fast paths.
+                let glob = GlobBuilder::new(text)
+                    .literal_separator(false)
+                    .backslash_escape(true)
+                    .build();
+                set.add(glob.map_err(|source| PathPatternError::Glob {
+                    pattern: text.to_owned(),
+                    source,
+                })?);
+                seen.insert(text, compiled.glob_steps.len());
+                compiled.glob_steps.push(vec![step]);
+            }
+        }
+        compiled.globs = set.build().map_err(|source| PathPatternError::Glob {
+            pattern: String::new(),
+            source,
+        })?;
+        Ok(compiled)
+    }
+
+    /// Calls `found` with every position of the folded `name`.
+    pub(super) fn find(&self, name: &str, mut found: impl FnMut(ComponentRef)) {
+        for step in self.plain.get(name).into_iter().flatten() {
+            found(*step);
+        }
+        let (first, last) = (name.bytes().next(), name.bytes().next_back());
+        for ends in self.ends.iter().filter(|ends| ends.fit(name, first, last)) {
+            ends.steps.iter().for_each(|step| found(*step));
+        }
+        if !self.glob_steps.is_empty() {
+            for glob in self.globs.matches_candidate(&Candidate::new(name)) {
+                for step in self.glob_steps.get(glob).into_iter().flatten() {
+                    found(*step);
+                }
+            }
+        }
+    }
+}
+
+/// Splits a glob with one `*` and no other special character.
+fn split(glob: &str) -> Option<(&str, &str)> {
+    let (start, end) = glob.split_once('*')?;
+    let special = |text: &str| text.contains(['*', '?', '[', ']', '{', '}', '\\']);
+    (!special(start) && !special(end)).then_some((start, end))
+}

@@ -1,0 +1,130 @@
+//! Stores and records answers that hold beyond their call.
+
+use std::sync::Arc;
+
+use crate::approval::{ApprovalAnswer, ApprovalStoreError, Fingerprint, StoredApproval, timestamp};
+use crate::audit::{AuditEvent, EventKind};
+use crate::error::{ToolError, ToolErrorCode};
+use crate::needs::NeedKind;
+use crate::pipeline::StageContext;
+use crate::pipeline::call_recorder::CallRecorder;
+use crate::pipeline::decide::Ruled;
+use crate::tool::Tool;
+
+use super::card;
+use super::remembered_answer::approval_lookup;
+
+/// Stores an answer that holds beyond this call: for the session, for good, or for a whole plugin. An answer that
+/// cannot be recorded is not stored, and the call fails.
+pub(super) fn store_answer(
+    road: &StageContext<'_>,
+    ruled: &Ruled,
+    plugin: &[Arc<Tool>],
+    answer: &ApprovalAnswer,
+    trail: &CallRecorder,
+) -> Result<(), ToolError> {
+    trail.ready()?;
+    let (ports, checked) = (road.ports, &ruled.checked);
+    let tool = &checked.tool;
+    let now = ports.clock.now();
+    if *answer == ApprovalAnswer::Always && card::is_about_trust(&ruled.evaluation) {
+        let withheld = tool.changes.as_ref();
+        let withheld = withheld.map_or(&[][..], |changes| changes.withheld.as_slice());
+        let kept = ports.approval_store.grant(plugin, withheld);
+        let lasts = kept.is_ok();
+        let event = AuditEvent::new(EventKind::Grant, now)
+            .with_subject(&tool.origin.location)
+            .with_detail(&granted(tool, withheld));
+        recorded(event, ruled, kept, answer, trail)?;
+        if lasts {
+            road.sessions.grant(tool);
+        }
+        return Ok(());
+    }
+    let question = approval_lookup(checked, &ruled.evaluation);
+    let now_stamp = timestamp(now);
+    let (kept, detail) = match answer {
+        ApprovalAnswer::Session => {
+            let session = road.sessions.get(&checked.context.session_id);
+            let lease = StoredApproval::new(&question, now_stamp, None);
+            let listed = ports
+                .approval_store
+                .list_for_session(&checked.context.session_id, &lease);
+            if let Err(error) = &listed {
+                tracing::warn!(%error, "the answer counts for this session, and `mimir approvals` does not show it");
+            }
+            session.remember_approval(lease, listed.is_ok());
+            (Ok(()), "until the session ends".to_owned())
+        }
+        _ => {
+            let end = now_stamp
+                .checked_add(road.snapshot.policy.approval_lifetime())
+                .ok();
+            let detail = end.map_or("for good".to_owned(), |end| format!("until {end:.0}"));
+            let kept = ports
+                .approval_store
+                .store(StoredApproval::new(&question, now_stamp, end));
+            (kept, detail)
+        }
+    };
+    recorded(approval(ruled, now, &detail), ruled, kept, answer, trail)
+}
+
+/// Records that a person has changed the arguments: the call itself ends with another answer.
+pub(super) fn note_edit(
+    road: &StageContext<'_>,
+    ruled: &Ruled,
+    trail: &CallRecorder,
+) -> Result<(), ToolError> {
+    let now = road.ports.clock.now();
+    let event = approval(ruled, now, "other arguments were put in place");
+    let edit = ApprovalAnswer::Edit(serde_json::Value::Null);
+    recorded(event, ruled, Ok(()), &edit, trail)
+}
+
+/// Describes a grant given with "always", for the record.
+fn granted(tool: &Tool, withheld: &[NeedKind]) -> String {
+    let mut detail = format!("sha256 {}", tool.origin.digest);
+    if !withheld.is_empty() {
+        let names: Vec<_> = withheld.iter().map(|kind| kind.as_str()).collect();
+        detail.push_str(&format!(", without {}", names.join(", ")));
+    }
+    detail
+}
+
+/// Creates the event of an answer. It names the call that was shown, never its arguments.
+fn approval(ruled: &Ruled, now: std::time::SystemTime, detail: &str) -> AuditEvent {
+    let checked = &ruled.checked;
+    let tool = &checked.tool;
+    let shown = Fingerprint::new(
+        tool.name().as_str(),
+        &tool.origin.digest,
+        &checked.arguments,
+    );
+    AuditEvent::new(EventKind::Approval, now)
+        .with_subject(shown.as_str())
+        .with_detail(detail)
+}
+
+fn recorded(
+    event: AuditEvent,
+    ruled: &Ruled,
+    kept: Result<(), ApprovalStoreError>,
+    answer: &ApprovalAnswer,
+    trail: &CallRecorder,
+) -> Result<(), ToolError> {
+    let checked = &ruled.checked;
+    let mut event = event
+        .with_context(&checked.context)
+        .with_tool_origin(&checked.tool);
+    event.answer = Some(answer.as_str());
+    event.parent = checked
+        .parent
+        .as_ref()
+        .map(|parent| parent.tool.to_string());
+    if let Err(error) = kept {
+        tracing::warn!(%error, "the answer counts for this call, and is not remembered");
+        event = event.refused(ToolErrorCode::Unavailable);
+    }
+    trail.record(&event)
+}

@@ -1,0 +1,368 @@
+//! Collects the record of a call while it runs. A call that is dropped before its end is recorded as cancelled.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::approval::ApprovalAnswer;
+use crate::audit::{self, AuditError, AuditEvent, AuditSink, EventKind};
+use crate::call::{Call, CallContext, CallObserver, ParentCall};
+use crate::clock::Stopwatch;
+use crate::decision::PolicyEvaluation;
+use crate::error::{ToolError, ToolErrorCode};
+use crate::outcome::Outcome;
+use crate::redact::{MaskSummary, Redactor, VaultError};
+use crate::registry::Registry;
+use crate::tool::Tool;
+
+use super::PipelinePorts;
+use super::label::TaintFloor;
+use super::mask::MaskingObserver;
+
+pub(super) struct CallRecorder {
+    sink: Option<Arc<dyn AuditSink>>,
+    event: AuditEvent,
+    tool: Option<Arc<Tool>>,
+    stopwatch: Stopwatch,
+    /// The tool that implements this form of the call.
+    equivalent_tool: Option<Arc<Tool>>,
+    floor: Arc<TaintFloor>,
+    redactor: Redactor,
+    /// The error of the vault, if the secrets are not known.
+    vault_error: Option<VaultError>,
+    observer: Option<Arc<MaskingObserver>>,
+}
+
+impl CallRecorder {
+    pub(super) fn start(call: &Call, ports: &PipelinePorts) -> Self {
+        let (redactor, blind) = redactor(ports);
+        let mut event = AuditEvent::call(ports.clock.now(), &call.context, &call.tool);
+        event.parent = call.parent.as_ref().map(|parent| parent.tool.to_string());
+        event.bytes_in = Some(weight(&call.arguments));
+        event.trace = call.observer.trace().map(str::to_owned);
+        if ports.audit.wants_arguments() {
+            event.arguments = Some(call.arguments.clone());
+        }
+        Self {
+            sink: Some(Arc::clone(&ports.audit)),
+            event,
+            tool: None,
+            stopwatch: watch(call, ports),
+            equivalent_tool: None,
+            floor: Arc::default(),
+            redactor,
+            vault_error: blind,
+            observer: None,
+        }
+    }
+
+    /// Creates a trail without a record, for a call that is only explained.
+    pub(super) fn silent(call: &Call, ports: &PipelinePorts) -> Self {
+        let (redactor, blind) = redactor(ports);
+        Self {
+            sink: None,
+            event: AuditEvent::call(ports.clock.now(), &call.context, &call.tool),
+            tool: None,
+            stopwatch: watch(call, ports),
+            equivalent_tool: None,
+            floor: Arc::default(),
+            redactor,
+            vault_error: blind,
+            observer: None,
+        }
+    }
+
+    /// Creates the trail of an effect of a tool while its call runs. `subject` names the effect, without its content.
+    /// Fails if the secrets are not known.
+    pub(super) fn for_effect(
+        tool: &Arc<Tool>,
+        context: &CallContext,
+        parent: &ParentCall,
+        ports: &PipelinePorts,
+        mut subject: String,
+    ) -> Result<Self, ToolError> {
+        let redactor = ports.vault.redactor().map_err(|error| {
+            let message =
+                format!("nothing was sent or run, because secrets could not be masked: {error}");
+            ToolError::new(ToolErrorCode::Unavailable, message)
+        })?;
+        let mut event = AuditEvent::new(EventKind::Effect, ports.clock.now())
+            .with_context(context)
+            .with_tool_origin(tool);
+        redactor.mask_text(&mut subject);
+        event = event.with_subject(&subject);
+        event.ok = false;
+        Ok(Self {
+            sink: Some(Arc::clone(&ports.audit)),
+            event,
+            tool: Some(Arc::clone(tool)),
+            stopwatch: parent.stopwatch.clone(),
+            equivalent_tool: None,
+            floor: Arc::clone(&parent.floor),
+            redactor,
+            vault_error: None,
+            observer: None,
+        })
+    }
+
+    /// Records the result of an effect, before it is carried out.
+    pub(super) fn finish_effect(mut self, refused: Option<ToolErrorCode>) -> Result<(), ToolError> {
+        let Some(sink) = self.sink.take() else {
+            return Ok(());
+        };
+        self.event.ok = refused.is_none();
+        self.event.code = refused;
+        sink.record(&self.event).map_err(|error| unsent(&error))
+    }
+
+    /// Sets the tool, its other form, and the arguments if they are to be recorded.
+    pub(super) fn set_tool(
+        &mut self,
+        tool: &Arc<Tool>,
+        same: Option<Arc<Tool>>,
+        logs: Option<bool>,
+        arguments: &serde_json::Value,
+    ) {
+        match logs {
+            Some(true) => self.event.arguments = Some(arguments.clone()),
+            Some(false) => self.event.arguments = None,
+            None => {}
+        }
+        self.event.tool = tool.name().to_string();
+        self.event.source = Some(tool.source);
+        self.event.digest = Some(tool.origin.digest.clone());
+        self.tool = Some(Arc::clone(tool));
+        self.equivalent_tool = same;
+    }
+
+    pub(super) fn record_decision(&mut self, evaluation: &PolicyEvaluation) {
+        self.event.decision = Some(evaluation.decision());
+        self.event.rule = evaluation.decisive().map(|reason| reason.rule.clone());
+    }
+
+    pub(super) fn record_answer(&mut self, answer: &ApprovalAnswer, waited: Duration) {
+        self.event.answer = Some(answer.as_str());
+        self.event.waited_ms = Some(waited.as_millis() as u64);
+    }
+
+    /// Records that a stored answer was used.
+    pub(super) fn record_remembered_answer(&mut self, which: &'static str) {
+        self.event.answer = Some(which);
+    }
+
+    /// Records that a person has changed the arguments.
+    pub(super) fn record_edit(&mut self, arguments: &serde_json::Value) {
+        self.event.bytes_in = Some(weight(arguments));
+        if self.event.arguments.is_some() {
+            self.event.arguments = Some(arguments.clone());
+        }
+    }
+
+    /// Refuses a call whose secrets could not be masked. The error repeats nothing of the call.
+    pub(super) fn check_redactor(
+        &mut self,
+        call: &Call,
+        registry: &Registry,
+    ) -> Result<(), ToolError> {
+        let Some(error) = self.vault_error.clone() else {
+            return Ok(());
+        };
+        match registry.get(&call.tool) {
+            Some(tool) => self.set_tool(tool, None, Some(false), &call.arguments),
+            None => {
+                self.event.tool = "?".to_owned();
+                self.event.arguments = None;
+            }
+        }
+        let message =
+            format!("the call was not made, because its result could not be masked: {error}");
+        Err(ToolError::new(ToolErrorCode::Unavailable, message))
+    }
+
+    /// Refuses a call that could not be recorded, before it takes effect.
+    pub(super) fn ready(&self) -> Result<(), ToolError> {
+        let Some(sink) = &self.sink else {
+            return Ok(());
+        };
+        sink.ready().map_err(|error| unrecorded(&error))
+    }
+
+    /// Records a person's answer, before it takes effect.
+    pub(super) fn record(&self, event: &AuditEvent) -> Result<(), ToolError> {
+        let Some(sink) = &self.sink else {
+            return Ok(());
+        };
+        sink.record(event).map_err(|error| unrecorded(&error))
+    }
+
+    /// Returns the redactor of everything that the call returns.
+    pub(super) fn redactor(&self) -> Redactor {
+        self.redactor.clone()
+    }
+
+    /// Wraps the observer of the call with a mask. After an edit the same observer is used.
+    pub(super) fn watch(
+        &mut self,
+        observer: Arc<dyn CallObserver>,
+        redactor: Redactor,
+    ) -> Arc<dyn CallObserver> {
+        self.redactor = redactor;
+        if self.observer.is_some() {
+            return observer;
+        }
+        let masked = Arc::new(MaskingObserver::new(observer, self.redactor.clone()));
+        self.observer = Some(Arc::clone(&masked));
+        masked
+    }
+
+    /// Replaces the redactor of the result.
+    pub(super) fn mask_with(&mut self, redactor: Redactor) {
+        self.redactor = redactor;
+    }
+
+    /// Ends the masked output of the tool. Returns what was masked while it ran.
+    pub(super) fn finish_observer(&self) -> MaskSummary {
+        let masked = self.observer.as_ref();
+        masked.map_or_else(MaskSummary::default, |masked| masked.finish())
+    }
+
+    /// Returns the stopwatch of the call.
+    pub(super) fn stopwatch(&self) -> Stopwatch {
+        self.stopwatch.clone()
+    }
+
+    /// Returns the run time in milliseconds, as in receipts.
+    pub(super) fn spent_ms(&self) -> f64 {
+        self.stopwatch.elapsed().as_secs_f64() * 1000.0
+    }
+
+    /// Returns the taint floor of the call, which its nested calls raise.
+    pub(super) fn floor(&self) -> Arc<TaintFloor> {
+        Arc::clone(&self.floor)
+    }
+
+    /// Returns the session of the call.
+    pub(super) fn session(&self) -> &str {
+        &self.event.session
+    }
+
+    /// Returns the tool, and its other form.
+    pub(super) fn forms(&self) -> impl Iterator<Item = &Arc<Tool>> {
+        self.tool.iter().chain(&self.equivalent_tool)
+    }
+
+    pub(super) fn tool(&self) -> Option<&Arc<Tool>> {
+        self.tool.as_ref()
+    }
+
+    pub(super) fn bytes_in(&self) -> u64 {
+        self.event.bytes_in.unwrap_or_default()
+    }
+
+    /// Masks the recorded words of the caller: first masked whole, then cut, so that no part of a secret remains. The
+    /// name of an unknown tool is chosen by the caller, too.
+    fn truncate_caller_text(&mut self) {
+        if self.tool.is_none() {
+            self.redactor.mask_text(&mut self.event.tool);
+        }
+        if let Some(mut arguments) = self.event.arguments.take() {
+            self.redactor.mask_value(&mut arguments);
+            self.event.arguments = Some(audit::brief(&arguments));
+        }
+    }
+
+    /// Records the exceptions from masking that were used.
+    fn let_through(&self, sink: &dyn AuditSink) {
+        for rule in self.redactor.used_exceptions() {
+            let mut event = AuditEvent::new(EventKind::RedactionException, self.event.time)
+                .with_tool(&self.event.tool)
+                .with_subject(&rule)
+                .with_detail("found and not masked, as `redaction.exceptions` of this tool says");
+            event.id.clone_from(&self.event.id);
+            event.session.clone_from(&self.event.session);
+            // If this cannot be recorded, the event of the call itself fails, too.
+            if let Err(error) = sink.record(&event) {
+                tracing::error!(%error, "an exception from masking could not be recorded");
+            }
+        }
+    }
+
+    /// Records the end of the call: at once if it is `alone`, else together with those that end at the same time.
+    pub(super) async fn finish(
+        mut self: Box<Self>,
+        outcome: &Outcome,
+        alone: bool,
+    ) -> Result<(), AuditError> {
+        let Some(sink) = self.sink.take() else {
+            return Ok(());
+        };
+        self.event.ended(outcome);
+        self.truncate_caller_text();
+        self.let_through(&*sink);
+        match alone {
+            true => sink.record(&self.event),
+            false => sink.record_with_others(&self.event).await,
+        }
+    }
+}
+
+impl Drop for CallRecorder {
+    fn drop(&mut self) {
+        if let Some(sink) = self.sink.take() {
+            self.event.code = Some(ToolErrorCode::Cancelled);
+            self.event.duration_ms = Some(self.spent_ms());
+            self.truncate_caller_text();
+            self.let_through(&*sink);
+            if let Err(error) = sink.record(&self.event) {
+                tracing::error!(%error, "a cancelled call could not be recorded");
+            }
+        }
+    }
+}
+
+/// Starts the stopwatch of a call that has just arrived.
+fn watch(call: &Call, ports: &PipelinePorts) -> Stopwatch {
+    let outer = call.parent.as_ref().map(|parent| &parent.stopwatch);
+    Stopwatch::new(Arc::clone(&ports.clock), outer)
+}
+
+/// Returns the redactor; if the secrets are not known, the error, too.
+fn redactor(ports: &PipelinePorts) -> (Redactor, Option<VaultError>) {
+    match ports.vault.redactor() {
+        Ok(redactor) => (redactor, None),
+        Err(error) => (Redactor::new(), Some(error)),
+    }
+}
+
+/// Creates the error of an effect that was not carried out because it could not be recorded.
+pub(super) fn unsent(error: &AuditError) -> ToolError {
+    ToolError::new(
+        ToolErrorCode::Unavailable,
+        format!("nothing was sent or run, because it could not be recorded: {error}"),
+    )
+}
+
+fn unrecorded(error: &AuditError) -> ToolError {
+    ToolError::new(
+        ToolErrorCode::Unavailable,
+        format!("the call was not made, because it could not be recorded: {error}"),
+    )
+}
+
+/// Returns the size of the arguments as JSON, in bytes.
+fn weight(value: &serde_json::Value) -> u64 {
+    struct SizeCounter(u64);
+    impl std::io::Write for SizeCounter {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = SizeCounter(0);
+    match serde_json::to_writer(&mut count, value) {
+        Ok(()) => count.0,
+        Err(_) => 0,
+    }
+}

@@ -1,0 +1,193 @@
+//! Network access of commands, if the settings enable it: each request of a command is judged like a request of the
+//! tool that runs it. A tool cannot declare the hosts of arbitrary commands, so commands reach what the settings
+//! allow, and a person is asked about the rest.
+
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::decision::PolicyEvaluation;
+use crate::error::{ToolError, ToolErrorCode};
+use crate::needs::{ANY_HOST, HostNeed, Needs};
+use crate::network::RequestTarget;
+use crate::outcome::{ContentLabel, DataClass, TrustLevel};
+use crate::pipeline::session::{CommandId, ContentSource, PipelineSession};
+
+use super::{
+    CachedNetworkAccess, EffectGate, EgressPermission, Inner, NetworkAccess, OutgoingRequest,
+    question_key,
+};
+
+/// Judges the requests of one command. It outlives the call if the command does.
+#[derive(Clone)]
+pub struct CommandEgress {
+    effects: EffectGate,
+    /// The cached result of the last reach lookup.
+    cached_access: Arc<CachedNetworkAccess>,
+    command: Arc<CommandRequestState>,
+}
+
+/// The state of one command in the effect gate.
+pub(super) struct CommandRequestState {
+    id: CommandId,
+    /// The questions about tunnels that a person has answered with yes.
+    tunnels: Mutex<HashSet<String>>,
+}
+
+/// The number of commands so far.
+static COMMANDS: AtomicU64 = AtomicU64::new(0);
+
+impl CommandRequestState {
+    fn new() -> Self {
+        Self {
+            id: COMMANDS.fetch_add(1, Ordering::Relaxed),
+            tunnels: Mutex::default(),
+        }
+    }
+
+    /// Remembers that a person has allowed this request. The content of a tunnel is not visible, so the next tunnel to
+    /// this host is not asked about again; plain requests are asked about one by one.
+    pub(super) fn record_consent(
+        &self,
+        egress: OutgoingRequest<'_>,
+        evaluation: &PolicyEvaluation,
+    ) {
+        if egress.method == "CONNECT" {
+            let mut tunnels = self.tunnels.lock();
+            tunnels.extend(
+                evaluation
+                    .asking()
+                    .map(|reason| question(egress, &question_key(reason))),
+            );
+        }
+    }
+
+    /// Returns true if a person has allowed this request after the same question.
+    pub(super) fn has_consent(&self, egress: OutgoingRequest<'_>, asked: &str) -> bool {
+        let tunnels = self.tunnels.lock();
+        egress.method == "CONNECT" && tunnels.contains(&question(egress, asked))
+    }
+}
+
+fn question(egress: OutgoingRequest<'_>, asked: &str) -> String {
+    format!("{} {asked}", egress.target.origin())
+}
+
+impl fmt::Debug for CommandEgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Outside")
+    }
+}
+
+impl CommandEgress {
+    pub(super) fn new(effects: &EffectGate) -> Self {
+        Self {
+            effects: effects.clone(),
+            cached_access: Arc::default(),
+            command: Arc::new(CommandRequestState::new()),
+        }
+    }
+
+    /// Returns the present reach of the command. The allocation is shared with the last lookup as long as nothing has
+    /// changed.
+    pub fn reach(&self) -> Arc<NetworkAccess> {
+        self.cached_access
+            .now(&self.effects.0, RequestSender::Command(&self.command))
+    }
+
+    /// Judges a request, asks a person if needed, and records the result.
+    pub async fn request(
+        &self,
+        egress: OutgoingRequest<'_>,
+    ) -> Result<EgressPermission, ToolError> {
+        let whose = RequestSender::Command(&self.command);
+        let consent = Box::pin(self.effects.0.request(egress, whose)).await?;
+        self.effects.0.taint_from_response(egress, self.command.id);
+        Ok(consent)
+    }
+
+    /// Returns the remedy for this request: the line to write in the settings, or the command to run.
+    pub fn way_to(&self, target: &RequestTarget, method: &str) -> String {
+        let inner = &*self.effects.0;
+        let world = inner.pipeline.snapshot();
+        world.policy.request_remedy(&inner.tool, target, method)
+    }
+
+    /// Records that an allowed request was not sent, or was cut off, and why.
+    pub fn refused(&self, egress: OutgoingRequest<'_>, code: ToolErrorCode, why: &str) {
+        self.effects.record_refused(egress, code, Some(why));
+    }
+}
+
+impl Inner {
+    /// Marks the session and the call as untrusted: the response to a command may come from anyone, and so may the
+    /// command's output from then on.
+    fn taint_from_response(&self, egress: OutgoingRequest<'_>, command: CommandId) {
+        let label = ContentLabel {
+            trust: TrustLevel::Untrusted,
+            data_class: DataClass::Public,
+            origin: format!("{}: {}", self.tool.name(), egress.target.host()),
+        };
+        self.parent
+            .floor
+            .note_from(&label, ContentSource::Command(command));
+        self.session()
+            .record_read(&label, ContentSource::Command(command));
+    }
+
+    /// Adds the label of the session to the call: the output may come from a command that ran longer than its call.
+    pub(super) fn taint_from_session(&self) {
+        self.parent.floor.note_label(&self.session().label());
+    }
+
+    fn session(&self) -> Arc<PipelineSession> {
+        self.pipeline.0.sessions.get(&self.context.session_id)
+    }
+}
+
+/// The sender of a request.
+#[derive(Clone, Copy)]
+pub(super) enum RequestSender<'a> {
+    /// The tool itself, limited to its granted hosts.
+    Call,
+    /// A command of the tool.
+    Command(&'a CommandRequestState),
+}
+
+/// The methods that a proxy forwards: those of HTTP requests, and `CONNECT`, which opens a tunnel.
+const METHODS: [&str; 8] = [
+    "CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT",
+];
+
+impl RequestSender<'_> {
+    /// Returns the command as a content source, if it is one.
+    pub(super) fn command(self) -> ContentSource {
+        match self {
+            Self::Call => ContentSource::Other,
+            Self::Command(command) => ContentSource::Command(command.id),
+        }
+    }
+
+    /// Returns the hosts that this sender may request, within the settings: the granted ones; for a command, any host.
+    pub(super) fn hosts(self, rights: Needs) -> Vec<HostNeed> {
+        let mut hosts = rights.hosts;
+        if let Self::Command(_) = self {
+            hosts.push(HostNeed {
+                host: ANY_HOST.to_owned(),
+                methods: METHODS.map(str::to_owned).into(),
+                reason: String::new(),
+            });
+        }
+        hosts
+    }
+
+    /// Returns the beginning of a sentence about the request.
+    pub(super) fn request(self) -> &'static str {
+        match self {
+            Self::Call => "a request",
+            Self::Command(_) => "a request of a command",
+        }
+    }
+}

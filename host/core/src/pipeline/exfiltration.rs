@@ -1,0 +1,260 @@
+//! Data that a read-only request carries beyond the name of the resource.
+//!
+//! A GET to a listed host is allowed without a question, whatever the session has read. A tool could still send data
+//! in the URL and the headers, so these are limited to what naming a page needs: a query of at most [`QUERY_MAX`]
+//! bytes, a path of at most [`PATH_MAX`], headers of at most [`HEADERS_MAX`], and none of them with a run of
+//! [`OPAQUE_MIN`] or more characters that are not words, such as base64 and hexadecimal. A run that was in a fetched
+//! page, such as the hash in a link, is not counted.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use percent_encoding::percent_decode_str;
+
+use super::effect::OutgoingRequest;
+
+/// Maximum size of a decoded query, in bytes.
+const QUERY_MAX: usize = 256;
+/// Maximum size of a decoded path, in bytes.
+const PATH_MAX: usize = 512;
+/// Maximum size of all header names and values, in bytes.
+const HEADERS_MAX: usize = 1024;
+/// Minimum length of a run of characters that could be encoded content.
+const OPAQUE_MIN: usize = 32;
+
+/// Maximum lengths of words: of letters, of digits, and of both.
+const LETTERS_MAX: usize = 24;
+const DIGITS_MAX: usize = 20;
+const MIXED_MAX: usize = 8;
+
+/// Maximum number of runs that are remembered of the pages that a session has fetched.
+const REMEMBERED: usize = 4096;
+
+/// Returns true for a request that only reads (safe methods, RFC 9110 section 9.2.1) and has no body.
+pub(super) fn only_reads(egress: OutgoingRequest<'_>) -> bool {
+    matches!(egress.method, "GET" | "HEAD") && !egress.body
+}
+
+/// Describes the data that a request carries, as the end of a sentence; `None` if it only names the resource. `seen` is
+/// what the session has fetched.
+pub(super) fn describe_carried_data(
+    egress: OutgoingRequest<'_>,
+    seen: &FetchedFragments,
+) -> Option<String> {
+    if egress.body && egress.method == "CONNECT" {
+        return Some("more than 16 KiB are sent through its tunnel".to_owned());
+    }
+    if egress.body {
+        return Some("a body is sent".to_owned());
+    }
+    let url = egress.target.url();
+    let path = decoded(url.path());
+    let query = decoded(url.query().unwrap_or_default());
+    let headers: usize = egress.headers.iter().map(|text| text.len()).sum();
+    for (part, size, most) in [
+        ("query", query.len(), QUERY_MAX),
+        ("path", path.len(), PATH_MAX),
+        ("headers", headers, HEADERS_MAX),
+    ] {
+        // Without the size: the message stays identical before and after the tool's own headers are added.
+        if size > most {
+            return Some(format!("more than {most} bytes of {part} are sent"));
+        }
+    }
+    let host = egress.target.host().to_string();
+    let texts = [
+        ("host", host.split('.').collect::<Vec<_>>()),
+        ("path", path.split('/').collect()),
+        ("query", query.split(['&', '=', ';']).collect()),
+    ];
+    let headers: Vec<Cow<'_, str>> = egress
+        .headers
+        .iter()
+        .map(|text| String::from_utf8_lossy(text))
+        .collect();
+    let headers = headers.iter().map(|text| ("headers", &**text));
+    let texts = texts
+        .iter()
+        .flat_map(|(part, texts)| texts.iter().map(|text| (*part, *text)));
+    texts.chain(headers).find_map(|(part, text)| {
+        rows(text).find(|row| is_opaque(row) && !seen.has(row))?;
+        Some(format!(
+            "{OPAQUE_MIN} or more characters in a row of its {part} are not words"
+        ))
+    })
+}
+
+fn decoded(text: &str) -> Cow<'_, str> {
+    percent_decode_str(text).decode_utf8_lossy()
+}
+
+/// Returns the runs of base64 characters that have the minimum length.
+fn rows(text: &str) -> impl Iterator<Item = &str> {
+    let inside = |c: char| c.is_ascii_alphanumeric() || is_joint(c);
+    let rows = text.split(move |c| !inside(c));
+    rows.filter(|row| row.len() >= OPAQUE_MIN)
+}
+
+/// Returns true for a character that separates words and is also a base64 digit.
+fn is_joint(c: char) -> bool {
+    matches!(c, '+' | '/' | '-' | '_')
+}
+
+/// Returns true if a run is not made of words.
+fn is_opaque(row: &str) -> bool {
+    !row.split(is_joint).all(is_word)
+}
+
+fn is_word(piece: &str) -> bool {
+    let all = |is: fn(&u8) -> bool| piece.bytes().all(|byte| is(&byte));
+    if all(u8::is_ascii_alphabetic) {
+        // Split camel case: `getElementsByClassName` is made of words, too.
+        let mut cases = piece
+            .as_bytes()
+            .chunk_by(|a, b| a.is_ascii_lowercase() == b.is_ascii_lowercase());
+        return cases.all(|run| run.len() <= LETTERS_MAX);
+    }
+    let most = if all(u8::is_ascii_digit) {
+        DIGITS_MAX
+    } else {
+        MIXED_MAX
+    };
+    piece.len() <= most
+}
+
+/// Hashes of the runs that are not words in the pages that a session has fetched.
+#[derive(Debug, Default)]
+pub(super) struct FetchedFragments(HashSet<u64>);
+
+impl FetchedFragments {
+    /// Remembers the runs of a text.
+    pub(super) fn note(&mut self, text: &str) {
+        for row in rows(text) {
+            let parts = row.split('/').filter(|part| part.len() >= OPAQUE_MIN);
+            for part in parts.chain([row]) {
+                if self.0.len() < REMEMBERED && is_opaque(part) {
+                    self.0.insert(hash(part));
+                }
+            }
+        }
+    }
+
+    fn has(&self, row: &str) -> bool {
+        self.0.contains(&hash(row))
+    }
+}
+
+fn hash(row: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    row.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::RequestTarget;
+
+    const BASE64: &str = "TXkgYmFuayBhY2NvdW50IGlzIDEyMzQ1Njc4OTA";
+    const SHA: &str = "6744e674a1f0b2c3d4e5f60718293a4b5c6d7e8f";
+
+    fn of(url: &str, headers: &[&[u8]], seen: &FetchedFragments) -> Option<String> {
+        let target = RequestTarget::parse(url).unwrap();
+        describe_carried_data(
+            OutgoingRequest {
+                target: &target,
+                method: "GET",
+                headers,
+                body: false,
+            },
+            seen,
+        )
+    }
+
+    #[test]
+    fn carried_is_nothing_for_the_names_of_pages() {
+        for url in [
+            "https://docs.rs/",
+            "https://doc.rust-lang.org/book/ch01-01-installation.html",
+            "https://blog.example/2026/01/15/how-to-configure-the-network-of-your-project-in-10-steps",
+            "https://en.example/wiki/List_of_Presidents_of_the_United_States_1789",
+            "https://developer.example/docs/Web/API/Document/getElementsByClassNameAndTheRest",
+            "https://ja.example/wiki/%E3%83%97%E3%83%AD%E3%82%B0%E3%83%A9%E3%83%9F%E3%83%B3%E3%82%B0%E8%A8%80%E8%AA%9E",
+            "https://search.example/?q=how+do+I+write+a+network+policy+for+a+sandbox&page=2",
+            "https://video.example/watch?v=dQw4w9WgXcQ&t=42s",
+            "https://go.example/?to=https://docs.example/guides/getting-started/with-the-network",
+            "https://social.example/people/status/1789012345678901234",
+        ] {
+            assert_eq!(of(url, &[], &FetchedFragments::default()), None, "{url}");
+        }
+        let accept = b"text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, */*;q=0.5";
+        let headers: &[&[u8]] = &[b"accept", accept, b"user-agent", b"mimir/0.1.0"];
+        assert_eq!(
+            of("https://docs.rs/", headers, &FetchedFragments::default()),
+            None
+        );
+    }
+
+    #[test]
+    fn carried_is_what_could_be_content() {
+        let long = format!("https://a.example/?q={}", "word+".repeat(60));
+        let deep = format!("https://a.example/{}", "word/".repeat(120));
+        for (url, says) in [
+            (long, "256 bytes of query"),
+            (deep, "512 bytes of path"),
+            (
+                format!("https://a.example/{BASE64}"),
+                "its path are not words",
+            ),
+            (
+                format!("https://a.example/?d={BASE64}"),
+                "its query are not",
+            ),
+            (format!("https://a.example/x/{SHA}.png"), "its path are not"),
+            (format!("https://{SHA}.a.example/"), "its host are not"),
+            (
+                "https://a.example/?d=SGVsbG8%2BIHdvcmxkLCBob3c%2FIGFyZSB5b3UgdG9kYXk".into(),
+                "its query are not",
+            ),
+        ] {
+            let carried = of(&url, &[], &FetchedFragments::default()).unwrap_or_default();
+            assert!(carried.contains(says), "{url}: {carried}");
+        }
+        let cookie = format!("id={BASE64}");
+        let carried = of(
+            "https://a.example/",
+            &[b"cookie", cookie.as_bytes()],
+            &FetchedFragments::default(),
+        );
+        assert!(carried.unwrap().contains("its headers are not words"));
+        let long = "word ".repeat(220);
+        let carried = of(
+            "https://a.example/",
+            &[b"x-note", long.as_bytes()],
+            &FetchedFragments::default(),
+        );
+        assert!(carried.unwrap().contains("1024 bytes of headers"));
+    }
+
+    #[test]
+    fn carried_leaves_out_what_a_page_had_in_it() {
+        let mut seen = FetchedFragments::default();
+        seen.note(&format!(
+            "see [the commit](https://a.example/x/commit/{SHA})"
+        ));
+        assert_eq!(
+            of(&format!("https://a.example/x/commit/{SHA}"), &[], &seen),
+            None
+        );
+        assert_eq!(
+            of(&format!("https://a.example/raw?at={SHA}"), &[], &seen),
+            None
+        );
+        assert!(of(&format!("https://a.example/{BASE64}"), &[], &seen).is_some());
+        for number in 0..10_000 {
+            seen.note(&format!("{number:064x}"));
+        }
+        assert!(seen.0.len() <= REMEMBERED);
+    }
+}

@@ -1,0 +1,124 @@
+//! Makes a whole result safe to show: its text can no longer drive a terminal or hide from a reader. In structured
+//! values nothing is removed, only escaped.
+
+use crate::error::ToolError;
+use crate::outcome::{Content, ToolOutput};
+use crate::text;
+
+/// Maximum lengths of the media type and the file name, in bytes: the limits of RFC 6838 and of file systems.
+const MIME_MAX: usize = 127;
+const NAME_MAX: usize = 255;
+
+/// Sanitizes the output. Returns true if the structured part has changed.
+pub(super) fn output(output: &mut ToolOutput) -> bool {
+    for part in &mut output.content {
+        match part {
+            Content::Text { text } => *text = text::sanitize(std::mem::take(text)),
+            Content::Image { mime_type, .. } | Content::Audio { mime_type, .. } => media(mime_type),
+            Content::File {
+                mime_type, name, ..
+            } => {
+                media(mime_type);
+                file_name(name);
+            }
+        }
+    }
+    output.structured.as_mut().is_some_and(text::escape_value)
+}
+
+pub(super) fn error(error: &mut ToolError) {
+    for line in &mut error.remedies {
+        *line = text::visible(line);
+    }
+    error.message = text::sanitize(std::mem::take(&mut error.message));
+    if let Some(details) = &mut error.details {
+        text::escape_value(details);
+    }
+}
+
+/// Normalizes a media type: `type/subtype` in plain ASCII, else that of arbitrary bytes.
+fn media(mime: &mut String) {
+    let token = |part: &str| {
+        !part.is_empty()
+            && part
+                .bytes()
+                .all(|c| c.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&c))
+    };
+    let good = mime.len() <= MIME_MAX
+        && mime
+            .split_once('/')
+            .is_some_and(|(kind, sub)| token(kind) && token(sub));
+    if !good {
+        "application/octet-stream".clone_into(mime);
+    }
+}
+
+/// Removes the path from a file name: a client that saves the file must not write elsewhere.
+fn file_name(name: &mut String) {
+    let last = name.rsplit(['/', '\\', ':']).next().unwrap_or_default();
+    let shown = text::visible(last);
+    let shown = text::prefix_bytes(shown.trim(), NAME_MAX);
+    *name = match shown {
+        "" | "." | ".." => "file".to_owned(),
+        shown => shown.to_owned(),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn structured_values_are_written_out_at_any_depth() {
+        let mut item = json!({"a\u{202e}b": [{"name": "x\u{9b}31m\u{e0041}\nline"}], "n": 1});
+        text::escape_value(&mut item);
+        assert_eq!(
+            item,
+            json!({r"a\u{202e}b": [{"name": "x\\u{9b}31m\\u{e0041}\nline"}], "n": 1})
+        );
+    }
+
+    #[test]
+    fn media_types_and_file_names_are_what_they_claim() {
+        let shown = |mime: &str, name: &str| {
+            let part = Content::File {
+                data: vec![],
+                mime_type: mime.into(),
+                name: name.into(),
+            };
+            let mut out = ToolOutput {
+                content: vec![part],
+                ..ToolOutput::default()
+            };
+            super::output(&mut out);
+            match out.content.remove(0) {
+                Content::File {
+                    mime_type, name, ..
+                } => (mime_type, name),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(
+            shown("image/svg+xml", "a b.svg"),
+            ("image/svg+xml".into(), "a b.svg".into())
+        );
+        for mime in [
+            "",
+            "text",
+            "text/html; charset=\u{1b}",
+            "a/b/c",
+            &"a/".repeat(99),
+        ] {
+            assert_eq!(shown(mime, "x").0, "application/octet-stream", "{mime:?}");
+        }
+        for (name, safe) in [
+            ("../../.bashrc", ".bashrc"),
+            ("..", "file"),
+            ("C:\\x\\y.txt", "y.txt"),
+            ("a\nb\u{202e}", "a b\\u{202e}"),
+        ] {
+            assert_eq!(shown("text/plain", name).1, safe);
+        }
+    }
+}

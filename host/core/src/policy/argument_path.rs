@@ -1,0 +1,171 @@
+//! The argument paths of rules: `path`, `options.mode`, `items[0].name`, `items[*].name`, `$.a["b.c"]`.
+
+use serde_json::Value;
+
+/// A path into a JSON value.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct ArgumentPath(Vec<ArgumentPathStep>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum ArgumentPathStep {
+    Key(Box<str>),
+    Index(usize),
+    Each,
+}
+
+impl ArgumentPath {
+    /// Parses a path. The error tells what is wrong with it.
+    pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
+        let mut rest = text.strip_prefix('$').map_or(text, |rest| rest);
+        rest = rest.strip_prefix('.').unwrap_or(rest);
+        let mut steps = Vec::new();
+        while !rest.is_empty() {
+            rest = match rest.strip_prefix('[') {
+                Some(inner) => {
+                    let (step, after) = bracket(inner)?;
+                    steps.push(step);
+                    after
+                }
+                None => {
+                    let end = rest.find(['.', '[']).unwrap_or(rest.len());
+                    match &rest[..end] {
+                        "" => return Err("a name is missing"),
+                        "*" => steps.push(ArgumentPathStep::Each),
+                        name => steps.push(ArgumentPathStep::Key(name.into())),
+                    }
+                    &rest[end..]
+                }
+            };
+            if let Some(after) = rest.strip_prefix('.') {
+                if after.is_empty() {
+                    return Err("a name is missing after the dot");
+                }
+                rest = after;
+            }
+        }
+        if steps.is_empty() {
+            return Err("it names no argument");
+        }
+        Ok(Self(steps))
+    }
+
+    /// The first name, if the path begins with one.
+    pub(super) fn argument(&self) -> Option<&str> {
+        match self.0.first() {
+            Some(ArgumentPathStep::Key(name)) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Returns true if it is just the name of an argument.
+    pub(super) fn is_argument_name(&self) -> bool {
+        matches!(self.0.as_slice(), [ArgumentPathStep::Key(_)])
+    }
+
+    /// Returns true if it matches at most one value.
+    pub(super) fn is_single(&self) -> bool {
+        !self.0.contains(&ArgumentPathStep::Each)
+    }
+
+    /// The schema of the values at this path; `None` if it cannot be determined.
+    pub(super) fn schema<'a>(&self, schema: &'a Value) -> Option<&'a Value> {
+        self.0.iter().try_fold(schema, |schema, step| match step {
+            ArgumentPathStep::Key(name) => schema["properties"].get(&**name),
+            ArgumentPathStep::Index(_) => schema.get("items"),
+            ArgumentPathStep::Each => {
+                match (schema.get("items"), schema.get("additionalProperties")) {
+                    (Some(inner), None) | (None, Some(inner)) => Some(inner),
+                    _ => None,
+                }
+            }
+        })
+    }
+
+    /// Calls `each` with every value at this path.
+    pub(super) fn values<'a>(&self, value: &'a Value, each: &mut impl FnMut(&'a Value)) {
+        walk(&self.0, value, each);
+    }
+}
+
+/// Parses the content of brackets, and returns the rest.
+fn bracket(inner: &str) -> Result<(ArgumentPathStep, &str), &'static str> {
+    if let Some(quoted) = inner.strip_prefix(['"', '\'']) {
+        let quote = &inner[..1];
+        let (name, after) = quoted.split_once(quote).ok_or("a quote is not closed")?;
+        let after = after.strip_prefix(']').ok_or("a bracket is not closed")?;
+        return Ok((ArgumentPathStep::Key(name.into()), after));
+    }
+    let (index, after) = inner.split_once(']').ok_or("a bracket is not closed")?;
+    let step = match index {
+        "*" => ArgumentPathStep::Each,
+        index => ArgumentPathStep::Index(index.parse().map_err(|_| "an index is a number or `*`")?),
+    };
+    Ok((step, after))
+}
+
+fn walk<'a>(steps: &[ArgumentPathStep], value: &'a Value, each: &mut impl FnMut(&'a Value)) {
+    let Some((step, rest)) = steps.split_first() else {
+        return each(value);
+    };
+    match (step, value) {
+        (ArgumentPathStep::Key(name), Value::Object(map)) => {
+            if let Some(inner) = map.get(&**name) {
+                walk(rest, inner, each);
+            }
+        }
+        (ArgumentPathStep::Index(at), Value::Array(items)) => {
+            if let Some(inner) = items.get(*at) {
+                walk(rest, inner, each);
+            }
+        }
+        (ArgumentPathStep::Each, Value::Array(items)) => {
+            items.iter().for_each(|item| walk(rest, item, each))
+        }
+        (ArgumentPathStep::Each, Value::Object(map)) => {
+            map.values().for_each(|item| walk(rest, item, each))
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_form_finds_its_values() {
+        let value = json!({
+            "path": "a", "options": {"mode": "x"}, "a.b": 1,
+            "items": [{"n": 1}, {"n": 2}, {}, 7],
+        });
+        for (place, expected) in [
+            ("path", json!(["a"])),
+            ("$.path", json!(["a"])),
+            ("options.mode", json!(["x"])),
+            ("items[0].n", json!([1])),
+            ("items[*].n", json!([1, 2])),
+            ("items.*.n", json!([1, 2])),
+            ("['a.b']", json!([1])),
+            ("$[\"a.b\"]", json!([1])),
+            ("options.*", json!(["x"])),
+            ("missing.deep", json!([])),
+            ("path.deep", json!([])),
+        ] {
+            let mut found = Vec::new();
+            ArgumentPath::parse(place)
+                .unwrap()
+                .values(&value, &mut |value| found.push(value.clone()));
+            assert_eq!(Value::Array(found), expected, "{place}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_place_is_refused() {
+        for bad in [
+            "", "$", "$.", "a.", "a..b", "a[", "a[x]", "a['b]", "a['b'", "[-1]",
+        ] {
+            assert!(ArgumentPath::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,478 @@
+//! The file accesses of a command, as far as its words show them: checked by the path rules, like a tool's own access.
+//!
+//! A path that leads out of the workspace asks; access to hidden paths, and writing to read-only ones, is denied. For
+//! programs in the table all operands are paths; for others a word is one if it looks like one. A command after `cd`
+//! is checked from every folder that it may run in.
+
+use std::cell::OnceCell;
+use std::collections::HashSet;
+
+use crate::backend::RealPath;
+use crate::command::{ParsedCommand, ShellWord};
+use crate::decision::{Decision, DecisionReason, PolicyLayer};
+use crate::policy::{danger, spelling};
+
+use super::globs::{self, GlobTargets, ProtectedNames};
+use super::operands::PathOperand;
+use super::{CommandCheck, approval_offer, built_in_reason, finders, operands};
+
+/// Maximum working directories tracked for a script. With more, all relative paths ask.
+const FOLDERS_MAX: usize = 8;
+
+/// Maximum reasons about the files of one command, each of which quotes the whole command. A stricter one is added in
+/// any case.
+const SAID_MAX: usize = 32;
+
+/// The maximum length of a path on Linux: a folder with a longer path is unknown.
+const PATH_MAX: usize = 4096;
+
+/// Maximum `..` components followed in one path. With more, its target is unknown.
+const UPS_MAX: usize = 32;
+
+/// The location that a path leads to.
+enum PathLocation {
+    /// Below the workspace: canonical, from its root.
+    Inside(String),
+    Outside,
+    /// A device that every program may use, or not a path at all.
+    Free,
+    /// Known only to the shell.
+    Unknown,
+}
+
+/// The possible working directories of a script's commands, and the path rules there.
+pub(super) struct WorkingDirectories<'a> {
+    question: &'a CommandCheck<'a>,
+    /// The possible working directories, from the workspace root; empty if unknown.
+    folders: Vec<String>,
+    /// Working directories after a failure in the chain: the rest of the chain is skipped then.
+    after_failure: Vec<String>,
+    /// The command that succeeded if the next one in the chain runs.
+    chain: Option<usize>,
+    /// True if the script was started outside of the workspace.
+    outside_workspace: bool,
+    /// The names in path rules, computed for the first glob.
+    names: OnceCell<ProtectedNames<'a>>,
+    /// True if the command reads file names from a finder that searches permitted folders.
+    reads_found_names: bool,
+}
+
+impl<'a> WorkingDirectories<'a> {
+    pub(super) fn new(question: &'a CommandCheck<'a>) -> Self {
+        let mut places = Self {
+            question,
+            folders: vec![String::new()],
+            after_failure: Vec::new(),
+            chain: None,
+            outside_workspace: false,
+            names: OnceCell::new(),
+            reads_found_names: false,
+        };
+        if let Some(directory) = question.directory {
+            match places.locate(directory).pop() {
+                Some(PathLocation::Inside(folder)) => places.folders = vec![folder],
+                _ => places.outside_workspace = true,
+            }
+        }
+        places
+    }
+
+    /// The reason about the script's working directory.
+    pub(super) fn directory(&self) -> Option<DecisionReason> {
+        let directory = self.question.directory.filter(|_| self.outside_workspace)?;
+        let text =
+            format!("`{directory}` is outside of the workspace, and commands run inside of it");
+        Some(built_in_reason(
+            PolicyLayer::Commands,
+            Decision::Deny,
+            "the workspace",
+            text,
+        ))
+    }
+
+    /// Enters the command at this index: unless it runs only after the success of the previous one, that may not have
+    /// run.
+    pub(super) fn enter_command(&mut self, at: usize, simple: &ParsedCommand) {
+        if simple.follows.is_none() || simple.follows != self.chain {
+            let aside = std::mem::take(&mut self.after_failure);
+            self.add(aside);
+        }
+        self.chain = Some(at);
+    }
+
+    /// Adds possible working directories, unless they are unknown anyway.
+    fn add(&mut self, folders: Vec<String>) {
+        if self.folders.is_empty() {
+            return;
+        }
+        for folder in folders {
+            if !self.folders.contains(&folder) {
+                self.folders.push(folder);
+            }
+        }
+        if self.folders.len() > FOLDERS_MAX {
+            self.folders.clear();
+        }
+    }
+
+    /// The reasons about the files of one command. Updates the working directories for the next one.
+    pub(super) fn judge(&mut self, simple: &ParsedCommand) -> Vec<DecisionReason> {
+        let mut said = Vec::new();
+        let feeder = simple
+            .piped_from
+            .and_then(|at| self.question.script.commands.get(at));
+        let reads_elsewhere = simple.redirections.iter().any(|one| !one.writes);
+        self.reads_found_names = !reads_elsewhere && feeder.is_some_and(|one| self.finds_any(one));
+        let opened = simple
+            .redirections
+            .iter()
+            .map(|one| PathOperand::sure(&one.target, one.writes));
+        let program = simple.program().unwrap_or_default();
+        let is_shielded = |path: &str| self.question.paths.blocking_rule(path, false).is_some();
+        let named = operands::paths(&simple.words, program, is_shielded);
+        let all: Vec<PathOperand> = opened.chain(named).collect();
+        let mut seen = HashSet::new();
+        // Repeated operands would give the same reasons.
+        for operand in all.iter().filter(|one| seen.insert(*one)) {
+            self.judge_operand(simple, operand, &mut said);
+        }
+        if program == "find" && finders::runs_unseen(&simple.words) {
+            let text = format!(
+                "`{}` runs a command on files that its words do not name",
+                simple.display_line()
+            );
+            said.push(built_in_reason(
+                PolicyLayer::Commands,
+                Decision::Ask,
+                "what cannot be known",
+                text,
+            ));
+        }
+        if matches!(program, "cd" | "pushd" | "popd") && !self.go(simple) {
+            let text = format!(
+                "`{}` leads to a folder that is not known",
+                simple.display_line()
+            );
+            said.push(built_in_reason(
+                PolicyLayer::Commands,
+                Decision::Ask,
+                "what cannot be known",
+                text,
+            ));
+        }
+        said
+    }
+
+    /// Returns true if a command only finds files, and none that it names itself and a path rule matches.
+    fn finds_any(&self, feeder: &ParsedCommand) -> bool {
+        let mut said = Vec::new();
+        finders::finds_files(feeder) && {
+            for operand in operands::named(&feeder.words) {
+                self.judge_operand(feeder, &operand, &mut said);
+            }
+            said.is_empty()
+        }
+    }
+
+    /// The workspace files that one command executes; an empty path stands for an unknown file.
+    pub(super) fn code(&self, simple: &ParsedCommand) -> Vec<String> {
+        let Some(word) = approval_offer::code(&simple.words) else {
+            return Vec::new();
+        };
+        let Some(path) = word.known() else {
+            return vec![String::new()];
+        };
+        let places = self
+            .locate(path)
+            .into_iter()
+            .filter_map(|place| match place {
+                PathLocation::Inside(path) => Some(path),
+                PathLocation::Unknown => Some(String::new()),
+                // Tools cannot change these files.
+                PathLocation::Outside | PathLocation::Free => None,
+            });
+        places.collect()
+    }
+
+    /// Asks about workspace files that the shell itself opens for writing, as for a tool that overwrites them.
+    pub(super) fn writes(&self, simple: &ParsedCommand) -> Vec<DecisionReason> {
+        let over = simple.redirections.iter();
+        let over = over.filter(|one| one.writes && !one.appends);
+        let over: HashSet<&str> = over.map(|one| one.target.text()).collect();
+        let mut seen = HashSet::new();
+        let targets = simple.redirections.iter().filter(|one| one.writes);
+        let inside = targets
+            .filter(|one| seen.insert(one.target.text()))
+            .filter_map(|one| match &one.target {
+                ShellWord::Known(text) => {
+                    let mut places = self.locate(text).into_iter();
+                    places
+                        .any(|place| matches!(place, PathLocation::Inside(_)))
+                        .then_some(text)
+                }
+                // The shell expands it to the one file that it matches.
+                ShellWord::Glob(text) | ShellWord::GlobMatch(text) => Some(text),
+                // Unknown words are asked about elsewhere.
+                ShellWord::Unknown(_) => None,
+            });
+        let say = |text: &String| {
+            let how = match over.contains(text.as_str()) {
+                true => "writes over",
+                false => "adds to",
+            };
+            let text = format!("`{}` {how} `{text}`", simple.display_line());
+            built_in_reason(PolicyLayer::Commands, Decision::Ask, super::DEFAULT, text)
+        };
+        inside.take(SAID_MAX).map(say).collect()
+    }
+
+    /// The workspace file that may select the program's version, for any possible working directory.
+    pub(super) fn version_file(&self, simple: &ParsedCommand) -> Option<String> {
+        let program = simple.program()?;
+        let runner = self.question.runner;
+        // If that is unknown, the command that led there has been asked about.
+        let folders = self.folders.iter().map(String::as_str);
+        folders
+            .chain([""])
+            .find_map(|folder| runner.version_file(program, folder))
+    }
+
+    /// Follows a change of directory. Returns false if the target is unknown.
+    fn go(&mut self, simple: &ParsedCommand) -> bool {
+        let target = simple
+            .words
+            .iter()
+            .skip(1)
+            .find(|word| !word.text().starts_with('-'));
+        let Some(ShellWord::Known(target)) = target else {
+            self.folders.clear();
+            return false;
+        };
+        let mut led = Vec::new();
+        for place in self.locate(target) {
+            match place {
+                PathLocation::Inside(folder) if folder.len() <= PATH_MAX => led.push(folder),
+                PathLocation::Inside(_) => {
+                    self.folders.clear();
+                    return false;
+                }
+                PathLocation::Outside | PathLocation::Free | PathLocation::Unknown => {
+                    self.folders.clear();
+                    return true;
+                }
+            }
+        }
+        // A wrapped `cd` changes another shell's directory, not that of the next command.
+        if simple.wrappers.is_empty() {
+            for folder in std::mem::take(&mut self.folders) {
+                // One directory beyond the maximum marks the rest as unknown.
+                if !self.after_failure.contains(&folder) && self.after_failure.len() <= FOLDERS_MAX
+                {
+                    self.after_failure.push(folder);
+                }
+            }
+            self.folders.extend(led.pop());
+        }
+        self.add(led);
+        true
+    }
+
+    /// Checks one operand.
+    fn judge_operand(
+        &self,
+        simple: &ParsedCommand,
+        operand: &PathOperand,
+        said: &mut Vec<DecisionReason>,
+    ) {
+        let mut push = |decision, rule: &str, text: String| {
+            let strictest = said.iter().map(|reason| reason.decision).max();
+            if said.len() >= SAID_MAX && strictest >= Some(decision) {
+                return;
+            }
+            let text = format!("`{}` {text}", simple.display_line());
+            let reason = built_in_reason(PolicyLayer::Commands, decision, rule, text);
+            if !said.contains(&reason) {
+                said.push(reason);
+            }
+        };
+        let (writes, sure) = (operand.writes, operand.certain);
+        let verb = if writes { "writes to" } else { "reads" };
+        let places = match &operand.word {
+            ShellWord::Known(text) => self.locate(text),
+            ShellWord::Glob(text) | ShellWord::GlobMatch(text) => {
+                self.locate_glob(text, operand, &mut push)
+            }
+            ShellWord::Unknown(text) => vec![self.locate_unknown(simple, text)],
+        };
+        let text = operand.word.text();
+        for place in places {
+            match place {
+                PathLocation::Free => {}
+                PathLocation::Unknown if sure => {
+                    let what =
+                        format!("{verb} `{text}`, and which file that is only the shell will know");
+                    push(Decision::Ask, "what cannot be known", what);
+                }
+                PathLocation::Unknown => {}
+                PathLocation::Outside => {
+                    let what = format!("{verb} `{text}`, which is outside of the workspace");
+                    push(Decision::Ask, "the workspace", what);
+                }
+                PathLocation::Inside(path) => self.by_rules(&path, writes, sure, &mut push),
+            }
+        }
+    }
+
+    /// The verdict of the path rules on one path, and on the targets of its links.
+    fn by_rules(
+        &self,
+        path: &str,
+        writes: bool,
+        sure: bool,
+        push: &mut impl FnMut(Decision, &str, String),
+    ) {
+        let mut spellings = vec![path.to_owned()];
+        match self.question.links.real(path) {
+            RealPath::AsWritten => {}
+            RealPath::Other(real) => spellings.push(real),
+            RealPath::Outside => {
+                let what = format!("uses `{path}`, which leads out of the workspace");
+                push(Decision::Ask, "the workspace", what);
+            }
+        }
+        for path in &spellings {
+            if let Some(rule) = self.question.paths.blocking_rule(path, writes) {
+                // For a word that only looks like a path, the program's use of it is unknown.
+                let decision = if sure { Decision::Deny } else { Decision::Ask };
+                let verb = if writes { "changes" } else { "reads" };
+                let what = format!("{verb} `{path}`, which no tool may (`{rule}`)");
+                push(decision, "the path rules", what);
+            }
+        }
+    }
+
+    /// Locates an unknown word as far as possible. These markers are written by the parser: no shell text has this
+    /// form.
+    fn locate_unknown(&self, simple: &ParsedCommand, text: &str) -> PathLocation {
+        let through = |how: &str| {
+            simple
+                .wrappers
+                .last()
+                .is_some_and(|last| last.starts_with(how))
+        };
+        match text {
+            // Results of `find` are below its search folders; so are names passed to `xargs`.
+            "{}" if through("find ") => PathLocation::Free,
+            "…" if through("xargs") && self.reads_found_names => PathLocation::Free,
+            // The commands inside are checked separately.
+            "<(…)" => PathLocation::Free,
+            text if text.starts_with('~') => PathLocation::Outside,
+            _ => PathLocation::Unknown,
+        }
+    }
+
+    /// The locations of a path, from every possible working directory.
+    fn locate(&self, path: &str) -> Vec<PathLocation> {
+        if danger::is_safe_device(path) || path.is_empty() || path == "-" {
+            return vec![PathLocation::Free];
+        }
+        if let Some(absolute) = path.strip_prefix('/') {
+            let inside = self.question.runner.root().and_then(|root| {
+                let within = path.strip_prefix(root).unwrap_or_default();
+                if self.leaves_link(within.trim_start_matches('/')) {
+                    return None;
+                }
+                let clean = spelling::lexical(absolute)?;
+                let rest = clean.strip_prefix(root.trim_start_matches('/'))?;
+                (rest.is_empty() || rest.starts_with('/'))
+                    .then(|| rest.trim_start_matches('/').to_owned())
+            });
+            return vec![inside.map_or(PathLocation::Outside, PathLocation::Inside)];
+        }
+        if path.starts_with('~') {
+            return vec![PathLocation::Outside];
+        }
+        if self.folders.is_empty() {
+            return vec![PathLocation::Unknown];
+        }
+        let each = self.folders.iter().map(|folder| {
+            let whole = if folder.is_empty() {
+                path.to_owned()
+            } else {
+                format!("{folder}/{path}")
+            };
+            if self.leaves_link(&whole) {
+                return PathLocation::Outside;
+            }
+            spelling::lexical(&whole).map_or(PathLocation::Outside, |path| {
+                PathLocation::Inside(path.into_owned())
+            })
+        });
+        each.collect()
+    }
+
+    /// Returns true if a `..` in the path follows a link: it leads to the parent of the link's target, and not to that
+    /// of the link.
+    fn leaves_link(&self, path: &str) -> bool {
+        let mut folders: Vec<&str> = Vec::new();
+        let mut ups = 0;
+        for part in path.split('/') {
+            match part {
+                "" | "." => {}
+                ".." => {
+                    ups += 1;
+                    let folder = folders.join("/");
+                    let is_link = || self.question.links.real(&folder) != RealPath::AsWritten;
+                    if ups > UPS_MAX || folders.pop().is_none() || is_link() {
+                        return true;
+                    }
+                }
+                part => folders.push(part),
+            }
+        }
+        false
+    }
+
+    /// The possible locations of a glob: below its literal prefix; names that match a path rule are checked.
+    fn locate_glob(
+        &self,
+        glob: &str,
+        operand: &PathOperand,
+        push: &mut impl FnMut(Decision, &str, String),
+    ) -> Vec<PathLocation> {
+        let rules = self.question.paths;
+        let names = self.names.get_or_init(|| ProtectedNames::from_rules(rules));
+        let all = match globs::expand_glob(glob, operand.own_wildcards, names) {
+            GlobTargets::Climbs => return vec![PathLocation::Outside],
+            GlobTargets::Unclear(why) => {
+                push(
+                    Decision::Ask,
+                    "what cannot be known",
+                    format!("has `{glob}`, and {why}"),
+                );
+                Vec::new()
+            }
+            GlobTargets::Any(all) => all,
+        };
+        let is_meant = |path: &&String| {
+            let mut places = self.locate(path).into_iter();
+            places.any(|place| match place {
+                PathLocation::Inside(path) => rules.blocking_rule(&path, operand.writes).is_some(),
+                PathLocation::Outside | PathLocation::Free | PathLocation::Unknown => false,
+            })
+        };
+        if let Some(path) = all.iter().find(is_meant) {
+            let what = format!("has `{glob}`, which may be `{path}`");
+            push(Decision::Ask, "the path rules", what);
+        }
+        match globs::folder(glob) {
+            "" => self.locate("."),
+            folder => self.locate(
+                folder
+                    .strip_suffix('/')
+                    .filter(|cut| !cut.is_empty())
+                    .unwrap_or(folder),
+            ),
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! All rules about one tool, compiled so that a thousand of them are evaluated in one pass over each argument.
+//!
+//! A rule that denies or asks matches if *any* value at its path fits, in any spelling; a rule that allows matches
+//! only if *every* value does. The target of a link is one more spelling of a path. A missing value fits nothing.
+
+use std::collections::{BTreeMap, HashMap};
+
+use globset::{Candidate, GlobSet, GlobSetBuilder};
+use regex::{RegexSet, RegexSetBuilder};
+use serde_json::Value;
+
+use crate::decision::Decision;
+use crate::paths::fold_path;
+
+use super::argument_path::ArgumentPath;
+use super::condition::{ArgumentCondition, ValueTest};
+use super::link_resolver::LinkResolver;
+use super::regex_budget::SET_MAX;
+use super::spelling;
+
+/// The index of a condition.
+type ConditionId = u32;
+
+/// The rules of one tool.
+#[derive(Debug, Default)]
+pub(super) struct CompiledRules {
+    columns: Vec<PathConditions>,
+    /// The column of each condition.
+    condition_columns: Vec<u32>,
+    rules: Vec<CompiledRule>,
+}
+
+#[derive(Debug)]
+struct CompiledRule {
+    rule: u32,
+    lowers: bool,
+    needs: Vec<(ConditionId, RequiredMatch)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum RequiredMatch {
+    Fits,
+    Fails,
+    Absent,
+}
+
+/// All tests of the values at one path.
+#[derive(Debug)]
+struct PathConditions {
+    path: ArgumentPath,
+    globs: GlobSet,
+    glob_ids: Vec<ConditionId>,
+    regexes: RegexSet,
+    regex_ids: Vec<ConditionId>,
+    equals: HashMap<String, Vec<ConditionId>>,
+    ranges: Vec<(f64, f64, ConditionId)>,
+    inside: HashMap<String, Vec<ConditionId>>,
+    inside_folded: HashMap<String, Vec<ConditionId>>,
+    exists: Vec<ConditionId>,
+}
+
+impl CompiledRules {
+    /// Compiles rules, each with its index, its decision and its conditions.
+    pub(super) fn new<'a>(
+        rules: impl IntoIterator<Item = (u32, Decision, &'a [ArgumentCondition])>,
+    ) -> Result<Self, String> {
+        let mut judge = Self::default();
+        let mut columns: BTreeMap<&ArgumentPath, Vec<(ConditionId, &ValueTest, bool)>> =
+            BTreeMap::new();
+        let mut next: ConditionId = 0;
+        for (rule, decision, conditions) in rules {
+            let lowers = decision == Decision::Allow;
+            let mut needs = Vec::with_capacity(conditions.len());
+            for condition in conditions {
+                let need = match (&condition.test, condition.negated) {
+                    (_, false) => RequiredMatch::Fits,
+                    (ValueTest::Exists, true) => RequiredMatch::Absent,
+                    (_, true) => RequiredMatch::Fails,
+                };
+                needs.push((next, need));
+                let column = columns.entry(&condition.path).or_default();
+                column.push((next, &condition.test, lowers));
+                next += 1;
+            }
+            judge.rules.push(CompiledRule {
+                rule,
+                lowers,
+                needs,
+            });
+        }
+        judge.condition_columns = vec![0; next as usize];
+        for (place, tests) in columns {
+            let at = judge.columns.len() as u32;
+            for (id, ..) in &tests {
+                judge.condition_columns[*id as usize] = at;
+            }
+            judge
+                .columns
+                .push(PathConditions::new(place.clone(), &tests)?);
+        }
+        Ok(judge)
+    }
+
+    /// Calls `speaks` with the index of every rule that matches these arguments, in order.
+    pub(super) fn judge(
+        &self,
+        arguments: &Value,
+        links: &LinkResolver<'_>,
+        mut speaks: impl FnMut(u32),
+    ) {
+        if self.rules.is_empty() {
+            return;
+        }
+        let mut hits = vec![0_u32; self.condition_columns.len()];
+        let mut values = Vec::with_capacity(self.columns.len());
+        for column in &self.columns {
+            values.push(column.count(arguments, links, &mut hits));
+        }
+        if let Some(decoded) = spelling::with_content(arguments) {
+            for (column, all) in self.columns.iter().zip(&mut values) {
+                *all += column.count(&decoded, links, &mut hits);
+            }
+        }
+        for ready in &self.rules {
+            let holds = |&(id, need): &(ConditionId, RequiredMatch)| {
+                let (hit, all) = (
+                    hits[id as usize],
+                    values[self.condition_columns[id as usize] as usize],
+                );
+                match (need, ready.lowers) {
+                    (RequiredMatch::Absent, _) => all == 0,
+                    (RequiredMatch::Fits, false) => hit > 0,
+                    (RequiredMatch::Fits, true) => all > 0 && hit == all,
+                    (RequiredMatch::Fails, false) => all == 0 || hit < all,
+                    (RequiredMatch::Fails, true) => all > 0 && hit == 0,
+                }
+            };
+            if ready.needs.iter().all(holds) {
+                speaks(ready.rule);
+            }
+        }
+    }
+}
+
+impl PathConditions {
+    fn new(place: ArgumentPath, tests: &[(ConditionId, &ValueTest, bool)]) -> Result<Self, String> {
+        let mut globs = GlobSetBuilder::new();
+        let mut regexes = Vec::new();
+        let mut column = Self {
+            path: place,
+            globs: GlobSet::empty(),
+            glob_ids: Vec::new(),
+            regexes: RegexSet::empty(),
+            regex_ids: Vec::new(),
+            equals: HashMap::new(),
+            ranges: Vec::new(),
+            inside: HashMap::new(),
+            inside_folded: HashMap::new(),
+            exists: Vec::new(),
+        };
+        for &(id, test, lowers) in tests {
+            match test {
+                ValueTest::Glob(glob) => {
+                    globs.add(glob.clone());
+                    column.glob_ids.push(id);
+                }
+                ValueTest::Regex(text) => {
+                    regexes.push(text.as_str());
+                    column.regex_ids.push(id);
+                }
+                ValueTest::Equals(value) => column.equals.entry(key(value)).or_default().push(id),
+                ValueTest::Range { min, max } => column.ranges.push((*min, *max, id)),
+                ValueTest::Inside(folder) if lowers => {
+                    column.inside.entry(folder.clone()).or_default().push(id);
+                }
+                ValueTest::Inside(folder) => {
+                    let folded = fold_path(folder);
+                    column.inside_folded.entry(folded).or_default().push(id);
+                }
+                ValueTest::Exists => column.exists.push(id),
+            }
+        }
+        column.globs = globs.build().map_err(|error| error.to_string())?;
+        column.regexes = RegexSetBuilder::new(regexes)
+            .size_limit(SET_MAX)
+            .build()
+            .map_err(|error| error.to_string())?;
+        Ok(column)
+    }
+
+    /// Counts for each condition the values that fit, and returns the number of values.
+    fn count(&self, arguments: &Value, links: &LinkResolver<'_>, hits: &mut [u32]) -> u32 {
+        let mut all = 0;
+        let mut matched = Vec::new();
+        self.path.values(arguments, &mut |value| match value {
+            Value::String(text) => {
+                let mut judge = |text: Option<&str>| {
+                    all += 1;
+                    if let Some(text) = text {
+                        self.text(text, hits, &mut matched);
+                    }
+                };
+                match self.is_about_paths() {
+                    true => spelling::spellings_and_links(text, links, &mut judge),
+                    false => spelling::spellings(text, &mut judge),
+                }
+            }
+            value => {
+                all += 1;
+                self.plain(value, hits);
+            }
+        });
+        all
+    }
+
+    /// Returns true if a test is about paths, so that link targets matter.
+    fn is_about_paths(&self) -> bool {
+        !(self.glob_ids.is_empty() && self.inside.is_empty() && self.inside_folded.is_empty())
+    }
+
+    fn text(&self, text: &str, hits: &mut [u32], matched: &mut Vec<usize>) {
+        let mut hit = |id: ConditionId| hits[id as usize] += 1;
+        if !self.glob_ids.is_empty() {
+            self.globs
+                .matches_candidate_into(&Candidate::new(text), matched);
+            matched.iter().for_each(|&at| hit(self.glob_ids[at]));
+        }
+        if !self.regex_ids.is_empty() {
+            let found = self.regexes.matches(text);
+            found.iter().for_each(|at| hit(self.regex_ids[at]));
+        }
+        if !self.equals.is_empty() {
+            let same = self.equals.get(&text_key(text));
+            same.into_iter().flatten().for_each(|&id| hit(id));
+        }
+        for (folders, folded) in [(&self.inside, false), (&self.inside_folded, true)] {
+            if folders.is_empty() {
+                continue;
+            }
+            let Some(path) = spelling::lexical(text) else {
+                continue;
+            };
+            let path = if folded {
+                fold_path(&path)
+            } else {
+                path.into_owned()
+            };
+            for folder in ancestors(&path) {
+                folders
+                    .get(folder)
+                    .into_iter()
+                    .flatten()
+                    .for_each(|&id| hit(id));
+            }
+        }
+        self.exists.iter().for_each(|&id| hit(id));
+    }
+
+    fn plain(&self, value: &Value, hits: &mut [u32]) {
+        let mut hit = |id: ConditionId| hits[id as usize] += 1;
+        if !self.equals.is_empty() {
+            let same = self.equals.get(&key(value));
+            same.into_iter().flatten().for_each(|&id| hit(id));
+        }
+        if let Some(number) = value.as_f64() {
+            for &(min, max, id) in &self.ranges {
+                if min <= number && number <= max {
+                    hit(id);
+                }
+            }
+        }
+        self.exists.iter().for_each(|&id| hit(id));
+    }
+}
+
+/// A path and its parent folders, up to the root, which is empty.
+fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    let ends = path.match_indices('/').map(|(at, _)| at);
+    let folders = ends.chain([path.len()]).map(|end| &path[..end]);
+    std::iter::once("").chain(folders.filter(|folder| !folder.is_empty()))
+}
+
+/// A key that is equal for equal values only: `1` and `1.0` are one number, the order of members does not matter.
+fn key(value: &Value) -> String {
+    match value {
+        Value::String(text) => text_key(text),
+        Value::Number(number) => match number.as_f64() {
+            // Integers beyond the precision of a float are compared by their digits.
+            Some(float) if number.is_f64() || float.abs() < 9e15 => format!("n{float}"),
+            _ => format!("n{number}"),
+        },
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(inner_key).collect();
+            format!("[{}]", items.join(","))
+        }
+        Value::Object(map) => {
+            let member = |(name, item): (&String, &Value)| {
+                format!("{}:{}", Value::from(name.as_str()), inner_key(item))
+            };
+            let mut members: Vec<String> = map.iter().map(member).collect();
+            members.sort();
+            format!("{{{}}}", members.join(","))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Inside a list or an object, quotes separate a string from its surroundings.
+fn inner_key(value: &Value) -> String {
+    match value {
+        Value::String(_) => value.to_string(),
+        other => key(other),
+    }
+}
+
+fn text_key(text: &str) -> String {
+    format!("s{text}")
+}

@@ -1,0 +1,496 @@
+//! The built-in danger patterns: effects that a person must see in advance, however the command is allowed. They check
+//! parsed commands, and not text.
+
+use crate::command::{ParsedCommand, ParsedProgram, PlainCommand, ShellWord};
+use crate::decision::{Decision, DecisionReason, PolicyLayer};
+use crate::policy::commands::built_in_reason;
+use crate::policy::spelling;
+
+/// Asks about a command because of its effects.
+pub(in crate::policy) fn danger_reasons(script: &ParsedProgram, at: usize) -> Vec<DecisionReason> {
+    let Some(simple) = script.commands.get(at) else {
+        return Vec::new();
+    };
+    let seen = AnalyzedCommand {
+        simple,
+        piped_from: feeders(script, simple),
+        nested: nested(script, at),
+        reads_found_names: fed_by_finder(script, simple),
+    };
+    let found = PATTERNS.iter().filter(|(_, _, is)| is(&seen));
+    let found = found.map(|(name, what, _)| danger_reason(simple, name, what));
+    found.collect()
+}
+
+/// In `mode: full`, asks when the command cannot be analysed, because it may be dangerous.
+pub(in crate::policy) fn unknown_danger_reason(simple: &ParsedCommand) -> Option<DecisionReason> {
+    if simple.hides_command {
+        let what = "runs what only the shell will know, and that may be anything";
+        return Some(danger_reason(simple, "what is not known", what));
+    }
+    // If a program runs its arguments, any of its words may start the command.
+    if simple.unknown.is_empty() {
+        return None;
+    }
+    let odd = |c: char| c.is_whitespace() || "\"'`;|&(){}".contains(c);
+    let parts = simple.words.iter().skip(1).map(ShellWord::text);
+    let parts = parts
+        .flat_map(|text| text.split(odd))
+        .filter(|part| !part.is_empty());
+    let words: Vec<ShellWord> = parts
+        .take(PARTS_MAX)
+        .map(|part| ShellWord::Known(part.to_owned()))
+        .collect();
+    (0..words.len()).find_map(|at| {
+        let inner = ParsedCommand {
+            words: words[at..].to_vec(),
+            ..ParsedCommand::default()
+        };
+        let seen = AnalyzedCommand {
+            simple: &inner,
+            piped_from: Vec::new(),
+            nested: Vec::new(),
+            reads_found_names: false,
+        };
+        let mut found = PATTERNS.iter().filter(|(name, ..)| INSIDE.contains(name));
+        let (name, what, _) = found.find(|(_, _, is)| is(&seen))?;
+        Some(danger_reason(simple, name, what))
+    })
+}
+
+/// Patterns that do not occur in a line of text by chance.
+const INSIDE: &[&str] = &[
+    "rm -r",
+    "mkfs",
+    "chmod 777",
+    "chown -R",
+    "credentials",
+    "git history",
+];
+
+/// Maximum parts of a command that are checked for a nested command.
+const PARTS_MAX: usize = 64;
+
+/// In `mode: full`, the reason for a text that cannot be parsed.
+pub(in crate::policy) fn unparsed_reason(why: &str) -> DecisionReason {
+    let text = format!("what it runs cannot be known, and that may be anything: {why}");
+    built_in_reason(
+        PolicyLayer::Danger,
+        Decision::Ask,
+        "danger: what is not known",
+        text,
+    )
+}
+
+fn danger_reason(simple: &ParsedCommand, name: &str, what: &str) -> DecisionReason {
+    let text = format!("`{}` {what}", simple.display_line());
+    built_in_reason(
+        PolicyLayer::Danger,
+        Decision::Ask,
+        &format!("danger: {name}"),
+        text,
+    )
+}
+
+/// A command with its context in the script.
+struct AnalyzedCommand<'a> {
+    simple: &'a ParsedCommand,
+    /// The programs whose output it reads, directly or through others.
+    piped_from: Vec<&'a str>,
+    /// Programs whose output forms its words or its standard input: `<(…)`, `$(…)`.
+    nested: Vec<&'a str>,
+    /// True if its input are file names found by `find`: none of them begins with a dash.
+    reads_found_names: bool,
+}
+
+fn feeders<'a>(script: &'a ParsedProgram, simple: &ParsedCommand) -> Vec<&'a str> {
+    let mut all = Vec::new();
+    let mut from = simple.piped_from;
+    // A pipeline has one direction, so each command is visited once.
+    while let Some(feeder) = from.and_then(|at| script.commands.get(at)) {
+        all.extend(feeder.program().map(name));
+        from = feeder.piped_from.filter(|next| Some(*next) < from);
+    }
+    all
+}
+
+/// Nested commands directly precede the command that they belong to.
+fn nested(script: &ParsedProgram, at: usize) -> Vec<&str> {
+    let is_nest = |how: &String| matches!(how.as_str(), "<(…)" | "$(…)");
+    let outer = &script.commands[at].wrappers;
+    // After it there are only wrappers of the command.
+    let outer = &outer[..outer.iter().rposition(is_nest).map_or(0, |at| at + 1)];
+    let before = script.commands[..at].iter().rev();
+    let inner = before.take_while(|one| {
+        let rest = one.wrappers.strip_prefix(outer);
+        rest.is_some_and(|rest| rest.iter().any(is_nest))
+    });
+    inner.filter_map(|one| one.program().map(name)).collect()
+}
+
+fn fed_by_finder(script: &ParsedProgram, simple: &ParsedCommand) -> bool {
+    let feeder = simple.piped_from.and_then(|at| script.commands.get(at));
+    feeder.is_some_and(|feeder| {
+        let prints = |word: &ShellWord| matches!(word.text(), "-printf" | "-fprintf");
+        is_program(feeder, &["find"]) && !feeder.words.iter().any(prints)
+    })
+}
+
+type DangerTest = fn(&AnalyzedCommand<'_>) -> bool;
+
+/// Name, effect, and test.
+const PATTERNS: &[(&str, &str, DangerTest)] = &[
+    ("rm -r", "removes whole folders", |seen| {
+        is_program(seen.simple, &["rm"])
+            && (has(&seen.simple.words, &["--recursive"], "rR") || seen.may_have_options())
+    }),
+    ("dd", "writes blocks to any file or device", |seen| {
+        is_program(seen.simple, &["dd"])
+    }),
+    ("find -delete", "removes the files that it finds", |seen| {
+        is_program(seen.simple, &["find"]) && arguments(seen.simple).any(|word| word == "-delete")
+    }),
+    (
+        "fork bomb",
+        "multiplies its processes until the machine hangs",
+        |seen| seen.simple.may_fork_bomb,
+    ),
+    ("mkfs", "makes or removes file systems", |seen| {
+        let program = seen.simple.program().map(name).unwrap_or_default();
+        program.starts_with("mkfs")
+            || is_program(
+                seen.simple,
+                &[
+                    "blkdiscard",
+                    "fdisk",
+                    "mkswap",
+                    "parted",
+                    "sfdisk",
+                    "sgdisk",
+                    "shred",
+                    "wipefs",
+                ],
+            )
+    }),
+    (
+        "chmod 777",
+        "lets other users write, or run as the owner",
+        |seen| {
+            let simple = seen.simple;
+            let unclear =
+                is_program(simple, &["chmod"]) && operand(&simple.words).is_some_and(is_unclear);
+            unclear
+                || is_program(simple, &["chmod", "install"]) && arguments(simple).any(is_wide_mode)
+        },
+    ),
+    ("chown -R", "gives whole folders to another user", |seen| {
+        is_program(seen.simple, &["chown", "chgrp"])
+            && (has(&seen.simple.words, &["--recursive"], "R") || seen.may_have_options())
+    }),
+    ("> /dev", "writes to a device", |seen| {
+        let simple = seen.simple;
+        let mut targets = simple.redirections.iter().filter(|one| one.writes);
+        targets.any(|one| is_device(one.target.text())) || written(simple).any(is_device)
+    }),
+    ("curl | sh", "runs code from the network", |seen| {
+        let fetches = |programs: &[&str]| {
+            let known = ["curl", "fetch", "ftp", "nc", "ncat", "wget"];
+            programs.iter().any(|program| known.contains(program))
+        };
+        let takes =
+            is_program(seen.simple, INTERPRETERS) || is_program(seen.simple, &["eval", "."]);
+        takes && (fetches(&seen.piped_from) || fetches(&seen.nested) && runs_nested(seen.simple))
+    }),
+    ("| sh", "runs the output of another program", |seen| {
+        let options = |word: &str| word.starts_with('-');
+        is_program(seen.simple, SHELLS)
+            && !seen.piped_from.is_empty()
+            && arguments(seen.simple).all(options)
+    }),
+    ("power", "stops the machine or its services", |seen| {
+        is_program(
+            seen.simple,
+            &[
+                "halt", "init", "killall", "pkill", "poweroff", "reboot", "shutdown", "telinit",
+            ],
+        ) || is_program(seen.simple, &["kill"])
+            && (arguments(seen.simple).any(|word| word == "-1") || seen.may_have_options())
+    }),
+    ("system", "changes the system configuration", |seen| {
+        let programs = [
+            "at",
+            "batch",
+            "chsh",
+            "crontab",
+            "insmod",
+            "iptables",
+            "launchctl",
+            "modprobe",
+            "mount",
+            "nft",
+            "passwd",
+            "rmmod",
+            "sysctl",
+            "systemctl",
+            "umount",
+            "update-alternatives",
+            "useradd",
+            "userdel",
+            "usermod",
+            "visudo",
+        ];
+        is_program(seen.simple, &programs)
+    }),
+    ("history", "reads or removes the command history", |seen| {
+        is_program(seen.simple, &["fc", "history"])
+            || words(seen.simple).any(|word| word.ends_with("_history"))
+    }),
+    (
+        "credentials",
+        "is about a file that holds credentials",
+        |seen| words(seen.simple).any(is_credentials),
+    ),
+    ("git history", "discards work or history", |seen| {
+        is_program(seen.simple, &["git"])
+            && is_git_loss(&PlainCommand::normalize(&seen.simple.words).words)
+    }),
+    ("publish", "publishes something", |seen| {
+        let publish = [
+            "cargo", "gem", "npm", "pnpm", "poetry", "twine", "uv", "yarn",
+        ];
+        is_program(seen.simple, &publish) && publishes(&seen.simple.words)
+    }),
+    (
+        "docker --privileged",
+        "gives a container access to the machine",
+        |seen| {
+            let wide = |word: &str| {
+                word == "--privileged"
+                    || word.contains("docker.sock")
+                    || word == "--pid=host"
+                    || word.starts_with("/:")
+            };
+            is_program(seen.simple, &["docker", "podman", "nerdctl"])
+                && (arguments(seen.simple).any(wide) || seen.may_have_options())
+        },
+    ),
+];
+
+impl AnalyzedCommand<'_> {
+    /// Returns true if an unknown word may become an option. A single such word has nothing to act on.
+    fn may_have_options(&self) -> bool {
+        let rest = self.simple.words.get(1..).unwrap_or_default();
+        let mut options = rest.iter().take_while(|word| word.known() != Some("--"));
+        let alone = rest.len() == 1 && rest[0].is_single();
+        let of_finder = |text: &str| text.contains("{}") || text == "…" && self.reads_found_names;
+        !alone
+            && options.any(|word| match word {
+                ShellWord::Known(_) => false,
+                // Options of these programs contain no letter of the written ending.
+                ShellWord::Glob(text) | ShellWord::GlobMatch(text) => {
+                    word.may_be_option() && text.ends_with(['*', '?', ']'])
+                }
+                ShellWord::Unknown(text) => word.may_be_option() && !of_finder(text),
+            })
+    }
+}
+
+/// Returns true if a word is unknown and may decide about a command.
+fn is_unclear(word: &ShellWord) -> bool {
+    word.known().is_none() && word.may_be_option()
+}
+
+/// The first word after the program that is not an option.
+fn operand(words: &[ShellWord]) -> Option<&ShellWord> {
+    let mut rest = words.iter().skip(1);
+    rest.find(|word| !word.known().is_some_and(|text| text.starts_with('-')))
+}
+
+/// Returns true if the command executes its nested command's output: as its text, its file, or its input.
+fn runs_nested(simple: &ParsedCommand) -> bool {
+    let is_all = is_program(simple, &["eval"]);
+    let unknown = |word: &ShellWord| matches!(word, ShellWord::Unknown(_));
+    match operand(&simple.words) {
+        Some(word) => unknown(word) || is_all && simple.words.iter().any(unknown),
+        None => true,
+    }
+}
+
+/// The files that a copying or truncating program writes.
+fn written(simple: &ParsedCommand) -> impl Iterator<Item = &str> {
+    let all = is_program(simple, &["mv", "tee", "truncate"]);
+    let last = is_program(simple, &["cp", "install", "ln", "rsync", "scp"]);
+    let first = match all {
+        true => 1,
+        false if last => simple.words.len().saturating_sub(1).max(1),
+        false => simple.words.len(),
+    };
+    let targets = simple.words.iter().skip(first).map(ShellWord::text);
+    targets.map(|text| text.split_once('=').map_or(text, |(_, value)| value))
+}
+
+/// Returns true if something is published: by the program's subcommand, wherever its own options end.
+fn publishes(words: &[ShellWord]) -> bool {
+    let PlainCommand {
+        words,
+        alternatives: others,
+    } = PlainCommand::normalize(words);
+    let mut each = others.iter().chain([&words]);
+    each.any(|words| match words.get(1) {
+        Some(ShellWord::Known(word)) => match words[0].known() {
+            Some("twine") => word == "upload",
+            _ => word == "publish",
+        },
+        Some(word) => is_unclear(word),
+        None => false,
+    })
+}
+
+/// Returns true if a path is a device, other than those that every program may use.
+fn is_device(path: &str) -> bool {
+    let Some(absolute) = path.strip_prefix('/') else {
+        return false;
+    };
+    match spelling::lexical(absolute.trim_start_matches('/')) {
+        Some(clean) => clean.starts_with("dev/") && !is_safe_device(&format!("/{clean}")),
+        None => path.contains("/dev/"),
+    }
+}
+
+/// Programs that execute a text.
+const INTERPRETERS: &[&str] = &[
+    "ash", "bash", "dash", "fish", "ksh", "lua", "node", "perl", "php", "pwsh", "python",
+    "python2", "python3", "ruby", "sh", "source", "zsh",
+];
+
+const SHELLS: &[&str] = &["ash", "bash", "dash", "fish", "ksh", "pwsh", "sh", "zsh"];
+
+/// Devices that are safe to write to.
+const SAFE_DEVICES: &[&str] = &[
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/stdin",
+    "/dev/stdout",
+    "/dev/stderr",
+];
+
+/// Returns true if a path is a device that every program may use.
+pub(in crate::policy) fn is_safe_device(path: &str) -> bool {
+    SAFE_DEVICES.contains(&path)
+}
+
+/// The last part of a path: `/bin/rm` becomes `rm`.
+fn name(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
+}
+
+fn is_program(simple: &ParsedCommand, programs: &[&str]) -> bool {
+    simple
+        .program()
+        .is_some_and(|program| programs.contains(&name(program)))
+}
+
+fn arguments(simple: &ParsedCommand) -> impl Iterator<Item = &str> {
+    simple.words.iter().skip(1).filter_map(ShellWord::known)
+}
+
+/// All text in the command, known or not, including redirection targets.
+fn words(simple: &ParsedCommand) -> impl Iterator<Item = &str> {
+    let targets = simple.redirections.iter().map(|one| one.target.text());
+    simple.words.iter().map(ShellWord::text).chain(targets)
+}
+
+/// Returns true if one of these long options, possibly abbreviated, or one of the letters is present.
+fn has(words: &[ShellWord], long: &[&str], letters: &str) -> bool {
+    let known = words.iter().skip(1).filter_map(ShellWord::known);
+    let mut options = known.take_while(|word| *word != "--");
+    options.any(|word| match word.strip_prefix("--") {
+        Some(name) => !name.is_empty() && long.iter().any(|option| option[2..].starts_with(name)),
+        None => word
+            .strip_prefix('-')
+            .is_some_and(|set| set.contains(|c| letters.contains(c))),
+    })
+}
+
+/// Returns true for a mode that lets others write, or that runs the file as its owner.
+fn is_wide_mode(word: &str) -> bool {
+    if word.len() >= 3 && word.bytes().all(|byte| (b'0'..=b'7').contains(&byte)) {
+        let special = word.len() > 3 && !word[..word.len() - 3].bytes().all(|byte| byte == b'0');
+        let others = word.as_bytes()[word.len() - 1] - b'0';
+        return special || others & 2 != 0;
+    }
+    word.split(',').any(|part| {
+        let Some(at) = part.find(['+', '=']) else {
+            return false;
+        };
+        let (who, what) = part.split_at(at);
+        let wide = who.is_empty() || who.contains(['o', 'a']);
+        (wide && what.contains('w')) || what.contains('s')
+    })
+}
+
+fn is_credentials(word: &str) -> bool {
+    let parts = [
+        ".ssh/",
+        ".aws/",
+        ".gnupg/",
+        ".kube/config",
+        ".docker/config.json",
+        ".config/gcloud",
+        ".config/gh/",
+        ".git-credentials",
+        "/etc/shadow",
+        "/etc/sudoers",
+        "/etc/gshadow",
+        "Library/Keychains",
+        ".password-store",
+    ];
+    let names = [
+        "id_rsa",
+        "id_ed25519",
+        "id_ecdsa",
+        "id_dsa",
+        ".netrc",
+        "_netrc",
+        ".pgpass",
+        ".npmrc",
+        ".pypirc",
+        ".ssh",
+        ".aws",
+        ".gnupg",
+    ];
+    let environment = word.starts_with("/proc/") && word.ends_with("/environ");
+    environment || parts.iter().any(|part| word.contains(part)) || names.contains(&name(word))
+}
+
+fn is_git_loss(words: &[ShellWord]) -> bool {
+    let forced = has(
+        words,
+        &["--force", "--force-with-lease", "--mirror", "--delete"],
+        "f",
+    );
+    let Some(command) = words.get(1) else {
+        return false;
+    };
+    let rest = &words[2..];
+    let unclear = || rest.iter().any(is_unclear);
+    let known = || rest.iter().filter_map(ShellWord::known);
+    match command.known() {
+        Some("push") => forced || unclear() || known().any(|word| word.starts_with(['+', ':'])),
+        Some("reset") => {
+            unclear() || known().any(|word| "--hard".starts_with(word) && word.len() > 3)
+        }
+        Some("clean") => forced || unclear(),
+        Some("branch") => has(words, &["--delete"], "D") || unclear(),
+        Some("checkout" | "restore" | "switch") => {
+            forced || unclear() || known().any(|word| matches!(word, "." | "--discard-changes"))
+        }
+        Some("filter-branch" | "filter-repo" | "update-ref" | "gc" | "prune") => true,
+        Some("stash") => known().any(|word| matches!(word, "clear" | "drop")),
+        Some("reflog") => known().any(|word| matches!(word, "expire" | "delete")),
+        Some(_) => false,
+        // Any of these.
+        None => true,
+    }
+}

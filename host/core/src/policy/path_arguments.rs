@@ -1,0 +1,150 @@
+//! The path rules for calls of the built-in file tools, evaluated before the call, so that a person is not asked about
+//! an access that the sandbox refuses, and `policy explain` shows it.
+//!
+//! Out of scope: enforcement. Only the file system of the sandbox (mimir-wasm) knows the real target of a path and the
+//! content of a folder; it checks each access by the same rules.
+
+use serde_json::Value;
+
+use crate::backend::RealPath;
+use crate::decision::{
+    Decision, DecisionReason, PolicyEvaluation, PolicyLayer, RuleArguments, RuleBasis,
+};
+use crate::paths::{self, PathRule, PathRules};
+use crate::text;
+use crate::tool::{Tool, ToolGroup, ToolSource};
+
+use super::link_resolver::LinkResolver;
+use super::remedies::HERE;
+use super::spelling;
+
+/// The path arguments of these tools.
+const PLACES: [&str; 3] = ["path", "from", "to"];
+
+/// Denies each path that the tool may not reach, or not change if it writes to it. `same` is the equivalent tool.
+pub(crate) fn evaluate_path_arguments(
+    tool: &Tool,
+    same: Option<&Tool>,
+    arguments: &Value,
+    rules: &PathRules,
+    links: &LinkResolver<'_>,
+    evaluation: &mut PolicyEvaluation,
+) {
+    if tool.source != ToolSource::BuiltIn || tool.definition.group != ToolGroup::Fs {
+        return;
+    }
+    let reads = same.unwrap_or(tool).definition.hints.read_only;
+    for name in PLACES {
+        let Some(given) = arguments.get(name).and_then(Value::as_str) else {
+            continue;
+        };
+        let Some(path) = real(given, links) else {
+            continue;
+        };
+        let verdict = rules.check(&path);
+        let rule = match reads {
+            true => verdict.against_reading(),
+            false => verdict.against_writing(),
+        };
+        if let Some(rule) = rule {
+            let verb = if reads { "reach" } else { "change" };
+            let reason = DecisionReason {
+                layer: PolicyLayer::Paths,
+                decision: Decision::Deny,
+                rule: named(rule),
+                source: String::new(),
+                text: format!("no tool may {verb} `{}`", text::visible(&path)),
+            };
+            let basis = RuleBasis {
+                reads: RuleArguments::Only([name.to_owned()].into()),
+                remedy: Some(remedy(rule, tool, &path).into()),
+                ..RuleBasis::default()
+            };
+            evaluation.push_with_basis(reason, basis);
+        }
+    }
+}
+
+/// Resolves a path below the workspace. For one that leads outside no rule applies; it is refused anyway.
+fn real(given: &str, links: &LinkResolver<'_>) -> Option<String> {
+    match links.real(given) {
+        RealPath::AsWritten => spelling::lexical(given).map(String::from),
+        RealPath::Other(path) => Some(path),
+        RealPath::Outside => None,
+    }
+}
+
+/// The rule without a person's own text: a model reads this.
+fn named(rule: &PathRule) -> String {
+    match rule.layer() {
+        paths::PathRuleLayer::Protected => format!("protected: {rule}"),
+        paths::PathRuleLayer::Secrets => format!("secrets files: {rule}"),
+        paths::PathRuleLayer::Denied => "files.deny, or `deny` of the tool".to_owned(),
+    }
+}
+
+/// The remedy for the rule.
+fn remedy(rule: &PathRule, tool: &Tool, path: &str) -> String {
+    let name = tool.name();
+    match rule.layer() {
+        paths::PathRuleLayer::Protected => {
+            "no setting lifts this; change the file without a tool".to_owned()
+        }
+        paths::PathRuleLayer::Secrets => format!("`tools.{name}.reveal: [{path}]` {HERE}"),
+        paths::PathRuleLayer::Denied => {
+            format!(
+                "take `{rule}` out of `files.deny`, of `tools.{name}.deny`, or of a worker's `toolsets.filesystem.deny`"
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::tests::tool;
+    use serde_json::json;
+
+    /// Returns the reasons that deny a call, each with its remedy.
+    fn said(reads: bool, arguments: &Value) -> Vec<(String, String)> {
+        let mut sample = tool("sample");
+        sample.source = ToolSource::BuiltIn;
+        sample.definition.group = ToolGroup::Fs;
+        sample.definition.hints.read_only = reads;
+        let rules = PathRules::protected().deny(["kept/**"]).unwrap();
+        let mut evaluation = PolicyEvaluation::default();
+        let links = LinkResolver::none();
+        evaluate_path_arguments(&sample, None, arguments, &rules, &links, &mut evaluation);
+        let of_denied = evaluation.reasons_with_decision(Decision::Deny);
+        let each = of_denied.map(|(reason, basis)| {
+            let way = basis.remedy.as_deref().unwrap_or_default();
+            (format!("{} ({})", reason.text, reason.rule), way.to_owned())
+        });
+        each.collect()
+    }
+
+    #[test]
+    fn what_the_sandbox_refuses_is_known_before_anybody_is_asked() {
+        let secret = &said(true, &json!({"path": "./sub/../.env"}))[0];
+        assert_eq!(secret.0, "no tool may reach `.env` (secrets files: *.env)");
+        assert!(
+            secret.1.starts_with("`tools.sample.reveal: [.env]`"),
+            "{secret:?}"
+        );
+        let person = &said(false, &json!({"from": "kept/a", "to": "b"}));
+        assert_eq!(person.len(), 1, "{person:?}");
+        assert!(!person[0].0.contains("kept/**"), "{person:?}");
+        assert!(person[0].1.contains("`kept/**`"), "{person:?}");
+        let settings = json!({"path": ".mimir/config.yml"});
+        assert!(said(true, &settings).is_empty());
+        assert!(said(false, &settings)[0].1.contains("no setting lifts"));
+        // Values that are not paths are not checked; paths that lead outside are refused elsewhere.
+        for arguments in [
+            json!({"path": "a.txt", "content": ".env"}),
+            json!({"path": "../.env"}),
+            json!({"path": 1}),
+        ] {
+            assert!(said(false, &arguments).is_empty(), "{arguments}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The cost limit of the regular expressions in one file. A checked-in file must not make every command slow: here an
+//! expression is parsed and weighed, which takes microseconds; it is compiled when a call first needs it.
+
+use regex_syntax::hir::{Class, Hir, HirKind};
+
+/// Maximum weight of one expression in bytes. Usual ones weigh some kilobytes; `(a{1000}){1000}` would weigh hundreds
+/// of megabytes.
+const EACH_MAX: usize = 512 << 10;
+
+/// Maximum weight of all expressions in one file: compiled in some tenths of a second at a tool's first call.
+const ALL_MAX: usize = 16 << 20;
+
+/// Approximate bytes of an automaton's state.
+const STATE: usize = 64;
+
+/// Bytes of a class of characters beyond ASCII, whatever its content: `.` is one.
+const CLASS: usize = 1024;
+
+/// Size limit of a compiled set: the weight is an estimate, and this leaves some margin.
+pub(super) const SET_MAX: usize = 4 * ALL_MAX;
+
+/// The total weight of the expressions of one file so far.
+#[derive(Debug, Default)]
+pub(super) struct RegexBudget {
+    used: usize,
+}
+
+impl RegexBudget {
+    /// Checks an expression and adds its weight. The error is one line.
+    pub(super) fn take(&mut self, text: &str) -> Result<(), String> {
+        let parsed = regex_syntax::Parser::new().parse(text).map_err(|error| {
+            let error = error.to_string();
+            let last = error.lines().last().unwrap_or_default();
+            let why = last.strip_prefix("error: ").unwrap_or(last);
+            format!("`{}` is not a valid regular expression: {why}", shown(text))
+        })?;
+        let weight = weigh(&parsed);
+        if weight > EACH_MAX {
+            return Err(format!(
+                "the regular expression `{}` would take more than {} KB; limit its repetitions, or use `[a-z]` for `\\w`",
+                shown(text),
+                EACH_MAX >> 10
+            ));
+        }
+        self.used = self.used.saturating_add(weight);
+        if self.used > ALL_MAX {
+            return Err(format!(
+                "with `{}` the regular expressions of this file would take more than {} MB; use `[a-z]` for `\\w`, or `glob` and `inside` where possible",
+                shown(text),
+                ALL_MAX >> 20
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A pattern, shortened for a message.
+pub(super) fn shown(text: &str) -> String {
+    crate::text::visible(crate::text::prefix(text, 100))
+}
+
+/// The approximate size of the compiled expression in bytes.
+fn weigh(hir: &Hir) -> usize {
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => STATE,
+        HirKind::Literal(literal) => literal.0.len().saturating_mul(STATE),
+        HirKind::Class(Class::Bytes(_)) => STATE,
+        // A range of characters is up to four ranges of bytes.
+        HirKind::Class(Class::Unicode(class)) => {
+            let ascii = class.ranges().iter().all(|range| range.end().is_ascii());
+            match ascii {
+                true => STATE,
+                false => class
+                    .ranges()
+                    .len()
+                    .saturating_mul(STATE)
+                    .saturating_add(CLASS),
+            }
+        }
+        HirKind::Repetition(repeated) => {
+            let times = repeated.max.unwrap_or(repeated.min.saturating_add(1));
+            let inner = weigh(&repeated.sub).saturating_add(STATE);
+            inner.saturating_mul((times as usize).max(1))
+        }
+        HirKind::Capture(capture) => weigh(&capture.sub).saturating_add(2 * STATE),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+            parts.iter().map(weigh).fold(STATE, usize::saturating_add)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use regex::RegexSetBuilder;
+
+    #[test]
+    fn what_is_taken_can_be_compiled() {
+        for text in [
+            "^rm -rf /",
+            r"\bsudo\b",
+            r"\w{9}N",
+            r"(?i)drop\s+table",
+            "a{1000}",
+            "[a-z0-9]{500}",
+            r"^https?://([a-z]+\.)*example\.com(/.*)?$",
+            r"\pL{10}",
+            ".{200}",
+            r"(?i)straße|größe|[äöü]{30}",
+        ] {
+            let mut budget = RegexBudget::default();
+            budget.take(text).unwrap_or_else(|why| panic!("{why}"));
+            let built = |limit: usize| RegexSetBuilder::new([text]).size_limit(limit).build();
+            // The estimate errs by no more than what the room of a set allows for.
+            assert!(
+                built(4 * budget.used + (64 << 10)).is_ok(),
+                "{text}: {}",
+                budget.used
+            );
+        }
+    }
+
+    #[test]
+    fn what_would_explode_is_refused_by_itself_and_together() {
+        for text in [
+            "(a{1000}){1000}",
+            r"\w{500}",
+            "((a{100}){100}){100}",
+            "(((((x{99}){99}){99}){99}){99}){99}",
+        ] {
+            let why = RegexBudget::default().take(text).unwrap_err();
+            assert!(why.contains("more than 512 KB"), "{why}");
+        }
+        for text in ["(", "a{2,1}", "(?<n", &"(".repeat(1000)] {
+            let why = RegexBudget::default().take(text).unwrap_err();
+            assert!(why.contains("is not a valid regular expression"), "{why}");
+        }
+        let mut budget = RegexBudget::default();
+        let taken = (0..1000)
+            .take_while(|_| budget.take(r"\w{5}N").is_ok())
+            .count();
+        assert!((10..100).contains(&taken), "{taken}");
+        let mut budget = RegexBudget::default();
+        for number in 0..1000 {
+            budget
+                .take(&format!(r"^(git|cargo) (push|publish) --{number}\b.*$"))
+                .unwrap();
+        }
+    }
+}

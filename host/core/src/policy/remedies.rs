@@ -1,0 +1,261 @@
+//! Remedies for a call that is asked about or denied: the exact command, or the line of a file, for the person. Models
+//! never see them.
+
+use crate::decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer};
+use crate::grants;
+use crate::tool::Tool;
+
+use super::commands;
+
+/// The file that a person writes the settings of a workspace to, and the command that puts them in force.
+pub(super) const HERE: &str = "in .mimir/config.yml, and then `mimir policy accept`";
+
+/// The remedy if no setting counts; it makes all others pointless.
+const ONLY_A_YES: &str = "only a yes at the terminal allows it; no setting does";
+
+/// The rule behind the refusal of a request that was never granted.
+pub(crate) const GRANT: &str = "needs.hosts";
+
+/// The settings lines that allow such requests without a question, for a card.
+pub(crate) fn widening_remedies(evaluation: &PolicyEvaluation, tool: &Tool) -> Vec<String> {
+    let of_requests = |layer| {
+        matches!(
+            layer,
+            PolicyLayer::Taint | PolicyLayer::Network | PolicyLayer::Secrets
+        )
+    };
+    collect_remedies(evaluation, tool, of_requests)
+}
+
+/// One line for each rule that prevents the call; all of them have to be followed.
+pub(crate) fn remedies(evaluation: &PolicyEvaluation, tool: &Tool) -> Vec<String> {
+    collect_remedies(evaluation, tool, |_| true)
+}
+
+fn collect_remedies(
+    evaluation: &PolicyEvaluation,
+    tool: &Tool,
+    is_asked: impl Fn(PolicyLayer) -> bool,
+) -> Vec<String> {
+    let decision = evaluation.decision();
+    if decision == Decision::Allow {
+        return Vec::new();
+    }
+    // Agents run mimir too and read its output: it must contain no untrusted text.
+    let evaluation = &evaluation.without_untrusted_text();
+    let mut ways = Vec::new();
+    let reasons = evaluation.reasons_with_decision(decision);
+    for (reason, basis) in reasons.filter(|(reason, _)| is_asked(reason.layer)) {
+        let waiting = evaluation.withheld().next();
+        let way = match (reason.layer, waiting) {
+            // A person has already written the setting that replaces the tool's default.
+            (PolicyLayer::ToolDefault | PolicyLayer::Assessor, Some(waiting)) => format!(
+                "`mimir policy accept` puts {} in force",
+                named(&waiting.rule, &waiting.source)
+            ),
+            // A refusal by the settings carries its own remedy.
+            (PolicyLayer::Network, _) if denies(reason) && reason.rule != GRANT => continue,
+            (PolicyLayer::Taint, _) => {
+                let listed = "then reading it is not asked about";
+                let host = basis.remedy.iter();
+                let host = host.map(|way| format!("{way} ({listed}); or "));
+                host.chain([reason_remedy(reason, tool)]).collect()
+            }
+            _ if basis.remedy.is_some() => basis.remedy.iter().map(ToString::to_string).collect(),
+            _ => reason_remedy(reason, tool),
+        };
+        if !ways.contains(&way) {
+            ways.push(way);
+        }
+    }
+    if ways.iter().any(|way| way == ONLY_A_YES) {
+        ways = vec![ONLY_A_YES.to_owned()];
+    }
+    let ways = ways.iter().map(|way| crate::text::visible(way));
+    // Alternatives may precede these: the text tells which remedies belong together.
+    let each = ways.enumerate().map(|(at, way)| match at {
+        0 => way,
+        _ => format!("and {way}"),
+    });
+    each.collect()
+}
+
+fn denies(reason: &DecisionReason) -> bool {
+    reason.decision == Decision::Deny
+}
+
+fn reason_remedy(reason: &DecisionReason, tool: &Tool) -> String {
+    let name = tool.name();
+    let rule = named(&reason.rule, &reason.source);
+    let denies = denies(reason);
+    match reason.layer {
+        PolicyLayer::TeamPolicy => format!("the owner of your team's policy can change {rule}"),
+        PolicyLayer::Trust => {
+            let changes = tool.changes.iter().flat_map(|changes| &changes.lines);
+            let changes: Vec<&str> = changes.map(String::as_str).collect();
+            let changes = match changes.is_empty() {
+                true => String::new(),
+                false => format!(" ({})", changes.join("; ")),
+            };
+            format!("`mimir tools trust {name}` shows what it needs{changes}, and grants it")
+        }
+        PolicyLayer::ToolDefault | PolicyLayer::Assessor => {
+            format!("`mimir config set tools.{name}.approval allow`")
+        }
+        PolicyLayer::ToolPolicy => listed(reason, tool, &rule),
+        PolicyLayer::Commands if reason.rule.ends_with("mode: allowlist") && denies => format!(
+            "a pattern for the command in `execApprovals.approvals` lets it run: see {rule}"
+        ),
+        PolicyLayer::Commands if reason.rule.ends_with("mode: allowlist") => format!(
+            "a pattern with `addedBy: user` in `execApprovals.approvals` lets the command run: see {rule}"
+        ),
+        PolicyLayer::Commands if reason.rule == commands::DEFAULT => format!(
+            "`execApprovals: {{mode: allowlist, approvals: [{{pattern: …}}]}}` {HERE}, lists the commands that run without a question"
+        ),
+        PolicyLayer::Commands if reason.source == commands::OURS && denies => {
+            "no setting lifts this; use a path that tools may reach".to_owned()
+        }
+        PolicyLayer::Commands if reason.source == commands::OURS => {
+            "write it without variables and wrappers, and with paths inside the workspace only; or approve it".to_owned()
+        }
+        PolicyLayer::Danger if reason.source == commands::OURS => {
+            ONLY_A_YES.to_owned()
+        }
+        PolicyLayer::Taint if reason.rule.ends_with("untrusted content") => format!(
+            "a new session has read no untrusted content; for every session, `tools.{name}.labels.acceptsUntrusted: true` {HERE}"
+        ),
+        PolicyLayer::Network if reason.rule != GRANT => {
+            ONLY_A_YES.to_owned()
+        }
+        PolicyLayer::Network if grants::takes_hosts(tool) => format!(
+            "`mimir tools trust {name} --host HOST` names a host that it may reach; it cannot ask for one itself"
+        ),
+        PolicyLayer::Network => format!(
+            "the plugin must name the host and the method among its needs; or `tools.{name}.approval.conditions.unknownHostRequiresApproval: true` {HERE}, asks you about each other host"
+        ),
+        PolicyLayer::Taint => "a new session has read nothing sensitive".to_owned(),
+        PolicyLayer::Secrets => {
+            let rule = reason.rule.strip_prefix("secrets: ").unwrap_or(&reason.rule);
+            format!(
+                "`mimir secrets set NAME` stores it, and a tool or server that was granted NAME sends it by that name; if it is not a secret, `tools.{name}.redaction.exceptions: [{rule}]` {HERE}"
+            )
+        }
+        PolicyLayer::Enabled => {
+            // Another form of the tool may be disabled.
+            let off = reason.rule.strip_prefix("tools.");
+            let off = off.and_then(|rule| rule.split_once(".enabled"));
+            let off = off.map_or(name.as_str(), |(off, _)| off);
+            format!("change or remove {rule}, or `mimir tools enable {off}`")
+        }
+        PolicyLayer::ToolApproval
+        | PolicyLayer::Commands
+        | PolicyLayer::ArgumentRule
+        | PolicyLayer::Danger
+        | PolicyLayer::Paths
+        | PolicyLayer::Condition => format!("change or remove {rule}"),
+    }
+}
+
+/// The remedy for a list: remove the entry that denies, or add one that allows.
+fn listed(reason: &DecisionReason, tool: &Tool, rule: &str) -> String {
+    let group = tool.definition.group.as_str();
+    match reason.rule.split(':').next().unwrap_or_default() {
+        "policy.allow" => format!("add `{}` to {rule}", tool.name()),
+        "policy.groups.allow" => format!("add `{group}` to {rule}"),
+        "policy.groups.deny" => format!("take `{group}` out of {rule}"),
+        _ => format!("take it out of {rule}"),
+    }
+}
+
+/// A rule with its location.
+fn named(rule: &str, source: &str) -> String {
+    match source {
+        "" => format!("`{rule}`"),
+        source => format!("`{rule}` ({source})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::pipeline::tests::tool;
+    use crate::policy::{LinkResolver, Policy, evaluate_tool_default};
+    use serde_json::{Value, json};
+
+    /// Returns the remedies for a call of `sample` under these settings.
+    fn out(config: Value, accepted: bool) -> Vec<String> {
+        let config: Config = serde_json::from_value(config).unwrap();
+        let mut policy = Policy::new(&config, "config.yml").unwrap();
+        if !accepted {
+            policy = policy.unaccepted();
+        }
+        let mut sample = tool("sample");
+        sample.definition.approval = Decision::Ask;
+        let mut evaluation = PolicyEvaluation::default();
+        if !policy.evaluate(
+            &sample,
+            &json!({"n": 1}),
+            &LinkResolver::none(),
+            &mut evaluation,
+        ) {
+            evaluate_tool_default(&sample, None, &mut evaluation);
+        }
+        remedies(&evaluation, &sample)
+    }
+
+    #[test]
+    fn each_rule_that_stands_in_the_way_is_named_with_what_changes_it() {
+        let set = "`mimir config set tools.sample.approval allow`";
+        let rule = json!([{"when": {"n": {"min": 0}}, "decision": "ask"}]);
+        for (config, way) in [
+            (json!({}), set),
+            (
+                json!({"tools": {"sample": {"approval": "allow", "rules": rule}}}),
+                "change or remove `tools.sample.rules[0]` (config.yml)",
+            ),
+            (
+                json!({"tools": {"sample": {"approval": {"level": "allow", "dangerPatterns": ["n"]}}}}),
+                "change or remove `tools.sample.approval.dangerPatterns[0]` (config.yml)",
+            ),
+            (
+                json!({"tools": {"sample": {"approval": "deny"}}}),
+                "change or remove `tools.sample.approval: deny` (config.yml)",
+            ),
+            (
+                json!({"tools": {"sample": {"enabled": false}}}),
+                "change or remove `tools.sample.enabled: false` (config.yml), or `mimir tools enable sample`",
+            ),
+            (
+                json!({"policy": {"deny": ["sample"]}}),
+                "take it out of `policy.deny: [sample]` (config.yml)",
+            ),
+            (
+                json!({"policy": {"allow": ["other"]}}),
+                "add `sample` to `policy.allow: [other]` (config.yml)",
+            ),
+            (
+                json!({"policy": {"groups": {"deny": ["system"]}}}),
+                "take `system` out of `policy.groups.deny: [system]` (config.yml)",
+            ),
+        ] {
+            assert_eq!(out(config.clone(), true), [way], "{config}");
+        }
+        let both = json!({"policy": {"rules": rule}});
+        assert_eq!(
+            out(both, true),
+            [
+                "change or remove `policy.rules[0]` (config.yml)".to_owned(),
+                format!("and {set}")
+            ]
+        );
+    }
+
+    #[test]
+    fn what_waits_for_a_person_is_named() {
+        assert_eq!(
+            out(json!({"tools": {"sample": {"approval": "allow"}}}), false),
+            ["`mimir policy accept` puts `tools.sample.approval` (config.yml) in force"]
+        );
+    }
+}

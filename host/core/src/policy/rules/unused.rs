@@ -1,0 +1,335 @@
+//! Argument rules that never match, or match everything.
+
+use globset::Glob;
+use serde_json::Value;
+
+use crate::decision::Decision;
+use crate::name_suggestions::did_you_mean;
+use crate::tool::Tool;
+
+use super::super::condition::{self, ArgumentCondition, ValueTest};
+use super::super::{COMMAND, REQUEST};
+use super::{ArgumentRule, ArgumentRules};
+
+impl ArgumentRules {
+    /// Finds rules that never match any of these tools, or are misleading; one line each. `denied` returns true if
+    /// every call of a tool is refused anyway.
+    pub(in crate::policy) fn unused_rules(
+        &self,
+        tools: &[&Tool],
+        denied: &dyn Fn(&Tool) -> bool,
+    ) -> Vec<String> {
+        let mut lines = Vec::new();
+        for rule in &self.rules {
+            let mut say = |why: String| lines.push(format!("{}: {} {why}", rule.source, rule.name));
+            let never = rule.idle(tools);
+            let is_idle = never.is_some();
+            if let Some(why) = never {
+                say(why);
+            } else if let Some(why) = self.shadow(rule, tools, denied) {
+                say(why);
+            } else {
+                rule.unmatched_tools(tools).into_iter().for_each(&mut say);
+            }
+            if let Some(argument) = rule.guards().filter(|_| !is_idle) {
+                say(format!(
+                    "looks at the argument `{argument}` alone, and the same files can be reached by a search, a move or a \
+                     command; `files.deny` keeps them from every tool."
+                ));
+            }
+            for condition in rule.conditions.iter().filter(|one| !one.negated) {
+                let (kind, all) = match &condition.test {
+                    ValueTest::Glob(glob) if is_all(glob) => ("glob", glob.glob()),
+                    ValueTest::Regex(pattern) if is_every_text(pattern) => {
+                        ("regex", pattern.as_str())
+                    }
+                    _ => continue,
+                };
+                say(format!(
+                    "has a {kind} that matches everything (`{all}`); leave it out, or say `exists: true`."
+                ));
+            }
+        }
+        lines
+    }
+
+    /// The reason why the rule makes no difference.
+    fn shadow(
+        &self,
+        rule: &ArgumentRule,
+        tools: &[&Tool],
+        denied: &dyn Fn(&Tool) -> bool,
+    ) -> Option<String> {
+        if rule.decision == Decision::Deny {
+            return None;
+        }
+        let mut about = tools.iter().filter(|tool| rule.is_about(tool));
+        let always = |tool: &Tool| {
+            let deny = |other: &&ArgumentRule| {
+                other.decision == Decision::Deny
+                    && other.conditions.is_empty()
+                    && other.is_about(tool)
+            };
+            self.rules.iter().find(deny)
+        };
+        let refused = |tool: &&&Tool| denied(tool) || always(tool).is_some();
+        if !about.all(|tool| refused(&tool)) {
+            return None;
+        }
+        let first = tools.iter().find(|tool| rule.is_about(tool))?;
+        Some(match always(first) {
+            Some(other) => format!(
+                "changes nothing: {} ({}) denies every call of its tools.",
+                other.name, other.source
+            ),
+            None => "changes nothing: every call of its tools is denied.".to_owned(),
+        })
+    }
+}
+
+impl ArgumentRule {
+    /// The argument by which it protects files, if it does.
+    fn guards(&self) -> Option<&str> {
+        if self.decision == Decision::Allow {
+            return None;
+        }
+        self.conditions.iter().find_map(|condition| {
+            let is_place = matches!(condition.test, ValueTest::Inside(_) | ValueTest::Glob(_));
+            let argument = condition.path.argument()?;
+            let guards = is_place && !condition.negated && condition::PATHS.contains(&argument);
+            guards.then_some(argument)
+        })
+    }
+
+    /// The tools of its list that it never applies to, one line each, if it applies to others.
+    fn unmatched_tools(&self, tools: &[&Tool]) -> Vec<String> {
+        if self.tools.is_empty() {
+            return Vec::new();
+        }
+        let about = tools.iter().filter(|tool| self.is_about(tool));
+        about
+            .filter_map(|tool| {
+                let mismatch = self.mismatch(tool)?;
+                Some(format!(
+                    "does not apply to `{}`, {}.",
+                    tool.name(),
+                    mismatch.describe_for_one()
+                ))
+            })
+            .collect()
+    }
+
+    /// The reason why the rule matches none of these tools.
+    fn idle(&self, tools: &[&Tool]) -> Option<String> {
+        let about: Vec<_> = tools.iter().filter(|tool| self.is_about(tool)).collect();
+        if about.is_empty() {
+            let names = tools.iter().map(|tool| tool.name().as_str());
+            let first = self.tools.first();
+            let near = first.map_or_else(String::new, |name| did_you_mean(name, names));
+            return Some(format!("matches no available tool.{near}"));
+        }
+        if let Some(why) = contradiction(&self.conditions) {
+            return Some(format!("can never match: {why}."));
+        }
+        let never: Option<Vec<RuleMismatch>> =
+            about.iter().map(|tool| self.mismatch(tool)).collect();
+        let why = never?.into_iter().next()?.describe_for_all();
+        Some(format!("can never match: {why}."))
+    }
+
+    /// Finds the reason for which the rule never applies to calls of this tool.
+    fn mismatch(&self, tool: &Tool) -> Option<RuleMismatch> {
+        // Effects of a call are checked too, with arguments of their own.
+        let needs = [&tool.definition.needs, &tool.granted];
+        if needs.iter().any(|needs| !needs.hosts.is_empty()) && self.is_about_only(REQUEST)
+            || needs.iter().any(|needs| !needs.commands.is_empty()) && self.is_about_only(COMMAND)
+        {
+            return None;
+        }
+        let schema = &tool.definition.input_schema;
+        let value = schema.to_value();
+        self.conditions.iter().find_map(|condition| {
+            let argument = condition.path.argument()?;
+            let is_absence = condition.negated && matches!(condition.test, ValueTest::Exists);
+            if !condition.negated && !schema.takes(argument) {
+                return Some(RuleMismatch::NoArgument(argument.to_owned()));
+            }
+            if is_absence && condition.path.is_argument_name() && is_required(&value, argument) {
+                return Some(RuleMismatch::Value(format!("`{argument}` is always there")));
+            }
+            let inner = condition.path.schema(&value)?;
+            (!condition.negated)
+                .then(|| schema_mismatch(&condition.test, inner))?
+                .map(|why| RuleMismatch::Value(format!("`{argument}` {why}")))
+        })
+    }
+}
+
+/// The reason for which a rule never applies to a tool.
+enum RuleMismatch {
+    /// The tool has no such argument.
+    NoArgument(String),
+    /// The argument never has such a value; the text is a sentence without its end.
+    Value(String),
+}
+
+impl RuleMismatch {
+    /// The reason, if it holds for all tools of a rule.
+    fn describe_for_all(&self) -> String {
+        match self {
+            Self::NoArgument(argument) => {
+                format!("none of its tools takes an argument `{argument}`")
+            }
+            Self::Value(why) => why.clone(),
+        }
+    }
+
+    /// The reason as a clause about one tool.
+    fn describe_for_one(&self) -> String {
+        match self {
+            Self::NoArgument(argument) => format!("which takes no argument `{argument}`"),
+            Self::Value(why) => format!("where {why}"),
+        }
+    }
+}
+
+fn is_required(schema: &Value, argument: &str) -> bool {
+    let required = schema["required"].as_array();
+    required.is_some_and(|names| names.iter().any(|name| name == argument))
+}
+
+/// Finds two conditions that exclude each other, or one that cannot hold.
+fn contradiction(conditions: &[ArgumentCondition]) -> Option<String> {
+    for condition in conditions {
+        if !condition.negated {
+            let same = |other: &&ArgumentCondition| {
+                !other.negated && other.path == condition.path && other.path.is_single()
+            };
+            if let ValueTest::Equals(value) = &condition.test
+                && !conditions
+                    .iter()
+                    .filter(same)
+                    .all(|other| fits(&other.test, value))
+            {
+                return Some("two of its conditions contradict each other".to_owned());
+            }
+            continue;
+        }
+        if let ValueTest::Glob(glob) = &condition.test
+            && glob.glob() == "**"
+        {
+            return Some("its `not` matches everything".to_owned());
+        }
+        let opposed = conditions.iter().find(|other| {
+            !other.negated
+                && other.path == condition.path
+                // With several values, one may satisfy the first and another the second.
+                && other.path.is_single()
+                && (matches!(condition.test, ValueTest::Exists) || implies(&other.test, &condition.test))
+        });
+        if opposed.is_some() {
+            return Some("two of its conditions contradict each other".to_owned());
+        }
+    }
+    None
+}
+
+/// Returns true if `one` obviously implies `other`.
+fn implies(one: &ValueTest, other: &ValueTest) -> bool {
+    match (one, other) {
+        (ValueTest::Glob(one), ValueTest::Glob(other)) => {
+            one.glob() == other.glob() || (is_all(other) && other.glob() != "*")
+        }
+        (ValueTest::Regex(one), ValueTest::Regex(other)) => one == other,
+        (ValueTest::Equals(one), ValueTest::Equals(other)) => one == other,
+        (ValueTest::Equals(Value::String(text)), ValueTest::Glob(glob)) => {
+            glob.compile_matcher().is_match(text)
+        }
+        (ValueTest::Inside(one), ValueTest::Inside(other)) => {
+            other.is_empty() || one == other || one.starts_with(&format!("{other}/"))
+        }
+        (
+            ValueTest::Range { min, max },
+            ValueTest::Range {
+                min: low,
+                max: high,
+            },
+        ) => low <= min && max <= high,
+        _ => false,
+    }
+}
+
+/// Returns true if it matches every text, or every one without a slash.
+fn is_all(glob: &Glob) -> bool {
+    matches!(glob.glob(), "*" | "**" | "**/*" | "**/**")
+}
+
+/// Returns true if a pattern is found in every text: in the empty one, and not only there.
+pub(in super::super) fn is_every_text(pattern: &str) -> bool {
+    let pattern = regex::Regex::new(pattern);
+    pattern.is_ok_and(|pattern| pattern.is_match("") && pattern.is_match("\u{1}"))
+}
+
+/// The reason why no value of this schema fits; `None` if one could.
+fn schema_mismatch(test: &ValueTest, schema: &Value) -> Option<String> {
+    let wanted = match test {
+        ValueTest::Glob(_) | ValueTest::Regex(_) | ValueTest::Inside(_) => "string",
+        ValueTest::Range { .. } => "number",
+        ValueTest::Equals(value) => kind(value),
+        ValueTest::Exists => return None,
+    };
+    if !takes(schema, wanted) {
+        return Some(format!("is not of type {wanted}"));
+    }
+    if let Some(values) = schema["enum"].as_array()
+        && !values.iter().any(|value| fits(test, value))
+    {
+        return Some("has none of the values that it takes".to_owned());
+    }
+    if let ValueTest::Range { min, max } = test {
+        let below = schema["maximum"].as_f64().is_some_and(|most| *min > most);
+        let above = schema["minimum"].as_f64().is_some_and(|least| *max < least);
+        if below || above {
+            return Some("is never such a number".to_owned());
+        }
+    }
+    None
+}
+
+/// Returns true if the value fits, as far as that is obvious.
+fn fits(test: &ValueTest, value: &Value) -> bool {
+    match (test, value) {
+        (ValueTest::Glob(glob), Value::String(text)) => glob.compile_matcher().is_match(text),
+        (ValueTest::Regex(regex), Value::String(text)) => {
+            // An expression that does not compile is refused elsewhere.
+            regex::Regex::new(regex).map_or(true, |regex| regex.is_match(text))
+        }
+        (ValueTest::Equals(wanted), value) => wanted == value,
+        (ValueTest::Range { min, max }, value) => value
+            .as_f64()
+            .is_some_and(|number| *min <= number && number <= *max),
+        // A path can be written in many ways.
+        _ => true,
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Returns true if values of this kind are possible. A schema without `type` takes all.
+fn takes(schema: &Value, kind: &str) -> bool {
+    let is = |word: &Value| word == kind || (kind == "number" && word == "integer");
+    match &schema["type"] {
+        Value::Array(words) => words.iter().any(is),
+        word @ Value::String(_) => is(word),
+        _ => true,
+    }
+}

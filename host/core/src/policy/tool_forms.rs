@@ -1,0 +1,134 @@
+//! The overlapping forms of the built-in tools: one with several operations, and one tool per operation. Rules for the
+//! single tool apply to the operation too.
+//!
+//! The operations of `git` have names of their own as well, for calls only: a rule for `git_status` would apply to all
+//! of `git`, and allow more than intended.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::config::ToolProfile;
+use crate::error::{ToolError, ToolErrorCode};
+use crate::registry::Registry;
+use crate::tool::{Tool, ToolSource};
+
+/// The tool with several operations.
+const COMPACT: &str = "file_operations";
+
+/// Its operations, each with the equivalent tool.
+const OPERATIONS: [(&str, &str); 6] = [
+    ("read", "read_file"),
+    ("write", "write_file"),
+    ("edit", "edit_file"),
+    ("list", "list_directory"),
+    ("delete", "delete_file"),
+    ("exists", "file_info"),
+];
+
+/// Returns true if models see this form under the profile.
+pub(super) fn is_shown(tool: &Tool, profile: ToolProfile) -> bool {
+    let name = tool.name().as_str();
+    let hidden = match profile {
+        ToolProfile::Fine => name == COMPACT,
+        ToolProfile::Compact => OPERATIONS.iter().any(|(_, fine)| *fine == name),
+    };
+    tool.source != ToolSource::BuiltIn || !hidden
+}
+
+/// The name of the equivalent tool of this call, if it is a call of the compact form.
+pub(crate) fn equivalent_tool_name(tool: &Tool, arguments: &Value) -> Option<&'static str> {
+    if tool.source != ToolSource::BuiltIn || tool.name().as_str() != COMPACT {
+        return None;
+    }
+    let operation = arguments["operation"].as_str()?;
+    let found = OPERATIONS.iter().find(|(name, _)| *name == operation);
+    found.map(|(_, fine)| *fine)
+}
+
+/// The tool whose operations can be called by names of their own.
+const GIT: &str = "git";
+
+/// The called tool; if the name was that of an operation, it is added to the arguments.
+pub(crate) fn resolve_called_tool(
+    registry: &Registry,
+    name: &str,
+    arguments: &mut Value,
+) -> Result<Arc<Tool>, ToolError> {
+    let found = registry.find(name).map(Arc::clone);
+    let operation = name
+        .strip_prefix(GIT)
+        .and_then(|rest| rest.strip_prefix('_'));
+    let (Err(_), Some(operation), Some(tool)) = (&found, operation, registry.get(GIT)) else {
+        return found;
+    };
+    let Some(given) = arguments.as_object_mut() else {
+        return found;
+    };
+    if tool.source != ToolSource::BuiltIn
+        || !operations(tool).iter().any(|known| known == operation)
+    {
+        return found;
+    }
+    let said = given.entry("operation").or_insert_with(|| operation.into());
+    if said != operation {
+        let message =
+            format!("`{name}` is the operation `{operation}`, and the arguments name another");
+        return Err(ToolError::new(ToolErrorCode::InvalidInput, message));
+    }
+    Ok(Arc::clone(tool))
+}
+
+/// The values of the argument `operation` in the schema.
+fn operations(tool: &Tool) -> Vec<Value> {
+    let schema = tool.definition.input_schema.to_value();
+    let operation = &schema["properties"]["operation"];
+    let each = operation["oneOf"].as_array().into_iter().flatten();
+    let each = each.map(|one| one["const"].clone());
+    let list = operation["enum"].as_array().into_iter().flatten().cloned();
+    list.chain(each).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::pipeline::tests::tool;
+    use crate::schema::Schema;
+
+    fn registry(source: ToolSource) -> Registry {
+        let mut git = tool(GIT);
+        git.source = source;
+        git.definition.input_schema = Schema::parse(
+            r#"{"type": "object", "properties": {"operation": {"enum": ["status", "commit"]}}}"#,
+        )
+        .unwrap();
+        Registry::new(vec![git], Vec::new())
+    }
+
+    #[test]
+    fn an_operation_is_called_by_a_name_of_its_own() {
+        let registry = registry(ToolSource::BuiltIn);
+        let mut arguments = json!({"args": ["--short"]});
+        let tool = resolve_called_tool(&registry, "git_status", &mut arguments).unwrap();
+        assert_eq!(tool.name().as_str(), GIT);
+        assert_eq!(
+            arguments,
+            json!({"args": ["--short"], "operation": "status"})
+        );
+        for name in ["git_push", "git_", "status", "github"] {
+            let error = resolve_called_tool(&registry, name, &mut json!({})).unwrap_err();
+            assert_eq!(error.code, ToolErrorCode::NotFound, "{name}");
+        }
+        let other =
+            resolve_called_tool(&registry, "git_status", &mut json!({"operation": "commit"}));
+        assert_eq!(other.unwrap_err().code, ToolErrorCode::InvalidInput);
+    }
+
+    #[test]
+    fn a_tool_of_somebody_else_has_no_such_names() {
+        let registry = registry(ToolSource::Custom);
+        assert!(resolve_called_tool(&registry, "git_status", &mut json!({})).is_err());
+    }
+}

@@ -1,0 +1,203 @@
+//! The lists of available tools, by name and by group. Deny wins.
+
+use globset::{Glob, GlobMatcher};
+
+use crate::config::ToolPolicy;
+use crate::decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer};
+use crate::name_suggestions::did_you_mean;
+use crate::tool::{Tool, ToolGroup, ToolName};
+
+use super::error::PolicyError;
+use super::regex_budget::shown;
+use super::source::RuleSource;
+
+/// The lists of one file.
+#[derive(Debug, Default)]
+pub(super) struct ToolLists {
+    allow: ToolNamePatterns,
+    deny: ToolNamePatterns,
+    allow_groups: Vec<ToolGroup>,
+    deny_groups: Vec<ToolGroup>,
+}
+
+impl ToolLists {
+    pub(super) fn new(policy: &ToolPolicy, source: &RuleSource) -> Result<Self, PolicyError> {
+        Ok(Self {
+            allow: ToolNamePatterns::read("policy.allow", &policy.allow, source)?,
+            deny: ToolNamePatterns::read("policy.deny", &policy.deny, source)?,
+            allow_groups: policy.groups.allow.clone(),
+            deny_groups: policy.groups.deny.clone(),
+        })
+    }
+
+    /// Denies a tool that the lists exclude.
+    pub(super) fn evaluate(
+        &self,
+        tool: &Tool,
+        source: &RuleSource,
+        evaluation: &mut PolicyEvaluation,
+    ) {
+        let group = tool.definition.group;
+        let mut deny = |key: &str, rule: String, text: String| {
+            evaluation.push(DecisionReason {
+                layer: PolicyLayer::ToolPolicy,
+                decision: Decision::Deny,
+                source: source.at(key),
+                rule,
+                text,
+            });
+        };
+        if let Some(at) = self.deny.find_entry(tool) {
+            let key = format!("policy.deny[{at}]");
+            let rule = format!("policy.deny: [{}]", self.deny.written[at]);
+            deny(&key, rule, format!("`{}` is in the deny list", tool.name()));
+        }
+        if !self.allow.written.is_empty() && self.allow.find_entry(tool).is_none() {
+            deny(
+                "policy.allow",
+                format!("policy.allow: [{}]", self.allow.written.join(", ")),
+                format!("`{}` is not in the allow list", tool.name()),
+            );
+        }
+        if let Some(at) = self.deny_groups.iter().position(|denied| *denied == group) {
+            deny(
+                &format!("policy.groups.deny[{at}]"),
+                format!("policy.groups.deny: [{}]", group.as_str()),
+                format!("tools of the group `{}` are denied", group.as_str()),
+            );
+        }
+        if !self.allow_groups.is_empty() && !self.allow_groups.contains(&group) {
+            let names: Vec<_> = self
+                .allow_groups
+                .iter()
+                .map(|group| group.as_str())
+                .collect();
+            deny(
+                "policy.groups.allow",
+                format!("policy.groups.allow: [{}]", names.join(", ")),
+                format!(
+                    "tools of the group `{}` are not among the allowed groups",
+                    group.as_str()
+                ),
+            );
+        }
+    }
+
+    /// Finds entries that never match, or contradict each other.
+    pub(super) fn unused_entries(&self, tools: &[&Tool], source: &RuleSource) -> Vec<String> {
+        let mut idle = Vec::new();
+        for (key, names) in [("policy.allow", &self.allow), ("policy.deny", &self.deny)] {
+            idle.extend(names.idle(key, tools, source));
+        }
+        for (key, names, what) in [
+            ("policy.allow", &self.allow, "lets every tool be called"),
+            ("policy.deny", &self.deny, "refuses every tool"),
+        ] {
+            for name in names.catch_all_entries() {
+                let place = source.at(key);
+                idle.push(format!("{place}: `{name}` in {key} {what}."));
+            }
+        }
+        let both = |name: &&String| self.deny.written.contains(name);
+        for name in self.allow.written.iter().filter(both) {
+            let place = source.at("policy.allow");
+            idle.push(format!(
+                "{place}: `{name}` is in policy.allow and in policy.deny; deny wins."
+            ));
+        }
+        for group in self
+            .allow_groups
+            .iter()
+            .filter(|group| self.deny_groups.contains(group))
+        {
+            let place = source.at("policy.groups.allow");
+            let group = group.as_str();
+            idle.push(format!(
+                "{place}: the group `{group}` is allowed and denied; deny wins."
+            ));
+        }
+        idle
+    }
+
+    /// Finds denials that match no tool.
+    pub(super) fn idle_denials(&self, tools: &[&Tool], source: &RuleSource) -> Vec<String> {
+        self.deny.idle("policy.deny", tools, source)
+    }
+}
+
+/// Tool names, and globs over them.
+#[derive(Debug, Default)]
+struct ToolNamePatterns {
+    written: Vec<String>,
+    /// The glob of each entry that is one.
+    globs: Vec<Option<GlobMatcher>>,
+}
+
+impl ToolNamePatterns {
+    fn read(key: &str, written: &[String], source: &RuleSource) -> Result<Self, PolicyError> {
+        let mut globs = Vec::with_capacity(written.len());
+        for (at, name) in written.iter().enumerate() {
+            let key = format!("{key}[{at}]");
+            let fault = |why: String| PolicyError::Rule {
+                place: source.at(&key),
+                text: format!("{key}: `{}` {why}", shown(name)),
+            };
+            globs.push(glob(name).map_err(fault)?);
+        }
+        Ok(Self {
+            written: written.to_vec(),
+            globs,
+        })
+    }
+
+    /// The first entry that matches this tool.
+    fn find_entry(&self, tool: &Tool) -> Option<usize> {
+        (0..self.written.len()).find(|&at| self.means(at, tool))
+    }
+
+    fn means(&self, at: usize, tool: &Tool) -> bool {
+        match &self.globs[at] {
+            None => tool.answers_to(&self.written[at]),
+            Some(glob) => {
+                let mut names = std::iter::once(tool.name()).chain(&tool.aliases);
+                names.any(|name| glob.is_match(name.as_str()))
+            }
+        }
+    }
+
+    /// The entries that match every tool, whatever its name.
+    fn catch_all_entries(&self) -> impl Iterator<Item = &String> {
+        let all = |name: &&String| name.bytes().all(|byte| byte == b'*') && !name.is_empty();
+        self.written.iter().filter(all)
+    }
+
+    /// The entries that match no tool.
+    fn idle(&self, key: &str, tools: &[&Tool], source: &RuleSource) -> Vec<String> {
+        let idle = |at: &usize| !tools.iter().any(|tool| self.means(*at, tool));
+        let line = |at: usize| {
+            let name = &self.written[at];
+            let known = tools.iter().map(|tool| tool.name().as_str());
+            let near = did_you_mean(name, known);
+            let place = source.at(&format!("{key}[{at}]"));
+            format!("{place}: {key} names the unknown tool `{name}`.{near}")
+        };
+        (0..self.written.len()).filter(idle).map(line).collect()
+    }
+}
+
+/// The glob of an entry; `None` if it is a name.
+fn glob(entry: &str) -> Result<Option<GlobMatcher>, String> {
+    if ToolName::new(entry).is_ok() {
+        return Ok(None);
+    }
+    let in_globs =
+        |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_*?[]!-{},".contains(c);
+    if !entry.contains(['*', '?', '[', '{']) || !entry.chars().all(in_globs) {
+        let why = "is neither a tool name (a-z, 0-9 and _) nor a glob over names such as `git_*`";
+        return Err(why.to_owned());
+    }
+    match Glob::new(entry) {
+        Ok(glob) => Ok(Some(glob.compile_matcher())),
+        Err(error) => Err(format!("is not a valid glob: {}", error.kind())),
+    }
+}

@@ -1,0 +1,173 @@
+//! Converts a server's answer to a tool result.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use mimir_core::backend::RawResult;
+use mimir_core::limits::Limits;
+use mimir_core::outcome::{ToolOutput, json_len};
+use mimir_core::{Content, ToolError, ToolErrorCode};
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, ServerResult};
+
+/// Returns the result of an answered call, within its limits.
+pub(super) fn call_result(result: ServerResult, limits: &Limits) -> RawResult {
+    let fault =
+        |message: &str| RawResult::failed(ToolError::new(ToolErrorCode::ExecutionError, message));
+    match result {
+        ServerResult::CallToolResult(result) => of_tool(result, limits),
+        ServerResult::CreateTaskResult(_) => {
+            fault("the server turned the call into a task, which was not requested")
+        }
+        // A result without text and structured content.
+        ServerResult::EmptyResult(_) | ServerResult::TaskAckResult(_) => {
+            of_tool(CallToolResult::success(Vec::new()), limits)
+        }
+        _ => fault("the server's answer is not a tool result"),
+    }
+}
+
+fn of_tool(result: CallToolResult, limits: &Limits) -> RawResult {
+    let failed = result.is_error == Some(true);
+    let mut room = usize::try_from(limits.output_bytes).unwrap_or(usize::MAX);
+    let mut truncated = false;
+    let mut content = Vec::new();
+    if let Some(structured) = &result.structured_content {
+        // Structured content is not truncated: the rest might not match the tool's schema.
+        let Some(left) = room.checked_sub(json_len(structured)) else {
+            let most = mimir_core::text::bytes(limits.output_bytes);
+            let message = format!(
+                "the server's structured result is larger than {most} (limits.outputBytes): ask for less at a time"
+            );
+            return RawResult::failed(ToolError::new(ToolErrorCode::LimitExceeded, message));
+        };
+        room = left;
+    }
+    for block in result.content {
+        let part = match part(block) {
+            Ok(part) => part,
+            Err(error) => return RawResult::failed(error),
+        };
+        if part.len() > room {
+            truncated = true;
+            // Truncated text is still useful, a truncated image is not.
+            if let Content::Text { text } = part {
+                let text = mimir_core::text::prefix_bytes(&text, room);
+                content.push(Content::text(text));
+            }
+            break;
+        }
+        room -= part.len();
+        content.push(part);
+    }
+    let result = match failed {
+        true => Err(ToolError::new(
+            ToolErrorCode::ExecutionError,
+            words(&content),
+        )),
+        false => Ok(ToolOutput {
+            content,
+            structured: result.structured_content,
+            exit_code: None,
+        }),
+    };
+    RawResult {
+        truncated,
+        ..result.into()
+    }
+}
+
+fn words(content: &[Content]) -> String {
+    let texts = content.iter().filter_map(|part| match part {
+        Content::Text { text } => Some(text.as_str()),
+        _ => None,
+    });
+    let texts: Vec<&str> = texts.collect();
+    match texts.is_empty() {
+        true => "the server's tool failed without a reason".to_owned(),
+        false => texts.join("\n"),
+    }
+}
+
+fn part(block: ContentBlock) -> Result<Content, ToolError> {
+    let bytes = |data: &str| {
+        STANDARD.decode(data.trim()).map_err(|_| {
+            let message = "the server's answer contains data that is not valid base64";
+            ToolError::new(ToolErrorCode::ExecutionError, message)
+        })
+    };
+    Ok(match block {
+        ContentBlock::Text(text) => Content::text(text.text),
+        ContentBlock::Image(image) => Content::Image {
+            data: bytes(&image.data)?,
+            mime_type: image.mime_type,
+        },
+        ContentBlock::Audio(audio) => Content::Audio {
+            data: bytes(&audio.data)?,
+            mime_type: audio.mime_type,
+        },
+        ContentBlock::Resource(resource) => match resource.resource {
+            ResourceContents::TextResourceContents {
+                uri,
+                mime_type,
+                text,
+                ..
+            } => Content::File {
+                data: text.into_bytes(),
+                mime_type: mime_type.unwrap_or_else(|| "text/plain".to_owned()),
+                name: last(&uri),
+            },
+            ResourceContents::BlobResourceContents {
+                uri,
+                mime_type,
+                blob,
+                ..
+            } => Content::File {
+                data: bytes(&blob)?,
+                mime_type: mime_type.unwrap_or_else(|| "application/octet-stream".to_owned()),
+                name: last(&uri),
+            },
+            _ => return Err(strange()),
+        },
+        ContentBlock::ResourceLink(link) => Content::text(format!("{}: {}", link.name, link.uri)),
+        _ => return Err(strange()),
+    })
+}
+
+fn strange() -> ToolError {
+    let message = "the server's answer has a part of an unknown kind";
+    ToolError::new(ToolErrorCode::ExecutionError, message)
+}
+
+/// Returns the last segment of a URI.
+fn last(uri: &str) -> String {
+    let name = uri.rsplit(['/', '\\']).find(|part| !part.is_empty());
+    let name = name.unwrap_or("resource");
+    mimir_core::text::visible(mimir_core::text::prefix(name, 128))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn result_structured_content_counts_against_the_limit() {
+        let limits = Limits {
+            output_bytes: 1_000,
+            ..Limits::default()
+        };
+        let answer = |items: usize, text: usize| {
+            let mut result = CallToolResult::success(vec![ContentBlock::text("x".repeat(text))]);
+            result.structured_content = Some(json!({ "a": vec![json!([]); items] }));
+            call_result(ServerResult::CallToolResult(result), &limits)
+        };
+        let error = answer(400, 1).result.unwrap_err();
+        assert_eq!(error.code, ToolErrorCode::LimitExceeded);
+        assert!(error.message.contains("limits.outputBytes"), "{error}");
+        let fits = answer(100, 100);
+        assert!(!fits.truncated && fits.result.is_ok());
+        // Both together exceed the limit: the text is truncated.
+        let cut = answer(300, 500);
+        assert!(cut.truncated);
+        assert!(cut.result.unwrap().content[0].len() < 100);
+    }
+}

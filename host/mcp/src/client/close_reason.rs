@@ -1,0 +1,147 @@
+//! The reason for the end of a connection to a server, and the server's last output.
+//!
+//! Out of scope: closing the connection.
+
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mimir_core::redact::{REACH, Redactor};
+use mimir_core::text::{self, prefix, visible};
+use mimir_core::{ToolError, ToolErrorCode};
+
+use super::sandbox_hint;
+
+/// Number of stderr lines stored for the error message on why the server ended.
+const LAST_WORDS: usize = 3;
+
+/// Number of stored lines in which a server reports that something was not found.
+const ABSENCES: usize = 5;
+
+/// Maximum length of a server's own text in a message, in characters.
+pub(super) const WORDS_MOST: usize = 500;
+
+/// The reason why a connection ended, as far as known.
+#[derive(Default)]
+pub(super) struct CloseReason {
+    pub(super) server: String,
+    /// Masks secrets: a server's output besides results goes to logs, to messages and to disk.
+    pub(super) redactor: Redactor,
+    why: Mutex<Option<ToolError>>,
+    words: Mutex<Vec<String>>,
+    /// Lines that report something as not found.
+    absences: Mutex<Vec<String>>,
+    strange: AtomicBool,
+    pub(super) flood: AtomicBool,
+}
+
+impl CloseReason {
+    pub(super) fn new(server: &str, redactor: Redactor) -> Arc<Self> {
+        Arc::new(Self {
+            server: server.to_owned(),
+            redactor,
+            ..Self::default()
+        })
+    }
+
+    /// Returns the server's text for display: masked before truncation, and read little beyond the cut.
+    pub(super) fn mask_text(&self, theirs: &str, most: usize) -> String {
+        let mut words = visible(prefix(theirs, most + REACH));
+        self.redactor.mask_text(&mut words);
+        prefix(&words, most).to_owned()
+    }
+
+    /// Sets the reason; the first one wins.
+    pub(super) fn set_reason(&self, error: ToolError) {
+        let mut why = self.why.lock();
+        why.get_or_insert(error);
+    }
+
+    pub(super) fn set_message_too_long(&self, most: u64) {
+        let most = text::bytes(most);
+        let server = &self.server;
+        let message =
+            format!("the server `{server}` was stopped: it sent a message larger than {most}");
+        self.set_reason(ToolError::new(ToolErrorCode::LimitExceeded, message));
+    }
+
+    pub(super) fn set_message_too_dense(&self) {
+        let server = &self.server;
+        let message =
+            format!("the server `{server}` was stopped: it sent a message with too many values");
+        self.set_reason(ToolError::new(ToolErrorCode::LimitExceeded, message));
+    }
+
+    pub(super) fn set_too_many_requests(&self) {
+        let server = &self.server;
+        let message = format!("the server `{server}` was stopped: it sent too many requests");
+        self.set_reason(ToolError::new(ToolErrorCode::LimitExceeded, message));
+    }
+
+    /// Records that notifications were dropped. One of them may have said that the tools have changed.
+    pub(super) fn warn_of_flood(&self) {
+        if !self.flood.swap(true, Ordering::AcqRel) {
+            tracing::warn!(
+                server = self.server,
+                "the server sends too many notifications: most are dropped"
+            );
+        }
+    }
+
+    /// Logs a line that is not a valid message, the first time only.
+    pub(super) fn warn_of_invalid_line(&self, line: &[u8], error: &serde_json::Error) {
+        if !self.strange.swap(true, Ordering::AcqRel) {
+            // Only the beginning of the line is converted to text, however long it is.
+            let head = &line[..line.len().min(WORDS_MOST * 4 + REACH)];
+            let line = self.mask_text(&String::from_utf8_lossy(head), WORDS_MOST);
+            let error = self.mask_text(&error.to_string(), WORDS_MOST);
+            tracing::warn!(server = self.server, %error, "the server wrote a line that is not a valid message: {line}");
+        }
+    }
+
+    /// Records a line of stderr, masked.
+    pub(super) fn record_stderr_line(&self, line: &str) {
+        tracing::info!(server = self.server, "{line}");
+        if sandbox_hint::is_not_found_line(line) {
+            let mut absences = self.absences.lock();
+            if absences.len() < ABSENCES {
+                absences.push(line.to_owned());
+            }
+        }
+        let mut words = self.words.lock();
+        if words.len() == LAST_WORDS {
+            words.remove(0);
+        }
+        words.push(line.to_owned());
+    }
+
+    /// Returns the lines that report something as not found.
+    pub(super) fn not_found_lines(&self) -> Vec<String> {
+        let absences = self.absences.lock();
+        absences.clone()
+    }
+
+    /// Returns the reason with the server's last output; `else_` if no reason is known.
+    pub(super) fn error(&self, else_: &str) -> ToolError {
+        let why = self.why.lock().clone();
+        let mut error = why.unwrap_or_else(|| {
+            ToolError::new(
+                ToolErrorCode::ExecutionError,
+                format!("the server `{}` {else_}", self.server),
+            )
+        });
+        self.append_stderr(&mut error);
+        error
+    }
+
+    /// Inserts the last output into an error that was created before it arrived.
+    pub(super) fn append_stderr(&self, error: &mut ToolError) {
+        const BEFORE: &str = "; its last words: ";
+        let words = self.words.lock();
+        if !words.is_empty() && !error.message.contains(BEFORE) {
+            let words = words.join(" / ");
+            error.message.push_str(BEFORE);
+            error.message.push_str(prefix(&words, WORDS_MOST));
+        }
+    }
+}

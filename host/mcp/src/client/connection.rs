@@ -1,0 +1,405 @@
+//! A connection to a running server: requests to it, and the reason why it ended.
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use mimir_core::{ToolError, ToolErrorCode};
+use rmcp::model::{
+    CancelledNotification, CancelledNotificationParam, ClientRequest, ErrorCode,
+    PaginatedRequestParams, ProgressToken, ProtocolVersion, RequestId, RequestMetaObject,
+    ServerCapabilities, ServerResult,
+};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, PeerRequestOptions, RunningService,
+    RunningServiceCancellationToken, ServiceError, serve_client_with_lifecycle,
+};
+use rmcp::transport::Transport;
+use rmcp::{Peer, RoleClient};
+use serde_json::{Value, json};
+use tokio::task::AbortHandle;
+
+use super::close_reason::WORDS_MOST;
+use super::description::mask_known_secrets;
+use super::handshake;
+use super::http_transport;
+use super::input_broker::InputRequestBroker;
+use super::listener::{ServerListener, ServerMessageHandler};
+use super::operation::{OperationRound, ServerListKind, ServerOperation, watch_request};
+use super::ordered_transport::OrderedTransport;
+use super::subscription::{self, SubscriptionTopic};
+
+pub(super) use super::close_reason::CloseReason;
+
+/// Maximum number of pages of a list. A server that always has one more is cut off there.
+const PAGES_MOST: usize = 50;
+
+/// Maximum number of entries of a kind. No model chooses well among more tools.
+pub(super) const ITEMS_MOST: usize = 1_000;
+
+/// Maximum number of rounds of a call in which a server responds with further requests.
+const ROUNDS_MOST: usize = 10;
+
+/// A resource that lives as long as a connection, such as a running program. Dropping it releases the resource.
+pub(super) type KeepAlive = Box<dyn Send + Sync>;
+
+/// A connection to a server.
+pub(super) struct ServerConnection {
+    peer: Peer<RoleClient>,
+    stop: Option<RunningServiceCancellationToken>,
+    pub(super) listener: Arc<ServerListener>,
+    pub(super) close_reason: Arc<CloseReason>,
+    generation: ProtocolGeneration,
+    /// Subscriptions by resource URI, or none for all lists.
+    subscriptions: Mutex<HashMap<String, AbortHandle>>,
+    /// Held while the tools are listed: calls wait for the result.
+    pub(super) following: tokio::sync::Mutex<()>,
+    _held: KeepAlive,
+}
+
+/// The start of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ProtocolGeneration {
+    /// With a handshake, as for most servers.
+    Handshake,
+    /// With a discovery request, as from 2026-07-28 on.
+    Discovery,
+}
+
+impl ProtocolGeneration {
+    /// Returns the other generation.
+    pub(super) fn other(self) -> Self {
+        match self {
+            Self::Handshake => Self::Discovery,
+            Self::Discovery => Self::Handshake,
+        }
+    }
+}
+
+/// The reason why a connection did not start.
+pub(super) enum ConnectError {
+    /// The server rejected the start: it may be of the other generation.
+    Refused(ToolError),
+    Failed(ToolError),
+}
+
+impl ServerConnection {
+    /// Connects to a server.
+    pub(super) async fn connect<T>(
+        transport: T,
+        era: ProtocolGeneration,
+        ears: Arc<ServerListener>,
+        end: Arc<CloseReason>,
+        held: KeepAlive,
+    ) -> Result<Self, ConnectError>
+    where
+        T: Transport<RoleClient> + 'static,
+    {
+        let lifecycle = match era {
+            ProtocolGeneration::Handshake => ClientLifecycleMode::Initialize,
+            ProtocolGeneration::Discovery => ClientLifecycleMode::Discover {
+                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+            },
+        };
+        let hearing = ServerMessageHandler(Arc::clone(&ears));
+        let transport = OrderedTransport::new(transport, Arc::clone(&ears), Arc::clone(&end));
+        let begun = serve_client_with_lifecycle(hearing, transport, lifecycle).await;
+        let running: RunningService<RoleClient, ServerMessageHandler> = begun.map_err(|error| {
+            if let ClientInitializeError::TransportError { error, .. } = &error
+                && let Some(denied) = http_transport::denial_reason(error)
+            {
+                return ConnectError::Failed(denied.clone());
+            }
+            // Some servers respond to an unknown request with an invalid result, and some with nothing at all.
+            let refused = match &error {
+                ClientInitializeError::JsonRpcError(_)
+                | ClientInitializeError::ExpectedInitResult(_) => true,
+                ClientInitializeError::ConnectionClosed(_) => era == ProtocolGeneration::Discovery,
+                _ => false,
+            };
+            let words = match &error {
+                // The text around it describes rmcp's internals.
+                ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
+                other => handshake::handshake_failure(other, era),
+            };
+            let words = end.mask_text(&words, WORDS_MOST);
+            let error = end.error(&format!("did not start the protocol correctly: {words}"));
+            match refused {
+                true => ConnectError::Refused(error),
+                false => ConnectError::Failed(error),
+            }
+        })?;
+        handshake::check_protocol_version(running.peer(), era, &end)?;
+        let link = Self {
+            peer: running.peer().clone(),
+            stop: Some(running.cancellation_token()),
+            listener: ears,
+            close_reason: end,
+            generation: era,
+            subscriptions: Mutex::default(),
+            following: tokio::sync::Mutex::default(),
+            _held: held,
+        };
+        // The service must end by cancellation only, and not when its handle is dropped.
+        tokio::spawn(running.waiting());
+        let can = link.abilities();
+        let lists = [
+            can.tools.and_then(|can| can.list_changed),
+            can.prompts.and_then(|can| can.list_changed),
+            can.resources.and_then(|can| can.list_changed),
+        ];
+        if era == ProtocolGeneration::Discovery && lists.contains(&Some(true)) {
+            link.listen_for(String::new(), SubscriptionTopic::Lists);
+        }
+        Ok(link)
+    }
+
+    fn listen_for(&self, key: String, about: SubscriptionTopic) {
+        let hearing = subscription::listen(self.peer.clone(), about, Arc::clone(&self.listener));
+        let hearing = tokio::spawn(hearing).abort_handle();
+        let mut heard = self.subscriptions.lock();
+        if let Some(before) = heard.insert(key, hearing) {
+            before.abort();
+        }
+    }
+
+    /// Subscribes to updates of a resource, or unsubscribes.
+    pub(super) async fn watch_resource(
+        &self,
+        uri: &str,
+        on: bool,
+        patience: Duration,
+    ) -> Result<(), ToolError> {
+        match (self.generation, on) {
+            (ProtocolGeneration::Handshake, _) => {
+                self.ask(watch_request(uri, on), patience).await.map(|_| ())
+            }
+            (ProtocolGeneration::Discovery, true) => {
+                self.listen_for(uri.to_owned(), SubscriptionTopic::Resource(uri.to_owned()));
+                Ok(())
+            }
+            (ProtocolGeneration::Discovery, false) => {
+                let mut heard = self.subscriptions.lock();
+                if let Some(hearing) = heard.remove(uri) {
+                    hearing.abort();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns true if no more requests can be sent.
+    pub(super) fn is_closed(&self) -> bool {
+        self.peer.is_transport_closed()
+    }
+
+    /// Returns true if the tools may have changed since they were last listed.
+    pub(super) fn take_stale(&self) -> bool {
+        // No short-circuit: both flags have to be cleared.
+        self.listener.take_stale() | self.close_reason.flood.swap(false, Ordering::AcqRel)
+    }
+
+    /// Returns the server's name and version.
+    pub(super) fn server(&self) -> (String, String) {
+        let info = self.peer.peer_info();
+        let info = info.as_ref().and_then(|info| info.server_info.as_ref());
+        let words = |theirs: &str| self.close_reason.mask_text(theirs, WORDS_MOST);
+        info.map(|info| (words(&info.name), words(&info.version)))
+            .unwrap_or_default()
+    }
+
+    /// Returns the server's list of a kind, unchanged except for masked secrets, as far as there is `room` for it; the
+    /// flag is true if there is more.
+    pub(super) async fn list(
+        &self,
+        kind: ServerListKind,
+        patience: Duration,
+        room: &mut usize,
+    ) -> Result<(Vec<Value>, bool), ToolError> {
+        let mut all = Vec::new();
+        let mut cursor: Option<String> = None;
+        for _ in 0..PAGES_MOST {
+            let mut params = PaginatedRequestParams::default();
+            params.cursor = cursor.take();
+            let result = self.ask(kind.request(params), patience).await?;
+            // rmcp rejects the whole list for one invalid tool; parsing the JSON does not.
+            let mut page = serde_json::to_value(&result).unwrap_or_default();
+            drop(result);
+            let key = kind.key();
+            let Value::Array(items) = page[key].take() else {
+                let message = format!("the server's response has no list of {key}");
+                return Err(ToolError::new(ToolErrorCode::ExecutionError, message));
+            };
+            for mut item in items {
+                let length = item.to_string().len();
+                if all.len() == ITEMS_MOST || length > *room {
+                    return Ok((all, true));
+                }
+                *room -= length;
+                mask_known_secrets(&self.close_reason.redactor, &mut item);
+                all.push(item);
+            }
+            cursor = page["nextCursor"].as_str().map(str::to_owned);
+            if cursor.is_none() {
+                break;
+            }
+        }
+        Ok((all, cursor.is_some()))
+    }
+
+    /// Sends a call and waits for the result. Requests of the server go to the broker. Dropping the future cancels the
+    /// call at the server.
+    pub(super) async fn call(
+        &self,
+        wanted: &ServerOperation,
+        desk: &Arc<InputRequestBroker>,
+        time: Option<Duration>,
+    ) -> Result<ServerResult, ToolError> {
+        let mut round = OperationRound::default();
+        for _ in 0..ROUNDS_MOST {
+            let answer = self.round(wanted.request(round), desk, time).await?;
+            let ServerResult::InputRequiredResult(asked) = answer else {
+                return Ok(answer);
+            };
+            let requests = asked.input_requests.unwrap_or_default();
+            round = OperationRound {
+                responses: Some(desk.answer_requests(requests).await?),
+                state: asked.request_state,
+            };
+        }
+        let server = &self.close_reason.server;
+        let message = format!("the server `{server}` keeps sending requests instead of a result");
+        Err(ToolError::new(ToolErrorCode::LimitExceeded, message))
+    }
+
+    async fn round(
+        &self,
+        request: ClientRequest,
+        desk: &Arc<InputRequestBroker>,
+        time: Option<Duration>,
+    ) -> Result<ServerResult, ToolError> {
+        let mut options = match time {
+            Some(time) => PeerRequestOptions::with_timeout(time),
+            None => PeerRequestOptions::no_options(),
+        };
+        if self.generation == ProtocolGeneration::Discovery {
+            // Each request declares the capabilities for itself, because clients differ.
+            let mut meta = RequestMetaObject::new();
+            meta.set_client_capabilities(desk.declared());
+            options.meta = Some(meta);
+        }
+        let asked = self.peer.send_request_with_option(request, options).await;
+        let asked = asked.map_err(|error| self.fault(error))?;
+        self.listener
+            .register_call(asked.progress_token.clone(), Arc::clone(desk));
+        let mut waiting = RequestCancelGuard {
+            link: self,
+            id: Some(asked.id.clone()),
+            token: asked.progress_token.clone(),
+        };
+        let answer = asked.await_response().await;
+        // The call was answered, or rmcp has cancelled it already.
+        waiting.id = None;
+        answer.map_err(|error| self.fault(error))
+    }
+
+    /// Sends a request that is not a tool call.
+    pub(super) async fn ask(
+        &self,
+        request: ClientRequest,
+        patience: Duration,
+    ) -> Result<ServerResult, ToolError> {
+        let options = PeerRequestOptions::with_timeout(patience);
+        let asked = self.peer.send_request_with_option(request, options).await;
+        let asked = asked.map_err(|error| self.fault(error))?;
+        let answer = asked.await_response().await;
+        answer.map_err(|error| self.fault(error))
+    }
+
+    /// Returns the capabilities that the server declared.
+    pub(super) fn abilities(&self) -> ServerCapabilities {
+        let info = self.peer.peer_info();
+        info.as_ref()
+            .map(|info| info.capabilities.clone())
+            .unwrap_or_default()
+    }
+
+    fn ended(&self) -> ToolError {
+        self.close_reason.error("ended before it answered")
+    }
+
+    fn fault(&self, error: ServiceError) -> ToolError {
+        let server = &self.close_reason.server;
+        match error {
+            ServiceError::McpError(error) => {
+                let words = self.close_reason.mask_text(&error.message, WORDS_MOST);
+                let code = error.code.0;
+                let message = format!("the server `{server}` returned an error: {words} ({code})");
+                let kind = match error.code {
+                    ErrorCode::RESOURCE_NOT_FOUND => ToolErrorCode::NotFound,
+                    _ => ToolErrorCode::ExecutionError,
+                };
+                let mut details = json!({ "protocolCode": code });
+                // A required client capability is reported to the client in structured form.
+                if error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY
+                    && let Some(mut data) = error.data
+                {
+                    self.close_reason.redactor.mask_value(&mut data);
+                    details["data"] = data;
+                }
+                ToolError::new(kind, message).with_details(details)
+            }
+            ServiceError::Timeout { timeout } => {
+                let millis = timeout.as_millis();
+                let message = format!("the server `{server}` did not answer within {millis} ms");
+                ToolError::new(ToolErrorCode::Timeout, message)
+            }
+            ServiceError::TransportSend(error) => match http_transport::denial_reason(&error) {
+                Some(denied) => denied.clone(),
+                None => self.ended(),
+            },
+            ServiceError::TransportClosed => self.ended(),
+            other => {
+                let words = self.close_reason.mask_text(&other.to_string(), WORDS_MOST);
+                let message = format!("the server `{server}` violated the protocol: {words}");
+                ToolError::new(ToolErrorCode::ExecutionError, message)
+            }
+        }
+    }
+}
+
+impl Drop for ServerConnection {
+    fn drop(&mut self) {
+        let heard = self.subscriptions.get_mut();
+        heard.values().for_each(AbortHandle::abort);
+        if let Some(stop) = self.stop.take() {
+            stop.cancel();
+        }
+    }
+}
+
+/// A call that is being waited for. Dropping it cancels the call.
+struct RequestCancelGuard<'a> {
+    link: &'a ServerConnection,
+    id: Option<RequestId>,
+    token: ProgressToken,
+}
+
+impl Drop for RequestCancelGuard<'_> {
+    fn drop(&mut self) {
+        self.link.listener.unregister_call(&self.token);
+        let Some(id) = self.id.take() else { return };
+        let why = "the call was cancelled".to_owned();
+        let params = CancelledNotificationParam::new(Some(id), Some(why));
+        let note = CancelledNotification::new(params);
+        let peer = self.link.peer.clone();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                // An error means that the server is gone.
+                let _ = peer.send_notification(note.into()).await;
+            });
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! Tool lists of servers: parsed leniently, tool by tool, made safe to show, and cached.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use mimir_core::backend::Backend;
+use mimir_core::needs::Needs;
+use mimir_core::redact::Redactor;
+use mimir_core::registry::Quarantined;
+use mimir_core::text;
+use mimir_core::tool::{ToolOrigin, ToolSource, ToolTrust};
+use mimir_core::{
+    Decision, RiskLevel, Schema, Tool, ToolDefinition, ToolError, ToolErrorCode, ToolGroup,
+    ToolHints,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::connection::ITEMS_MOST;
+use super::flags::{escape_invisible, escape_invisible_in_value, find_flags};
+use super::names;
+use super::operation::ServerListKind;
+use super::reader_tools::EntryKind;
+use super::resource_library;
+use super::spec::ServerSpec;
+
+/// Last known description of a server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerDescription {
+    /// Format version of this struct.
+    pub form: u32,
+    /// Name and version that the server reports.
+    pub server: (String, String),
+    /// Its tools, as the server sent them.
+    pub tools: Vec<Value>,
+    /// Its prompts, if it has any.
+    pub prompts: Vec<Value>,
+    /// Its resources.
+    pub resources: Vec<Value>,
+    /// Its resource templates.
+    pub templates: Vec<Value>,
+    /// Capabilities besides tools.
+    pub can: ServerAbilities,
+    /// True if it has more tools than were read.
+    pub more: bool,
+}
+
+/// Capabilities of a server besides tools.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerAbilities {
+    /// It has resources.
+    pub resources: bool,
+    /// It supports subscriptions to resource updates.
+    pub subscribe: bool,
+    /// It has prompts.
+    pub prompts: bool,
+    /// It completes arguments of prompts and templates.
+    pub complete: bool,
+}
+
+/// Format version that this code writes and reads.
+const FORM: u32 = 3;
+
+/// Storage for descriptions of servers. Lost entries are fetched again.
+pub trait DescriptionStore: Send + Sync {
+    /// Returns the text stored under a key.
+    fn read(&self, key: &str) -> Option<String>;
+    /// Stores a text under a key.
+    fn write(&self, key: &str, text: &str);
+}
+
+/// Record of a failure to start or reach a server.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StartFailure {
+    /// Time of the failure, in seconds since 1970.
+    at: u64,
+    code: ToolErrorCode,
+    reason: String,
+    #[serde(default)]
+    way_out: Vec<String>,
+}
+
+/// Time in seconds for which a failed server is not retried just to list its tools: an attempt can take as long as the
+/// start timeout.
+pub(super) const ALONE: u64 = 300;
+
+impl StartFailure {
+    /// Records a failure at the current time.
+    pub(super) fn new(error: &ToolError) -> Self {
+        Self {
+            at: seconds(),
+            code: error.code,
+            reason: error.message.clone(),
+            way_out: error.remedies.to_vec(),
+        }
+    }
+
+    /// Parses a stored failure, unless it is too old.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let failed: Self = serde_json::from_str(text).ok()?;
+        // A clock that was set back must not make a failure last forever.
+        let since = seconds().checked_sub(failed.at)?;
+        (since < ALONE).then_some(failed)
+    }
+
+    /// Returns the error.
+    pub(super) fn error(self) -> ToolError {
+        ToolError::new(self.code, self.reason).with_remedies(self.way_out)
+    }
+}
+
+fn seconds() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs())
+}
+
+/// Maximum size in bytes of a server's whole description, which is held in memory and on disk: a model would not read
+/// more.
+pub(super) const ALL_MOST: usize = 8 << 20;
+
+/// Maximum sizes in bytes of a server's names, descriptions and schemas. Longer ones do not help a model.
+const NAME_MOST: usize = 256;
+const WORDS_MOST: usize = 32 << 10;
+const SCHEMA_MOST: usize = 256 << 10;
+
+/// A tool of a server, and its definition here.
+pub(super) struct RemoteTool {
+    /// Name of the tool at the server.
+    pub(super) name: String,
+    pub(super) definition: ToolDefinition,
+    flags: Vec<String>,
+}
+
+impl ServerDescription {
+    /// Creates a description from the server's name, version and tools.
+    pub(super) fn new(server: (String, String), tools: Vec<Value>) -> Self {
+        Self {
+            form: FORM,
+            server,
+            tools,
+            prompts: Vec::new(),
+            resources: Vec::new(),
+            templates: Vec::new(),
+            can: ServerAbilities::default(),
+            more: false,
+        }
+    }
+
+    /// Returns the list of this kind.
+    pub(super) fn list(&self, kind: ServerListKind) -> &[Value] {
+        match kind {
+            ServerListKind::Tools => &self.tools,
+            ServerListKind::Prompts => &self.prompts,
+            ServerListKind::Resources => &self.resources,
+            ServerListKind::Templates => &self.templates,
+        }
+    }
+
+    /// Returns the reader tools for its resources and prompts.
+    fn reader_tools(&self, spec: &ServerSpec) -> Vec<(EntryKind, ToolDefinition)> {
+        let all = [
+            (EntryKind::Resources, spec.resources && self.can.resources),
+            (EntryKind::Prompts, spec.prompts && self.can.prompts),
+        ];
+        let all = all.into_iter().filter(|(_, there)| *there);
+        all.filter_map(|(reads, _)| Some((reads, reads.definition(spec)?)))
+            .collect()
+    }
+
+    /// Parses a stored description; none if the format differs.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let described: Self = serde_json::from_str(text).ok()?;
+        (described.form == FORM).then_some(described)
+    }
+
+    /// Returns the tools that can be called, and those that are left out. A broken tool does not affect the others.
+    pub(super) fn remote_tools(&self, spec: &ServerSpec) -> (Vec<RemoteTool>, Vec<Quarantined>) {
+        let mut left_out = Vec::new();
+        let mut quarantine = |name: &str, code, reason: String| {
+            let name = text::visible(text::prefix(name, NAME_MOST));
+            left_out.push(Quarantined {
+                location: format!("{} ({name})", spec.location()),
+                code,
+                reason,
+            });
+        };
+        let mut named: Vec<(&str, &Value)> = Vec::new();
+        for tool in self.tools.iter().take(ITEMS_MOST) {
+            match tool["name"].as_str() {
+                Some(name) if name.is_empty() || name.len() > NAME_MOST => {
+                    let reason = format!("the name of a tool must have 1 to {NAME_MOST} bytes");
+                    quarantine(name, ToolErrorCode::InvalidInput, reason);
+                }
+                Some(name) if named.iter().any(|(known, _)| *known == name) => quarantine(
+                    name,
+                    ToolErrorCode::AlreadyExists,
+                    "the server has several tools of this name: only the first is used".to_owned(),
+                ),
+                Some(name) => named.push((name, tool)),
+                None => quarantine(
+                    "?",
+                    ToolErrorCode::InvalidInput,
+                    "a tool has no name".to_owned(),
+                ),
+            }
+        }
+        if self.more {
+            let most = text::bytes(ALL_MOST as u64);
+            let reason = format!(
+                "its remaining tools are left out: the limit per server is {ITEMS_MOST} tools or {most}"
+            );
+            quarantine("…", ToolErrorCode::LimitExceeded, reason);
+        }
+        let names: Vec<&str> = named.iter().map(|(name, _)| *name).collect();
+        let fitted = names::unique_names(&spec.prefix, &names);
+        let mut theirs = Vec::new();
+        for ((name, tool), fitted) in named.into_iter().zip(fitted) {
+            let Some(ours) = fitted else {
+                quarantine(
+                    name,
+                    ToolErrorCode::InvalidInput,
+                    "its name cannot be converted to a valid tool name".to_owned(),
+                );
+                continue;
+            };
+            match read(name, ours, tool, &names) {
+                Ok(tool) => theirs.push(tool),
+                Err(reason) => quarantine(name, ToolErrorCode::InvalidInput, reason),
+            }
+        }
+        (theirs, left_out)
+    }
+
+    /// Returns the tools for the registry; `backend` creates the backend of a tool by the server's name for it,
+    /// `reader` that of a reader tool.
+    pub(super) fn tools(
+        &self,
+        spec: &ServerSpec,
+        backend: impl Fn(&RemoteTool) -> Arc<dyn Backend>,
+        reader: impl Fn(EntryKind) -> Arc<dyn Backend>,
+    ) -> (Vec<Tool>, Vec<Quarantined>) {
+        let (theirs, left_out) = self.remote_tools(spec);
+        let reads = self.reader_tools(spec);
+        let imports = spec.identity();
+        let mut hash = Sha256::new();
+        let parts = imports.iter().map(String::as_bytes);
+        parts.for_each(|part| update(&mut hash, part));
+        let all = theirs.iter().map(|tool| &tool.definition);
+        let all = all.chain(reads.iter().map(|(_, definition)| definition));
+        let mut prints: Vec<String> = all.map(definition_digest).collect();
+        prints.sort();
+        prints
+            .iter()
+            .for_each(|print| update(&mut hash, print.as_bytes()));
+        let listed = resource_library::entries(spec, self);
+        for entry in &listed {
+            update(&mut hash, entry.words.as_bytes());
+        }
+        let origin = Arc::new(ToolOrigin {
+            prefix: String::new(),
+            plugin: spec.name.clone(),
+            version: text::visible(text::prefix(&self.server.1, NAME_MOST)),
+            location: spec.location(),
+            digest: format!("{:x}", hash.finalize()),
+            speaks: true,
+            imports,
+            proofs: Vec::new(),
+            listed,
+        });
+        let theirs = theirs
+            .into_iter()
+            .map(|theirs| (backend(&theirs), theirs.definition, theirs.flags));
+        let reads = reads
+            .into_iter()
+            .map(|(reads, definition)| (reader(reads), definition, Vec::new()));
+        let tools = theirs
+            .chain(reads)
+            .map(|(backend, definition, flags)| Tool {
+                backend,
+                definition,
+                aliases: Vec::new(),
+                source: ToolSource::Mcp,
+                origin: Arc::clone(&origin),
+                trust: ToolTrust::Untrusted,
+                granted: Needs::default(),
+                changes: None,
+                flags,
+                assessed: false,
+                off: false,
+                token_cost: None,
+            });
+        (tools.collect(), left_out)
+    }
+}
+
+/// Masks known secrets in everything that a server says about itself, because models read it and it is stored. Text
+/// that only looks like a secret remains, since `password` is the name of many a parameter.
+pub(super) fn mask_known_secrets(redactor: &Redactor, value: &mut Value) {
+    let mask = |text: &mut String| {
+        let mut bytes = std::mem::take(text).into_bytes();
+        redactor.mask_bytes(&mut bytes);
+        *text = String::from_utf8_lossy(&bytes).into_owned();
+    };
+    match value {
+        Value::String(text) => mask(text),
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| mask_known_secrets(redactor, item)),
+        Value::Object(map) => {
+            let all = std::mem::take(map).into_iter();
+            *map = all
+                .map(|(mut key, mut value)| {
+                    mask(&mut key);
+                    mask_known_secrets(redactor, &mut value);
+                    (key, value)
+                })
+                .collect();
+        }
+        _ => {}
+    }
+}
+
+fn update(hash: &mut Sha256, part: &[u8]) {
+    hash.update((part.len() as u64).to_le_bytes());
+    hash.update(part);
+}
+
+/// Returns the digest of a definition: definitions that differ in anything visible have different digests.
+pub(super) fn definition_digest(definition: &ToolDefinition) -> String {
+    let text = serde_json::to_vec(definition).unwrap_or_default();
+    format!("{:x}", Sha256::digest(text))
+}
+
+/// Parses a tool, or returns the reason why it cannot be used.
+fn read(
+    name: &str,
+    ours: mimir_core::ToolName,
+    tool: &Value,
+    own: &[&str],
+) -> Result<RemoteTool, String> {
+    let words = |key: &str| tool[key].as_str().unwrap_or_default();
+    let description = words("description");
+    if description.len() > WORDS_MOST {
+        let most = text::bytes(WORDS_MOST as u64);
+        return Err(format!("its description is longer than {most}"));
+    }
+    let hints = &tool["annotations"];
+    let title = match words("title") {
+        "" => hints["title"].as_str().unwrap_or_default(),
+        title => title,
+    };
+    let input_schema = match &tool["inputSchema"] {
+        Value::Null => return Err("it has no input schema".to_owned()),
+        schema => self::schema("input", schema)?,
+    };
+    let output_schema = match &tool["outputSchema"] {
+        Value::Null => None,
+        schema => Some(self::schema("output", schema)?),
+    };
+    let flags = find_flags(tool, own);
+    let hint = |key: &str| hints[key].as_bool();
+    let destructive = hint("destructiveHint") == Some(true);
+    Ok(RemoteTool {
+        name: name.to_owned(),
+        definition: ToolDefinition {
+            name: ours,
+            title: (!title.is_empty())
+                .then(|| text::visible(text::prefix(&escape_invisible(title), NAME_MOST))),
+            description: escape_invisible(description),
+            group: ToolGroup::System,
+            input_schema,
+            output_schema,
+            // Whatever its hints claim, only a person can lower this.
+            approval: Decision::Ask,
+            silent: true,
+            risk: match destructive || !flags.is_empty() {
+                true => RiskLevel::High,
+                false => RiskLevel::Medium,
+            },
+            hints: ToolHints {
+                read_only: hint("readOnlyHint") == Some(true) && !destructive,
+                destructive,
+                idempotent: hint("idempotentHint") == Some(true),
+                // A server may be connected to anything, whatever it claims.
+                open_world: true,
+            },
+            needs: Needs::default(),
+        },
+        flags,
+    })
+}
+
+fn schema(which: &str, theirs: &Value) -> Result<Schema, String> {
+    let mut theirs = theirs.clone();
+    escape_invisible_in_value(&mut theirs);
+    let text = theirs.to_string();
+    if text.len() > SCHEMA_MOST {
+        let most = text::bytes(SCHEMA_MOST as u64);
+        return Err(format!("its {which} schema is longer than {most}"));
+    }
+    Schema::parse(&text).map_err(|error| {
+        let error = error.to_string();
+        format!(
+            "its {which} schema is not valid: {}",
+            text::visible(text::prefix(&error, NAME_MOST))
+        )
+    })
+}

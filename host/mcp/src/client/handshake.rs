@@ -1,0 +1,97 @@
+//! Handshake responses of servers: explains failures, and checks the protocol version.
+//!
+//! Out of scope: the connection after the handshake.
+
+use mimir_core::{ToolError, ToolErrorCode};
+use rmcp::model::{DiscoverResult, InitializeResult, ProtocolVersion, ServerResult};
+use rmcp::service::ClientInitializeError;
+use rmcp::{Peer, RoleClient};
+use serde::de::DeserializeOwned;
+
+use super::connection::{CloseReason, ConnectError, ProtocolGeneration};
+
+/// Maximum length of a version in a message, in characters: valid versions are dates.
+const VERSION_MOST: usize = 40;
+
+/// Describes why the handshake failed.
+pub(super) fn handshake_failure(error: &ClientInitializeError, era: ProtocolGeneration) -> String {
+    let method = match era {
+        ProtocolGeneration::Handshake => "initialize",
+        ProtocolGeneration::Discovery => "server/discover",
+    };
+    match error {
+        ClientInitializeError::ExpectedInitResult(Some(result)) => {
+            let why = match era {
+                ProtocolGeneration::Handshake => why::<InitializeResult>(result),
+                ProtocolGeneration::Discovery => why::<DiscoverResult>(result),
+            };
+            let why = why.unwrap_or_else(|| "it belongs to another request".to_owned());
+            format!("its answer to `{method}` is not valid: {why}")
+        }
+        ClientInitializeError::ExpectedInitResponse(Some(_)) => {
+            format!("it sends another message before it answers `{method}`")
+        }
+        ClientInitializeError::ExpectedInitResult(None)
+        | ClientInitializeError::ExpectedInitResponse(None) => {
+            format!("it does not answer `{method}`")
+        }
+        ClientInitializeError::NoCompatibleProtocolVersion {
+            server_supported, ..
+        } => {
+            let theirs: Vec<&str> = server_supported
+                .iter()
+                .map(ProtocolVersion::as_str)
+                .collect();
+            format!(
+                "mimir supports none of the versions that it offers without a handshake: {}",
+                theirs.join(", ")
+            )
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Returns the reason why a result does not parse as the requested type.
+fn why<T: DeserializeOwned>(result: &ServerResult) -> Option<String> {
+    let value = serde_json::to_value(result).ok()?;
+    serde_json::from_value::<T>(value)
+        .err()
+        .map(|error| error.to_string())
+}
+
+/// Checks that the server's protocol version is known: with an unknown version, messages may have another meaning.
+pub(super) fn check_protocol_version(
+    peer: &Peer<RoleClient>,
+    era: ProtocolGeneration,
+    end: &CloseReason,
+) -> Result<(), ConnectError> {
+    let Some(info) = peer.peer_info() else {
+        return Ok(());
+    };
+    let theirs = &info.protocol_version;
+    let is_known = ProtocolVersion::KNOWN_VERSIONS.contains(theirs);
+    let of_other_era = era == ProtocolGeneration::Handshake && !theirs.has_initialize();
+    if is_known && !of_other_era {
+        return Ok(());
+    }
+    let theirs = end.mask_text(theirs.as_str(), VERSION_MOST);
+    let ours = ProtocolVersion::LATEST_WITH_INITIALIZE;
+    let server = &end.server;
+    let what = match is_known {
+        true => "which has no handshake, in the answer to a handshake",
+        false => "which mimir does not support",
+    };
+    let message = format!(
+        "the server `{server}` uses the protocol version `{theirs}`, {what}: mimir requested `{ours}`"
+    );
+    let ways = [
+        format!("use a version of the server `{server}` that supports `{ours}` or an older one"),
+        "update mimir, if that version has been released".to_owned(),
+    ];
+    let error = ToolError::new(ToolErrorCode::Unavailable, message).with_remedies(ways);
+    Err(match is_known {
+        // The server may work with the other protocol generation.
+        true => ConnectError::Refused(error),
+        false => ConnectError::Failed(error),
+    })
+}

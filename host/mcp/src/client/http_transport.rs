@@ -1,0 +1,475 @@
+//! A server that is reached over HTTP: rmcp's transport on top of the guarded client.
+//!
+//! Out of scope: the policy for hosts. The given client reaches this server only, and redirects are not followed.
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full, Limited};
+use mimir_core::redact::Vault;
+use mimir_core::text::{prefix, visible};
+use mimir_core::{ToolError, ToolErrorCode};
+use mimir_net::{Error, HttpClient, ResponseBody};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
+    StreamableHttpPostResponse,
+};
+use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
+use serde_json::Value;
+use sse_stream::{Sse, SseStream};
+use tokio::sync::watch;
+
+use super::connection::{CloseReason, ConnectError, ProtocolGeneration, ServerConnection};
+use super::lenient_messages;
+use super::listener::ServerListener;
+use super::oauth::{BearerAuth, BearerChallenge, BearerToken};
+use super::rate_limit::{self, MessageRateLimiter};
+use super::spec::fill_secrets_in_pairs;
+use super::stdio_transport::{is_dense, is_notification};
+
+/// Content types of responses.
+const EVENTS: &str = "text/event-stream";
+pub(super) const JSON: &str = "application/json";
+pub(super) const ANSWERS: &str = "application/json, text/event-stream";
+
+/// Headers of the protocol.
+const SESSION: &str = "mcp-session-id";
+const LAST_EVENT: &str = "last-event-id";
+
+/// Maximum size of a response with one message in bytes, as for programs.
+const MESSAGE_MOST: usize = 16 << 20;
+
+/// Maximum size of an error response in bytes.
+const FAULT_MOST: usize = 64 << 10;
+
+/// Maximum length of the part of an error response that is shown, in characters.
+const FAULT_SHOWN: usize = 300;
+
+/// Time for which the first call waits for the session's event stream. A server may send a request during the call on
+/// that stream, and drops it if the stream is not open. Some servers respond to the stream's request only when they
+/// have a message to send.
+const LISTENING: Duration = Duration::from_secs(1);
+
+type HttpTransportError = StreamableHttpError<Error>;
+type SseEventStream = futures::stream::BoxStream<'static, Result<Sse, SseError>>;
+
+/// Parameters of a server that is reached over HTTP.
+pub(super) struct HttpServerParams<'a> {
+    pub(super) url: &'a str,
+    /// Headers from the settings.
+    pub(super) headers: &'a [(String, String)],
+    pub(super) client: HttpClient,
+    pub(super) vault: &'a dyn Vault,
+    /// The login; none if the headers carry the credentials.
+    pub(super) bearer: Option<Arc<BearerAuth>>,
+}
+
+/// Connects to a server.
+pub(super) async fn connect(
+    server: HttpServerParams<'_>,
+    era: ProtocolGeneration,
+    ears: Arc<ServerListener>,
+    end: Arc<CloseReason>,
+) -> Result<ServerConnection, ConnectError> {
+    let headers = headers(&end.server, server.headers, server.vault);
+    let config = StreamableHttpClientTransportConfig::with_uri(server.url)
+        .custom_headers(headers.map_err(ConnectError::Failed)?);
+    let guarded = GuardedHttpClient::new(server.client, server.bearer, Arc::clone(&end));
+    let transport = StreamableHttpClientTransport::with_client(guarded, config);
+    ServerConnection::connect(transport, era, ears, end, Box::new(())).await
+}
+
+/// Returns the headers from the settings, with secrets filled in.
+pub(super) fn headers(
+    server: &str,
+    pairs: &[(String, String)],
+    vault: &dyn Vault,
+) -> Result<HashMap<HeaderName, HeaderValue>, ToolError> {
+    let pairs = fill_secrets_in_pairs(pairs, vault)?;
+    let each = pairs.iter().map(|(name, value)| {
+        let fault = || {
+            let name = visible(prefix(name, FAULT_SHOWN));
+            let message = format!("mcp.servers.{server}.headers.{name} is not a valid header");
+            ToolError::new(ToolErrorCode::InvalidInput, message)
+        };
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| fault())?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| fault())?;
+        value.set_sensitive(true);
+        Ok((name, value))
+    });
+    each.collect()
+}
+
+/// Adapts the guarded client to rmcp's HTTP client trait.
+#[derive(Clone)]
+struct GuardedHttpClient {
+    client: HttpClient,
+    bearer: Option<Arc<BearerAuth>>,
+    end: Arc<CloseReason>,
+    pace: Arc<Mutex<MessageRateLimiter>>,
+    /// True once the session's event stream was requested, and accepted or refused.
+    listening: Arc<watch::Sender<bool>>,
+}
+
+impl GuardedHttpClient {
+    fn new(client: HttpClient, bearer: Option<Arc<BearerAuth>>, end: Arc<CloseReason>) -> Self {
+        Self {
+            client,
+            bearer,
+            end,
+            pace: Arc::new(Mutex::new(rate_limit::notification_limit())),
+            listening: Arc::default(),
+        }
+    }
+
+    /// Waits until the session's event stream is open, or has been refused.
+    async fn listened(&self) {
+        let mut listening = self.listening.subscribe();
+        let heard = listening.wait_for(|listening| *listening);
+        if tokio::time::timeout(LISTENING, heard).await.is_err() {
+            self.listening.send_replace(true);
+        }
+    }
+
+    /// Returns the events of a response, within the rate limits.
+    fn events(&self, response: Response<ResponseBody>) -> SseEventStream {
+        let (end, pace) = (Arc::clone(&self.end), Arc::clone(&self.pace));
+        let bearer = self.bearer.clone();
+        let heard = move |mut event: Result<Sse, SseError>| {
+            let data = event.as_ref().ok().and_then(|event| event.data.as_deref());
+            let data = data.unwrap_or_default().as_bytes();
+            if is_dense(data) {
+                end.set_message_too_dense();
+                return Some(Err(SseError::Body("a message with too many values".into())));
+            }
+            let mended = lenient_messages::repair_reply(data);
+            let mut pace = pace.lock();
+            let hears = !is_notification(data) || pace.try_take();
+            drop(pace);
+            if !hears {
+                end.warn_of_flood();
+            }
+            let bearer = bearer.as_ref().filter(|bearer| bearer.has_values());
+            if let Ok(Sse {
+                data: Some(data), ..
+            }) = &mut event
+                && (bearer.is_some() || mended.is_some())
+                && let Some(mut message) = mended.or_else(|| serde_json::from_str(data).ok())
+            {
+                if let Some(bearer) = bearer {
+                    bearer.mask(&mut message);
+                }
+                *data = message.to_string();
+            }
+            hears.then_some(event)
+        };
+        let events = SseStream::new(response.into_body());
+        Box::pin(events.filter_map(move |event| std::future::ready(heard(event))))
+    }
+
+    /// Sends a request with the login's token. If the server rejects the token, repeats the request once with another
+    /// one, if there is one.
+    async fn send(
+        &self,
+        method: Method,
+        uri: &str,
+        headers: RequestHeaders,
+        body: Bytes,
+    ) -> Result<(Response<ResponseBody>, Option<BearerToken>), HttpTransportError> {
+        let Some(bearer) = &self.bearer else {
+            let answer = self.once(method, uri, headers.0, body, None).await?;
+            return Ok((answer, None));
+        };
+        let token = bearer.token().await.map_err(denied)?;
+        let first = self.once(
+            method.clone(),
+            uri,
+            headers.0.clone(),
+            body.clone(),
+            token.as_ref(),
+        );
+        let answer = first.await?;
+        if answer.status() == StatusCode::UNAUTHORIZED
+            && let Some(token) = &token
+            && let Some(other) = bearer.replace_rejected(token).await
+        {
+            drop(answer);
+            let answer = self
+                .once(method, uri, headers.0, body, Some(&other))
+                .await?;
+            return Ok((answer, Some(other)));
+        }
+        Ok((answer, token))
+    }
+
+    async fn once(
+        &self,
+        method: Method,
+        uri: &str,
+        mut headers: HeaderMap,
+        body: Bytes,
+        token: Option<&BearerToken>,
+    ) -> Result<Response<ResponseBody>, HttpTransportError> {
+        if let Some(value) = token.and_then(BearerToken::header) {
+            headers.insert(AUTHORIZATION, value);
+        }
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = mimir_net::uri(uri).map_err(StreamableHttpError::Client)?;
+        *request.headers_mut() = headers;
+        self.client
+            .send(request)
+            .await
+            .map_err(StreamableHttpError::Client)
+    }
+
+    /// Returns the error for a response that asks for a login, if it does.
+    fn judged(
+        &self,
+        answer: &Response<ResponseBody>,
+        token: Option<&BearerToken>,
+    ) -> Option<ToolError> {
+        let status = answer.status();
+        let challenge = || BearerChallenge::from_headers(answer.headers());
+        match (&self.bearer, status) {
+            (Some(bearer), StatusCode::UNAUTHORIZED) => {
+                Some(bearer.login_required(&challenge(), token))
+            }
+            (None, StatusCode::UNAUTHORIZED) => {
+                let server = &self.end.server;
+                let message = format!(
+                    "the server `{server}` rejects the `Authorization` header of its settings"
+                );
+                let way = format!("correct the header in mcp.servers.{server}.headers");
+                Some(ToolError::new(ToolErrorCode::Unavailable, message).with_remedies([way]))
+            }
+            (Some(bearer), StatusCode::FORBIDDEN) => {
+                let challenge = challenge();
+                let few = challenge.is_insufficient();
+                few.then(|| bearer.insufficient_scope(&challenge, token))
+            }
+            _ => None,
+        }
+    }
+
+    /// Parses a message of the server, with the login's secrets masked.
+    fn masked(&self, body: &[u8]) -> Result<ServerJsonRpcMessage, serde_json::Error> {
+        match self.bearer.as_ref().filter(|bearer| bearer.has_values()) {
+            None => lenient_messages::parse_message(body),
+            Some(bearer) => {
+                let mut message: Value = match lenient_messages::repair_reply(body) {
+                    Some(message) => message,
+                    None => serde_json::from_slice(body)?,
+                };
+                bearer.mask(&mut message);
+                serde_json::from_value(message)
+            }
+        }
+    }
+}
+
+/// Returns the transport error for a failure with a remedy for the person.
+fn denied(error: ToolError) -> HttpTransportError {
+    StreamableHttpError::Client(Error::Denied(error))
+}
+
+/// Returns that failure, if it is the reason why a message could not be sent.
+pub(super) fn denial_reason(error: &DynamicTransportError) -> Option<&ToolError> {
+    match error.error.downcast_ref()? {
+        HttpTransportError::Client(Error::Denied(error)) => Some(error),
+        _ => None,
+    }
+}
+
+/// The headers of one request.
+struct RequestHeaders(HeaderMap);
+
+impl RequestHeaders {
+    fn new(
+        accept: &'static str,
+        session: Option<&str>,
+        token: Option<String>,
+        custom: HashMap<HeaderName, HeaderValue>,
+    ) -> Self {
+        let mut headers: HeaderMap = custom.into_iter().collect();
+        headers.insert(ACCEPT, HeaderValue::from_static(accept));
+        let mut put = |name: &'static str, value: Option<String>| {
+            // A value that cannot be a header is not a session id that a server assigned.
+            if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
+                headers.insert(name, value);
+            }
+        };
+        put(SESSION, session.map(str::to_owned));
+        put(
+            AUTHORIZATION.as_str(),
+            token.map(|token| format!("Bearer {token}")),
+        );
+        Self(headers)
+    }
+
+    fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.0.insert(name, value);
+        self
+    }
+}
+
+fn kind(response: &Response<ResponseBody>) -> String {
+    let kind = response.headers().get(CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase()
+}
+
+async fn text(response: Response<ResponseBody>, most: usize) -> Result<Bytes, HttpTransportError> {
+    let body = Limited::new(response.into_body(), most).collect().await;
+    let body = body.map_err(|_| StreamableHttpError::ResponseBodyTooLarge { max_size: most })?;
+    Ok(body.to_bytes())
+}
+
+fn is_call(message: &ClientJsonRpcMessage) -> bool {
+    matches!(message, ClientJsonRpcMessage::Request(request)
+        if matches!(request.request, ClientRequest::CallToolRequest(_)))
+}
+
+/// Returns the response on behalf of a server that does not know the newer protocol generation, so that the connection
+/// falls back to the older one.
+fn unknown_era(message: &ClientJsonRpcMessage, status: StatusCode) -> Option<ServerJsonRpcMessage> {
+    // Some servers fail with status 5xx on an unknown request.
+    let refuses = (status.is_client_error() || status.is_server_error())
+        && !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+    let ClientJsonRpcMessage::Request(request) = message else {
+        return None;
+    };
+    let discovers = matches!(request.request, ClientRequest::DiscoverRequest(_));
+    (refuses && discovers).then(|| {
+        let error = ErrorData::invalid_request(format!("refused with HTTP {status}"), None);
+        ServerJsonRpcMessage::error(error, Some(request.id.clone()))
+    })
+}
+
+impl StreamableHttpClient for GuardedHttpClient {
+    type Error = Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        token: Option<String>,
+        custom: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, HttpTransportError> {
+        if session.is_some() && is_call(&message) {
+            self.listened().await;
+        }
+        let body = serde_json::to_vec(&message)?;
+        let headers = RequestHeaders::new(ANSWERS, session.as_deref(), token, custom);
+        let headers = headers.with_header(CONTENT_TYPE, HeaderValue::from_static(JSON));
+        let sent = self.send(Method::POST, &uri, headers, body.into()).await?;
+        let (response, token) = sent;
+        let status = response.status();
+        if let Some(error) = self.judged(&response, token.as_ref()) {
+            return Err(denied(error));
+        }
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if status == StatusCode::NOT_FOUND && session.is_some() {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        if !status.is_success() {
+            let words = text(response, FAULT_MOST).await.unwrap_or_default();
+            if let Ok(error @ ServerJsonRpcMessage::Error(_)) = self.masked(&words) {
+                return Ok(StreamableHttpPostResponse::Json(error, None));
+            }
+            if let Some(error) = unknown_era(&message, status) {
+                return Ok(StreamableHttpPostResponse::Json(error, None));
+            }
+            let mut words = String::from_utf8_lossy(&words).into_owned();
+            if let Some(bearer) = &self.bearer {
+                bearer.mask_text(&mut words);
+            }
+            let words = visible(prefix(&words, FAULT_SHOWN));
+            let fault = format!("HTTP {status}: {words}");
+            return Err(StreamableHttpError::UnexpectedServerResponse(fault.into()));
+        }
+        let id = response.headers().get(SESSION);
+        let id = id.and_then(|id| id.to_str().ok()).map(str::to_owned);
+        match kind(&response).as_str() {
+            EVENTS => Ok(StreamableHttpPostResponse::Sse(self.events(response), id)),
+            JSON => {
+                let body = text(response, MESSAGE_MOST).await?;
+                // A notification has no response, whatever the body is.
+                if body.trim_ascii().is_empty() {
+                    return Ok(StreamableHttpPostResponse::Accepted);
+                }
+                if is_dense(&body) {
+                    self.end.set_message_too_dense();
+                    let fault = "a message with too many values";
+                    return Err(StreamableHttpError::UnexpectedServerResponse(fault.into()));
+                }
+                let message = self.masked(&body)?;
+                Ok(StreamableHttpPostResponse::Json(message, id))
+            }
+            other => {
+                let kind = visible(prefix(other, FAULT_SHOWN));
+                Err(StreamableHttpError::UnexpectedContentType(Some(kind)))
+            }
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session: Arc<str>,
+        token: Option<String>,
+        custom: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), HttpTransportError> {
+        let headers = RequestHeaders::new(JSON, Some(&session), token, custom);
+        let (response, _) = self
+            .send(Method::DELETE, &uri, headers, Bytes::new())
+            .await?;
+        match response.status() {
+            StatusCode::METHOD_NOT_ALLOWED => {
+                Err(StreamableHttpError::ServerDoesNotSupportDeleteSession)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last: Option<String>,
+        token: Option<String>,
+        custom: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<SseEventStream, HttpTransportError> {
+        let mut headers = RequestHeaders::new(EVENTS, session.as_deref(), token, custom);
+        if let Some(last) = last.and_then(|last| HeaderValue::from_str(&last).ok()) {
+            headers = headers.with_header(HeaderName::from_static(LAST_EVENT), last);
+        }
+        let response = self.send(Method::GET, &uri, headers, Bytes::new()).await;
+        self.listening.send_replace(true);
+        let (response, _) = response?;
+        match response.status() {
+            StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportSse),
+            StatusCode::NOT_FOUND if session.is_some() => Err(StreamableHttpError::SessionExpired),
+            status if !status.is_success() => {
+                let fault = format!("HTTP {status}");
+                Err(StreamableHttpError::UnexpectedServerResponse(fault.into()))
+            }
+            _ if kind(&response) == EVENTS => Ok(self.events(response)),
+            _ => Err(StreamableHttpError::ServerDoesNotSupportSse),
+        }
+    }
+}

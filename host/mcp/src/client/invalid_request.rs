@@ -1,0 +1,55 @@
+//! Explains why the params of a server's request do not match its method.
+
+#![expect(
+    deprecated,
+    reason = "the newest protocol has no sampling; servers of the older ones still do"
+)]
+
+use mimir_core::text::{prefix, visible};
+use mimir_core::upstream_request::UpstreamRequestKind;
+use rmcp::model::{
+    CreateMessageRequestParams, ElicitRequestParams, ErrorData, PrimitiveSchemaDefinition,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// Maximum length of a quoted value, which comes from the server.
+const WORDS_MOST: usize = 200;
+
+/// Returns the error response to such a request.
+pub(super) fn invalid_request(want: UpstreamRequestKind, params: Option<Value>) -> ErrorData {
+    let params = params.unwrap_or_default();
+    let why = match want {
+        UpstreamRequestKind::Form => field(&params).or_else(|| why::<ElicitRequestParams>(params)),
+        UpstreamRequestKind::Model => why::<CreateMessageRequestParams>(params),
+        UpstreamRequestKind::Roots => Some("they are not a JSON object".to_owned()),
+    };
+    let mut words = format!(
+        "the params of `{}` do not match the protocol",
+        want.method()
+    );
+    if let Some(why) = why {
+        words.push_str(": ");
+        words.push_str(prefix(&visible(&why), WORDS_MOST));
+    }
+    ErrorData::invalid_params(words, None)
+}
+
+/// Returns the invalid field of a form, and the reason.
+fn field(params: &Value) -> Option<String> {
+    let fields = params["requestedSchema"]["properties"].as_object()?;
+    let is_none = |schema: &Value| {
+        serde_json::from_value::<PrimitiveSchemaDefinition>(schema.clone()).is_err()
+    };
+    let (name, _) = fields.iter().find(|(_, schema)| is_none(schema))?;
+    let name = prefix(name, 64);
+    Some(format!(
+        "the field `{name}` is not valid in a form: expected a string, number, boolean or choice, without nesting"
+    ))
+}
+
+fn why<T: DeserializeOwned>(params: Value) -> Option<String> {
+    serde_json::from_value::<T>(params)
+        .err()
+        .map(|error| error.to_string())
+}

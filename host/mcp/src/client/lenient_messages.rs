@@ -1,0 +1,180 @@
+//! Repairs malformed responses of servers: the waiting caller gets the server's message, or a description of the
+//! fault, instead of a timeout.
+//!
+//! Out of scope: the handling of an error.
+
+use rmcp::model::ServerJsonRpcMessage;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+
+/// Error code if the server's own is not valid: the one for generic server errors.
+const ANY: i32 = -32_000;
+
+/// Parses a message of a server.
+pub(super) fn parse_message(message: &[u8]) -> Result<ServerJsonRpcMessage, serde_json::Error> {
+    serde_json::from_slice(message).or_else(|error| match answered(message) {
+        Some(id) => serde_json::from_value(failure(message, id, &error)),
+        None => Err(error),
+    })
+}
+
+/// Returns an error response in the protocol's form if the message is a malformed response.
+pub(super) fn repair_reply(message: &[u8]) -> Option<Value> {
+    let id = answered(message)?;
+    let read: Result<ServerJsonRpcMessage, _> = serde_json::from_slice(message);
+    Some(failure(message, id, &read.err()?))
+}
+
+/// Members of a message that are examined first. Skipped values may contain numbers of any size.
+#[derive(Deserialize)]
+struct MessageHead {
+    id: Option<Value>,
+    method: Option<IgnoredAny>,
+    jsonrpc: Option<IgnoredAny>,
+    result: Option<IgnoredAny>,
+    error: Option<IgnoredAny>,
+}
+
+/// Returns the id of the request that a message answers, if it is a response with an id.
+fn answered(message: &[u8]) -> Option<Value> {
+    let head: MessageHead = serde_json::from_slice(message).ok()?;
+    // A log line on stdout may have an id, too.
+    let speaks = head.jsonrpc.or(head.result).or(head.error).is_some();
+    let id = head.id.filter(|_| head.method.is_none() && speaks)?;
+    (id.is_i64() || id.is_string()).then_some(id)
+}
+
+/// Returns the replacement of a malformed response: the server's error message, or a description of the fault.
+fn failure(message: &[u8], id: Value, wrong: &serde_json::Error) -> Value {
+    let told = serde_json::from_slice::<Value>(message);
+    let told = told
+        .as_ref()
+        .ok()
+        .filter(|told| told.get("result").is_none());
+    let mut error = match told.and_then(|told| told.get("error")) {
+        Some(error) if !error.is_null() => said(error),
+        _ => {
+            json!({"code": ANY, "message": format!("its answer is not valid: {}", why(message, wrong))})
+        }
+    };
+    if error["message"] == "" {
+        error["message"] = "it gives no reason".into();
+    }
+    json!({"jsonrpc": "2.0", "id": id, "error": error})
+}
+
+/// Converts an error to the protocol's form.
+fn said(error: &Value) -> Value {
+    let code = error.get("code").and_then(Value::as_i64);
+    let code = code.and_then(|code| i32::try_from(code).ok());
+    let words = match (error.get("message").and_then(Value::as_str), error) {
+        (Some(words), _) => words.to_owned(),
+        (None, Value::String(words)) => words.clone(),
+        (None, other) => other.to_string(),
+    };
+    let words = match (code, error.get("code")) {
+        (None, Some(theirs)) => format!("{words} (its code is {theirs})"),
+        _ => words,
+    };
+    let mut mended = json!({ "code": code.unwrap_or(ANY), "message": words });
+    if let Some(data) = error.get("data") {
+        mended["data"] = data.clone();
+    }
+    mended
+}
+
+/// Describes the fault in a response.
+fn why(message: &[u8], wrong: &serde_json::Error) -> String {
+    let told: Value = match serde_json::from_slice(message) {
+        Ok(told) => told,
+        Err(error) => return error.to_string(),
+    };
+    let (version, result) = (told.get("jsonrpc"), told.get("result"));
+    match (version.and_then(Value::as_str), result) {
+        (Some("2.0"), None) => "it has neither a `result` nor an `error`".to_owned(),
+        (Some("2.0"), Some(_)) => wrong.to_string(),
+        (None, _) => "it has no `jsonrpc: \"2.0\"`".to_owned(),
+        (Some(other), _) => {
+            let other = mimir_core::text::prefix(other, 20);
+            format!("its `jsonrpc` is \"{other}\", and not \"2.0\"")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(error: &str) -> Option<(i32, String)> {
+        let text = format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"error\":{error}}}");
+        match parse_message(text.as_bytes()) {
+            Ok(ServerJsonRpcMessage::Error(answer)) => {
+                Some((answer.error.code.0, answer.error.message.into_owned()))
+            }
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn errors_of_another_form_keep_their_message() {
+        let words = |words: &str| Some((ANY, words.to_owned()));
+        assert_eq!(
+            told(r#"{"code": 99999999999, "message": "over"}"#),
+            words("over (its code is 99999999999)")
+        );
+        assert_eq!(
+            told(r#"{"code": "E_NO", "message": "no"}"#),
+            words("no (its code is \"E_NO\")")
+        );
+        assert_eq!(told(r#""just words""#), words("just words"));
+        assert_eq!(told(r#"{"message": "no code"}"#), words("no code"));
+        // A valid error is unchanged.
+        let good = r#"{"code": -32602, "message": "wrong"}"#;
+        assert_eq!(told(good), Some((-32_602, "wrong".to_owned())));
+    }
+
+    #[test]
+    fn errors_repair_responses_only() {
+        for text in [
+            r#"{"jsonrpc":"2.0","method":"x","params":{"error":1}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{"error":{"code":1e99}}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"x","error":{}}"#,
+            r#"{"jsonrpc":"2.0","error":{"code":1e99}}"#,
+            r#"{"level":30,"time":1,"id":1,"msg":"up"}"#,
+            r#"{"error"#,
+            r#""error""#,
+        ] {
+            assert_eq!(repair_reply(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn errors_describe_an_invalid_response() {
+        let long = "x".repeat(100 << 10);
+        let long =
+            format!(r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":"E","message":"{long}"}}}}"#);
+        for (text, words) in [
+            (
+                r#"{"jsonrpc":"2.0","id":1,"error":{"code":1e400,"message":"no"}}"#,
+                "number out of range",
+            ),
+            (r#"{"jsonrpc":"2.0","id":1}"#, "neither a `result` nor"),
+            (r#"{"id":1,"result":{"content":[]}}"#, "no `jsonrpc"),
+            (r#"{"jsonrpc":"1.0","id":1,"result":{}}"#, "is \"1.0\""),
+            (r#"{"jsonrpc":"2.0","id":1,"error":null}"#, "neither a"),
+            (&long, "xxx"),
+        ] {
+            let Ok(ServerJsonRpcMessage::Error(answer)) = parse_message(text.as_bytes()) else {
+                panic!("{} hangs", &text[..80.min(text.len())]);
+            };
+            assert!(
+                answer.error.message.contains(words),
+                "{}",
+                answer.error.message
+            );
+            assert_eq!(answer.id, Some(rmcp::model::RequestId::Number(1)));
+            assert!(repair_reply(text.as_bytes()).is_some(), "{words}");
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Messages that a server sends on its own: progress, log lines, change notifications, and requests, which the input
+//! request broker of the current call handles.
+
+#![expect(
+    deprecated,
+    reason = "the newest protocol has no sampling, roots and logging; servers of the older ones still do"
+)]
+
+use parking_lot::Mutex;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mimir_core::call::{CallProgress, LogLevel, LogLine};
+use mimir_core::redact::{REACH, Redactor};
+use mimir_core::text::{prefix, visible};
+use mimir_core::upstream_request::UpstreamRequestKind;
+use rmcp::model::{
+    ClientConfig, CreateMessageRequestParams, CreateMessageResult, CustomRequest, CustomResult,
+    ElicitRequestParams, ElicitResult, ErrorCode, ErrorData, Implementation, ListRootsResult,
+    LoggingLevel, LoggingMessageNotificationParam, NumberOrString, ProgressNotificationParam,
+    ProgressToken, ProtocolVersion, ResourceUpdatedNotificationParam,
+};
+use rmcp::service::{NotificationContext, RequestContext};
+use rmcp::{ClientHandler, RoleClient};
+use serde_json::{Value, json};
+use tokio::sync::{Notify, broadcast};
+
+use super::input_broker::{AllowedRequests, InputRequestBroker};
+use super::invalid_request::invalid_request;
+use super::rate_limit::{self, MessageRateLimiter};
+use super::spec::ServerSpec;
+
+/// Maximum length of a progress message in characters, as for other tools. The rate is limited by the sender to the
+/// client.
+const MESSAGE_MOST: usize = 500;
+
+/// Maximum length of a log line in characters.
+const LINE_MOST: usize = 4_096;
+
+/// Number of progress messages that are stored for calls without an observer yet.
+const EARLY_MOST: usize = 64;
+
+/// Calls in progress, and early progress of calls without an observer yet, newest first.
+#[derive(Default)]
+struct ActiveCalls {
+    calls: HashMap<ProgressToken, Arc<InputRequestBroker>>,
+    early: VecDeque<(ProgressToken, CallProgress)>,
+}
+
+/// A changed resource of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ResourceUpdate {
+    pub(crate) server: String,
+    /// The server's own URI.
+    pub(crate) uri: String,
+}
+
+/// Channel for changed resources.
+pub(super) type ResourceUpdates = broadcast::Sender<ResourceUpdate>;
+
+/// Receives the messages of one server.
+pub(super) struct ServerListener {
+    server: String,
+    allowed: AllowedRequests,
+    updates: ResourceUpdates,
+    redactor: Redactor,
+    active_calls: Mutex<ActiveCalls>,
+    logged: Mutex<MessageRateLimiter>,
+    /// Set if the tools may have changed since they were last listed.
+    stale: AtomicBool,
+    /// Notified when `stale` is set.
+    changed: Notify,
+}
+
+impl ServerListener {
+    pub(super) fn new(
+        spec: &ServerSpec,
+        updates: &ResourceUpdates,
+        redactor: Redactor,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            server: spec.name.clone(),
+            allowed: spec.allowed_requests.clone(),
+            updates: updates.clone(),
+            redactor,
+            active_calls: Mutex::default(),
+            logged: Mutex::new(rate_limit::log_limit()),
+            stale: AtomicBool::new(false),
+            changed: Notify::new(),
+        })
+    }
+
+    /// Registers a call: its progress and the server's requests go to its broker.
+    pub(super) fn register_call(&self, token: ProgressToken, desk: Arc<InputRequestBroker>) {
+        let mut watching = self.active_calls.lock();
+        // Holding the lock ensures that progress received from now on is delivered after the early one.
+        while let Some(at) = watching.early.iter().rposition(|(of, _)| *of == token) {
+            if let Some((_, progress)) = watching.early.remove(at) {
+                desk.observer().progress(progress);
+            }
+        }
+        watching.calls.insert(token, desk);
+    }
+
+    /// Returns the broker for messages that name no call; none if they may belong to one session or another.
+    fn only_broker(&self) -> Option<Arc<InputRequestBroker>> {
+        let watching = self.active_calls.lock();
+        let mut desks = watching.calls.values();
+        let first = desks.next()?;
+        desks
+            .all(|other| other.session() == first.session())
+            .then(|| Arc::clone(first))
+    }
+
+    /// Handles a request of the server.
+    async fn handle_request(
+        &self,
+        want: UpstreamRequestKind,
+        params: Value,
+    ) -> Result<Value, ErrorData> {
+        if !self.allowed.allows(want) {
+            return Err(unserved(want));
+        }
+        let Some(desk) = self.only_broker() else {
+            let message = "mimir only serves this request during a call, and only if it is clear which call it belongs to";
+            return Err(ErrorData::invalid_request(message, None));
+        };
+        desk.answer_request(want, params).await.map_err(|error| {
+            ErrorData::invalid_request(error.to_string(), Some(json!({ "code": error.code })))
+        })
+    }
+
+    /// Unregisters an ended call: later messages for it are dropped.
+    pub(super) fn unregister_call(&self, token: &ProgressToken) {
+        let mut watching = self.active_calls.lock();
+        watching.calls.remove(token);
+    }
+
+    /// Returns true if the tools have to be listed again, and clears the flag.
+    pub(super) fn take_stale(&self) -> bool {
+        self.stale.swap(false, Ordering::AcqRel)
+    }
+
+    /// Sets the flag again after a failed attempt to list the tools.
+    pub(super) fn mark_stale(&self) {
+        self.stale.store(true, Ordering::Release);
+    }
+
+    /// Handles a progress notification.
+    pub(super) fn progress(&self, said: &ProgressNotificationParam) {
+        // NaN and negative numbers count as zero steps.
+        let steps = |number: f64| number.max(0.0) as u64;
+        let message = said.message.as_deref();
+        let progress = CallProgress {
+            done: steps(said.progress),
+            total: said.total.map(steps),
+            message: message.map(|words| visible(prefix(words, MESSAGE_MOST))),
+        };
+        let observer = {
+            let mut watching = self.active_calls.lock();
+            let token = &said.progress_token;
+            match (watching.calls.get(token), &token.0) {
+                (Some(desk), _) => Arc::clone(desk.observer()),
+                // The call has been sent, but is not registered yet. Our tokens are numbers.
+                (None, NumberOrString::Number(_)) => {
+                    watching.early.truncate(EARLY_MOST - 1);
+                    watching.early.push_front((token.clone(), progress));
+                    return;
+                }
+                (None, NumberOrString::String(_)) => return,
+            }
+        };
+        observer.progress(progress);
+    }
+
+    /// Handles a log message.
+    pub(super) fn log(&self, line: &LoggingMessageNotificationParam) {
+        {
+            let mut logged = self.logged.lock();
+            if !logged.try_take() {
+                return;
+            }
+        }
+        let words = match line.data.as_str() {
+            Some(words) => words.to_owned(),
+            None => line.data.to_string(),
+        };
+        // Masked before truncation, so that no partial secret remains.
+        let mut words = visible(prefix(&words, LINE_MOST + REACH));
+        self.redactor.mask_text(&mut words);
+        let words = prefix(&words, LINE_MOST).to_owned();
+        tracing::info!(server = self.server, level = ?line.level, "{words}");
+        // A client only gets logs that belong to its own call.
+        if let Some(desk) = self.only_broker() {
+            desk.observer().log(LogLine {
+                level: level(line.level),
+                text: words,
+            });
+        }
+    }
+
+    /// Handles a resource update.
+    pub(super) fn updated(&self, uri: String) {
+        let server = self.server.clone();
+        // An error means that there are no subscribers.
+        let _ = self.updates.send(ResourceUpdate { server, uri });
+    }
+
+    /// Marks the lists as changed.
+    pub(super) fn mark_changed(&self) {
+        self.stale.store(true, Ordering::Release);
+        self.changed.notify_one();
+    }
+
+    /// Waits until the server's tools have changed.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+}
+
+/// Returns the error for a request that mimir did not declare to support.
+fn unserved(want: UpstreamRequestKind) -> ErrorData {
+    let what = want.method();
+    ErrorData::new(
+        ErrorCode::METHOD_NOT_FOUND,
+        format!("mimir does not support {what} for this server, and has not declared it"),
+        None,
+    )
+}
+
+fn to_value(params: &impl serde::Serialize) -> Value {
+    serde_json::to_value(params).unwrap_or_default()
+}
+
+fn of_value<T: serde::de::DeserializeOwned>(answer: Value) -> Result<T, ErrorData> {
+    serde_json::from_value(answer).map_err(|error| {
+        ErrorData::internal_error(format!("the answer is not valid: {error}"), None)
+    })
+}
+
+/// rmcp's client handler for a server. Clones share their state. Progress and log messages are not handled here, but
+/// earlier, in the order of arrival.
+#[derive(Clone)]
+pub(super) struct ServerMessageHandler(pub(super) Arc<ServerListener>);
+
+impl ClientHandler for ServerMessageHandler {
+    fn get_info(&self) -> ClientConfig {
+        // Declares all requests that the settings allow. Support by the client of a call is known only when it calls.
+        let implementation = Implementation::new("mimir", env!("CARGO_PKG_VERSION"));
+        // The newest version has no handshake, so none is requested here.
+        ClientConfig::new(self.0.allowed.declared(|_| true), implementation)
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+
+    async fn create_message(
+        &self,
+        params: CreateMessageRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        of_value(
+            self.0
+                .handle_request(UpstreamRequestKind::Model, to_value(&params))
+                .await?,
+        )
+    }
+
+    async fn list_roots(
+        &self,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ListRootsResult, ErrorData> {
+        of_value(
+            self.0
+                .handle_request(UpstreamRequestKind::Roots, json!({}))
+                .await?,
+        )
+    }
+
+    async fn create_elicitation(
+        &self,
+        params: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        of_value(
+            self.0
+                .handle_request(UpstreamRequestKind::Form, to_value(&params))
+                .await?,
+        )
+    }
+
+    /// Handles every other request: an unknown method, or params that do not match the method.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleClient>,
+    ) -> Result<CustomResult, ErrorData> {
+        let all = [
+            UpstreamRequestKind::Form,
+            UpstreamRequestKind::Model,
+            UpstreamRequestKind::Roots,
+        ];
+        let want = all.into_iter().find(|want| want.method() == request.method);
+        Err(match want {
+            Some(want) if self.0.allowed.allows(want) => invalid_request(want, request.params),
+            Some(want) => unserved(want),
+            None => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None),
+        })
+    }
+
+    async fn on_resource_updated(
+        &self,
+        updated: ResourceUpdatedNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        self.0.updated(updated.uri);
+    }
+
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.0.mark_changed();
+    }
+
+    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.0.mark_changed();
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.0.mark_changed();
+    }
+}
+
+fn level(theirs: LoggingLevel) -> LogLevel {
+    match theirs {
+        LoggingLevel::Debug => LogLevel::Debug,
+        LoggingLevel::Info | LoggingLevel::Notice => LogLevel::Info,
+        LoggingLevel::Warning => LogLevel::Warn,
+        _ => LogLevel::Error,
+    }
+}

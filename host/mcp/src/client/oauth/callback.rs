@@ -1,0 +1,158 @@
+//! Validation of the callback that a browser delivers; RFC 6749 section 4.1.2, RFC 9207.
+//!
+//! Out of scope: receiving the callback.
+
+use std::collections::HashMap;
+
+use mimir_core::ToolError;
+use mimir_core::text::{prefix, visible};
+
+use super::{clean_text, login_error};
+
+/// Expected properties of a callback.
+pub(super) struct ExpectedCallback {
+    pub(super) state: String,
+    /// The authorization server, and true if it identifies itself in each callback.
+    pub(super) issuer: String,
+    pub(super) names_itself: bool,
+}
+
+/// The reason why a callback is rejected.
+#[derive(Debug)]
+pub enum CallbackError {
+    /// It does not belong to this login and may be forged: the real one may still come.
+    Stray,
+    /// It belongs to this login, but is not usable: the login has failed.
+    Refused(ToolError),
+}
+
+/// Maximum size of a callback in bytes.
+const ANSWER_MOST: usize = 16 << 10;
+
+impl ExpectedCallback {
+    /// Extracts the code from a callback, given as a URL, or as its path and query.
+    pub(super) fn code(&self, answer: &str) -> Result<String, CallbackError> {
+        let answer = answer.trim();
+        if answer.len() > ANSWER_MOST {
+            return Err(CallbackError::Stray);
+        }
+        let query = answer.split_once('?').map_or("", |(_, query)| query);
+        let query = query.split('#').next().unwrap_or_default();
+        let mut fields: HashMap<String, String> = HashMap::new();
+        for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+            // Duplicate fields are ambiguous.
+            if fields
+                .insert(name.into_owned(), value.into_owned())
+                .is_some()
+            {
+                return Err(CallbackError::Stray);
+            }
+        }
+        if fields.get("state") != Some(&self.state) {
+            return Err(CallbackError::Stray);
+        }
+        match fields.get("iss") {
+            Some(issuer) if *issuer == self.issuer => {}
+            // The rest of the error is untrusted text.
+            Some(other) => {
+                return Err(CallbackError::Refused(login_error(format!(
+                    "issuer mismatch: the callback is from {}, but the login is at {}. The code is sent to neither",
+                    visible(prefix(other, 200)),
+                    visible(prefix(&self.issuer, 200))
+                ))));
+            }
+            None if self.names_itself => {
+                return Err(CallbackError::Refused(login_error(
+                    "the callback does not say which authorization server it comes from, although this server declares that it always does",
+                )));
+            }
+            None => {}
+        }
+        if let Some(error) = fields.get("error") {
+            let more = fields.get("error_description").map_or("", String::as_str);
+            let said = match more {
+                "" => clean_text(error, &[]),
+                more => clean_text(&format!("{error}: {more}"), &[]),
+            };
+            return Err(CallbackError::Refused(login_error(format!(
+                "the authorization server denied the login: {said}"
+            ))));
+        }
+        let code = fields.remove("code").filter(|code| !code.is_empty());
+        code.ok_or_else(|| CallbackError::Refused(login_error("the callback has no code")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(answer: &str, names_itself: bool) -> Result<String, CallbackError> {
+        let expected = ExpectedCallback {
+            state: "right".into(),
+            issuer: "https://as.example".into(),
+            names_itself,
+        };
+        expected.code(answer)
+    }
+
+    #[test]
+    fn callback_must_match_the_login_and_its_issuer() {
+        let iss = "iss=https%3A%2F%2Fas.example";
+        for good in [
+            &format!("http://127.0.0.1:1/callback?code=c%2B1&state=right&{iss}"),
+            &format!("/callback?{iss}&state=right&code=c%2B1#x"),
+            " /callback?code=c%2B1&state=right ",
+        ] {
+            assert_eq!(code(good, false).unwrap(), "c+1", "{good}");
+        }
+        for stray in [
+            "",
+            "/callback",
+            "/callback?code=c",
+            "/callback?code=c&state=wrong",
+            "/callback?code=c&state=right&state=right",
+            "/callback?code=c&code=d&state=right",
+            "/callback?state=wrong&error=access_denied",
+            &format!("/callback?code=c&state=right&x={}", "x".repeat(20_000)),
+        ] {
+            assert!(
+                matches!(code(stray, false), Err(CallbackError::Stray)),
+                "{stray}"
+            );
+        }
+    }
+
+    #[test]
+    fn callback_errors_do_not_quote_untrusted_text() {
+        let refused = |answer: &str, names_itself| match code(answer, names_itself) {
+            Err(CallbackError::Refused(error)) => error.message,
+            other => panic!("{answer}: {other:?}"),
+        };
+        for other in [
+            "https%3A%2F%2Fevil.example",
+            "https%3A%2F%2Fas.example%2F",
+            "https%3A%2F%2FAS.example",
+            "https%3A%2F%2Fas.example%3A443",
+            "",
+        ] {
+            let answer =
+                format!("/callback?error=SECRETS&error_description=CALL&state=right&iss={other}");
+            let message = refused(&answer, false);
+            assert!(
+                !message.contains("SECRETS") && !message.contains("CALL"),
+                "{message}"
+            );
+        }
+        assert!(refused("/callback?code=c&state=right", true).contains("does not say which"));
+        let said = refused(
+            "/callback?error=access_denied&error_description=not%20%1b[2J&state=right",
+            false,
+        );
+        assert!(
+            said.contains("access_denied: not") && !said.contains('\u{1b}'),
+            "{said}"
+        );
+        assert!(refused("/callback?state=right", false).contains("no code"));
+    }
+}

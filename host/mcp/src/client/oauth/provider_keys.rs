@@ -1,0 +1,39 @@
+//! Fetches the keys of an identity provider, with the restrictions that apply to an authorization server in a login.
+//!
+//! Out of scope: the use of the keys.
+
+use mimir_core::ToolError;
+use mimir_core::network::RequestTarget;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::endpoint::{self, OauthEndpoint, check_url};
+use super::{login_error, metadata};
+use crate::client::server::HttpClientFactory;
+
+/// The parts of a provider's metadata that lead to its keys.
+#[derive(Deserialize)]
+struct ProviderMetadata {
+    issuer: String,
+    jwks_uri: String,
+}
+
+/// Returns the key set of a provider that a person has configured.
+pub(crate) async fn fetch_keys<T: DeserializeOwned>(
+    issuer: &str,
+    clients: &HttpClientFactory,
+) -> Result<T, ToolError> {
+    let place = RequestTarget::parse(issuer).map_err(mimir_net::Error::from)?;
+    let found: Option<ProviderMetadata> =
+        endpoint::first_document(metadata::metadata_urls(&place)?, clients).await?;
+    let found = found.ok_or_else(|| login_error("it has no metadata"))?;
+    if found.issuer != issuer {
+        let spelt = metadata::shown(&found.issuer);
+        return Err(login_error(format!(
+            "issuer mismatch: its metadata names {spelt}, and `--issuer` must have the same spelling"
+        )));
+    }
+    let keys = check_url(&found.jwks_uri, "key set URL", &place)?;
+    let keys = OauthEndpoint::new(keys, clients)?.document().await?;
+    keys.ok_or_else(|| login_error("its key set URL returns no keys"))
+}

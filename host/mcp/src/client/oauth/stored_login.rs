@@ -1,0 +1,199 @@
+//! A login in its stored form: a token, its refresh token, and the servers to which both belong.
+//!
+//! Out of scope: the storage itself (a port), and printing of values.
+
+use std::fmt;
+
+use mimir_core::ToolError;
+use mimir_core::network::RequestTarget;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::registration::OauthClient;
+use super::seconds;
+
+/// Storage for logins, together with secrets: private to this user, and masked in all output. Tools and other servers
+/// cannot refer to an entry.
+pub trait LoginStore: Send + Sync {
+    /// Returns the text stored under a key.
+    fn read(&self, key: &str) -> Result<Option<String>, ToolError>;
+    /// Stores a text under a key.
+    fn write(&self, key: &str, text: &str) -> Result<(), ToolError>;
+    /// Removes the entry of a key.
+    fn remove(&self, key: &str) -> Result<(), ToolError>;
+    /// Returns a version that changes whenever an entry may have changed. Called for each request.
+    fn version(&self) -> u64;
+    /// Locks the entry of a key against changes, in this process and others, until the returned guard is dropped. May
+    /// block. Locks of different keys are independent.
+    fn turn(&self, key: &str) -> Result<Box<dyn Send>, ToolError>;
+}
+
+/// A stored login. All members are required, except those that a server may omit: a truncated text is invalid.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct StoredLogin {
+    /// Name and address of the server: the token is sent there only.
+    pub(super) server: String,
+    pub(super) url: String,
+    /// Resource for which the token was requested.
+    pub(super) resource: String,
+    /// The authorization server that issued the token, with its endpoints for renewal and revocation.
+    pub(super) issuer: String,
+    pub(super) token_endpoint: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) revocation_endpoint: Option<String>,
+    pub(super) client: OauthClient,
+    /// The token, and the refresh token.
+    pub(super) access: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) refresh: Option<String>,
+    /// Expiry time, in seconds since 1970, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) until: Option<u64>,
+    /// Requested and granted scopes.
+    pub(super) asked: Vec<String>,
+    pub(super) granted: Vec<String>,
+}
+
+impl fmt::Debug for StoredLogin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kept")
+            .field("server", &self.server)
+            .field("issuer", &self.issuer)
+            .field("until", &self.until)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Seconds before its expiry at which a token is renewed: requests take time, and clocks differ.
+const EARLY: u64 = 30;
+
+impl StoredLogin {
+    /// Returns the login at this server, if it belongs to this address.
+    pub(super) fn read(
+        shelf: &dyn LoginStore,
+        server: &str,
+        url: &RequestTarget,
+    ) -> Result<Option<Self>, ToolError> {
+        let text = shelf.read(&login_key(server, url))?;
+        let kept = text.and_then(|text| serde_json::from_str::<Self>(&text).ok());
+        Ok(kept.filter(|kept| kept.server == server && kept.url == url.to_string()))
+    }
+
+    /// Stores the login.
+    pub(super) fn write(
+        &self,
+        shelf: &dyn LoginStore,
+        url: &RequestTarget,
+    ) -> Result<(), ToolError> {
+        let text = serde_json::to_string(self).map_err(|error| {
+            ToolError::new(
+                mimir_core::ToolErrorCode::Internal,
+                format!("cannot serialize the login: {error}"),
+            )
+        })?;
+        shelf.write(&login_key(&self.server, url), &text)
+    }
+
+    /// Returns true if the token has expired, or is about to.
+    pub(super) fn needs_renewal(&self) -> bool {
+        self.until
+            .is_some_and(|until| until <= seconds().saturating_add(EARLY))
+    }
+
+    /// Returns true if the token has certainly expired.
+    pub(super) fn has_ended(&self) -> bool {
+        self.until.is_some_and(|until| until <= seconds())
+    }
+
+    /// Returns true if these scopes were already requested or granted.
+    pub(super) fn covers_scopes(&self, scopes: &[String]) -> bool {
+        let known = |scope: &String| self.asked.contains(scope) || self.granted.contains(scope);
+        scopes.iter().all(known)
+    }
+
+    /// Returns the secret values.
+    pub(super) fn values(&self) -> Vec<String> {
+        let all = [
+            Some(&self.access),
+            self.refresh.as_ref(),
+            self.client.secret.as_ref(),
+        ];
+        all.into_iter().flatten().cloned().collect()
+    }
+}
+
+/// Returns the secret values in a stored text; none if the text is not a login.
+pub fn login_secrets(text: &str) -> Option<Vec<String>> {
+    let kept: StoredLogin = serde_json::from_str(text).ok()?;
+    Some(kept.values())
+}
+
+/// Returns the storage key of the login at a server: it depends on the address, too, whatever the server's name is.
+pub(crate) fn login_key(server: &str, url: &RequestTarget) -> String {
+    let hash = format!("{:x}", Sha256::digest(url.to_string()));
+    format!("{server}@{}", &hash[..16])
+}
+
+/// Summary of a login for display.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LoginSummary {
+    /// The authorization server.
+    pub issuer: String,
+    /// Granted scopes, if known.
+    pub scopes: Vec<String>,
+    /// Expiry time of the token, in seconds since 1970, if known.
+    pub until: Option<u64>,
+    /// True if it can be renewed without a person.
+    pub renews: bool,
+    /// True if it has expired, and requires a new login.
+    pub ended: bool,
+}
+
+impl LoginSummary {
+    pub(super) fn from_stored(kept: &StoredLogin) -> Self {
+        let renews = kept.refresh.is_some();
+        Self {
+            issuer: kept.issuer.clone(),
+            scopes: kept.granted.clone(),
+            until: kept.until,
+            renews,
+            ended: kept.has_ended() && !renews,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn login_debug_output_hides_its_values() {
+        let text = serde_json::json!({"server": "s", "url": "https://a/", "resource": "https://a",
+            "issuer": "https://as", "token_endpoint": "https://as/t",
+            "client": {"id": "c", "secret": "client-secret", "method": "post", "settings": false},
+            "access": "access-token", "refresh": "refresh-token", "asked": [], "granted": []});
+        let kept: StoredLogin = serde_json::from_value(text.clone()).unwrap();
+        let shown = format!("{kept:?} {:?}", LoginSummary::from_stored(&kept));
+        for value in login_secrets(&text.to_string()).unwrap() {
+            assert!(!shown.contains(&value), "{shown}");
+        }
+        assert_eq!(kept.values().len(), 3);
+        assert_eq!(login_secrets("{}"), None);
+    }
+
+    #[test]
+    fn login_key_depends_on_name_and_address() {
+        let at = |url: &str| RequestTarget::parse(url).unwrap();
+        let mine = login_key("a", &at("https://h/mcp"));
+        for other in [
+            login_key("b", &at("https://h/mcp")),
+            login_key("a", &at("https://h/mcp2")),
+            login_key("a", &at("https://evil/mcp")),
+            login_key("a", &at("http://h/mcp")),
+        ] {
+            assert_ne!(mine, other);
+        }
+        assert_eq!(mine, login_key("a", &at("https://H:443/x/../mcp")));
+    }
+}

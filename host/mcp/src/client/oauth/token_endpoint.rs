@@ -1,0 +1,220 @@
+//! The token endpoint: exchanges codes for tokens, and renews and revokes tokens.
+//!
+//! Out of scope: the time of a renewal, and the storage of tokens.
+
+use http::StatusCode;
+use mimir_core::redact::LONG_MIN;
+use mimir_core::{ToolError, ToolErrorCode};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::endpoint::{EndpointResponse, OauthEndpoint};
+use super::registration::{ClientAuthMethod, OauthClient};
+use super::{challenge, clean_text, login_error, seconds};
+
+/// Response of a token endpoint.
+pub(super) struct TokenGrant {
+    pub(super) access: String,
+    pub(super) refresh: Option<String>,
+    /// Expiry time of the token, in seconds since 1970.
+    pub(super) until: Option<u64>,
+    /// Granted scopes, if reported.
+    pub(super) scopes: Option<Vec<String>>,
+}
+
+/// The reason for a missing token.
+pub(super) enum TokenError {
+    /// The grant is no longer valid, according to the authorization server.
+    Expired(ToolError),
+    /// The server could not be reached, or returned another error: the stored login may still be valid.
+    Failed(ToolError),
+}
+
+impl From<TokenError> for ToolError {
+    fn from(ungranted: TokenError) -> Self {
+        match ungranted {
+            TokenError::Expired(error) | TokenError::Failed(error) => error,
+        }
+    }
+}
+
+/// The response as JSON.
+#[derive(Deserialize)]
+struct TokenResponse {
+    access_token: String,
+    token_type: String,
+    refresh_token: Option<String>,
+    /// Seconds, which some servers send as a string or with a fraction.
+    expires_in: Option<Value>,
+    scope: Option<String>,
+}
+
+/// An error response as JSON.
+#[derive(Deserialize)]
+struct TokenRefusal {
+    error: String,
+    error_description: Option<String>,
+}
+
+/// Error code for a code or refresh token that is not valid; RFC 6749 section 5.2.
+const SPENT: &str = "invalid_grant";
+
+/// Maximum size of a token in bytes. A longer one does not fit into the headers that most servers accept.
+const TOKEN_MOST: usize = 16 << 10;
+
+/// A client at a token endpoint.
+pub(super) struct TokenRequest<'a> {
+    pub(super) endpoint: &'a OauthEndpoint,
+    pub(super) client: &'a OauthClient,
+    pub(super) secret: Option<&'a str>,
+    pub(super) resource: &'a str,
+}
+
+impl TokenRequest<'_> {
+    /// Exchanges a code for a token.
+    pub(super) async fn redeem_code(
+        &self,
+        code: &str,
+        verifier: &str,
+        redirect: &str,
+    ) -> Result<TokenGrant, TokenError> {
+        let fields = [
+            ("grant_type", "authorization_code"),
+            ("code", code),
+            ("redirect_uri", redirect),
+            ("code_verifier", verifier),
+            ("resource", self.resource),
+        ];
+        let answer = self.send(&fields).await.map_err(TokenError::Failed)?;
+        self.granted(&answer, &[code, verifier])
+    }
+
+    /// Renews a token.
+    pub(super) async fn refresh(&self, refresh: &str) -> Result<TokenGrant, TokenError> {
+        let fields = [
+            ("grant_type", "refresh_token"),
+            ("refresh_token", refresh),
+            ("resource", self.resource),
+        ];
+        let answer = self.send(&fields).await.map_err(TokenError::Failed)?;
+        self.granted(&answer, &[refresh])
+    }
+
+    /// Revokes a token; RFC 7009. Returns false if the server rejected that.
+    pub(super) async fn revoke(&self, token: &str, kind: &str) -> Result<bool, ToolError> {
+        let answer = self
+            .send(&[("token", token), ("token_type_hint", kind)])
+            .await?;
+        Ok(answer.status == StatusCode::OK)
+    }
+
+    async fn send(&self, fields: &[(&str, &str)]) -> Result<EndpointResponse, ToolError> {
+        let mut fields = fields.to_vec();
+        let id = self.client.id.as_str();
+        let secret = self.secret.unwrap_or_default();
+        let basic = match self.client.method {
+            ClientAuthMethod::Basic => Some((id, secret)),
+            ClientAuthMethod::Post => {
+                fields.extend([("client_id", id), ("client_secret", secret)]);
+                None
+            }
+            ClientAuthMethod::None => {
+                fields.push(("client_id", id));
+                None
+            }
+        };
+        self.endpoint.form(&fields, basic).await
+    }
+
+    fn granted(&self, answer: &EndpointResponse, sent: &[&str]) -> Result<TokenGrant, TokenError> {
+        let mut hidden = sent.to_vec();
+        hidden.extend(self.secret);
+        if answer.status != StatusCode::OK {
+            return Err(ungranted(answer, &hidden));
+        }
+        let given: Option<TokenResponse> = answer.read();
+        let none = |why: &str| {
+            TokenError::Failed(login_error(format!(
+                "the authorization server issued no token: {why}"
+            )))
+        };
+        let Some(given) = given else {
+            // Some servers send an error with a success status.
+            return Err(match answer.read::<TokenRefusal>() {
+                Some(_) => ungranted(answer, &hidden),
+                None => none("its response is not a valid token response"),
+            });
+        };
+        if !given.token_type.eq_ignore_ascii_case("bearer") {
+            return Err(none("its type is not `Bearer`"));
+        }
+        let refresh = given.refresh_token.filter(|token| !token.is_empty());
+        let mut tokens = std::iter::once(&given.access_token).chain(&refresh);
+        if let Some(why) = tokens.find_map(|token| invalid_value_reason(token)) {
+            return Err(none(why));
+        }
+        Ok(TokenGrant {
+            access: given.access_token,
+            refresh,
+            until: given
+                .expires_in
+                .as_ref()
+                .and_then(whole)
+                .map(|seconds_left| seconds().saturating_add(seconds_left)),
+            scopes: given.scope.as_deref().map(challenge::parse_scopes),
+        })
+    }
+}
+
+/// Converts a value to a number of seconds.
+fn whole(value: &Value) -> Option<u64> {
+    match value {
+        Value::String(text) => text.trim().parse().ok(),
+        Value::Number(number) => number.as_u64().or_else(|| {
+            let seconds = number.as_f64().filter(|seconds| *seconds >= 0.0)?;
+            Some(seconds as u64)
+        }),
+        _ => None,
+    }
+}
+
+/// Returns the reason why a value from the server is not usable.
+pub(super) fn invalid_value_reason(value: &str) -> Option<&'static str> {
+    if value.len() < LONG_MIN {
+        Some("it is too short to be masked in output")
+    } else if value.len() > TOKEN_MOST {
+        Some("it is longer than 16 KiB")
+    } else if !value.bytes().all(|byte| byte.is_ascii_graphic()) {
+        Some("it contains characters that are not allowed in tokens")
+    } else {
+        None
+    }
+}
+
+fn ungranted(answer: &EndpointResponse, hidden: &[&str]) -> TokenError {
+    let status = answer.status;
+    let refusal: Option<TokenRefusal> = answer.read();
+    let why = refusal.as_ref().map(|refusal| {
+        let all = [
+            Some(refusal.error.as_str()),
+            refusal.error_description.as_deref(),
+        ];
+        clean_text(
+            &all.into_iter().flatten().collect::<Vec<_>>().join(": "),
+            hidden,
+        )
+    });
+    let why = why.unwrap_or_else(|| "it gives no reason".to_owned());
+    let message = format!(
+        "the authorization server issued no token (HTTP {}): {why}",
+        status.as_u16()
+    );
+    // Other responses, such as a proxy's error page or a mistyped client secret, say nothing about the grant.
+    match refusal.is_some_and(|refusal| refusal.error == SPENT) {
+        true => TokenError::Expired(login_error(message)),
+        false if status.is_server_error() => {
+            TokenError::Failed(ToolError::new(ToolErrorCode::Network, message))
+        }
+        false => TokenError::Failed(login_error(message)),
+    }
+}

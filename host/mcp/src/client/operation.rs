@@ -1,0 +1,128 @@
+//! Operations at a server: on a tool, a resource or a prompt, in one round or several; and the kinds of its lists.
+#![expect(
+    deprecated,
+    reason = "the newest protocol watches resources otherwise; servers of the older ones still do so"
+)]
+
+use rmcp::model::{
+    ArgumentInfo, CallToolRequest, CallToolRequestParams, ClientRequest, CompleteRequest,
+    CompleteRequestParams, CompletionContext, GetPromptRequest, GetPromptRequestParams,
+    InputResponses, JsonObject, ListPromptsRequest, ListResourceTemplatesRequest,
+    ListResourcesRequest, ListToolsRequest, PaginatedRequestParams, ReadResourceRequest,
+    ReadResourceRequestParams, Reference, SubscribeRequest, SubscribeRequestParams,
+    UnsubscribeRequest, UnsubscribeRequestParams,
+};
+
+/// An operation at a server.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum ServerOperation {
+    /// Call of a tool.
+    Tool {
+        /// Name of the tool at the server.
+        name: String,
+        arguments: JsonObject,
+    },
+    /// Content of a resource.
+    Resource { uri: String },
+    /// Messages of a prompt.
+    Prompt { name: String, arguments: JsonObject },
+    /// Completion of an argument of a prompt or a template.
+    Completion {
+        of: Reference,
+        argument: ArgumentInfo,
+        context: CompletionContext,
+    },
+}
+
+/// Answers and state from the previous round.
+#[derive(Debug, Default)]
+pub(super) struct OperationRound {
+    pub(super) responses: Option<InputResponses>,
+    pub(super) state: Option<String>,
+}
+
+impl ServerOperation {
+    /// Returns the request of one round.
+    pub(super) fn request(&self, round: OperationRound) -> ClientRequest {
+        let OperationRound { responses, state } = round;
+        match self {
+            Self::Tool { name, arguments } => {
+                let mut params =
+                    CallToolRequestParams::new(name.clone()).with_arguments(arguments.clone());
+                params.input_responses = responses;
+                params.request_state = state;
+                ClientRequest::CallToolRequest(CallToolRequest::new(params))
+            }
+            Self::Resource { uri } => {
+                let mut params = ReadResourceRequestParams::new(uri);
+                params.input_responses = responses;
+                params.request_state = state;
+                ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params))
+            }
+            Self::Prompt { name, arguments } => {
+                let mut params =
+                    GetPromptRequestParams::new(name).with_arguments(arguments.clone());
+                params.input_responses = responses;
+                params.request_state = state;
+                ClientRequest::GetPromptRequest(GetPromptRequest::new(params))
+            }
+            // Completions have a single round.
+            Self::Completion {
+                of,
+                argument,
+                context,
+            } => {
+                let mut params = CompleteRequestParams::new(of.clone(), argument.clone());
+                params.context = context.arguments.is_some().then(|| context.clone());
+                ClientRequest::CompleteRequest(CompleteRequest::new(params))
+            }
+        }
+    }
+}
+
+/// The lists of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ServerListKind {
+    Tools,
+    Prompts,
+    Resources,
+    Templates,
+}
+
+impl ServerListKind {
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources => "resources",
+            Self::Templates => "resourceTemplates",
+        }
+    }
+
+    pub(super) fn request(self, params: PaginatedRequestParams) -> ClientRequest {
+        match self {
+            Self::Tools => ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params)),
+            Self::Prompts => {
+                ClientRequest::ListPromptsRequest(ListPromptsRequest::with_param(params))
+            }
+            Self::Resources => {
+                ClientRequest::ListResourcesRequest(ListResourcesRequest::with_param(params))
+            }
+            Self::Templates => ClientRequest::ListResourceTemplatesRequest(
+                ListResourceTemplatesRequest::with_param(params),
+            ),
+        }
+    }
+}
+
+/// Returns the request that subscribes to a resource or unsubscribes from it.
+pub(super) fn watch_request(uri: &str, on: bool) -> ClientRequest {
+    match on {
+        true => {
+            ClientRequest::SubscribeRequest(SubscribeRequest::new(SubscribeRequestParams::new(uri)))
+        }
+        false => ClientRequest::UnsubscribeRequest(UnsubscribeRequest::new(
+            UnsubscribeRequestParams::new(uri),
+        )),
+    }
+}

@@ -1,0 +1,125 @@
+//! A transport that processes a server's messages in order, and limits the server's requests.
+//!
+//! rmcp handles each notification in a task of its own and delivers a response to its waiter directly, so a call could
+//! be over before progress that the server reported earlier was handled. Here progress and logs are handled as they
+//! arrive. rmcp also accepts any number of requests: each request of a server costs a task and a response until the
+//! server reads that.
+//!
+//! Out of scope: the handling of the messages.
+
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerNotification};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+
+use super::close_reason::CloseReason;
+use super::listener::ServerListener;
+use super::rate_limit::{self, MessageRateLimiter};
+
+/// Maximum number of unanswered requests of a server: a server makes requests during a call, and few of them.
+const OPEN_MOST: usize = 100;
+
+/// A transport that handles progress and log messages before it passes on later messages.
+pub(super) struct OrderedTransport<T> {
+    inner: T,
+    listener: Arc<ServerListener>,
+    close_reason: Arc<CloseReason>,
+    notification_rate: MessageRateLimiter,
+    request_rate: MessageRateLimiter,
+    /// Requests that are not answered yet: an entry is removed when its response has been written.
+    open: Arc<Mutex<HashSet<RequestId>>>,
+}
+
+impl<T> OrderedTransport<T> {
+    pub(super) fn new(inner: T, ears: Arc<ServerListener>, end: Arc<CloseReason>) -> Self {
+        Self {
+            inner,
+            listener: ears,
+            close_reason: end,
+            notification_rate: rate_limit::notification_limit(),
+            request_rate: rate_limit::request_limit(),
+            open: Arc::default(),
+        }
+    }
+
+    /// Returns true if one more request is accepted. A second one with the same id would hide behind the first.
+    fn admit_request(&mut self, id: &RequestId) -> bool {
+        let mut open = self.open.lock();
+        open.insert(id.clone()) && open.len() <= OPEN_MOST && self.request_rate.try_take()
+    }
+}
+
+fn close(open: &Mutex<HashSet<RequestId>>, id: &RequestId) {
+    let mut open = open.lock();
+    open.remove(id);
+}
+
+impl<T: Transport<RoleClient>> Transport<RoleClient> for OrderedTransport<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let answers = match &item {
+            ClientJsonRpcMessage::Response(answer) => Some(answer.id.clone()),
+            ClientJsonRpcMessage::Error(error) => error.id.clone(),
+            _ => None,
+        };
+        let open = Arc::clone(&self.open);
+        let sent = self.inner.send(item);
+        async move {
+            let sent = sent.await;
+            if let Some(id) = answers {
+                close(&open, &id);
+            }
+            sent
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            let message = self.inner.receive().await?;
+            match &message {
+                ServerJsonRpcMessage::Request(request) if !self.admit_request(&request.id) => {
+                    self.close_reason.set_too_many_requests();
+                    return None;
+                }
+                ServerJsonRpcMessage::Notification(note) => match &note.notification {
+                    ServerNotification::ProgressNotification(note) => {
+                        // Even in a flood: the latest value counts, and forwarding has its own rate limit.
+                        self.listener.progress(&note.params);
+                        if !self.notification_rate.try_take() {
+                            self.close_reason.warn_of_flood();
+                            continue;
+                        }
+                    }
+                    _ if !self.notification_rate.try_take() => {
+                        self.close_reason.warn_of_flood();
+                        continue;
+                    }
+                    ServerNotification::LoggingMessageNotification(note) => {
+                        self.listener.log(&note.params);
+                    }
+                    // A cancelled request gets no response.
+                    ServerNotification::CancelledNotification(note) => {
+                        if let Some(id) = &note.params.request_id {
+                            close(&self.open, id);
+                        }
+                    }
+                    _ => {}
+                },
+                _ => {}
+            }
+            return Some(message);
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.inner.close().await
+    }
+}

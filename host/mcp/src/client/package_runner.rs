@@ -1,0 +1,308 @@
+//! Command lines that download a package and run a program of it: `npx -y PACKAGE`, `uvx PACKAGE` and similar ones.
+//!
+//! Out of scope: the download.
+
+use mimir_core::config::PackageRegistry;
+
+/// A package requested by a command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackageRequest {
+    /// The registry of the package.
+    pub registry: PackageRegistry,
+    /// The package as the registry's installer accepts it: `name`, `name@range`, `name==version`.
+    pub requirement: String,
+    /// Additional packages to install.
+    pub with: Vec<String>,
+    /// The program of the package; `None` for its default.
+    pub program: Option<String>,
+    /// Arguments of the program.
+    pub args: Vec<String>,
+}
+
+/// The reason why a command line that downloads a package is not supported.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{runner}` downloads a package, but {why}")]
+pub struct PackageCommandError {
+    runner: String,
+    why: String,
+}
+
+/// A kind of runner: its registry, and its options.
+struct PackageRunner {
+    registry: PackageRegistry,
+    /// Options without a value that do not matter here.
+    flags: &'static [&'static str],
+    /// Options that name the package, in which case the first word is the program.
+    package: &'static [&'static str],
+    /// Options that name additional packages.
+    with: &'static [&'static str],
+}
+
+const NPX: PackageRunner = PackageRunner {
+    registry: PackageRegistry::Npm,
+    flags: &[
+        "-y",
+        "--yes",
+        "-q",
+        "--quiet",
+        "--silent",
+        "--bun",
+        "--prefer-offline",
+        "--prefer-online",
+    ],
+    package: &["-p", "--package"],
+    with: &[],
+};
+
+const UVX: PackageRunner = PackageRunner {
+    registry: PackageRegistry::Pypi,
+    flags: &[
+        "-q",
+        "--quiet",
+        "-v",
+        "--verbose",
+        "--isolated",
+        "--refresh",
+        "--no-progress",
+        "-n",
+        "--no-cache",
+        "-U",
+        "--upgrade",
+    ],
+    package: &["--from"],
+    with: &["--with", "-w"],
+};
+
+const PIPX: PackageRunner = PackageRunner {
+    registry: PackageRegistry::Pypi,
+    flags: &["--quiet", "-q", "--verbose", "-v", "--no-cache"],
+    package: &["--spec"],
+    with: &[],
+};
+
+/// Returns the package that this command line downloads; `None` if it downloads none.
+pub fn package_request(words: &[String]) -> Result<Option<PackageRequest>, PackageCommandError> {
+    let Some((runner, name, rest)) = runner(words) else {
+        return Ok(None);
+    };
+    runner
+        .read(rest)
+        .map(Some)
+        .map_err(|why| PackageCommandError { runner: name, why })
+}
+
+/// Returns the name of the program in this command line that downloads a package on start, if there is one.
+pub(super) fn downloading_runner(words: &[String]) -> Option<String> {
+    runner(words).map(|(_, name, _)| name)
+}
+
+fn runner(words: &[String]) -> Option<(PackageRunner, String, &[String])> {
+    let (program, rest) = words.split_first()?;
+    let name = program.rsplit(['/', '\\']).next().unwrap_or_default();
+    let name = name
+        .strip_suffix(".cmd")
+        .or_else(|| name.strip_suffix(".exe"))
+        .unwrap_or(name);
+    let second = rest.first().map(String::as_str);
+    let third = rest.get(1).map(String::as_str);
+    let (runner, taken) = match (name, second) {
+        ("npx" | "bunx" | "pnpx", _) => (NPX, 0),
+        ("npm", Some("exec" | "x")) | ("pnpm" | "yarn", Some("dlx")) | ("bun", Some("x")) => {
+            (NPX, 1)
+        }
+        ("uvx", _) => (UVX, 0),
+        ("uv", Some("tool")) if third == Some("run") => (UVX, 2),
+        ("pipx", Some("run")) => (PIPX, 1),
+        _ => return None,
+    };
+    let mut shown = vec![name.to_owned()];
+    shown.extend(rest.iter().take(taken).cloned());
+    Some((runner, shown.join(" "), rest.get(taken..)?))
+}
+
+impl PackageRunner {
+    fn read(&self, words: &[String]) -> Result<PackageRequest, String> {
+        let mut packages = Vec::new();
+        let mut with = Vec::new();
+        let mut words = words.iter();
+        let first = loop {
+            let Some(word) = words.next() else {
+                return Err("no package is named".to_owned());
+            };
+            if word == "--" {
+                break words.next();
+            }
+            if !word.starts_with('-') || word == "-" {
+                break Some(word);
+            }
+            let (option, value) = match word.split_once('=') {
+                Some((option, value)) => (option, Some(value.to_owned())),
+                None => (word.as_str(), None),
+            };
+            if self.flags.contains(&option) && value.is_none() {
+                continue;
+            }
+            let list = match (self.package.contains(&option), self.with.contains(&option)) {
+                (true, _) => &mut packages,
+                (_, true) => &mut with,
+                _ => {
+                    return Err(format!(
+                        "its option `{option}` is not supported: leave it out, or start the installed program directly"
+                    ));
+                }
+            };
+            let Some(value) = value.or_else(|| words.next().cloned()) else {
+                return Err(format!("its option `{option}` has no value"));
+            };
+            match self.registry {
+                PackageRegistry::Npm => list.push(value),
+                PackageRegistry::Pypi => {
+                    list.extend(value.split(',').map(|one| one.trim().to_owned()))
+                }
+            }
+        };
+        let first = first.ok_or("no package is named")?.clone();
+        // `npm exec PACKAGE -- ARGS` has the separator after the package.
+        let mut args: Vec<String> = words.cloned().collect();
+        if self.registry == PackageRegistry::Npm && args.first().is_some_and(|word| word == "--") {
+            args.remove(0);
+        }
+        let (requirement, program) = match packages.is_empty() {
+            true => self.named(&first),
+            false => (packages.remove(0), Some(first)),
+        };
+        with.extend(packages);
+        for one in std::iter::once(&requirement).chain(&with) {
+            if !self.is_of_registry(one) {
+                return Err(format!(
+                    "`{}` is not a package of a registry, and only those can be pinned. Install it yourself and start its program",
+                    mimir_core::text::visible(mimir_core::text::prefix(one, 100))
+                ));
+            }
+        }
+        Ok(PackageRequest {
+            registry: self.registry,
+            requirement,
+            with,
+            program,
+            args,
+        })
+    }
+
+    /// Returns the requirement and the program of a word such as `pkg@1.2`.
+    fn named(&self, word: &str) -> (String, Option<String>) {
+        if self.registry == PackageRegistry::Npm {
+            return (word.to_owned(), None);
+        }
+        // `uvx ruff@0.6` runs the program `ruff` of that version of the package.
+        match word.split_once('@') {
+            Some((name, "latest" | "")) => (name.to_owned(), Some(name.to_owned())),
+            Some((name, version)) => (format!("{name}=={version}"), Some(name.to_owned())),
+            None => {
+                let end = word.find(['=', '<', '>', '!', '~', '[', ' ', ';']);
+                let name = word.get(..end.unwrap_or(word.len())).unwrap_or(word);
+                (word.to_owned(), Some(name.to_owned()))
+            }
+        }
+    }
+
+    /// Returns true if it names a package of the registry: not a folder, an archive, a repository or an installer
+    /// option.
+    fn is_of_registry(&self, requirement: &str) -> bool {
+        let name = requirement.strip_prefix('@').unwrap_or(requirement);
+        let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+        let foreign = [
+            ":", "\\", "../", "./", "#", "git+", ".tgz", ".tar", ".whl", ".zip",
+        ];
+        let slashes = requirement.matches('/').count();
+        let slashes_most =
+            usize::from(self.registry == PackageRegistry::Npm && requirement.starts_with('@'));
+        let plain =
+            |c: char| !c.is_control() && (c != ' ' || self.registry == PackageRegistry::Pypi);
+        starts
+            && slashes <= slashes_most
+            && requirement.chars().all(plain)
+            && !foreign.iter().any(|part| requirement.contains(part))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Option<PackageRequest>, PackageCommandError> {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        package_request(&words)
+    }
+
+    #[test]
+    fn runner_lines_name_package_program_and_arguments() {
+        for (line, requirement, program, args) in [
+            ("npx -y @a/server-x@1.2.3 .", "@a/server-x@1.2.3", None, "."),
+            ("npx @a/server-x", "@a/server-x", None, ""),
+            (
+                "/usr/bin/npx --yes -- pkg --port 3",
+                "pkg",
+                None,
+                "--port 3",
+            ),
+            ("npx -p pkg@^2 bin --x", "pkg@^2", Some("bin"), "--x"),
+            ("npx --package=pkg bin", "pkg", Some("bin"), ""),
+            ("npm exec --yes pkg -- -a", "pkg", None, "-a"),
+            ("bunx pkg@latest a", "pkg@latest", None, "a"),
+            ("bun x pkg", "pkg", None, ""),
+            ("pnpm dlx pkg a", "pkg", None, "a"),
+            ("yarn dlx pkg", "pkg", None, ""),
+            (
+                "uvx mcp-server-git --repository .",
+                "mcp-server-git",
+                Some("mcp-server-git"),
+                "--repository .",
+            ),
+            (
+                "uvx mcp-server-git@2025.1",
+                "mcp-server-git==2025.1",
+                Some("mcp-server-git"),
+                "",
+            ),
+            ("uvx --from pkg[x]==1 cmd a", "pkg[x]==1", Some("cmd"), "a"),
+            ("uv tool run ruff@latest", "ruff", Some("ruff"), ""),
+            ("pipx run --spec pkg==2 cmd", "pkg==2", Some("cmd"), ""),
+        ] {
+            let request = read(line).unwrap().unwrap();
+            assert_eq!(request.requirement, requirement, "{line}");
+            assert_eq!(request.program.as_deref(), program, "{line}");
+            assert_eq!(request.args.join(" "), args, "{line}");
+        }
+        let with = read("uvx --with a,b --from c cmd").unwrap().unwrap();
+        assert_eq!(with.with, ["a", "b"]);
+        for line in [
+            "node server.js",
+            "npm start",
+            "uv run server.py",
+            "npm run x",
+            "python3 -m x",
+        ] {
+            assert_eq!(read(line).unwrap(), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn runner_lines_that_cannot_be_pinned_are_refused() {
+        for line in [
+            "npx",
+            "npx -y",
+            "npx ./server",
+            "npx github:me/x",
+            "npx me/x",
+            "npx -c echo",
+            "npx https://h.example/x.tgz",
+            "npx --registry=https://h.example x",
+            "uvx --from git+https://h.example/x cmd",
+            "uvx ./x.whl",
+            "uvx --index-url x y",
+        ] {
+            assert!(read(line).is_err(), "{line}");
+        }
+    }
+}

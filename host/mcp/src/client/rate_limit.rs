@@ -1,0 +1,70 @@
+//! Rate limits for unsolicited messages.
+//!
+//! Out of scope: the content of the messages.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Maximum number of notifications per second; the rest is dropped.
+const NOTIFICATIONS_MOST: u32 = 1_000;
+
+/// Maximum number of log lines per minute: the server's own log has the rest.
+const LOG_MOST: u32 = 1_000;
+
+/// Maximum number of requests of a server per second. A well-behaved server makes few.
+const REQUESTS_MOST: u32 = 1_000;
+
+/// Allows a number of messages per interval.
+pub(super) struct MessageRateLimiter {
+    most: u32,
+    time: Duration,
+    since: Instant,
+    taken: u32,
+}
+
+pub(super) fn notification_limit() -> MessageRateLimiter {
+    MessageRateLimiter::new(NOTIFICATIONS_MOST, Duration::from_secs(1))
+}
+
+pub(super) fn log_limit() -> MessageRateLimiter {
+    MessageRateLimiter::new(LOG_MOST, Duration::from_secs(60))
+}
+
+pub(super) fn request_limit() -> MessageRateLimiter {
+    MessageRateLimiter::new(REQUESTS_MOST, Duration::from_secs(1))
+}
+
+impl MessageRateLimiter {
+    fn new(most: u32, time: Duration) -> Self {
+        Self {
+            most,
+            time,
+            since: Instant::now(),
+            taken: 0,
+        }
+    }
+
+    /// Returns true if one more message is accepted now.
+    pub(super) fn try_take(&mut self) -> bool {
+        if self.since.elapsed() > self.time {
+            (self.since, self.taken) = (Instant::now(), 0);
+        }
+        self.taken = self.taken.saturating_add(1);
+        self.taken <= self.most
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn rate_limit_refills_after_the_interval() {
+        let mut pace = MessageRateLimiter::new(1_000, Duration::from_millis(200));
+        let taken = (0..1_500).filter(|_| pace.try_take()).count();
+        assert_eq!(taken, 1_000);
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        assert!(pace.try_take());
+    }
+}

@@ -1,0 +1,286 @@
+//! Readers of a server's resources and prompts, implemented as tools, so that each read is checked, masked, labelled
+//! and recorded like any call. Models do not see them; clients that list resources or prompts read through them.
+//! Completions and subscriptions are calls of the same tools, because they send the client's text to the server, too.
+//!
+//! Text and binary data are transferred as parts of the result, subject to the limits of results; the rest, with a
+//! number in place of each part, is the structured content.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use mimir_core::backend::RawResult;
+use mimir_core::limits::Limits;
+use mimir_core::needs::Needs;
+use mimir_core::outcome::ToolOutput;
+use mimir_core::{
+    Content, Decision, RiskLevel, Schema, ToolDefinition, ToolError, ToolErrorCode, ToolGroup,
+    ToolHints,
+};
+use rmcp::model::{ArgumentInfo, CompletionContext, CompletionInfo, Reference, ServerResult};
+use serde_json::{Value, json};
+
+use super::flags::is_plain;
+use super::names;
+use super::operation::ServerOperation;
+use super::spec::ServerSpec;
+
+/// The kind of entry that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A resource, by its URI.
+    Resources,
+    /// A prompt, by its name and arguments.
+    Prompts,
+}
+
+/// Key of the argument to be completed. If present, the entry is not read.
+pub(super) const COMPLETE: &str = "complete";
+
+/// Key for subscriptions: asks the server for updates of a resource instead of its content.
+pub(super) const WATCH: &str = "watch";
+
+/// Maximum length of a completion value in characters.
+const PROPOSAL_MOST: usize = 256;
+
+/// Key of a part's number, which replaces the part.
+const PART: &str = "mimirPart";
+
+impl EntryKind {
+    /// Returns the name of the tool, which depends on the server's name rather than its prefix: two servers without a
+    /// prefix have separate tools.
+    pub(super) fn name(self, spec: &ServerSpec) -> String {
+        let word = names::snake_name(&spec.name);
+        match self {
+            Self::Resources => format!("mcp_{word}_resources_read"),
+            Self::Prompts => format!("mcp_{word}_prompts_get"),
+        }
+    }
+
+    /// Returns the tool's definition for this server; none if its name is not valid.
+    pub(super) fn definition(self, spec: &ServerSpec) -> Option<ToolDefinition> {
+        let name = self.name(spec);
+        let fitted = names::unique_names("", &[&name])
+            .into_iter()
+            .next()
+            .flatten()?;
+        let (what, schema) = match self {
+            Self::Resources => (
+                "Reads a resource of",
+                json!({"type": "object", "properties": {"uri": {"type": "string"},
+                    "arguments": {"type": "object", "additionalProperties": {"type": "string"}},
+                    COMPLETE: {"type": "string"}, WATCH: {"type": "boolean"}},
+                    "required": ["uri"], "additionalProperties": false}),
+            ),
+            Self::Prompts => (
+                "Gets the messages of a prompt of",
+                json!({"type": "object", "properties": {"name": {"type": "string"},
+                    "arguments": {"type": "object", "additionalProperties": {"type": "string"}},
+                    COMPLETE: {"type": "string"}},
+                    "required": ["name"], "additionalProperties": false}),
+            ),
+        };
+        Some(ToolDefinition {
+            name: fitted,
+            title: None,
+            description: format!("{what} the MCP server `{}`.", spec.name),
+            group: ToolGroup::System,
+            input_schema: Schema::parse(&schema.to_string()).ok()?,
+            output_schema: None,
+            approval: Decision::Ask,
+            risk: RiskLevel::Medium,
+            hints: ToolHints {
+                // A read can have any effect at the server.
+                read_only: false,
+                destructive: false,
+                idempotent: false,
+                open_world: true,
+            },
+            needs: Needs::default(),
+            // Like the tools of the server: the general settings apply.
+            silent: true,
+        })
+    }
+
+    /// Converts the arguments of a call to an operation at the server.
+    pub(super) fn operation(self, arguments: &Value) -> ServerOperation {
+        let word = |key: &str| arguments[key].as_str().unwrap_or_default().to_owned();
+        if arguments[COMPLETE].is_string() {
+            let of = match self {
+                Self::Resources => Reference::for_resource(word("uri")),
+                Self::Prompts => Reference::for_prompt(word("name")),
+            };
+            return completion(of, word(COMPLETE), &arguments["arguments"]);
+        }
+        match self {
+            Self::Resources => ServerOperation::Resource { uri: word("uri") },
+            Self::Prompts => ServerOperation::Prompt {
+                name: word("name"),
+                arguments: arguments["arguments"]
+                    .as_object()
+                    .cloned()
+                    .unwrap_or_default(),
+            },
+        }
+    }
+}
+
+/// Returns the completion request for one argument, given the values of the others.
+fn completion(of: Reference, name: String, arguments: &Value) -> ServerOperation {
+    let mut context = CompletionContext::new();
+    let mut value = String::new();
+    for (key, given) in arguments.as_object().into_iter().flatten() {
+        let given = given.as_str().unwrap_or_default().to_owned();
+        if *key == name {
+            value = given;
+        } else {
+            let others = context.arguments.get_or_insert_default();
+            others.insert(key.clone(), given);
+        }
+    }
+    ServerOperation::Completion {
+        of,
+        argument: ArgumentInfo::new(name, value),
+        context,
+    }
+}
+
+/// Returns the result of a subscription, which has no content.
+pub(super) fn watch_result() -> RawResult {
+    RawResult::from(Ok(ToolOutput {
+        content: Vec::new(),
+        structured: None,
+        exit_code: None,
+    }))
+}
+
+/// Converts an answer to a result.
+pub(super) fn read_result(mut result: ServerResult, limits: &Limits) -> RawResult {
+    let fault = |code, message: &str| RawResult::failed(ToolError::new(code, message));
+    match &mut result {
+        ServerResult::ReadResourceResult(_) | ServerResult::GetPromptResult(_) => {}
+        ServerResult::CompleteResult(proposals) => {
+            proposals.completion.values = {
+                let values = std::mem::take(&mut proposals.completion.values).into_iter();
+                let values = values.take(CompletionInfo::MAX_VALUES);
+                let short =
+                    |value: String| mimir_core::text::prefix(&value, PROPOSAL_MOST).to_owned();
+                // A value is too short to be marked, so one that addresses a model, or hides something, is dropped.
+                values.map(short).filter(|value| is_plain(value)).collect()
+            }
+        }
+        _ => {
+            let message = "the server's answer does not match the request";
+            return fault(ToolErrorCode::ExecutionError, message);
+        }
+    }
+    let mut value = serde_json::to_value(result).unwrap_or_default();
+    let mut parts = Vec::new();
+    if lift(&mut value, &mut parts).is_err() {
+        let message = "the server's answer contains data that is not valid base64";
+        return fault(ToolErrorCode::ExecutionError, message);
+    }
+    let bytes: usize = parts.iter().map(Content::len).sum();
+    let most = usize::try_from(limits.output_bytes).unwrap_or(usize::MAX);
+    if bytes.saturating_add(value.to_string().len()) > most {
+        let most = mimir_core::text::bytes(limits.output_bytes);
+        let message = format!("the server's answer is larger than {most} (limits.outputBytes)");
+        return fault(ToolErrorCode::LimitExceeded, &message);
+    }
+    RawResult::from(Ok(ToolOutput {
+        content: parts,
+        structured: Some(value),
+        exit_code: None,
+    }))
+}
+
+/// Moves text and data out of a value into parts.
+fn lift(value: &mut Value, parts: &mut Vec<Content>) -> Result<(), base64::DecodeError> {
+    match value {
+        Value::Array(items) => items.iter_mut().try_for_each(|item| lift(item, parts)),
+        Value::Object(map) => {
+            let mime_type = map.get("mimeType").and_then(Value::as_str);
+            let mime_type = mime_type.unwrap_or("application/octet-stream").to_owned();
+            for (key, item) in map.iter_mut() {
+                let part = match (key.as_str(), &*item) {
+                    ("text", Value::String(text)) => Content::text(text.clone()),
+                    ("blob", Value::String(data)) => Content::File {
+                        data: STANDARD.decode(data.trim())?,
+                        mime_type: mime_type.clone(),
+                        name: "resource".to_owned(),
+                    },
+                    ("data", Value::String(data)) if mime_type.starts_with("audio/") => {
+                        Content::Audio {
+                            data: STANDARD.decode(data.trim())?,
+                            mime_type: mime_type.clone(),
+                        }
+                    }
+                    ("data", Value::String(data)) => Content::Image {
+                        data: STANDARD.decode(data.trim())?,
+                        mime_type: mime_type.clone(),
+                    },
+                    _ => {
+                        lift(item, parts)?;
+                        continue;
+                    }
+                };
+                *item = json!({ PART: parts.len() });
+                parts.push(part);
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Restores the answer in the protocol's form, with its parts. None if a limit has removed one.
+pub(crate) fn restore_output(output: &ToolOutput) -> Option<Value> {
+    let mut value = output.structured.clone()?;
+    lower(&mut value, &output.content)?;
+    Some(value)
+}
+
+fn lower(value: &mut Value, parts: &[Content]) -> Option<()> {
+    match value {
+        Value::Array(items) => items.iter_mut().try_for_each(|item| lower(item, parts)),
+        Value::Object(map) => match map.get(PART).and_then(Value::as_u64) {
+            Some(at) if map.len() == 1 => {
+                let part = parts.get(usize::try_from(at).ok()?)?;
+                *value = match part {
+                    Content::Text { text } => text.clone().into(),
+                    Content::Image { data, .. }
+                    | Content::Audio { data, .. }
+                    | Content::File { data, .. } => STANDARD.encode(data).into(),
+                };
+                Some(())
+            }
+            _ => map.values_mut().try_for_each(|item| lower(item, parts)),
+        },
+        _ => Some(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_restore_the_answer_from_its_parts() {
+        let theirs = json!({"messages": [
+            {"role": "user", "content": {"type": "text", "text": "words"}},
+            {"role": "user", "content": {"type": "image", "data": "AAEC", "mimeType": "image/png"}},
+            {"role": "user", "content": {"type": "resource", "resource": {"uri": "a:b", "blob": "AA==", "mimeType": "x/y"}}},
+        ]});
+        let mut value = theirs.clone();
+        let mut content = Vec::new();
+        lift(&mut value, &mut content).unwrap_or_default();
+        assert_eq!(content.len(), 3);
+        assert!(!value.to_string().contains("words"), "{value}");
+        let mut output = ToolOutput {
+            content,
+            structured: Some(value),
+            exit_code: None,
+        };
+        assert_eq!(restore_output(&output), Some(theirs));
+        output.content.pop();
+        assert_eq!(restore_output(&output), None, "a part is missing");
+    }
+}

@@ -1,0 +1,193 @@
+//! Resources and prompts of servers as mimir's clients see them: under names that distinguish the servers, made safe
+//! to show.
+//!
+//! For a server with a prefix, each URI contains its name (`mcp://NAME/URI`) and each prompt name begins with the
+//! prefix; for a server without one, names are unchanged.
+//!
+//! Out of scope: the content of a resource or prompt, which is read by a tool call.
+
+use std::collections::{BTreeSet, HashSet};
+
+use mimir_core::{ListedEntry, text};
+use rmcp::model::{Prompt, Resource, ResourceTemplate};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::description::ServerDescription;
+use super::flags::escape_invisible_in_value;
+use super::reader_tools::EntryKind;
+use super::spec::ServerSpec;
+
+/// Maximum number of entries of a kind per server, and maximum size of each in bytes.
+const ITEMS_MOST: usize = 1_000;
+const ITEM_MOST: usize = 32 << 10;
+
+/// Resources and prompts of all servers.
+#[derive(Debug, Default)]
+pub(crate) struct ResourceLibrary {
+    pub(crate) resources: Vec<Resource>,
+    pub(crate) templates: Vec<ResourceTemplate>,
+    pub(crate) prompts: Vec<Prompt>,
+}
+
+impl ResourceLibrary {
+    /// Adds the entries of a server that a person has seen; `shows` returns them for the tool that reads them.
+    pub(super) fn add(
+        &mut self,
+        spec: &ServerSpec,
+        described: &ServerDescription,
+        shows: impl Fn(&str) -> Option<HashSet<String>>,
+    ) {
+        if spec.resources
+            && let Some(seen) = shows(&EntryKind::Resources.name(spec))
+        {
+            let named = |uri: &mut String| *uri = client_uri(spec, uri);
+            self.resources.extend(items(
+                RESOURCE,
+                &described.resources,
+                &seen,
+                |one: &mut Resource| {
+                    (one.icons, one.meta) = (None, None);
+                    named(&mut one.uri);
+                },
+            ));
+            self.templates.extend(items(
+                TEMPLATE,
+                &described.templates,
+                &seen,
+                |one: &mut ResourceTemplate| {
+                    (one.icons, one.meta) = (None, None);
+                    named(&mut one.uri_template);
+                },
+            ));
+        }
+        if spec.prompts
+            && let Some(seen) = shows(&EntryKind::Prompts.name(spec))
+        {
+            self.prompts.extend(items(
+                PROMPT,
+                &described.prompts,
+                &seen,
+                |one: &mut Prompt| {
+                    (one.icons, one.meta) = (None, None);
+                    one.name = format!("{}{}", spec.prefix, one.name);
+                },
+            ));
+        }
+    }
+}
+
+/// Labels for the entries of each list.
+const PROMPT: &str = "prompt";
+const RESOURCE: &str = "resource";
+const TEMPLATE: &str = "resource template";
+
+/// Members of an entry that contain text for a model or a person.
+const WORDS: [&str; 7] = [
+    "name",
+    "title",
+    "uri",
+    "uriTemplate",
+    "description",
+    "mimeType",
+    "arguments",
+];
+
+/// Maximum length of an entry in its line, in characters.
+const LINE_MOST: usize = 160;
+
+/// Returns the entries of all lists, one line each, in the form that grants store.
+pub(super) fn entries(spec: &ServerSpec, described: &ServerDescription) -> Vec<ListedEntry> {
+    let lists = [
+        (spec.prompts, PROMPT, &described.prompts),
+        (spec.resources, RESOURCE, &described.resources),
+        (spec.resources, TEMPLATE, &described.templates),
+    ];
+    let lists = lists.into_iter().filter(|(shared, ..)| *shared);
+    let lines = lists.flat_map(|(_, kind, list)| {
+        let list = list.iter().take(ITEMS_MOST);
+        list.map(move |item| words(kind, item))
+    });
+    // Sorted, so that the order in which a server lists its entries does not matter.
+    let lines: BTreeSet<String> = lines.collect();
+    let entry = |words| ListedEntry {
+        words,
+        is_seen: false,
+    };
+    lines.into_iter().map(entry).collect()
+}
+
+/// Returns an entry as one line: the beginning of its text, and the digest of the whole.
+fn words(kind: &str, item: &Value) -> String {
+    let mut hash = Sha256::new();
+    let mut shown = Vec::new();
+    for key in WORDS {
+        let text = match &item[key] {
+            Value::Null => continue,
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        for part in [key, &text] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        shown.push(format!("{key}: {text}"));
+    }
+    let shown = text::visible(&shown.join(", "));
+    let digest = format!("{:x}", hash.finalize());
+    format!(
+        "{kind} ({}) sha256 {}",
+        text::prefix(&shown, LINE_MOST),
+        text::prefix(&digest, 32)
+    )
+}
+
+/// Returns the entries of a list that parse and that a person has seen. A broken entry does not affect the others.
+fn items<T: DeserializeOwned>(
+    kind: &str,
+    theirs: &[Value],
+    seen: &HashSet<String>,
+    fit: impl Fn(&mut T),
+) -> Vec<T> {
+    let all = theirs.iter().take(ITEMS_MOST).filter_map(|item| {
+        if !seen.contains(&words(kind, item)) {
+            return None;
+        }
+        let mut item = item.clone();
+        if item.to_string().len() > ITEM_MOST {
+            return None;
+        }
+        escape_invisible_in_value(&mut item);
+        let mut item: T = serde_json::from_value(item).ok()?;
+        fit(&mut item);
+        Some(item)
+    });
+    all.collect()
+}
+
+/// Returns a server's URI as mimir's clients see it.
+pub(super) fn client_uri(spec: &ServerSpec, theirs: &str) -> String {
+    match spec.prefix.is_empty() {
+        true => theirs.to_owned(),
+        false => format!("mcp://{}/{theirs}", spec.name),
+    }
+}
+
+/// Returns the server's own URI for a client's, if that names the server.
+pub(super) fn server_uri<'a>(spec: &ServerSpec, ours: &'a str) -> Option<&'a str> {
+    let rest = ours.strip_prefix("mcp://")?;
+    let rest = rest.strip_prefix(spec.name.as_str())?;
+    rest.strip_prefix('/').filter(|_| !spec.prefix.is_empty())
+}
+
+/// Returns true if a server without a prefix has this resource: it lists it, or one of its templates begins like it.
+pub(super) fn has_resource(described: &ServerDescription, uri: &str) -> bool {
+    let listed = |one: &Value| one["uri"] == uri;
+    let begins = |one: &Value| {
+        let template = one["uriTemplate"].as_str().unwrap_or_default();
+        let head = template.split('{').next().unwrap_or_default();
+        !head.is_empty() && uri.starts_with(head)
+    };
+    described.resources.iter().any(listed) || described.templates.iter().any(begins)
+}

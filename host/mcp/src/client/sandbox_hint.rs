@@ -1,0 +1,89 @@
+//! Hints for a server whose files are hidden by its sandbox.
+//!
+//! Out of scope: the sandbox's rules. The hint is derived from the server's own output, and from the files on this
+//! machine.
+
+use std::path::{Path, PathBuf};
+
+use mimir_core::ToolError;
+use mimir_core::config::SandboxMode;
+use mimir_core::launch::LaunchSpec;
+use mimir_core::text::visible;
+
+use super::close_reason::CloseReason;
+
+/// Phrases with which programs report something as not found.
+const ABSENT: [&str; 7] = [
+    "cannot find",
+    "can't find",
+    "can't open",
+    "cannot open",
+    "no such file",
+    "enoent",
+    "does not exist",
+];
+
+/// Folders that every sandbox shows.
+const SHOWN: [&str; 8] = [
+    "/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix", "/proc",
+];
+
+/// Returns true if a line reports something as not found.
+pub(super) fn is_not_found_line(line: &str) -> bool {
+    let line = line.to_lowercase();
+    line.contains('/') && ABSENT.iter().any(|words| line.contains(words))
+}
+
+/// Adds a hint to the error of a failed start if the server did not find a file that exists.
+pub(super) fn add_sandbox_hint(
+    mut error: ToolError,
+    launch: &LaunchSpec,
+    root: &Path,
+    end: &CloseReason,
+) -> ToolError {
+    if launch.sandbox.mode == Some(SandboxMode::None) {
+        return error;
+    }
+    let Some(path) = hidden(launch, root, &end.not_found_lines()) else {
+        return error;
+    };
+    // Files next to a program usually belong to it.
+    let folder = match path.parent() {
+        Some(folder) if !path.is_dir() && folder.parent().is_some() => folder,
+        _ => &path,
+    };
+    let server = visible(&end.server);
+    let [path, folder] = [&path, folder].map(|path| visible(&path.display().to_string()));
+    error.message.push_str(&format!(
+        "; it did not find `{path}`, which exists: its sandbox hides your home and other folders"
+    ));
+    let ways = [
+        format!("set `bindMounts: [{folder}]` in mcp.servers.{server} to let it read that folder"),
+        format!("set `sandbox: none` in mcp.servers.{server} to run it with all of your rights"),
+    ];
+    let before = error.remedies.to_vec();
+    error.with_remedies(before.into_iter().chain(ways))
+}
+
+/// Returns the path in the command line that the server did not find although it exists.
+fn hidden(launch: &LaunchSpec, root: &Path, absences: &[String]) -> Option<PathBuf> {
+    let values = launch.environment.iter().map(|(_, value)| value);
+    let words = launch.args.iter().chain(values);
+    // An option such as `--config=/x` names a file, too.
+    let paths = words.map(|word| match word.split_once('=') {
+        Some((_, path)) if word.starts_with('-') => path,
+        _ => word.as_str(),
+    });
+    let is_shown = |path: &Path| {
+        let mounts = &launch.sandbox.bind_mounts;
+        path.starts_with(root)
+            || SHOWN.iter().any(|shown| path.starts_with(shown))
+            || mounts.iter().any(|mount| path.starts_with(&mount.from))
+    };
+    let blamed = |path: &str| absences.iter().any(|line| line.contains(path));
+    let mut paths = paths.filter(|path| path.len() > 1 && blamed(path));
+    paths.find_map(|path| {
+        let path = Path::new(path);
+        (path.is_absolute() && !is_shown(path) && path.exists()).then(|| path.to_owned())
+    })
+}

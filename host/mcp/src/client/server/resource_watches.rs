@@ -1,0 +1,55 @@
+//! Resources of a server that clients watch: only the first watcher subscribes, and the last one unsubscribes.
+
+use std::sync::Arc;
+
+use mimir_core::ToolError;
+
+use super::{RemoteServer, ServerConnection};
+
+impl RemoteServer {
+    /// Adds or removes a watcher of a resource. The server is told of the first and of the last.
+    pub(in crate::client) async fn watch(
+        self: &Arc<Self>,
+        uri: &str,
+        more: bool,
+    ) -> Result<(), ToolError> {
+        let (first, last) = {
+            let mut watched = self.watched.lock();
+            let count = watched.entry(uri.to_owned()).or_default();
+            *count = match more {
+                true => *count + 1,
+                false => count.saturating_sub(1),
+            };
+            let left = *count;
+            if left == 0 {
+                watched.remove(uri);
+            }
+            (more && left == 1, !more && left == 0)
+        };
+        if !first && !last {
+            return Ok(());
+        }
+        let told = match self.link().await {
+            Ok(link) => link.watch_resource(uri, more, self.spec.start).await,
+            Err(error) => Err(error),
+        };
+        if told.is_err() && more {
+            let mut watched = self.watched.lock();
+            watched.remove(uri);
+        }
+        told
+    }
+
+    /// Subscribes to all watched resources after a restart of the server.
+    pub(super) async fn watch_again(&self, link: &ServerConnection) {
+        let watched: Vec<String> = {
+            let watched = self.watched.lock();
+            watched.keys().cloned().collect()
+        };
+        for uri in watched {
+            if let Err(error) = link.watch_resource(&uri, true, self.spec.start).await {
+                tracing::info!(server = self.spec.name, %error, "stopped watching a resource");
+            }
+        }
+    }
+}

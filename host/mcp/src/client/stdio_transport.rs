@@ -1,0 +1,112 @@
+//! A server on a pair of pipes: one message per line, with limits on the size of a message and the rate of
+//! notifications.
+
+use std::io;
+use std::sync::Arc;
+
+use rmcp::RoleClient;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::json_lines::{JsonLineChunk, JsonLineReader, JsonLineWriter, LINE_MOST};
+
+use super::connection::CloseReason;
+use super::lenient_messages;
+use super::rate_limit::{self, MessageRateLimiter};
+
+/// Maximum number of values in one message. A value of two bytes in JSON takes a hundred times that in memory.
+const VALUES_MOST: usize = 250_000;
+
+type BoxedReader = Box<dyn AsyncRead + Send + Sync + Unpin>;
+type BoxedWriter = Box<dyn AsyncWrite + Send + Sync + Unpin>;
+
+/// Exchanges messages with a server line by line.
+pub(super) struct StdioClientTransport {
+    reader: JsonLineReader<BoxedReader>,
+    writer: JsonLineWriter<BoxedWriter>,
+    close_reason: Arc<CloseReason>,
+    rate_limit: MessageRateLimiter,
+}
+
+impl StdioClientTransport {
+    pub(super) fn new(reader: BoxedReader, writer: BoxedWriter, end: Arc<CloseReason>) -> Self {
+        Self {
+            reader: JsonLineReader::new(reader),
+            writer: JsonLineWriter::new(writer),
+            close_reason: end,
+            rate_limit: rate_limit::notification_limit(),
+        }
+    }
+}
+
+impl Transport<RoleClient> for StdioClientTransport {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
+        let writer = self.writer.clone();
+        async move { writer.send(&item).await }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            let line = match self.reader.next().await {
+                JsonLineChunk::Line(line) => line,
+                // The rest of the line would be useless.
+                JsonLineChunk::Part(_) => {
+                    self.close_reason.set_message_too_long(LINE_MOST as u64);
+                    return None;
+                }
+                JsonLineChunk::End => return None,
+            };
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            // A flood is detected before parsing: a notification has no id.
+            if is_notification(&line) && !self.rate_limit.try_take() {
+                self.close_reason.warn_of_flood();
+                continue;
+            }
+            if is_dense(&line) {
+                self.close_reason.set_message_too_dense();
+                return None;
+            }
+            match lenient_messages::parse_message(&line) {
+                Ok(message) => return Some(message),
+                // A program that prints other text on stdout is not stopped for it.
+                Err(error) => self.close_reason.warn_of_invalid_line(&line, &error),
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), io::Error> {
+        self.writer.close().await;
+        Ok(())
+    }
+}
+
+/// Returns true if a message has more values than allowed.
+pub(super) fn is_dense(message: &[u8]) -> bool {
+    let (mut values, mut quoted, mut escaped) = (0_usize, false, false);
+    for byte in message {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'[' | b'{' | b',' if !quoted => values += 1,
+            _ => {}
+        }
+    }
+    values > VALUES_MOST
+}
+
+/// Returns true if a line looks like a notification at its beginning, where every library writes the method.
+pub(super) fn is_notification(line: &[u8]) -> bool {
+    const LOOKED_AT: usize = 128;
+    let head = &line[..line.len().min(LOOKED_AT)];
+    let words = String::from_utf8_lossy(head);
+    words.contains("\"notifications/") && !words.contains("\"id\"")
+}

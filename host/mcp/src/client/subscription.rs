@@ -1,0 +1,58 @@
+//! Subscriptions at servers without a handshake, which send notifications only for a subscription.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{ServerNotification, SubscriptionFilter};
+use rmcp::{Peer, RoleClient};
+use tokio::time::timeout;
+
+use super::listener::ServerListener;
+
+/// Time limit for a server to acknowledge a subscription.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The topic of a subscription.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum SubscriptionTopic {
+    /// All lists.
+    Lists,
+    /// One resource.
+    Resource(String),
+}
+
+impl SubscriptionTopic {
+    fn filter(&self) -> SubscriptionFilter {
+        let all = SubscriptionFilter::builder();
+        match self {
+            Self::Lists => all
+                .tools_list_changed()
+                .prompts_list_changed()
+                .resources_list_changed()
+                .build(),
+            Self::Resource(uri) => all.resource_subscriptions([uri.clone()]).build(),
+        }
+    }
+}
+
+/// Receives notifications until the server ends the subscription.
+pub(super) async fn listen(
+    peer: Peer<RoleClient>,
+    about: SubscriptionTopic,
+    ears: Arc<ServerListener>,
+) {
+    let begun = timeout(PATIENCE, peer.listen(about.filter())).await;
+    let Ok(Ok(mut subscription)) = begun else {
+        tracing::info!("a server without a handshake does not accept subscriptions");
+        return;
+    };
+    loop {
+        match subscription.next().await {
+            Ok(Some(ServerNotification::ResourceUpdatedNotification(updated))) => {
+                ears.updated(updated.params.uri);
+            }
+            Ok(Some(_)) => ears.mark_changed(),
+            Ok(None) | Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Messages of a running tool for the client.
+
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use mimir_core::call::{CallObserver, CallProgress, LogLine};
+use mimir_core::upstream_request::{self, UpstreamRequest, UpstreamRequestKind};
+use mimir_core::{ApprovalAnswer, Approver, BoxFuture, Card, ToolError, ToolErrorCode};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::elicitation;
+use crate::logs::MinLogLevel;
+
+mod progress_limiter;
+
+pub(crate) use progress_limiter::LatestProgress;
+use progress_limiter::ProgressLimiter;
+
+/// A message of a running call.
+pub(crate) enum CallUpdate {
+    /// Progress.
+    Progress(CallProgress),
+    /// A log line.
+    Line(LogLine),
+}
+
+/// A question that has to be answered before a call continues.
+pub(crate) enum ClientQuestion {
+    /// Approval by a person.
+    Card(ApprovalQuestion),
+    /// Requests of the server behind the tool, answered by the client.
+    Requests(ForwardedRequests),
+}
+
+/// An approval question for a person.
+pub(crate) struct ApprovalQuestion {
+    pub(crate) card: Box<Card>,
+    pub(crate) answer: oneshot::Sender<ApprovalAnswer>,
+}
+
+/// Requests of a server behind a tool for the client.
+pub(crate) struct ForwardedRequests {
+    pub(crate) requests: Vec<UpstreamRequest>,
+    pub(crate) answer: oneshot::Sender<Result<Vec<Value>, ToolError>>,
+}
+
+/// Messages and questions of a call.
+pub(crate) struct CallReceivers {
+    pub(crate) updates: mpsc::Receiver<CallUpdate>,
+    /// The latest progress that was held back.
+    pub(crate) latest: Arc<LatestProgress>,
+    pub(crate) questions: mpsc::Receiver<ClientQuestion>,
+}
+
+/// Forwards the messages of a call to its client. It never blocks the tool: messages that a slow client cannot take in
+/// time are dropped, except the latest progress.
+pub(crate) struct ClientObserver {
+    updates: mpsc::Sender<CallUpdate>,
+    progress: Option<Mutex<ProgressLimiter>>,
+    least: Option<MinLogLevel>,
+    /// The trace context of the request.
+    trace: Option<String>,
+    approver: Box<dyn Approver>,
+    /// Server requests that the client supports, and the channel for them.
+    has: Vec<UpstreamRequestKind>,
+    ask: mpsc::Sender<ClientQuestion>,
+    /// Answers that the client sent in advance.
+    given: Mutex<BTreeMap<String, Value>>,
+}
+
+/// Maximum number of queued messages for the client.
+const WAITING: usize = 256;
+
+impl ClientObserver {
+    /// Creates an observer and the receivers of its messages. `least` is the client's minimum log level, `has` the
+    /// server requests that it supports; `apart` means that it is asked by the response to its own request; `person`
+    /// makes the approver, given a channel to the client.
+    pub(crate) fn new(
+        progress: bool,
+        least: Option<MinLogLevel>,
+        trace: Option<String>,
+        has: Vec<UpstreamRequestKind>,
+        apart: bool,
+        given: BTreeMap<String, Value>,
+        person: impl FnOnce(ClientApprover) -> Box<dyn Approver>,
+    ) -> (Self, CallReceivers) {
+        let (said, hear) = mpsc::channel(WAITING);
+        let (ask, questions) = mpsc::channel(1);
+        let latest = Arc::<LatestProgress>::default();
+        let rate = || Mutex::new(ProgressLimiter::new(Arc::clone(&latest)));
+        let ear = Self {
+            updates: said,
+            progress: progress.then(rate),
+            least,
+            trace,
+            approver: person(ClientApprover {
+                ask: ask.clone(),
+                apart,
+            }),
+            has,
+            ask,
+            given: Mutex::new(given),
+        };
+        let heard = CallReceivers {
+            updates: hear,
+            latest,
+            questions,
+        };
+        (ear, heard)
+    }
+}
+
+impl CallObserver for ClientObserver {
+    fn progress(&self, progress: CallProgress) {
+        let Some(rate) = &self.progress else { return };
+        lock(rate).report(progress, |progress| {
+            self.updates
+                .try_send(CallUpdate::Progress(progress))
+                .is_ok()
+        });
+    }
+
+    fn log(&self, line: LogLine) {
+        if self.least.is_some_and(|least| least.accepts(line.level)) {
+            let _ = self.updates.try_send(CallUpdate::Line(line));
+        }
+    }
+
+    fn approver(&self) -> Option<&dyn Approver> {
+        Some(&*self.approver)
+    }
+
+    fn upstream_handler(&self) -> Option<&dyn upstream_request::UpstreamRequestHandler> {
+        Some(self)
+    }
+
+    fn trace(&self) -> Option<&str> {
+        self.trace.as_deref()
+    }
+}
+
+impl upstream_request::UpstreamRequestHandler for ClientObserver {
+    fn supports(&self, want: UpstreamRequestKind) -> bool {
+        self.has.contains(&want)
+    }
+
+    fn handle_requests(
+        &self,
+        wishes: Vec<UpstreamRequest>,
+    ) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {
+        Box::pin(async move {
+            let gone = || {
+                let message = "the client that made the call has disconnected";
+                ToolError::new(ToolErrorCode::Unavailable, message)
+            };
+            let (answer, answered) = oneshot::channel();
+            let given = std::mem::take(&mut *lock(&self.given));
+            if let Some(answers) = collect_answers(&wishes, &given) {
+                return Ok(answers);
+            }
+            let question = ClientQuestion::Requests(ForwardedRequests {
+                requests: wishes,
+                answer,
+            });
+            self.ask.send(question).await.map_err(|_| gone())?;
+            answered.await.unwrap_or_else(|_| Err(gone()))
+        })
+    }
+}
+
+/// Returns the client's answers to the requests; none if one is missing or not valid.
+pub(crate) fn collect_answers(
+    wishes: &[UpstreamRequest],
+    given: &BTreeMap<String, Value>,
+) -> Option<Vec<Value>> {
+    let each = wishes.iter().map(|request| {
+        let answer = given.get(&request.name)?;
+        elicitation::is_answer(request.kind, answer).then(|| answer.clone())
+    });
+    each.collect()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock()
+}
+
+/// The person at the client, asked through the handler of the client's request.
+pub(crate) struct ClientApprover {
+    ask: mpsc::Sender<ClientQuestion>,
+    apart: bool,
+}
+
+impl Approver for ClientApprover {
+    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(async move {
+            let nobody = || ApprovalAnswer::Unattended {
+                way_out: "The client that made the call has disconnected.".to_owned(),
+            };
+            let (answer, answered) = oneshot::channel();
+            let question = ClientQuestion::Card(ApprovalQuestion {
+                card: Box::new(card.clone()),
+                answer,
+            });
+            if self.ask.send(question).await.is_err() {
+                return nobody();
+            }
+            answered.await.unwrap_or_else(|_| nobody())
+        })
+    }
+
+    fn needs_separate_answers(&self) -> bool {
+        self.apart
+    }
+}

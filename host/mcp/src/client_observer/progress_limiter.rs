@@ -1,0 +1,161 @@
+//! Rate limit for progress notifications to a client: a number of messages per second, and the latest value in any
+//! case.
+
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mimir_core::call::CallProgress;
+use tokio::sync::Notify;
+
+/// Burst size: every step of a tool with few steps is reported, however quick they are.
+const BURST: u32 = 100;
+
+/// Interval after which another message is allowed: 50 per second.
+const EVERY: Duration = Duration::from_millis(20);
+
+/// The rate limiter of one call, a token bucket.
+pub(super) struct ProgressLimiter {
+    tokens: u32,
+    /// Time up to which tokens were added.
+    since: Instant,
+    /// Latest value that was reported. The protocol requires increasing values.
+    newest: Option<u64>,
+    latest: Arc<LatestProgress>,
+}
+
+/// The latest value that was held back, until it or a newer one is sent.
+#[derive(Default)]
+pub(crate) struct LatestProgress {
+    slot: Mutex<Option<CallProgress>>,
+    put: Notify,
+}
+
+impl ProgressLimiter {
+    /// Creates a full bucket. Values that are held back go to `latest`.
+    pub(super) fn new(latest: Arc<LatestProgress>) -> Self {
+        Self {
+            tokens: BURST,
+            since: Instant::now(),
+            newest: None,
+            latest,
+        }
+    }
+
+    /// Sends a value with `send`, which returns false if it could not, or holds it back as the latest one.
+    pub(super) fn report(
+        &mut self,
+        progress: CallProgress,
+        send: impl FnOnce(CallProgress) -> bool,
+    ) {
+        if self.newest.is_some_and(|newest| progress.done <= newest) {
+            return;
+        }
+        self.newest = Some(progress.done);
+        let has_token = self.take_token(Instant::now());
+        // Holding the lock ensures that no older value is sent after this one.
+        let mut slot = self.latest.lock();
+        if has_token && send(progress.clone()) {
+            *slot = None;
+            return;
+        }
+        *slot = Some(progress);
+        drop(slot);
+        self.latest.put.notify_one();
+    }
+
+    fn take_token(&mut self, now: Instant) -> bool {
+        let passed = now.saturating_duration_since(self.since);
+        let more = u32::try_from(passed.as_nanos() / EVERY.as_nanos()).unwrap_or(u32::MAX);
+        if more > 0 {
+            self.since += EVERY.saturating_mul(more);
+            self.tokens = self.tokens.saturating_add(more).min(BURST);
+        }
+        let left = self.tokens.checked_sub(1);
+        self.tokens = left.unwrap_or(0);
+        left.is_some()
+    }
+}
+
+impl LatestProgress {
+    /// Takes the value that was held back, if there is one.
+    pub(crate) fn take(&self) -> Option<CallProgress> {
+        self.lock().take()
+    }
+
+    /// Waits for a value that was held back, and for its turn.
+    pub(crate) async fn next(&self) -> CallProgress {
+        loop {
+            self.put.notified().await;
+            tokio::time::sleep(EVERY).await;
+            if let Some(progress) = self.take() {
+                return progress;
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<CallProgress>> {
+        self.slot.lock()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress(done: u64) -> CallProgress {
+        CallProgress {
+            done,
+            total: None,
+            message: None,
+        }
+    }
+
+    #[test]
+    fn progress_is_limited_and_the_newest_is_held_back() {
+        let latest = Arc::new(LatestProgress::default());
+        let mut rate = ProgressLimiter::new(Arc::clone(&latest));
+        let mut sent = Vec::new();
+        for done in 0..10_000 {
+            rate.report(progress(done), |one| {
+                sent.push(one.done);
+                true
+            });
+        }
+        // The burst, plus the tokens added during this loop.
+        assert!(
+            (BURST as usize..10_000).contains(&sent.len()),
+            "{}",
+            sent.len()
+        );
+        let held = latest.take().map(|one| one.done);
+        assert!(held == Some(9_999) || sent.last() == Some(&9_999));
+        // A value that is not greater is neither sent nor held back.
+        rate.report(progress(5), |_| panic!("it is older"));
+        assert!(latest.take().is_none());
+    }
+
+    #[test]
+    fn progress_tokens_refill_up_to_the_burst() {
+        let mut rate = ProgressLimiter::new(Arc::default());
+        let begun = rate.since;
+        for _ in 0..BURST {
+            assert!(rate.take_token(begun));
+        }
+        assert!(!rate.take_token(begun));
+        assert!(!rate.take_token(begun + EVERY / 2));
+        assert!(rate.take_token(begun + EVERY));
+        assert!(!rate.take_token(begun + EVERY));
+        let later = begun + EVERY * 10_000;
+        let taken = (0..1_000).filter(|_| rate.take_token(later)).count();
+        assert_eq!(taken, BURST as usize);
+    }
+
+    #[test]
+    fn progress_is_held_back_if_the_queue_is_full() {
+        let latest = Arc::new(LatestProgress::default());
+        let mut rate = ProgressLimiter::new(Arc::clone(&latest));
+        rate.report(progress(1), |_| false);
+        assert_eq!(latest.take().map(|one| one.done), Some(1));
+    }
+}

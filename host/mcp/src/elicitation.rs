@@ -1,0 +1,222 @@
+//! Approval cards as forms for the person at an MCP client, and the meaning of the person's answer.
+#![expect(
+    deprecated,
+    reason = "the newest protocol has no sampling and roots by requests; clients of the older ones still do"
+)]
+
+use std::collections::BTreeMap;
+
+use mimir_core::upstream_request::UpstreamRequestKind;
+use mimir_core::{ApprovalAnswer, Card, ToolSource};
+use rmcp::model::{
+    ClientCapabilities, CreateMessageResult, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationSchema, EnumSchema, ListRootsResult, PrimitiveSchemaDefinition, StringSchema,
+};
+use serde_json::Value;
+
+mod pending_calls;
+
+pub(crate) use pending_calls::{PendingCall, PendingCallKey, PendingCalls};
+
+/// Names of the form's fields.
+const ANSWER: &str = "answer";
+const ARGUMENTS: &str = "arguments";
+
+/// Maximum size of a form in bytes. A person approves all of the arguments, so a card is shown whole or not at all; a
+/// longer form is not readable in a client's window.
+const FORM_MAX: usize = 64 << 10;
+
+/// Prefix of every line that a tool could influence, so that none can pass for mimir's own text.
+const GUTTER: &str = "  │ ";
+
+/// Returns true if a client shows forms to its person. A client that declares no mode supports forms.
+pub(crate) fn can_ask(capabilities: Option<&ClientCapabilities>) -> bool {
+    capabilities
+        .and_then(|capabilities| capabilities.elicitation.as_ref())
+        .is_some_and(|modes| modes.form.is_some() || modes.url.is_none())
+}
+
+/// Returns the requests of servers that a client can answer.
+pub(crate) fn supported_requests(
+    capabilities: Option<&ClientCapabilities>,
+) -> Vec<UpstreamRequestKind> {
+    let Some(all) = capabilities else {
+        return Vec::new();
+    };
+    let each = [
+        (UpstreamRequestKind::Form, can_ask(capabilities)),
+        (UpstreamRequestKind::Model, all.sampling.is_some()),
+        (UpstreamRequestKind::Roots, all.roots.is_some()),
+    ];
+    let has = each.into_iter().filter(|(_, has)| *has);
+    has.map(|(want, _)| want).collect()
+}
+
+/// Returns true if a value is an answer to a request of this kind.
+pub(crate) fn is_answer(want: UpstreamRequestKind, answer: &Value) -> bool {
+    let answer = answer.clone();
+    match want {
+        UpstreamRequestKind::Form => serde_json::from_value::<ElicitResult>(answer).is_ok(),
+        UpstreamRequestKind::Model => serde_json::from_value::<CreateMessageResult>(answer).is_ok(),
+        UpstreamRequestKind::Roots => serde_json::from_value::<ListRootsResult>(answer).is_ok(),
+    }
+}
+
+/// The scope of a person's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnswerScope {
+    /// The answer of the only user, who may also decide for good.
+    Owner,
+    /// The answer of one user among many, which applies to that user only.
+    SingleUser,
+}
+
+/// Returns the form for a card; none if the card is too long. `note` describes the fault in the previous answer.
+pub(crate) fn approval_form(
+    card: &Card,
+    whose: AnswerScope,
+    note: Option<&str>,
+) -> Option<ElicitRequestParams> {
+    let message = message(card, note);
+    (message.len() <= FORM_MAX).then(|| ElicitRequestParams::FormElicitationParams {
+        meta: None,
+        message,
+        requested_schema: schema(card, whose),
+    })
+}
+
+fn message(card: &Card, note: Option<&str>) -> String {
+    let mut lines = Vec::new();
+    if let Some(note) = note {
+        lines.extend([note.to_owned(), String::new()]);
+    }
+    lines.push(format!("mimir: may `{}` run?", card.tool));
+    if let Some(caller) = &card.caller {
+        lines.push(format!(
+            "It is called by `{caller}`, as part of that tool's own call."
+        ));
+    }
+    quote(&card.summary, &mut lines);
+    lines.push(String::new());
+    let digest: String = card.digest.chars().take(12).collect();
+    let badge = card.source.badge();
+    lines.push(format!("source: {badge} sha256 {digest}…"));
+    if card.source != ToolSource::BuiltIn {
+        quote(&card.location, &mut lines);
+    }
+    lines.push(format!("risk: {}", card.risk.as_str()));
+    lines.push("arguments:".to_owned());
+    quote(&card.arguments, &mut lines);
+    for fact in card.sections() {
+        lines.push(format!("{}:", fact.title));
+        fact.lines.iter().for_each(|line| quote(line, &mut lines));
+    }
+    lines.join("\n")
+}
+
+fn quote(text: &str, to: &mut Vec<String>) {
+    to.extend(text.lines().map(|line| format!("{GUTTER}{line}")));
+}
+
+/// Returns the fields of the form. Nothing is preselected: an answer must be chosen by the person.
+fn schema(card: &Card, whose: AnswerScope) -> ElicitationSchema {
+    let mut answers = vec![("once", "once: yes, allow this call.")];
+    if card.always.is_some() {
+        answers.push((
+            "session",
+            "session: yes, allow what \"always\" covers until this connection ends.",
+        ));
+    }
+    if card.always.is_some() && whose == AnswerScope::Owner {
+        answers.push(("always", "always: yes, allow until revoked."));
+    }
+    if card.editable {
+        answers.push(("edit", "edit: allow it with the arguments below instead."));
+    }
+    answers.push(("no", "no: deny."));
+    let words: Vec<&str> = answers.iter().map(|(_, words)| *words).collect();
+    let words = words.join(" ");
+    let answers = answers.iter().map(|(answer, _)| (*answer).to_owned());
+    let answers = answers.collect();
+    let answer = EnumSchema::builder(answers)
+        .title("Answer")
+        .description(words)
+        .build();
+    let arguments = StringSchema::new()
+        .title("Arguments")
+        .description("Only for edit: the arguments to use instead, as a JSON object.");
+    let answer = PrimitiveSchemaDefinition::Enum(answer);
+    let mut fields = BTreeMap::from([(ANSWER.to_owned(), answer)]);
+    if card.editable {
+        let arguments = PrimitiveSchemaDefinition::String(arguments);
+        fields.insert(ARGUMENTS.to_owned(), arguments);
+    }
+    ElicitationSchema::new(fields).with_required(vec![ANSWER.to_owned()])
+}
+
+/// Parses the person's answer. The error describes what is wrong with it, so that the person is asked again.
+pub(crate) fn parse_answer(
+    card: &Card,
+    whose: AnswerScope,
+    result: &ElicitResult,
+) -> Result<ApprovalAnswer, &'static str> {
+    match result.action {
+        ElicitationAction::Accept => {}
+        ElicitationAction::Decline => return Ok(ApprovalAnswer::No),
+        // The form was closed, perhaps by a program.
+        _ => {
+            return Ok(ApprovalAnswer::Unattended {
+                way_out:
+                    "The question was closed without an answer: repeat the call to be asked again."
+                        .to_owned(),
+            });
+        }
+    }
+    let field = |name| {
+        result
+            .content
+            .as_ref()
+            .and_then(|content| content.get(name))
+    };
+    let edited = match field(ARGUMENTS)
+        .filter(|_| card.editable)
+        .and_then(Value::as_str)
+        .map(str::trim)
+    {
+        None | Some("") => None,
+        Some(text) => Some(serde_json::from_str::<Value>(text)),
+    };
+    let answer = field(ANSWER).and_then(Value::as_str).unwrap_or_default();
+    let yes = match answer {
+        "no" => return Ok(ApprovalAnswer::No),
+        "edit" if card.editable => {
+            return match edited {
+                Some(Ok(value)) if value.is_object() => Ok(ApprovalAnswer::Edit(value)),
+                Some(_) => Err("These arguments are not a JSON object."),
+                None => Err("To edit, fill in the arguments."),
+            };
+        }
+        "once" => ApprovalAnswer::Once,
+        "session" if card.always.is_some() => ApprovalAnswer::Session,
+        "always" if card.always.is_some() && whose == AnswerScope::Owner => ApprovalAnswer::Always,
+        _ => return Err("This is not one of the possible answers."),
+    };
+    // Edited arguments together with a yes mean the edited ones: they are checked, and approved, as a new call.
+    match edited {
+        None => Ok(yes),
+        Some(Ok(value)) if is_as_shown(&value, card) => Ok(yes),
+        Some(Ok(value)) if value.is_object() => Ok(ApprovalAnswer::Edit(value)),
+        Some(_) => Err("These arguments are not a JSON object."),
+    }
+}
+
+fn is_as_shown(value: &Value, card: &Card) -> bool {
+    serde_json::from_str::<Value>(&card.arguments).is_ok_and(|shown| shown == *value)
+}
+
+/// Returns a random token of 128 bits. None if the system has no source of randomness.
+pub fn random_token() -> Option<String> {
+    let mut bits = [0; 16];
+    getrandom::fill(&mut bits).ok()?;
+    Some(bits.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,79 @@
+//! Calls that wait for a person between two requests of a client.
+//!
+//! From 2026-07-28 on a server sends no requests: it responds to a call with its questions, and the client calls again
+//! with the answers. The part of the call that has already run is not repeated: the call waits here, and the state
+//! that the client gets is the name of the pending call. The name cannot be guessed, works once, and only for the
+//! client that got it and for the very same call.
+
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::AnswerScope;
+use crate::call_task::CallTask;
+use crate::client_observer::{CallReceivers, ClientQuestion};
+
+/// A pending call.
+pub(crate) struct PendingCall {
+    /// Owner and request of the call.
+    pub(crate) key: PendingCallKey,
+    /// The call itself. It continues without its client, so that the time limit of the person's answer applies.
+    pub(crate) task: CallTask,
+    pub(crate) receivers: CallReceivers,
+    /// The question to the person.
+    pub(crate) question: ClientQuestion,
+}
+
+/// Properties that a request must have to resume a pending call.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PendingCallKey {
+    pub(crate) owner: String,
+    /// Scope of the answer that the call waits for.
+    pub(crate) answer_scope: AnswerScope,
+    pub(crate) tool: String,
+    pub(crate) arguments: Value,
+}
+
+/// All pending calls.
+#[derive(Default)]
+pub(crate) struct PendingCalls(Mutex<HashMap<String, (Instant, PendingCall)>>);
+
+/// Maximum number of pending calls: more than people answer.
+const PLACES: usize = 256;
+
+/// Time for which the outcome of an ended call is available to a client that answers late.
+const LATE: Duration = Duration::from_secs(15 * 60);
+
+impl PendingCalls {
+    /// Stores a call, and returns its name; returns the call if there is no room.
+    pub(crate) fn insert(&self, call: PendingCall) -> Result<String, Box<PendingCall>> {
+        let mut places = self.lock();
+        places.retain(|_, (since, parked)| !parked.task.is_over() || since.elapsed() < LATE);
+        match super::random_token() {
+            Some(name) if places.len() < PLACES => {
+                places.insert(name.clone(), (Instant::now(), call));
+                Ok(name)
+            }
+            _ => Err(Box::new(call)),
+        }
+    }
+
+    /// Removes and returns the pending call of this name, if the key matches. A mismatch leaves the call pending.
+    pub(crate) fn take(&self, name: &str, key: &PendingCallKey) -> Option<PendingCall> {
+        let mut places = self.lock();
+        places.get(name).filter(|(_, parked)| parked.key == *key)?;
+        places.remove(name).map(|(_, parked)| parked)
+    }
+
+    /// Stops all calls of an owner that has disconnected.
+    pub(crate) fn stop_calls_of(&self, owner: &str) {
+        self.lock()
+            .retain(|_, (_, parked)| parked.key.owner != owner);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, (Instant, PendingCall)>> {
+        self.0.lock()
+    }
+}

@@ -1,0 +1,269 @@
+//! Access checks of the server over HTTP.
+
+use ::http::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE};
+use ::http::uri::Authority;
+use ::http::{HeaderMap, Request, StatusCode};
+
+use super::{HttpOptions, Principal};
+
+/// Loopback names of this machine.
+const OWN: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+/// Checks requests by their headers.
+pub(super) struct RequestGuard {
+    hosts: Vec<String>,
+    origins: Vec<String>,
+    token: Option<String>,
+    /// Principal of every accepted request.
+    principal: Principal,
+}
+
+/// The reason why a request is rejected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HttpRefusal {
+    /// The request was sent to another host name.
+    Host,
+    /// The request names several hosts: a proxy in front of this server may use a different one.
+    Hosts,
+    /// The request comes from a web page whose origin is not allowed.
+    Origin,
+    /// The token is missing or wrong.
+    Token,
+    /// The session does not exist, or belongs to another principal.
+    NoSession,
+    /// Too many concurrent calls.
+    Busy,
+    /// Too many sessions, none of which is idle.
+    Full,
+}
+
+impl HttpRefusal {
+    pub(super) const fn status(self) -> StatusCode {
+        match self {
+            HttpRefusal::Host | HttpRefusal::Origin => StatusCode::FORBIDDEN,
+            HttpRefusal::Hosts => StatusCode::BAD_REQUEST,
+            HttpRefusal::Token => StatusCode::UNAUTHORIZED,
+            HttpRefusal::NoSession => StatusCode::NOT_FOUND,
+            HttpRefusal::Busy | HttpRefusal::Full => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            HttpRefusal::Host => {
+                "the Host header is not a name of this server: allow it with `mimir serve --host NAME`\n"
+            }
+            HttpRefusal::Hosts => "the request must have exactly one Host header\n",
+            HttpRefusal::Origin => {
+                "this page's origin is not allowed: allow it with `mimir serve --origin URL`\n"
+            }
+            HttpRefusal::Token => {
+                "a bearer token is required: use the one that `mimir serve` printed\n"
+            }
+            HttpRefusal::NoSession => "session not found\n",
+            HttpRefusal::Busy => "too many concurrent calls: try again when some have ended\n",
+            HttpRefusal::Full => {
+                "too many sessions, and none of them is idle: end an unused one (DELETE /mcp with its mcp-session-id), or try again later\n"
+            }
+        }
+    }
+
+    pub(super) const fn header(self) -> Option<(HeaderName, &'static str)> {
+        match self {
+            HttpRefusal::Token => Some((WWW_AUTHENTICATE, "Bearer realm=\"mimir\"")),
+            HttpRefusal::Busy | HttpRefusal::Full => Some((RETRY_AFTER, "1")),
+            HttpRefusal::Host
+            | HttpRefusal::Hosts
+            | HttpRefusal::Origin
+            | HttpRefusal::NoSession => None,
+        }
+    }
+}
+
+impl RequestGuard {
+    pub(super) fn new(options: &HttpOptions) -> Self {
+        let own = OWN.iter().map(|name| (*name).to_owned());
+        let hosts = options.hosts.iter().map(|host| host.to_ascii_lowercase());
+        let name = crate::elicitation::random_token().unwrap_or_default();
+        Self {
+            hosts: own.chain(hosts).collect(),
+            origins: options.origins.clone(),
+            token: options.token.clone(),
+            principal: Principal {
+                id: format!("http-{name}"),
+                user: None,
+            },
+        }
+    }
+
+    pub(super) fn hosts(&self) -> &[String] {
+        &self.hosts
+    }
+
+    /// Checks that a request was meant for this server, and comes from an allowed origin.
+    pub(super) fn address<B>(&self, request: &Request<B>) -> Result<(), HttpRefusal> {
+        let headers = request.headers();
+        if headers.get_all(HOST).iter().count() > 1 {
+            return Err(HttpRefusal::Hosts);
+        }
+        let named = request.uri().authority().cloned().or_else(|| {
+            let host = headers.get(HOST)?.to_str().ok()?;
+            host.parse::<Authority>().ok()
+        });
+        let named = named.ok_or(HttpRefusal::Host)?;
+        let host = named.host().trim_start_matches('[').trim_end_matches(']');
+        if !self
+            .hosts
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(host))
+        {
+            return Err(HttpRefusal::Host);
+        }
+        let Some(origin) = headers.get(ORIGIN) else {
+            return Ok(());
+        };
+        let origin = origin.to_str().map_err(|_| HttpRefusal::Origin)?;
+        let listed = self.origins.iter().any(|known| known == origin);
+        // The server's own page: no other has this host and port.
+        let place = origin.split_once("://").map(|(_, place)| place);
+        match listed || place.is_some_and(|place| place.eq_ignore_ascii_case(named.as_str())) {
+            true => Ok(()),
+            false => Err(HttpRefusal::Origin),
+        }
+    }
+
+    /// Returns the principal of a request with a valid token.
+    pub(super) fn token(&self, headers: &HeaderMap) -> Result<Principal, HttpRefusal> {
+        let Some(token) = &self.token else {
+            return Ok(self.principal.clone());
+        };
+        let given = headers
+            .get(AUTHORIZATION)
+            .map(::http::HeaderValue::as_bytes);
+        let given = given.and_then(|given| {
+            let (scheme, given) = given.split_at_checked("Bearer ".len())?;
+            scheme.eq_ignore_ascii_case(b"Bearer ").then_some(given)
+        });
+        match given {
+            Some(given) if is_same(given.trim_ascii(), token.as_bytes()) => {
+                Ok(self.principal.clone())
+            }
+            _ => Err(HttpRefusal::Token),
+        }
+    }
+}
+
+/// Compares two tokens in constant time, so that timing does not reveal where they differ.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let pairs = one.iter().zip(other);
+    let differs = pairs.fold(0, |differs, (one, other)| differs | (one ^ other));
+    one.len() == other.len() && std::hint::black_box(differs) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard() -> RequestGuard {
+        RequestGuard::new(&HttpOptions {
+            hosts: vec!["Tools.example".into()],
+            origins: vec!["https://app.example:443".into()],
+            token: Some("secret".into()),
+            identity: None,
+            figures: None,
+        })
+    }
+
+    fn request(headers: &[(&str, &str)]) -> Request<()> {
+        let mut request = Request::builder().uri("/mcp");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap_or_default()
+    }
+
+    #[test]
+    fn guard_checks_the_host_header() {
+        for good in [
+            "localhost",
+            "LOCALHOST:80",
+            "127.0.0.1:8808",
+            "[::1]:1",
+            "tools.example",
+        ] {
+            assert_eq!(
+                guard().address(&request(&[("host", good)])),
+                Ok(()),
+                "{good}"
+            );
+        }
+        for bad in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.2",
+            "",
+            "a b",
+            "::1",
+        ] {
+            let refused = guard().address(&request(&[("host", bad)]));
+            assert_eq!(refused, Err(HttpRefusal::Host), "{bad}");
+        }
+        assert_eq!(guard().address(&request(&[])), Err(HttpRefusal::Host));
+        let two = request(&[("host", "localhost"), ("host", "evil.example")]);
+        assert_eq!(guard().address(&two), Err(HttpRefusal::Hosts));
+    }
+
+    #[test]
+    fn guard_checks_the_origin_header() {
+        let from = |origin| request(&[("host", "localhost"), ("origin", origin)]);
+        assert_eq!(guard().address(&from("https://app.example:443")), Ok(()));
+        // The server's own origin, on its own port only.
+        let own = |origin| request(&[("host", "127.0.0.1:8808"), ("origin", origin)]);
+        assert_eq!(guard().address(&own("http://127.0.0.1:8808")), Ok(()));
+        for other in [
+            "http://127.0.0.1:8809",
+            "http://127.0.0.1",
+            "http://localhost:8808",
+        ] {
+            assert_eq!(
+                guard().address(&own(other)),
+                Err(HttpRefusal::Origin),
+                "{other}"
+            );
+        }
+        for bad in [
+            "https://app.example",
+            "http://localhost:1",
+            "null",
+            "",
+            "https://evil.example",
+        ] {
+            assert_eq!(
+                guard().address(&from(bad)),
+                Err(HttpRefusal::Origin),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn guard_accepts_the_exact_token_only() {
+        let judged = |value: &str| guard().token(request(&[("authorization", value)]).headers());
+        for good in ["Bearer secret", "bearer secret", "BEARER  secret "] {
+            assert!(judged(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "secret",
+            "Bearer",
+            "Bearer ",
+            "Bearer secre",
+            "Bearer secrets",
+            "Bearer SECRET",
+            "Basic secret",
+        ] {
+            assert_eq!(judged(bad), Err(HttpRefusal::Token), "{bad}");
+        }
+        assert_eq!(guard().token(&HeaderMap::new()), Err(HttpRefusal::Token));
+    }
+}

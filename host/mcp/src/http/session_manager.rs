@@ -1,0 +1,184 @@
+//! Limits the number of sessions. The library creates a session only after it has seen a valid handshake: an idle
+//! session is ended at that point, and sessions are created one at a time, so that the limit is never exceeded.
+//!
+//! Out of scope: the owner of a session, and its messages.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::Stream;
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::common::server_side_http::{ServerSseMessage, SessionId};
+use rmcp::transport::streamable_http_server::session::SessionManager;
+use rmcp::transport::streamable_http_server::session::local::{
+    LocalSessionManager, LocalSessionManagerError,
+};
+use thiserror::Error;
+use tokio::sync::Mutex;
+
+use super::session_table::{SessionLease, SessionTable};
+use super::{Principal, SESSION_IDLE, SESSIONS_MAX};
+
+/// Session manager with a limit.
+pub(super) struct BoundedSessionManager {
+    inner: LocalSessionManager,
+    known: SessionTable,
+    /// Held while a session is created.
+    turn: Mutex<()>,
+}
+
+/// State of a request that may create a session.
+#[derive(Clone)]
+pub(super) struct RequestScope(Arc<RequestScopeState>);
+
+struct RequestScopeState {
+    principal: Principal,
+    full: AtomicBool,
+    /// Keeps the new session in use until the handshake is answered.
+    lease: parking_lot::Mutex<Option<SessionLease>>,
+}
+
+tokio::task_local! {
+    /// The request that is being handled.
+    static GUEST: RequestScope;
+}
+
+/// Reason for not creating a session.
+#[derive(Debug, Error)]
+pub(super) enum SessionLimitError {
+    #[error("too many sessions, and none of them is idle")]
+    Full,
+    #[error(transparent)]
+    Inner(#[from] LocalSessionManagerError),
+}
+
+impl RequestScope {
+    pub(super) fn new(by: Principal) -> Self {
+        Self(Arc::new(RequestScopeState {
+            principal: by,
+            full: AtomicBool::new(false),
+            lease: parking_lot::Mutex::default(),
+        }))
+    }
+
+    /// Handles a request within its scope.
+    pub(super) async fn run_scoped<F: Future>(&self, answer: F) -> F::Output {
+        GUEST.scope(self.clone(), answer).await
+    }
+
+    /// Returns true if its session was refused because of the limit.
+    pub(super) fn is_over_limit(&self) -> bool {
+        self.0.full.load(Ordering::Relaxed)
+    }
+}
+
+impl BoundedSessionManager {
+    pub(super) fn new() -> Self {
+        let mut inner = LocalSessionManager::default();
+        inner.session_config.keep_alive = Some(SESSION_IDLE);
+        Self {
+            inner,
+            known: SessionTable::default(),
+            turn: Mutex::default(),
+        }
+    }
+
+    /// Returns the number of sessions.
+    pub(super) async fn count(&self) -> usize {
+        self.inner.sessions.read().await.len()
+    }
+
+    /// Returns the table of sessions with their owners and activity.
+    pub(super) fn sessions(&self) -> &SessionTable {
+        &self.known
+    }
+}
+
+impl SessionManager for BoundedSessionManager {
+    type Error = SessionLimitError;
+    type Transport = <LocalSessionManager as SessionManager>::Transport;
+
+    async fn create_session(&self) -> Result<(SessionId, Self::Transport), SessionLimitError> {
+        let guest = GUEST.try_with(RequestScope::clone).ok();
+        let turn = self.turn.lock().await;
+        let mut sessions = self.inner.sessions.write().await;
+        self.known.retain(|id| sessions.contains_key(id));
+        let mut ended = None;
+        if sessions.len() >= SESSIONS_MAX {
+            let Some(idle) = self.known.take_idle() else {
+                if let Some(guest) = &guest {
+                    guest.0.full.store(true, Ordering::Relaxed);
+                }
+                return Err(SessionLimitError::Full);
+            };
+            ended = sessions.remove(idle.as_str());
+        }
+        drop(sessions);
+        let made = self.inner.create_session().await?;
+        if let Some(RequestScope(asks)) = guest {
+            let visit = self
+                .known
+                .insert(made.0.to_string(), asks.principal.clone());
+            let mut held = asks.lease.lock();
+            *held = Some(visit);
+        }
+        drop(turn);
+        if let Some(ended) = ended {
+            tracing::info!("an idle session was ended to make room for another");
+            if let Err(error) = ended.close().await {
+                tracing::debug!(%error, "the session has already ended");
+            }
+        }
+        Ok(made)
+    }
+
+    async fn initialize_session(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<ServerJsonRpcMessage, SessionLimitError> {
+        Ok(self.inner.initialize_session(id, message).await?)
+    }
+
+    async fn has_session(&self, id: &SessionId) -> Result<bool, SessionLimitError> {
+        Ok(self.inner.has_session(id).await?)
+    }
+
+    async fn close_session(&self, id: &SessionId) -> Result<(), SessionLimitError> {
+        Ok(self.inner.close_session(id).await?)
+    }
+
+    async fn create_stream(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionLimitError>
+    {
+        Ok(self.inner.create_stream(id, message).await?)
+    }
+
+    async fn accept_message(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<(), SessionLimitError> {
+        Ok(self.inner.accept_message(id, message).await?)
+    }
+
+    async fn create_standalone_stream(
+        &self,
+        id: &SessionId,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionLimitError>
+    {
+        Ok(self.inner.create_standalone_stream(id).await?)
+    }
+
+    async fn resume(
+        &self,
+        id: &SessionId,
+        last_event_id: String,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionLimitError>
+    {
+        Ok(self.inner.resume(id, last_event_id).await?)
+    }
+}

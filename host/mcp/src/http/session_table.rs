@@ -1,0 +1,160 @@
+//! Sessions of the protocol generation that has them: their owners, their activity, and the choice of the one to end
+//! when the limit is reached.
+//!
+//! Out of scope: the messages of a session.
+
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::server::CloseSignal;
+
+use super::Principal;
+
+/// All sessions by id.
+#[derive(Default)]
+pub(super) struct SessionTable(Mutex<HashMap<String, Arc<SessionEntry>>>);
+
+/// A session.
+struct SessionEntry {
+    owner: Principal,
+    /// Signals the end of the session: its calls stop, even if their results are still being read.
+    close_signal: CloseSignal,
+    activity: Mutex<SessionActivity>,
+}
+
+/// Activity of a session.
+struct SessionActivity {
+    /// Number of unanswered requests and open streams.
+    open: usize,
+    /// Time of the last activity.
+    last: Instant,
+}
+
+/// Keeps a session in use until it is dropped, both by the handler of a request and by the stream of its response.
+pub(crate) struct SessionLease(Arc<SessionEntry>);
+
+impl SessionTable {
+    /// Adds a session, in use by the request that created it.
+    pub(super) fn insert(&self, id: String, owner: Principal) -> SessionLease {
+        let stay = Arc::new(SessionEntry {
+            owner,
+            close_signal: CloseSignal::default(),
+            activity: Mutex::new(SessionActivity {
+                open: 0,
+                last: Instant::now(),
+            }),
+        });
+        let visit = SessionLease::new(Arc::clone(&stay));
+        lock(&self.0).insert(id, stay);
+        visit
+    }
+
+    /// Marks a session as in use, if it belongs to this principal.
+    pub(super) fn lease(&self, id: &str, by: &Principal) -> Option<SessionLease> {
+        let all = lock(&self.0);
+        let stay = all.get(id).filter(|stay| stay.owner == *by)?;
+        // The table is still locked, so that the session cannot be chosen as the one to end.
+        Some(SessionLease::new(Arc::clone(stay)))
+    }
+
+    /// Removes a session that has ended, and stops its calls.
+    pub(super) fn remove(&self, id: &str) {
+        let ended = lock(&self.0).remove(id);
+        if let Some(stay) = ended {
+            stay.close_signal.close();
+        }
+    }
+
+    /// Removes sessions that no longer exist.
+    pub(super) fn retain(&self, there: impl Fn(&str) -> bool) {
+        lock(&self.0).retain(|id, _| there(id));
+    }
+
+    /// Removes an idle session, if there is one. It is taken from the principal with the most sessions, so that no
+    /// principal can lock out others; of these, the one that has been idle longest.
+    pub(super) fn take_idle(&self) -> Option<String> {
+        let mut all = lock(&self.0);
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        for stay in all.values() {
+            *counts.entry(&stay.owner.id).or_default() += 1;
+        }
+        let now = Instant::now();
+        let idle = all.iter().filter_map(|(id, stay)| {
+            let since = stay.idle_since()?;
+            let many = counts.get(stay.owner.id.as_str()).copied();
+            Some((many, now.saturating_duration_since(since), id))
+        });
+        let id = idle.max_by_key(|(many, idle, _)| (*many, *idle))?.2.clone();
+        all.remove(&id);
+        Some(id)
+    }
+}
+
+impl SessionEntry {
+    /// Returns the time since which the session is idle.
+    fn idle_since(&self) -> Option<Instant> {
+        let visits = lock(&self.activity);
+        (visits.open == 0).then_some(visits.last)
+    }
+}
+
+impl SessionLease {
+    fn new(stay: Arc<SessionEntry>) -> Self {
+        lock(&stay.activity).open += 1;
+        Self(stay)
+    }
+
+    /// Completes when the session has ended.
+    pub(crate) async fn session_closed(&self) {
+        self.0.close_signal.closed().await;
+    }
+}
+
+impl Drop for SessionLease {
+    fn drop(&mut self) {
+        let mut visits = lock(&self.0.activity);
+        visits.open = visits.open.saturating_sub(1);
+        visits.last = Instant::now();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn who(name: &str) -> Principal {
+        Principal {
+            id: name.to_owned(),
+            user: None,
+        }
+    }
+
+    #[test]
+    fn sessions_end_the_idlest_of_the_largest_owner() {
+        let sessions = SessionTable::default();
+        sessions.insert("oldest of all".into(), who("other"));
+        for id in ["one", "two", "three"] {
+            sessions.insert(id.into(), who("many"));
+        }
+        let one = sessions.lease("one", &who("many"));
+        assert!(one.is_some() && sessions.lease("two", &who("other")).is_none());
+        assert_eq!(sessions.take_idle().as_deref(), Some("two"));
+        drop(one);
+        // A session that was in use until now is not the one that has been idle longest.
+        assert_eq!(sessions.take_idle().as_deref(), Some("three"));
+        let busy = ["one", "oldest of all"].map(|id| {
+            let who = who(if id == "one" { "many" } else { "other" });
+            sessions.lease(id, &who)
+        });
+        assert_eq!(sessions.take_idle(), None, "something goes on in each");
+        drop(busy);
+        assert!(sessions.take_idle().is_some() && sessions.take_idle().is_some());
+        assert_eq!(sessions.take_idle(), None, "there is none");
+    }
+}

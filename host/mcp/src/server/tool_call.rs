@@ -1,0 +1,329 @@
+//! A tool call from its request to its response, with the messages and questions in between.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use mimir_core::call::LogLevel;
+use mimir_core::{Call, CallContext, Outcome, RequestId, ToolError, ToolErrorCode};
+use rmcp::RoleServer;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock,
+    ErrorCode, ErrorData, InputRequiredResult, InputResponses, RequestMetaObject,
+};
+use rmcp::service::RequestContext;
+use serde_json::{Value, json};
+
+use crate::call_task::CallTask;
+use crate::client_observer::{CallReceivers, ClientObserver, ClientQuestion};
+use crate::discovery::DiscoveryReply;
+use crate::elicitation::{self, PendingCall, PendingCallKey};
+use crate::logs;
+use crate::result::{self, StructuredFormat};
+
+use super::ClientSession;
+use super::session::is_modern;
+
+mod approval_prompt;
+mod input_requests;
+mod notifications;
+
+/// Time limit for a call's last messages before its result, and for telling a client that a question was withdrawn.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// A call in progress, from this request or an earlier one.
+struct RunningCall {
+    key: PendingCallKey,
+    task: CallTask,
+    receivers: CallReceivers,
+}
+
+/// Progress of a call within one request.
+enum CallStep {
+    Done(Outcome),
+    Asks(CallTask, ClientQuestion),
+    Stopped,
+    Broken,
+}
+
+/// Outcome of a request.
+pub(super) enum RequestOutcome {
+    /// The call has ended.
+    Outcome(Box<Outcome>),
+    /// The call waits for an answer of the client.
+    Asks(Box<InputRequiredResult>),
+    /// The request was cancelled: the protocol expects no response, and discards one.
+    Stopped,
+}
+
+/// The client's answers to earlier questions.
+pub(super) struct ClientAnswers {
+    pub(super) state: Option<String>,
+    pub(super) responses: Option<InputResponses>,
+}
+
+impl ClientSession {
+    /// Handles `tools/call`.
+    pub(super) async fn call(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let mut tool = request.name.into_owned();
+        let mut arguments = request.arguments.unwrap_or_default();
+        match self.server.catalogue().find(&tool, &arguments) {
+            Some(DiscoveryReply::Answer(answer)) => return Ok(answer.into()),
+            // From here on the request counts as a call of the tool that it names.
+            Some(DiscoveryReply::Call {
+                name,
+                arguments: inner,
+            }) => (tool, arguments) = (name, inner),
+            None => {}
+        }
+        let arguments = Value::Object(arguments);
+        let answers = ClientAnswers {
+            state: request.request_state,
+            responses: request.input_responses,
+        };
+        match self.run(&tool, arguments, answers, &context).await? {
+            RequestOutcome::Outcome(outcome) => self.ended(&tool, &outcome, &context).await,
+            RequestOutcome::Asks(asked) => Ok((*asked).into()),
+            RequestOutcome::Stopped => {
+                let text = ContentBlock::text(ToolErrorCode::Cancelled.as_str());
+                Ok(CallToolResult::error(vec![text]).into())
+            }
+        }
+    }
+
+    /// Drives a call as far as one request can.
+    pub(super) async fn run(
+        &self,
+        tool: &str,
+        arguments: Value,
+        answers: ClientAnswers,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<RequestOutcome, ErrorData> {
+        let key = PendingCallKey {
+            owner: self.pipeline_session(context),
+            answer_scope: Self::answer_scope(context),
+            tool: tool.to_owned(),
+            arguments,
+        };
+        let mut next = match answers.state {
+            Some(state) if is_modern(context) => {
+                self.resume_call(&state, &key, answers.responses)?
+            }
+            // Answers to a server's requests may be sent ahead by a client that knows them; an approval never.
+            _ if is_modern(context) => {
+                Ok(self.begin(key, answers.responses.unwrap_or_default(), context))
+            }
+            _ => Ok(self.begin(key, InputResponses::new(), context)),
+        };
+        loop {
+            let RunningCall {
+                key,
+                task: work,
+                receivers: mut heard,
+            } = match next {
+                Ok(running) => running,
+                Err(asked) => return Ok(RequestOutcome::Asks(asked)),
+            };
+            next = match self.drive_call(work, &mut heard, tool, context).await {
+                CallStep::Done(outcome) => {
+                    self.count_outcome(tool, &outcome, context).await;
+                    return Ok(RequestOutcome::Outcome(Box::new(outcome)));
+                }
+                CallStep::Asks(work, question) => {
+                    let parked = PendingCall {
+                        key,
+                        task: work.detach(),
+                        receivers: heard,
+                        question,
+                    };
+                    self.suspend_call(parked, None)
+                }
+                CallStep::Stopped => {
+                    let shared = &self.server.0;
+                    let world = shared.pipeline.snapshot();
+                    let known = world.registry.get(tool);
+                    let known = known.map(|known| known.name().as_str());
+                    shared.metrics.stopped(known);
+                    return Ok(RequestOutcome::Stopped);
+                }
+                CallStep::Broken => {
+                    return Err(ErrorData::internal_error(
+                        "the call failed unexpectedly",
+                        None,
+                    ));
+                }
+            };
+        }
+    }
+
+    /// Starts a call.
+    fn begin(
+        &self,
+        key: PendingCallKey,
+        given: InputResponses,
+        context: &RequestContext<RoleServer>,
+    ) -> RunningCall {
+        let server = &self.server;
+        let capabilities = context.client_capabilities();
+        let can_ask = elicitation::can_ask(capabilities.as_ref());
+        let has = elicitation::supported_requests(capabilities.as_ref());
+        let wants_progress = context.meta.get_progress_token().is_some();
+        let person = |client| server.person(can_ask.then_some(client));
+        let (least, apart) = (self.least(context), is_modern(context));
+        let trace = trace_of(&context.meta);
+        let (ear, heard) =
+            ClientObserver::new(wants_progress, least, trace, has, apart, given, person);
+        let now = CallContext {
+            request_id: RequestId::new(SystemTime::now()),
+            session_id: key.owner.clone(),
+            conversation_id: None,
+            user: Self::user(context),
+        };
+        let mut call = Call::new(key.tool.clone(), key.arguments.clone(), now);
+        call.observer = Arc::new(ear);
+        let (server, busy) = (server.clone(), server.busy());
+        let work = CallTask::new(async move {
+            let _busy = busy;
+            server.wait_for_tool(&call.tool).await;
+            server.0.pipeline.call(call).await
+        });
+        RunningCall {
+            key,
+            task: work,
+            receivers: heard,
+        }
+    }
+
+    /// Waits for a call, forwards its messages, and has its questions answered as far as this request allows.
+    async fn drive_call(
+        &self,
+        mut work: CallTask,
+        heard: &mut CallReceivers,
+        tool: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> CallStep {
+        let metrics = &self.server.0.metrics;
+        let mut tell = pin!(notifications::send_updates(
+            &mut heard.updates,
+            &heard.latest,
+            tool,
+            context
+        ));
+        let mut ask = pin!(approval_prompt::ask(&mut heard.questions, context, metrics));
+        let (mut tells, mut asks) = (true, true);
+        let end = loop {
+            tokio::select! {
+                biased;
+                () = context.ct.cancelled() => break CallStep::Stopped,
+                () = self.closed() => break CallStep::Stopped,
+                () = Self::http_session_closed(context) => break CallStep::Stopped,
+                outcome = work.outcome() => break outcome.map_or(CallStep::Broken, CallStep::Done),
+                () = &mut tell, if tells => tells = false,
+                question = &mut ask, if asks => match question {
+                    Some(question) => return CallStep::Asks(work, question),
+                    None => asks = false,
+                },
+            }
+        };
+        // Dropping it also drops everything that could still send a message or wait for an answer.
+        drop(work);
+        let last = async {
+            while tells || asks {
+                tokio::select! {
+                    () = &mut tell, if tells => tells = false,
+                    _ = &mut ask, if asks => asks = false,
+                }
+            }
+        };
+        let _ = tokio::time::timeout(LAST_WORDS, last).await;
+        end
+    }
+
+    /// Counts the outcome of a call, and reports a denial to the person, including hints that the model must not read.
+    async fn count_outcome(
+        &self,
+        name: &str,
+        outcome: &Outcome,
+        context: &RequestContext<RoleServer>,
+    ) {
+        let shared = &self.server.0;
+        let world = shared.pipeline.snapshot();
+        let tool = world.registry.get(name);
+        shared
+            .metrics
+            .count_call(tool.map(|tool| tool.name().as_str()), outcome);
+        let Err(error) = outcome.result() else { return };
+        if error.remedies.is_empty() || (error.code == ToolErrorCode::NotFound && tool.is_none()) {
+            return;
+        }
+        (shared.on_refusal)(name, error);
+        // The client shows logs to the person; the result goes to the model.
+        let level = LogLevel::Warn;
+        if self
+            .least(context)
+            .is_some_and(|least| least.accepts(level))
+        {
+            let told = json!({
+                "tool": name,
+                "code": error.code,
+                "message": error.message,
+                "wayOut": error.remedies,
+            });
+            logs::send(&context.peer, "mimir", level, told).await;
+        }
+    }
+
+    /// Converts an outcome to the client's result.
+    async fn ended(
+        &self,
+        name: &str,
+        outcome: &Outcome,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let world = self.server.0.pipeline.snapshot();
+        let tool = world.registry.get(name);
+        if let Err(error) = outcome.result() {
+            if error.code == ToolErrorCode::NotFound && tool.is_none() {
+                let data = json!({ "code": error.code });
+                return Err(ErrorData::invalid_params(error.message.clone(), Some(data)));
+            }
+            if let Some(error) = lacking(error).filter(|_| is_modern(context)) {
+                return Err(error);
+            }
+        }
+        let structure = StructuredFormat {
+            schema: tool.and_then(|tool| tool.definition.output_schema.as_ref()),
+            marks: world.policy.untrusted_marking(),
+        };
+        Ok(result::to_tool_result(outcome, structure).into())
+    }
+}
+
+/// Returns the trace context of a request if it is valid: version, trace id, span id and flags in hexadecimal.
+fn trace_of(meta: &RequestMetaObject) -> Option<String> {
+    let trace = meta.get("traceparent")?.as_str()?;
+    let hex = |part: &str| {
+        part.bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let parts: Vec<&str> = trace.split('-').collect();
+    let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+    (lengths == [2, 32, 16, 2] && parts.into_iter().all(hex)).then(|| trace.to_owned())
+}
+
+/// Returns the protocol's own error if the server behind the tool requires a capability that this client did not
+/// declare.
+fn lacking(error: &ToolError) -> Option<ErrorData> {
+    let details = error.details.as_ref()?;
+    let code = ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY;
+    if details["protocolCode"] != code.0 {
+        return None;
+    }
+    let needed = details["data"]["requiredCapabilities"].clone();
+    let needed: ClientCapabilities = serde_json::from_value(needed).ok()?;
+    Some(ErrorData::missing_required_client_capability(needed))
+}

@@ -1,0 +1,229 @@
+//! Approval questions to the person at the client, and their answers: by a request of the server, or, since
+//! 2026-07-28, by the response to the client's request.
+
+use std::collections::BTreeMap;
+
+use mimir_core::ApprovalAnswer;
+use rmcp::RoleServer;
+use rmcp::model::{
+    ClientResult, ElicitRequest, ElicitResult, ErrorData, InputRequest, InputRequiredResult,
+    InputResponses, ServerRequest,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RequestContext};
+use tokio::sync::mpsc::Receiver;
+
+use crate::client_observer::{ApprovalQuestion, ClientQuestion};
+use crate::elicitation::{self, AnswerScope, PendingCall, PendingCallKey};
+use crate::metrics::ServerMetrics;
+use crate::server::ClientSession;
+use crate::server::session::is_modern;
+
+use super::{RunningCall, input_requests};
+
+/// Key of the approval question and of its answer in a response.
+const APPROVAL: &str = "approval";
+
+/// Number of attempts if a person's answer is not valid.
+const TRIES: usize = 3;
+
+/// Has the questions of a call answered one at a time. Returns the first one that this request cannot have answered,
+/// but only respond with.
+pub(super) async fn ask(
+    questions: &mut Receiver<ClientQuestion>,
+    context: &RequestContext<RoleServer>,
+    metrics: &ServerMetrics,
+) -> Option<ClientQuestion> {
+    if is_modern(context) {
+        return questions.recv().await;
+    }
+    while let Some(question) = questions.recv().await {
+        match question {
+            ClientQuestion::Card(asked) => {
+                let whose = ClientSession::answer_scope(context);
+                elicit(asked, whose, &context.peer, metrics).await;
+            }
+            ClientQuestion::Requests(wanted) => {
+                input_requests::forward_requests(wanted, &context.peer).await
+            }
+        }
+    }
+    None
+}
+
+/// Asks by a request of the server.
+async fn elicit(
+    mut question: ApprovalQuestion,
+    whose: AnswerScope,
+    peer: &Peer<RoleServer>,
+    metrics: &ServerMetrics,
+) {
+    let mut note = None;
+    for _ in 0..TRIES {
+        let Some(form) = elicitation::approval_form(&question.card, whose, note) else {
+            return too_long(question);
+        };
+        let request = ServerRequest::ElicitRequest(ElicitRequest::new(form));
+        let options = PeerRequestOptions::no_options();
+        let mut asked = match peer.send_cancellable_request(request, options).await {
+            Ok(asked) => asked,
+            Err(error) => {
+                return answer_unavailable(
+                    question,
+                    format!("The client cannot be asked: {error}."),
+                );
+            }
+        };
+        let answer = tokio::select! {
+            answer = &mut asked.rx => answer,
+            () = question.answer.closed() => {
+                let _ = asked.cancel(Some("the request was withdrawn".to_owned())).await;
+                return;
+            }
+        };
+        let result = match answer {
+            Ok(Ok(ClientResult::ElicitResult(result))) => result,
+            Ok(Err(error)) => {
+                return answer_unavailable(question, format!("The client did not ask: {error}."));
+            }
+            Ok(Ok(_)) | Err(_) => {
+                return answer_unavailable(question, "The client did not ask.".to_owned());
+            }
+        };
+        match elicitation::parse_answer(&question.card, whose, &result) {
+            Ok(answer) => {
+                metrics.answered(&answer);
+                return give(question, answer);
+            }
+            Err(wrong) => note = Some(wrong),
+        }
+    }
+    answer_unavailable(
+        question,
+        format!("No valid answer was given in {TRIES} attempts."),
+    );
+}
+
+impl ClientSession {
+    /// Resumes the call that waits for this answer. If the answer is not valid, the question is asked again.
+    pub(super) fn resume_call(
+        &self,
+        state: &str,
+        key: &PendingCallKey,
+        responses: Option<InputResponses>,
+    ) -> Result<Result<RunningCall, Box<InputRequiredResult>>, ErrorData> {
+        let Some(parked) = self.server.0.pending_calls.take(state, key) else {
+            return Err(ErrorData::invalid_params(
+                "no call waits under this requestState: it was already answered, has expired, or belongs to another call. Call again without it",
+                None,
+            ));
+        };
+        let PendingCall {
+            key,
+            task: work,
+            receivers: heard,
+            question,
+        } = parked;
+        let mut responses = responses.unwrap_or_default();
+        let again = match question {
+            ClientQuestion::Requests(wanted) => {
+                match input_requests::deliver_responses(wanted, &responses) {
+                    Ok(()) => {
+                        return Ok(Ok(RunningCall {
+                            key,
+                            task: work,
+                            receivers: heard,
+                        }));
+                    }
+                    // The missing answers are requested again.
+                    Err(wanted) => (ClientQuestion::Requests(wanted), None),
+                }
+            }
+            ClientQuestion::Card(asked) => {
+                let answer = responses.remove(APPROVAL);
+                let answer =
+                    answer.and_then(|answer| serde_json::from_value::<ElicitResult>(answer).ok());
+                match answer
+                    .map(|answer| elicitation::parse_answer(&asked.card, key.answer_scope, &answer))
+                {
+                    Some(Ok(answer)) => {
+                        self.server.0.metrics.answered(&answer);
+                        give(asked, answer);
+                        return Ok(Ok(RunningCall {
+                            key,
+                            task: work,
+                            receivers: heard,
+                        }));
+                    }
+                    Some(Err(wrong)) => (ClientQuestion::Card(asked), Some(wrong)),
+                    None => (ClientQuestion::Card(asked), None),
+                }
+            }
+        };
+        let (question, note) = again;
+        let parked = PendingCall {
+            key,
+            task: work,
+            receivers: heard,
+            question,
+        };
+        Ok(self.suspend_call(parked, note))
+    }
+
+    /// Asks by the response: the call waits for the next request. If it cannot wait, the question counts as
+    /// unanswered.
+    pub(super) fn suspend_call(
+        &self,
+        parked: PendingCall,
+        note: Option<&'static str>,
+    ) -> Result<RunningCall, Box<InputRequiredResult>> {
+        let refused = |parked: PendingCall, refuse: fn(ApprovalQuestion)| {
+            match parked.question {
+                ClientQuestion::Card(asked) => refuse(asked),
+                ClientQuestion::Requests(wanted) => input_requests::refuse(wanted),
+            }
+            Ok(RunningCall {
+                key: parked.key,
+                task: parked.task,
+                receivers: parked.receivers,
+            })
+        };
+        let requests = match &parked.question {
+            ClientQuestion::Card(asked) => {
+                elicitation::approval_form(&asked.card, parked.key.answer_scope, note).map(|form| {
+                    let request = InputRequest::Elicitation(ElicitRequest::new(form));
+                    BTreeMap::from([(APPROVAL.to_owned(), request)])
+                })
+            }
+            ClientQuestion::Requests(wanted) => input_requests::requests(wanted),
+        };
+        let Some(requests) = requests else {
+            return refused(parked, too_long);
+        };
+        match self.server.0.pending_calls.insert(parked) {
+            Ok(state) => Err(Box::new(InputRequiredResult::new(
+                Some(requests),
+                Some(state),
+            ))),
+            Err(parked) => refused(*parked, |question| {
+                answer_unavailable(
+                    question,
+                    "Too many questions wait for an answer.".to_owned(),
+                );
+            }),
+        }
+    }
+}
+
+/// An error means that the call has stopped waiting.
+fn give(question: ApprovalQuestion, answer: ApprovalAnswer) {
+    let _ = question.answer.send(answer);
+}
+
+fn answer_unavailable(question: ApprovalQuestion, way_out: String) {
+    give(question, ApprovalAnswer::Unattended { way_out });
+}
+
+fn too_long(question: ApprovalQuestion) {
+    let way_out = "The arguments are too long for an MCP client to show: use `mimir call`, which shows them on a terminal.";
+    answer_unavailable(question, way_out.to_owned());
+}

@@ -1,0 +1,136 @@
+//! Forwards requests of a server behind a tool to the client: by requests of this server, or, since 2026-07-28, by the
+//! response to the client's request.
+//!
+//! Out of scope: permission for the request. The server's input request broker has checked and recorded it.
+#![expect(
+    deprecated,
+    reason = "the newest protocol has no sampling and roots by requests; clients of the older ones still do"
+)]
+
+use mimir_core::upstream_request::{UpstreamRequest, UpstreamRequestKind};
+use mimir_core::{ToolError, ToolErrorCode};
+use rmcp::RoleServer;
+use rmcp::model::{
+    ClientResult, CreateMessageRequest, ElicitRequest, InputRequest, InputRequests, InputResponses,
+    ListRootsRequest, ServerRequest,
+};
+use rmcp::service::{Peer, PeerRequestOptions};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::client_observer::{ForwardedRequests, collect_answers};
+
+/// Receiver of the answers.
+type RepliesSender = tokio::sync::oneshot::Sender<Result<Vec<Value>, ToolError>>;
+
+/// Forwards requests one after the other: a person reads one form at a time.
+pub(super) async fn forward_requests(mut wanted: ForwardedRequests, peer: &Peer<RoleServer>) {
+    let mut answers = Vec::new();
+    for wish in &wanted.requests {
+        match one(wish, peer, &mut wanted.answer).await {
+            Ok(Some(answer)) => answers.push(answer),
+            Ok(None) => return,
+            Err(error) => {
+                // An error means that the receiver has stopped waiting.
+                let _ = wanted.answer.send(Err(error));
+                return;
+            }
+        }
+    }
+    let _ = wanted.answer.send(Ok(answers));
+}
+
+/// Forwards one request; none if the answer is no longer awaited.
+async fn one(
+    wish: &UpstreamRequest,
+    peer: &Peer<RoleServer>,
+    waiting: &mut RepliesSender,
+) -> Result<Option<Value>, ToolError> {
+    let failed = |why: String| ToolError::new(ToolErrorCode::Unavailable, why);
+    let request = match request(wish) {
+        Some(InputRequest::Elicitation(request)) => ServerRequest::ElicitRequest(request),
+        Some(InputRequest::CreateMessage(request)) => ServerRequest::CreateMessageRequest(request),
+        Some(InputRequest::ListRoots(request)) => ServerRequest::ListRootsRequest(request),
+        _ => return Err(unreadable(wish)),
+    };
+    let options = PeerRequestOptions::no_options();
+    let asked = peer.send_cancellable_request(request, options).await;
+    let mut asked =
+        asked.map_err(|error| failed(format!("the client cannot be asked: {error}")))?;
+    let answer = tokio::select! {
+        answer = &mut asked.rx => answer,
+        () = waiting.closed() => {
+            let _ = asked.cancel(Some("the request was withdrawn".to_owned())).await;
+            return Ok(None);
+        }
+    };
+    let answer = answer.map_err(|_| failed("the client has disconnected".to_owned()))?;
+    let answer = answer.map_err(|error| failed(format!("the client did not answer: {error}")))?;
+    let value = match (wish.kind, answer) {
+        (UpstreamRequestKind::Form, ClientResult::ElicitResult(answer)) => {
+            serde_json::to_value(answer)
+        }
+        (UpstreamRequestKind::Model, ClientResult::CreateMessageResult(answer)) => {
+            serde_json::to_value(answer)
+        }
+        (UpstreamRequestKind::Roots, ClientResult::ListRootsResult(answer)) => {
+            serde_json::to_value(answer)
+        }
+        _ => {
+            return Err(failed(
+                "the client sent an answer of another kind".to_owned(),
+            ));
+        }
+    };
+    value.map(Some).map_err(|error| failed(error.to_string()))
+}
+
+/// Converts the requests to the form of a response; none if one of them cannot be parsed.
+pub(super) fn requests(wanted: &ForwardedRequests) -> Option<InputRequests> {
+    let each = wanted.requests.iter();
+    each.map(|wish| Some((wish.name.clone(), request(wish)?)))
+        .collect()
+}
+
+/// Delivers the client's answers; returns the requests if an answer is missing.
+pub(super) fn deliver_responses(
+    wanted: ForwardedRequests,
+    responses: &InputResponses,
+) -> Result<(), ForwardedRequests> {
+    let answers = collect_answers(&wanted.requests, responses);
+    let Some(answers) = answers else {
+        return Err(wanted);
+    };
+    // An error means that the receiver has stopped waiting.
+    let _ = wanted.answer.send(Ok(answers));
+    Ok(())
+}
+
+/// Answers the requests with an error, because the client cannot be asked.
+pub(super) fn refuse(wanted: ForwardedRequests) {
+    let message = "the server's request cannot be forwarded to the client: too many questions are pending, or the request is not valid";
+    let _ = wanted
+        .answer
+        .send(Err(ToolError::new(ToolErrorCode::Unavailable, message)));
+}
+
+fn request(wish: &UpstreamRequest) -> Option<InputRequest> {
+    let params = wish.params.clone();
+    Some(match wish.kind {
+        UpstreamRequestKind::Form => InputRequest::Elicitation(ElicitRequest::new(read(params)?)),
+        UpstreamRequestKind::Model => {
+            InputRequest::CreateMessage(CreateMessageRequest::new(read(params)?))
+        }
+        UpstreamRequestKind::Roots => InputRequest::ListRoots(ListRootsRequest::default()),
+    })
+}
+
+fn read<T: DeserializeOwned>(value: Value) -> Option<T> {
+    serde_json::from_value(value).ok()
+}
+
+fn unreadable(wish: &UpstreamRequest) -> ToolError {
+    let method = wish.kind.method();
+    let message = format!("the server's {method} request cannot be parsed");
+    ToolError::new(ToolErrorCode::ExecutionError, message)
+}

@@ -1,0 +1,58 @@
+//! Sends a running call's messages as notifications.
+
+use std::pin::pin;
+
+use mimir_core::call::CallProgress;
+use rmcp::RoleServer;
+use rmcp::model::ProgressNotificationParam;
+use rmcp::service::RequestContext;
+use tokio::sync::mpsc::Receiver;
+
+use crate::client_observer::{CallUpdate, LatestProgress};
+use crate::logs;
+
+/// Sends the messages of a call until it can send no more: the latest progress comes last.
+pub(super) async fn send_updates(
+    said: &mut Receiver<CallUpdate>,
+    latest: &LatestProgress,
+    tool: &str,
+    context: &RequestContext<RoleServer>,
+) {
+    let mut next = pin!(latest.next());
+    loop {
+        tokio::select! {
+            biased;
+            words = said.recv() => match words {
+                Some(CallUpdate::Progress(progress)) => send(progress, context).await,
+                Some(CallUpdate::Line(line)) => {
+                    logs::send(&context.peer, tool, line.level, line.text.into()).await;
+                }
+                None => break,
+            },
+            progress = &mut next => {
+                send(progress, context).await;
+                next.set(latest.next());
+            }
+        }
+    }
+    if let Some(progress) = latest.take() {
+        send(progress, context).await;
+    }
+}
+
+/// Sends a progress notification, if the client requested them.
+async fn send(progress: CallProgress, context: &RequestContext<RoleServer>) {
+    let Some(token) = context.meta.get_progress_token() else {
+        return;
+    };
+    let mut told = ProgressNotificationParam::new(token, number(progress.done));
+    told.total = progress.total.map(number);
+    told.message = progress.message;
+    // An unreachable client misses the message; the call continues until its request is cancelled.
+    let _ = context.peer.notify_progress(told).await;
+}
+
+/// Converts a count to the protocol's number type. Rounding beyond 2^53 does not matter to a person.
+fn number(count: u64) -> f64 {
+    count as f64
+}

@@ -1,0 +1,51 @@
+//! Calls of unknown tools while the server that may have the tool has not started yet, or a component that may have it
+//! has not been described yet: the call waits for that.
+//!
+//! Out of scope: the call itself.
+
+use std::time::Duration;
+
+use mimir_core::ToolErrorCode;
+
+use super::ToolServer;
+
+/// Time limit until a server's new description takes effect.
+const COUNTS: Duration = Duration::from_secs(5);
+
+impl ToolServer {
+    /// If a tool is unknown, waits for the servers that may have it, and until their descriptions take effect.
+    pub(super) async fn wait_for_tool(&self, tool: &str) {
+        if self.is_there(tool) {
+            return;
+        }
+        if let Some(described) = self.0.described.get() {
+            // A component that is being described for the first time may have it. The description has a time limit.
+            let mut described = described.clone();
+            let _ = described.wait_for(|described| *described).await;
+        }
+        let Some(servers) = self.servers() else {
+            return;
+        };
+        let mut replaced = self.0.replaced.subscribe();
+        if self.is_there(tool) || !servers.start_for(tool).await {
+            return;
+        }
+        let known = servers.knows_tool(tool);
+        let counts = async {
+            while known && !self.is_tool_resolved(tool) && replaced.changed().await.is_ok() {}
+        };
+        // On a timeout the call fails because the tool is unknown.
+        let _ = tokio::time::timeout(COUNTS, counts).await;
+    }
+
+    fn is_there(&self, tool: &str) -> bool {
+        self.0.pipeline.snapshot().registry.get(tool).is_some()
+    }
+
+    /// Returns true if the tool exists, or if the reason for its absence is known.
+    fn is_tool_resolved(&self, tool: &str) -> bool {
+        let world = self.0.pipeline.snapshot();
+        let found = world.registry.find(tool);
+        !found.is_err_and(|error| error.code == ToolErrorCode::NotFound)
+    }
+}

@@ -1,0 +1,84 @@
+//! Conversion of hyper's errors into errors of this crate.
+
+use std::error::Error as StdError;
+
+use crate::error::Error;
+
+/// Converts the error of a request that got no response.
+pub(crate) fn from_client_error(
+    error: &hyper_util::client::legacy::Error,
+    header_limit: u32,
+) -> Error {
+    if let Some(ours) = Error::find_source(error) {
+        return ours;
+    }
+    let source = error.source();
+    match source.and_then(|source| source.downcast_ref::<hyper::Error>()) {
+        Some(inner) if inner.is_parse_too_large() => Error::Head {
+            bytes: header_limit.into(),
+            headers: HEADERS,
+        },
+        Some(inner) => from_hyper_error(inner),
+        // hyper's own text names a part of the library and does not describe the server.
+        None if source.is_none() => {
+            Error::Protocol("the connection closed before a response arrived".to_owned())
+        }
+        None => Error::Protocol(reason(error)),
+    }
+}
+
+/// Refuses a response with more headers than are read over HTTP/1; over HTTP/2 the limit has to be checked here.
+pub(crate) fn check_header_count(
+    headers: &http::HeaderMap,
+    header_limit: u32,
+) -> Result<(), Error> {
+    match headers.len() > HEADERS {
+        true => Err(Error::Head {
+            bytes: header_limit.into(),
+            headers: HEADERS,
+        }),
+        false => Ok(()),
+    }
+}
+
+/// Limit for the number of response headers that hyper reads. hyper accepts a higher limit, but then allocates space
+/// for the headers of every response, which every request would pay for.
+const HEADERS: usize = 100;
+
+/// hyper's error texts for endless chunk extensions and trailers; a test triggers each of them.
+const OVER: [&str; 3] = [
+    "chunk trailers bytes over limit",
+    "chunk trailers count overflow",
+    "chunk extensions over limit",
+];
+
+/// hyper's own limit for these, in bytes.
+const FRAMING: u64 = 16 << 10;
+
+/// Converts the error of an exchange that broke.
+pub(crate) fn from_hyper_error(error: &hyper::Error) -> Error {
+    if let Some(ours) = Error::find_source(error) {
+        return ours;
+    }
+    if OVER.contains(&reason(error).as_str()) {
+        return Error::TooLarge {
+            what: "the trailers and chunk extensions of the response",
+            limit: FRAMING,
+        };
+    }
+    let why = if error.is_incomplete_message() || error.is_canceled() {
+        "the connection closed before the response was complete".to_owned()
+    } else {
+        reason(error)
+    };
+    Error::Protocol(why)
+}
+
+/// Returns the innermost error text: the outer ones only name the part of hyper that saw the error.
+fn reason(error: &(dyn StdError + 'static)) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    mimir_core::text::visible(mimir_core::text::prefix(&innermost.to_string(), 200))
+}

@@ -1,0 +1,58 @@
+//! The policy in force and its generation number: revoking a grant ends everything that was opened under it.
+
+use parking_lot::RwLock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mimir_core::network::NetworkPolicy;
+
+/// Holds the policy of a tool. Clients that share a guard see a new policy at once: connections made under an older
+/// one are not reused, and responses still in transfer are checked again.
+#[derive(Debug)]
+pub struct PolicyGuard {
+    now: RwLock<NetworkPolicySnapshot>,
+    /// That number, readable without a lock.
+    generation: AtomicU64,
+}
+
+/// A policy and its generation number.
+#[derive(Debug, Clone)]
+pub(crate) struct NetworkPolicySnapshot {
+    pub(crate) policy: Arc<NetworkPolicy>,
+    pub(crate) generation: u64,
+}
+
+impl PolicyGuard {
+    /// Creates a guard with this policy.
+    pub fn new(policy: NetworkPolicy) -> Self {
+        Self {
+            now: RwLock::new(NetworkPolicySnapshot {
+                policy: Arc::new(policy),
+                generation: 0,
+            }),
+            generation: AtomicU64::new(0),
+        }
+    }
+
+    /// Replaces the policy in force.
+    pub fn set(&self, policy: NetworkPolicy) {
+        let mut now = self.now.write();
+        now.policy = Arc::new(policy);
+        now.generation += 1;
+        self.generation.store(now.generation, Ordering::Release);
+    }
+
+    /// Returns the policy in force.
+    pub fn policy(&self) -> Arc<NetworkPolicy> {
+        self.current().policy
+    }
+
+    pub(crate) fn current(&self) -> NetworkPolicySnapshot {
+        let now = self.now.read();
+        now.clone()
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+}

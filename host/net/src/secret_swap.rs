@@ -1,0 +1,85 @@
+//! Replacement of placeholders by secrets: after every check, just before the request is sent.
+
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use mimir_core::network::UrlOrigin;
+
+/// Provides the secrets, and the header and host for which each is declared.
+pub trait SecretSwap: Send + Sync {
+    /// Returns the value to send in place of `value` if a secret is declared for this header to this origin and
+    /// `value` contains its placeholder. The implementation also decides, by the origin, if a secret may be sent
+    /// unencrypted.
+    fn swap(
+        &self,
+        origin: &UrlOrigin,
+        name: &HeaderName,
+        value: &HeaderValue,
+    ) -> Option<HeaderValue>;
+}
+
+/// The secrets inserted for one hop.
+#[derive(Default)]
+pub(crate) struct SwappedSecrets {
+    /// The headers that carry a secret now.
+    pub(crate) names: Vec<HeaderName>,
+    values: Vec<HeaderValue>,
+}
+
+/// Minimum length of a word of a header to count as a secret: shorter words, such as `Bearer`, occur by chance.
+const SECRET_SHORTEST: usize = 8;
+
+impl SwappedSecrets {
+    /// Inserts the secrets.
+    pub(crate) fn into_headers(
+        swap: &dyn SecretSwap,
+        origin: &UrlOrigin,
+        headers: &mut HeaderMap,
+    ) -> Self {
+        let mut swapped = Self::default();
+        for (name, value) in headers.iter_mut() {
+            if let Some(mut secret) = swap.swap(origin, name, value) {
+                secret.set_sensitive(true);
+                value.clone_from(&secret);
+                swapped.names.push(name.clone());
+                swapped.values.push(secret);
+            }
+        }
+        swapped
+    }
+
+    /// Returns true if a text sent by the server contains one of the secrets, plain or percent-encoded.
+    pub(crate) fn appears_in(&self, text: &str) -> bool {
+        if self.values.is_empty() {
+            return false;
+        }
+        let plain = percent_decoded(text);
+        self.values.iter().any(|value| {
+            let words = value.as_bytes().split(|byte| byte.is_ascii_whitespace());
+            words
+                .filter(|word| word.len() >= SECRET_SHORTEST)
+                .any(|word| holds(text.as_bytes(), word) || holds(&plain, word))
+        })
+    }
+}
+
+fn holds(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|window| window == word)
+}
+
+fn percent_decoded(text: &str) -> Vec<u8> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        let digit = |at: usize| tail.get(at).and_then(|d| char::from(*d).to_digit(16));
+        match (first, digit(0), digit(1)) {
+            (b'%', Some(high), Some(low)) => {
+                decoded.push(u8::try_from(high << 4 | low).unwrap_or_default());
+                rest = tail.get(2..).unwrap_or_default();
+            }
+            _ => {
+                decoded.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    decoded
+}

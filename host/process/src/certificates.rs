@@ -1,0 +1,148 @@
+//! Certificates that commands trust: those of the platform and those of `network.extraRoots`, in one file.
+//!
+//! The file is created only if the settings name such certificates. It is in no folder that a command may write to.
+
+use parking_lot::Mutex;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use mimir_net::TlsRoots;
+use tempfile::NamedTempFile;
+
+use crate::sandbox::{CommandSpec, HostMount, SandboxError};
+
+/// The path of the file in a sandbox.
+const IN_SANDBOX: &str = "/etc/mimir-certificates.pem";
+
+/// The variables that name a file of certificates to programs. Each program uses it instead of its own, but node adds
+/// it. npm prefers the file of the machine's `npmrc` to those of node, unless a variable names another.
+const VARIABLES: [&str; 10] = [
+    "AWS_CA_BUNDLE",
+    "CARGO_HTTP_CAINFO",
+    "CURL_CA_BUNDLE",
+    "DENO_CERT",
+    "GIT_SSL_CAINFO",
+    "NODE_EXTRA_CA_CERTS",
+    "NPM_CONFIG_CAFILE",
+    "PIP_CERT",
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_FILE",
+];
+
+/// The file for the certificates of the last request.
+#[derive(Default)]
+pub(crate) struct CertificateTrust(Mutex<Option<(BundleKey, Arc<CertificateBundle>)>>);
+
+/// The source files, and the modification time of each.
+type BundleKey = Vec<(PathBuf, Option<SystemTime>)>;
+
+/// A file of certificates, removed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct CertificateBundle {
+    /// The canonical path.
+    path: PathBuf,
+    _file: NamedTempFile,
+}
+
+impl CertificateTrust {
+    /// Returns the file for these certificates, which the settings name by their paths from the workspace, or `None`
+    /// if they name none.
+    pub(crate) fn bundle_for(
+        &self,
+        workspace: &Path,
+        roots: &[String],
+    ) -> Result<Option<Arc<CertificateBundle>>, SandboxError> {
+        if roots.is_empty() {
+            return Ok(None);
+        }
+        let changed = |path: &Path| path.metadata().and_then(|found| found.modified()).ok();
+        let key: BundleKey = roots
+            .iter()
+            .map(|root| workspace.join(root))
+            .map(|path| (path.clone(), changed(&path)))
+            .collect();
+        let mut kept = self.0.lock();
+        if let Some((of, bundle)) = &*kept
+            && *of == key
+        {
+            return Ok(Some(Arc::clone(bundle)));
+        }
+        let roots = TlsRoots::from_folder(workspace, roots).map_err(SandboxError::Roots)?;
+        let bundle = CertificateBundle::new(roots.pem().as_bytes());
+        let failed = SandboxError::io_error("the file of trusted certificates cannot be written");
+        let bundle = Arc::new(bundle.map_err(failed)?);
+        *kept = Some((key, Arc::clone(&bundle)));
+        Ok(Some(bundle))
+    }
+}
+
+impl CertificateBundle {
+    fn new(content: &[u8]) -> std::io::Result<Self> {
+        let mut file = NamedTempFile::with_prefix("mimir-")?;
+        file.write_all(content)?;
+        Ok(Self {
+            path: file.path().canonicalize()?,
+            _file: file,
+        })
+    }
+
+    /// Mounts the file for a command, and sets the variables for its programs. Variables that the command sets itself
+    /// win.
+    pub(crate) fn add_to_spec(&self, spec: &mut CommandSpec, has_mounts: bool) {
+        let from = &self.path;
+        let at = match has_mounts {
+            true => Path::new(IN_SANDBOX),
+            false => from,
+        };
+        let value = at.to_string_lossy().into_owned();
+        for name in VARIABLES {
+            if !spec.environment.iter().any(|(own, _)| own == name) {
+                spec.environment.push((name.to_owned(), value.clone()));
+            }
+        }
+        if has_mounts {
+            spec.mounts.push(HostMount {
+                from: from.clone(),
+                at: at.to_owned(),
+                writable: false,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mimir_core::command::CommandProgram;
+
+    #[test]
+    fn a_file_is_made_only_where_certificates_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let trust = CertificateTrust::default();
+        assert!(trust.bundle_for(folder.path(), &[]).unwrap().is_none());
+        let missing = trust.bundle_for(folder.path(), &["none.pem".to_owned()]);
+        let said = missing.unwrap_err().to_string();
+        assert!(
+            said.contains("network.extraRoots") && said.contains("none.pem"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn programs_are_told_unless_the_command_says_it_itself() {
+        let bundle = CertificateBundle::new(b"x").unwrap();
+        let mut spec = CommandSpec::new(CommandProgram::Vector(vec!["true".into()]), "/w");
+        spec.environment = vec![("SSL_CERT_FILE".into(), "/own".into())];
+        bundle.add_to_spec(&mut spec, true);
+        let of = |name: &str| {
+            let mut found = spec.environment.iter().filter(|(own, _)| own == name);
+            (found.next().map(|(_, value)| value.clone()), found.count())
+        };
+        assert_eq!(of("SSL_CERT_FILE"), (Some("/own".into()), 0));
+        assert_eq!(of("CURL_CA_BUNDLE"), (Some(IN_SANDBOX.into()), 0));
+        assert_eq!(spec.mounts.len(), 1);
+        assert!(!spec.mounts[0].writable);
+    }
+}

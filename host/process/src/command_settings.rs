@@ -1,0 +1,92 @@
+//! Derives the sandbox settings of a command from the general ones and the place that it asks for.
+//!
+//! Restrictions of the settings stay in force: if they allow only containers, no command runs outside of one.
+
+use mimir_core::command::CommandTarget;
+use mimir_core::config::{SandboxMode, SandboxSettings};
+
+use crate::sandbox::SandboxError;
+
+/// Returns the settings for a command in this place.
+pub(crate) fn settings_for_place(
+    all: &SandboxSettings,
+    place: CommandTarget,
+) -> Result<SandboxSettings, SandboxError> {
+    let language = match place {
+        CommandTarget::Default => return Ok(all.clone()),
+        CommandTarget::HostPrograms => return settings_of_machine(all),
+        CommandTarget::Container(language) => language,
+    };
+    let image = all.images.get(&language).or(all.image.as_ref());
+    let image = image.ok_or(SandboxError::NoneNamed(language))?;
+    Ok(SandboxSettings {
+        mode: Some(SandboxMode::Container),
+        image: Some(image.clone()),
+        ..all.clone()
+    })
+}
+
+/// Settings for the programs of this machine: without an explicit mode, the kernel's sandbox.
+fn settings_of_machine(all: &SandboxSettings) -> Result<SandboxSettings, SandboxError> {
+    let mode = match all.mode.unwrap_or_default() {
+        SandboxMode::Container => return Err(SandboxError::ContainersAlone),
+        SandboxMode::Auto => SandboxMode::Process,
+        mode => mode,
+    };
+    Ok(SandboxSettings {
+        mode: Some(mode),
+        // These settings apply to containers only.
+        image: None,
+        socket: None,
+        ..all.clone()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mimir_core::ToolErrorCode;
+    use mimir_core::code::CodeLanguage;
+    use serde_json::json;
+
+    fn at(
+        written: serde_json::Value,
+        place: CommandTarget,
+    ) -> Result<SandboxSettings, SandboxError> {
+        settings_for_place(&serde_json::from_value(written).unwrap(), place)
+    }
+
+    #[test]
+    fn an_image_of_the_language_goes_before_the_one_of_commands() {
+        let python = CommandTarget::Container(CodeLanguage::Python);
+        let both = json!({"image": "debian", "images": {"python": "python:3"}});
+        let settings = at(both.clone(), python).unwrap();
+        assert_eq!(settings.mode, Some(SandboxMode::Container));
+        assert_eq!(settings.image.as_deref(), Some("python:3"));
+        let other = at(both, CommandTarget::Container(CodeLanguage::Bash)).unwrap();
+        assert_eq!(other.image.as_deref(), Some("debian"));
+        let fault = at(json!("process"), python).unwrap_err();
+        assert_eq!(fault.code(), ToolErrorCode::Unavailable);
+        let error = mimir_core::ToolError::from(fault);
+        assert!(error.remedies[0].contains("sandbox.images"), "{error:?}");
+        assert!(error.remedies[0].contains("python"), "{error:?}");
+    }
+
+    #[test]
+    fn who_wants_containers_alone_gets_nothing_else() {
+        let fault = at(
+            json!({"mode": "container", "image": "x"}),
+            CommandTarget::HostPrograms,
+        )
+        .unwrap_err();
+        assert_eq!(fault.code(), ToolErrorCode::Unavailable);
+        let free = at(
+            json!({"mode": "auto", "image": "x"}),
+            CommandTarget::HostPrograms,
+        )
+        .unwrap();
+        assert_eq!((free.mode, free.image), (Some(SandboxMode::Process), None));
+        let none = at(json!("none"), CommandTarget::HostPrograms).unwrap();
+        assert_eq!(none.mode, Some(SandboxMode::None));
+    }
+}

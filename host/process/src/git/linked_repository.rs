@@ -1,0 +1,284 @@
+//! Workspaces whose repository is elsewhere: linked worktrees and submodules, in which `.git` is a file with its path.
+//!
+//! Such a file may come from a stranger, and its target is mounted for commands and writable. So it is followed only
+//! if the repository itself lists this workspace as its worktree, all of it belongs to this user, and the folder is
+//! named like a repository: an unpacked archive can make any folder look like one. In all other cases a person
+//! decides, with `sandbox.bindMounts`.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::config::GitConfig;
+use super::read_file;
+use crate::sandbox::{CommandSpec, HostMount};
+
+/// Maximum number of bytes of a `.git` file: a path.
+const LINK_MOST: u64 = 8192;
+
+/// Mounts the repository of the workspace for a command, if it is elsewhere. The command must see the whole workspace,
+/// and a mount of the repository by a person takes precedence.
+pub(crate) fn show_repository(spec: &mut CommandSpec) {
+    let whole = spec
+        .visible_parts
+        .iter()
+        .find(|part| part.below == Path::new(""));
+    let Some(writable) = whole.map(|part| part.writable) else {
+        return;
+    };
+    let Some(found) = LinkedRepository::find(&spec.workspace) else {
+        return;
+    };
+    let decided = |mount: &HostMount| {
+        [&mount.from, &mount.at]
+            .into_iter()
+            .any(|path| path.starts_with(found.outermost()) || found.outermost().starts_with(path))
+    };
+    if spec.mounts.iter().any(decided) {
+        return;
+    }
+    let mounts = found.mounts(writable);
+    let shown = mounts.iter().filter(|mount| mount.writable);
+    spec.repositories
+        .extend(shown.map(|mount| mount.from.clone()));
+    spec.mounts.extend(mounts);
+}
+
+/// Returns the target of a file `.git`.
+pub(super) fn target(file: &Path) -> Option<PathBuf> {
+    let bytes = read_file(file, LINK_MOST)?;
+    let text = String::from_utf8(bytes).ok()?;
+    let to = text
+        .trim_end_matches(['\n', '\r'])
+        .strip_prefix("gitdir: ")?;
+    file.parent()?.join(to).canonicalize().ok()
+}
+
+/// A repository elsewhere that lists the workspace as its own.
+#[derive(Debug, PartialEq, Eq)]
+enum LinkedRepository {
+    /// The common folder of all worktrees, and the folder of this worktree in it.
+    Worktree { common: PathBuf, own: PathBuf },
+    /// The folder of a submodule.
+    Submodule { own: PathBuf },
+}
+
+impl LinkedRepository {
+    fn find(workspace: &Path) -> Option<Self> {
+        let file = workspace.join(".git");
+        if !is_own(&file, false) {
+            return None;
+        }
+        let own = target(&file)?;
+        if own.starts_with(workspace) || !is_own(&own, true) || !is_own(&own.join("HEAD"), false) {
+            return None;
+        }
+        let found = Self::worktree(workspace, &own).or_else(|| Self::submodule(workspace, &own))?;
+        (!workspace.starts_with(found.outermost())).then_some(found)
+    }
+
+    fn worktree(workspace: &Path, own: &Path) -> Option<Self> {
+        let above = own.parent().filter(|above| above.ends_with("worktrees"))?;
+        let common = above.parent()?.to_owned();
+        if !is_own(above, true) || !is_repository(&common) {
+            return None;
+        }
+        let said = |name: &str| {
+            let path = own.join(name);
+            let bytes = is_own(&path, false).then(|| read_file(&path, LINK_MOST))??;
+            let text = String::from_utf8(bytes).ok()?;
+            Some(own.join(text.trim_end_matches(['\n', '\r'])))
+        };
+        let is_common = said("commondir")?.canonicalize().ok()? == common;
+        let back = said("gitdir")?;
+        let is_back =
+            back.file_name()? == ".git" && back.parent()?.canonicalize().ok()? == workspace;
+        (is_common && is_back).then(|| Self::Worktree {
+            common,
+            own: own.to_owned(),
+        })
+    }
+
+    fn submodule(workspace: &Path, own: &Path) -> Option<Self> {
+        let mut parts = own.iter().skip_while(|part| *part != ".git");
+        parts.next()?;
+        if !parts.any(|part| part == "modules") || !has_parts(own) {
+            return None;
+        }
+        let config =
+            is_own(&own.join("config"), false).then(|| GitConfig::read_repository(own, own))?;
+        let worktree = own.join(config.value("core", "worktree")?);
+        (worktree.canonicalize().ok()? == workspace).then(|| Self::Submodule {
+            own: own.to_owned(),
+        })
+    }
+
+    fn outermost(&self) -> &Path {
+        match self {
+            Self::Worktree { common, .. } => common,
+            Self::Submodule { own } => own,
+        }
+    }
+
+    /// In a repository with worktrees, the folders of the others are read-only: a command that changed them, as `git
+    /// worktree prune` does where no other worktree can be seen, would break them.
+    fn mounts(&self, writable: bool) -> Vec<HostMount> {
+        let mount = |path: &Path, writable| HostMount {
+            writable,
+            ..HostMount::read_only(path)
+        };
+        match self {
+            Self::Submodule { own } => vec![mount(own, writable)],
+            Self::Worktree { common, own } => {
+                let mut mounts = vec![mount(common, writable)];
+                for name in ["modules", "worktrees"] {
+                    let path = common.join(name);
+                    if path.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
+                        mounts.push(mount(&path, false));
+                    }
+                }
+                mounts.push(mount(own, writable));
+                mounts
+            }
+        }
+    }
+}
+
+/// Returns true if git takes a path for a repository, by its name and its content.
+fn is_repository(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let named = name.is_some_and(|name| name.ends_with(".git") || name == ".bare");
+    named && is_own(path, true) && has_parts(path)
+}
+
+fn has_parts(path: &Path) -> bool {
+    let folders = ["objects", "refs"];
+    is_own(&path.join("HEAD"), false)
+        && is_own(&path.join("config"), false)
+        && folders.iter().all(|name| is_own(&path.join(name), true))
+}
+
+/// Returns true for a file or a folder that belongs to this user, is not a link, and is not writable by everyone.
+fn is_own(path: &Path, folder: bool) -> bool {
+    path.symlink_metadata().is_ok_and(|meta| {
+        let kind = if folder {
+            meta.is_dir()
+        } else {
+            meta.is_file()
+        };
+        kind && meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o002 == 0
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mimir_core::command::CommandProgram;
+    use std::fs;
+
+    use crate::git::run_git as git;
+
+    /// A repository with a worktree and a submodule.
+    fn repository() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().canonicalize().unwrap();
+        for name in ["main", "lib"] {
+            fs::create_dir(at.join(name)).unwrap();
+            git(&at.join(name), &["init", "-q"]);
+            git(
+                &at.join(name),
+                &["commit", "-q", "--allow-empty", "-m", "1"],
+            );
+        }
+        git(
+            &at.join("main"),
+            &["submodule", "add", "-q", "../lib", "sub"],
+        );
+        git(&at.join("main"), &["worktree", "add", "-q", "../tree"]);
+        (folder, at)
+    }
+
+    fn shown(workspace: &Path) -> Vec<(PathBuf, bool)> {
+        let mut spec = CommandSpec::new(CommandProgram::Vector(vec!["true".into()]), workspace);
+        show_repository(&mut spec);
+        let mounts = spec.mounts.into_iter();
+        mounts.map(|mount| (mount.at, mount.writable)).collect()
+    }
+
+    #[test]
+    fn worktree_and_submodule_show_their_repository() {
+        let (_folder, at) = repository();
+        let common = at.join("main/.git");
+        let expected = [
+            (common.clone(), true),
+            (common.join("modules"), false),
+            (common.join("worktrees"), false),
+            (common.join("worktrees/tree"), true),
+        ];
+        assert_eq!(shown(&at.join("tree")), expected);
+        assert_eq!(
+            shown(&at.join("main/sub")),
+            [(common.join("modules/sub"), true)]
+        );
+        assert!(shown(&at.join("main")).is_empty());
+        // A mount by a person takes precedence.
+        let mut spec =
+            CommandSpec::new(CommandProgram::Vector(vec!["true".into()]), at.join("tree"));
+        spec.mounts.push(HostMount::read_only(&common));
+        show_repository(&mut spec);
+        assert_eq!(spec.mounts.len(), 1);
+    }
+
+    #[test]
+    fn worktree_of_a_bare_repository_shows_it() {
+        let (_folder, at) = repository();
+        git(&at, &["clone", "-q", "--bare", "main", "bare.git"]);
+        git(
+            &at.join("bare.git"),
+            &["worktree", "add", "-q", "../of-bare"],
+        );
+        assert_eq!(shown(&at.join("of-bare")).len(), 3);
+    }
+
+    #[test]
+    fn a_link_that_a_stranger_made_shows_nothing() {
+        let (_folder, at) = repository();
+        let common = at.join("main/.git");
+        let leads = |to: &Path| {
+            let work = at.join("work");
+            let _ = fs::remove_dir_all(&work);
+            fs::create_dir(&work).unwrap();
+            fs::write(work.join(".git"), format!("gitdir: {}\n", to.display())).unwrap();
+            shown(&work)
+        };
+        // The repository does not know this workspace.
+        assert!(leads(&common.join("worktrees/tree")).is_empty());
+        assert!(leads(&common.join("modules/sub")).is_empty());
+        assert!(leads(&common).is_empty());
+        assert!(leads(Path::new("/etc")).is_empty());
+        // An archive that was unpacked next to other files, and that names this workspace.
+        let home = at.join("home");
+        fs::create_dir_all(home.join("worktrees/x")).unwrap();
+        for name in ["objects", "refs"] {
+            fs::create_dir_all(home.join(name)).unwrap();
+        }
+        for (name, text) in [
+            ("HEAD", "ref: refs/heads/main\n"),
+            ("config", ""),
+            ("worktrees/x/HEAD", "ref: refs/heads/main\n"),
+            ("worktrees/x/commondir", "../..\n"),
+        ] {
+            fs::write(home.join(name), text).unwrap();
+        }
+        let back = format!("{}\n", at.join("work/.git").display());
+        fs::write(home.join("worktrees/x/gitdir"), back).unwrap();
+        assert!(leads(&home.join("worktrees/x")).is_empty());
+        // With this name it is a repository.
+        fs::rename(&home, at.join("home.git")).unwrap();
+        assert_eq!(leads(&at.join("home.git/worktrees/x")).len(), 3);
+        // With a link on the path to the file itself.
+        let work = at.join("work");
+        fs::rename(work.join(".git"), at.join("file")).unwrap();
+        std::os::unix::fs::symlink("../file", work.join(".git")).unwrap();
+        assert!(shown(&work).is_empty());
+    }
+}

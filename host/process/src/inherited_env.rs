@@ -1,0 +1,166 @@
+//! Variables of this process that say how the network is reached: certificates, proxies and the settings of npm.
+//!
+//! A program in no sandbox gets them, since behind a company's proxy it reaches nothing without them. One in a sandbox
+//! with network access gets the certificates. Values that hold a credential are left out.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use mimir_core::redact::Redactor;
+
+use crate::sandbox::{CommandSpec, HostMount};
+
+/// Files or folders with certificates of authorities that are trusted.
+const CERTIFICATES: [&str; 6] = [
+    "CURL_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "PIP_CERT",
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+];
+
+/// Proxies, in both spellings.
+const PROXIES: [&str; 4] = ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"];
+
+/// The settings of npm.
+const NPM: &str = "NPM_CONFIG_";
+
+/// Parts of names of npm's settings that are credentials.
+const CREDENTIALS: [&str; 5] = ["_AUTH", "AUTHTOKEN", "PASSWORD", "TOKEN", "OTP"];
+
+/// A variable that a program in no sandbox gets, or does not get because of its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AmbientVariable {
+    /// Its name.
+    pub name: String,
+    /// Its value, or `None` where that holds a credential.
+    pub value: Option<String>,
+}
+
+/// The variables of this process that programs in no sandbox get, and those that are left out for their value.
+pub fn variables() -> Vec<AmbientVariable> {
+    selected(std::env::vars_os())
+}
+
+fn selected(all: impl Iterator<Item = (OsString, OsString)>) -> Vec<AmbientVariable> {
+    let mut found: Vec<AmbientVariable> = all
+        .filter_map(|(name, value)| {
+            let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
+            if value.is_empty() {
+                return None;
+            }
+            let upper = name.to_ascii_uppercase();
+            let is_npm = upper.starts_with(NPM);
+            if !is_npm
+                && !CERTIFICATES.contains(&name.as_str())
+                && !PROXIES.contains(&upper.as_str())
+            {
+                return None;
+            }
+            let setting = upper.strip_prefix(NPM).unwrap_or_default();
+            let secret = CREDENTIALS.iter().any(|part| setting.contains(part))
+                || has_userinfo(&value)
+                || !Redactor::new()
+                    .find(format!("{name}={value}").as_bytes())
+                    .is_empty();
+            Some(AmbientVariable {
+                value: (!secret).then_some(value),
+                name,
+            })
+        })
+        .collect();
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    found
+}
+
+/// Returns true if a value is a URL with a user or a password.
+fn has_userinfo(value: &str) -> bool {
+    let rest = value.split_once("://").map_or(value, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    authority.contains('@')
+}
+
+/// Adds the variables for a program in no sandbox; a variable that is set for it explicitly wins.
+pub(crate) fn pass_variables(environment: &mut Vec<(String, String)>) {
+    add(environment, variables());
+}
+
+fn add(environment: &mut Vec<(String, String)>, variables: Vec<AmbientVariable>) {
+    for AmbientVariable { name, value } in variables {
+        if let Some(value) = value.filter(|_| !environment.iter().any(|(other, _)| *other == name))
+        {
+            environment.push((name, value));
+        }
+    }
+}
+
+/// Lets a program in a sandbox trust the certificates that this process is configured to trust: sets the variables,
+/// and mounts the files that they name.
+pub(crate) fn trust_certificates(spec: &mut CommandSpec) {
+    let mut found = variables();
+    found.retain(|variable| CERTIFICATES.contains(&variable.name.as_str()));
+    for path in found
+        .iter()
+        .filter_map(|variable| variable.value.as_deref())
+    {
+        let at = Path::new(path);
+        // The sandbox already mounts these system folders.
+        let shown = ["/usr", "/etc/ssl/certs", "/etc/pki"]
+            .iter()
+            .any(|folder| at.starts_with(folder));
+        if let Ok(from) = at.canonicalize()
+            && at.is_absolute()
+            && !shown
+        {
+            spec.mounts.push(HostMount {
+                from,
+                at: at.to_owned(),
+                writable: false,
+            });
+        }
+    }
+    add(&mut spec.environment, found);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ambient_variables_without_credentials_are_passed_on() {
+        let all = [
+            ("NODE_EXTRA_CA_CERTS", "/etc/company.pem"),
+            ("https_proxy", "http://proxy.example:3128"),
+            ("HTTP_PROXY", "http://me:hunter2@proxy.example:3128"),
+            ("NPM_CONFIG_REGISTRY", "https://npm.example/"),
+            ("npm_config_//npm.example/:_authToken", "abc"),
+            ("NPM_CONFIG__PASSWORD", "abc"),
+            ("GITHUB_TOKEN", "ghp_x"),
+            ("NO_PROXY", ""),
+        ];
+        let found = selected(
+            all.into_iter()
+                .map(|(name, value)| (name.into(), value.into())),
+        );
+        let mut given = vec![("https_proxy".to_owned(), "mine".to_owned())];
+        add(&mut given, found.clone());
+        given.sort();
+        let names: Vec<&str> = given.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["NODE_EXTRA_CA_CERTS", "NPM_CONFIG_REGISTRY", "https_proxy"]
+        );
+        assert_eq!(given[2].1, "mine");
+        let left_out = found.iter().filter(|variable| variable.value.is_none());
+        let left_out: Vec<&str> = left_out.map(|variable| variable.name.as_str()).collect();
+        assert_eq!(
+            left_out,
+            [
+                "HTTP_PROXY",
+                "NPM_CONFIG__PASSWORD",
+                "npm_config_//npm.example/:_authToken"
+            ]
+        );
+    }
+}

@@ -1,0 +1,223 @@
+//! An empty start folder for a program, and the check whether anything that it is started with leads into the
+//! workspace.
+//!
+//! A model may write a new file in the workspace. A program that loads modules from its working directory, as Python,
+//! Node and npx do, or that is configured to load from there, would run it.
+//!
+//! Out of scope: the programs to which this applies.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mimir_core::launch::LaunchSpec;
+
+use crate::sandbox::SandboxError;
+
+/// An empty folder that only this user can access, removed on drop.
+#[derive(Debug)]
+pub(crate) struct EmptyFolder(PathBuf);
+
+/// Numbers the folders of this process.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// Maximum number of names tried. An earlier process with the same id may have left its folders.
+const TRIES: usize = 1_000;
+
+impl EmptyFolder {
+    /// Creates one below `base`, which may not be in the workspace.
+    pub(crate) fn create_in(base: &Path, workspace: &Path) -> Result<Self, SandboxError> {
+        let fault =
+            || SandboxError::io_error("the empty start folder of a program cannot be created");
+        folder(base, true).map_err(fault())?;
+        let base = base.canonicalize().map_err(fault())?;
+        check_ownership(&base).map_err(fault())?;
+        if base.starts_with(workspace) {
+            let kind = std::io::ErrorKind::InvalidInput;
+            let error = std::io::Error::new(kind, "it may not be in the workspace");
+            return Err(fault()(error));
+        }
+        for _ in 0..TRIES {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = base.join(format!("{}-{number}", std::process::id()));
+            match folder(&path, false) {
+                Ok(()) => return Ok(Self(path)),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(fault()(error)),
+            }
+        }
+        Err(fault()(std::io::ErrorKind::AlreadyExists.into()))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for EmptyFolder {
+    fn drop(&mut self) {
+        // The folder has no further use, so a failure is ignored.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn folder(path: &Path, with_parents: bool) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(with_parents);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt as _;
+        builder.mode(0o700);
+    }
+    builder.create(path)
+}
+
+/// Succeeds if a folder belongs to this user and no other user can change it.
+#[cfg(unix)]
+fn check_ownership(folder: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+    let meta = folder.metadata()?;
+    if meta.uid() != rustix::process::geteuid().as_raw() || meta.mode() & 0o022 != 0 {
+        let error = format!("other users may change `{}`", folder.display());
+        return Err(std::io::Error::other(error));
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn owned(_: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// Returns the `PATH` without the folders of the workspace, if it has any: programs that the program starts are also
+/// looked up in it.
+pub(crate) fn path_outside(workspace: &Path) -> Option<String> {
+    let path = std::env::var_os("PATH")?;
+    path_without_workspace(&path, workspace)
+}
+
+fn path_without_workspace(path: &std::ffi::OsStr, workspace: &Path) -> Option<String> {
+    let all: Vec<PathBuf> = std::env::split_paths(path).collect();
+    let is_inside = |folder: &PathBuf| {
+        let real = folder.canonicalize();
+        normalize_path(folder).starts_with(workspace)
+            || real.is_ok_and(|real| real.starts_with(workspace))
+    };
+    let left: Vec<&PathBuf> = all.iter().filter(|folder| !is_inside(folder)).collect();
+    if left.len() == all.len() {
+        return None;
+    }
+    std::env::join_paths(left).ok()?.into_string().ok()
+}
+
+/// Describes the part of a launch that leads into the workspace: its start folder, its program, an argument, or a
+/// variable such as `PYTHONPATH`.
+pub(crate) fn leads_into(
+    workspace: &Path,
+    directory: &Path,
+    launch: &LaunchSpec,
+) -> Option<String> {
+    let inside = |path: &Path| {
+        // A path that does not exist yet may exist when the program looks it up.
+        let path = normalize_path(&directory.join(path));
+        let real = path.canonicalize();
+        path.starts_with(workspace) || real.is_ok_and(|real| real.starts_with(workspace))
+    };
+    let shown = |text: &str| mimir_core::text::visible(mimir_core::text::prefix(text, 200));
+    if let Some(named) = &launch.directory {
+        return Some(format!("its `cwd`, `{}`,", shown(named)));
+    }
+    let (program, arguments) = launch.args.split_first()?;
+    if candidate_files(program).iter().any(|file| inside(file)) {
+        return Some(format!("its program, `{}`,", shown(program)));
+    }
+    // A folder that a person passed as data is not a program.
+    let given: Vec<PathBuf> = launch
+        .folders
+        .iter()
+        .flatten()
+        .map(|folder| normalize_path(&workspace.join(&folder.path)))
+        .collect();
+    let is_given = |path: &PathBuf| given.contains(&normalize_path(path));
+    if let Some(word) = arguments.iter().find(|word| {
+        let mut paths = paths(word).into_iter();
+        paths.any(|path| inside(&path) && !is_given(&path))
+    }) {
+        return Some(format!("its argument `{}`", shown(word)));
+    }
+    let mut variables = launch.environment.iter();
+    let (name, _) = variables.find(|(_, value)| paths(value).iter().any(|path| inside(path)))?;
+    Some(format!("its variable `{}`", shown(name)))
+}
+
+/// The files that a program name may refer to: the path itself, or the first match in the `PATH`.
+fn candidate_files(program: &str) -> Vec<PathBuf> {
+    if program.contains(std::path::is_separator) {
+        return vec![program.into()];
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
+    let mut files = folders.map(|folder| folder.join(program));
+    files.find(|file| file.is_file()).into_iter().collect()
+}
+
+/// The paths that a word may name: `--config=a/b`, `file:///a/b`, `/a:/b`, `-I/a`, words of a script.
+fn paths(word: &str) -> Vec<PathBuf> {
+    let ends = |c: char| matches!(c, '=' | ':' | ';' | ',' | '"' | '\'') || c.is_whitespace();
+    let mut all = Vec::new();
+    for part in word.split(ends).chain([word]).filter(|it| !it.is_empty()) {
+        all.push(PathBuf::from(part));
+        if let Some((_, rest)) = part.split_once('/') {
+            all.push(Path::new("/").join(rest.trim_start_matches('/')));
+        }
+    }
+    all
+}
+
+/// Removes `.` and `..` from a path, without looking at the file system.
+fn normalize_path(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            part => out.push(part),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn what_a_program_starts_is_not_looked_for_in_the_workspace() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = folder.path().canonicalize().unwrap();
+        let bin = workspace.join("node_modules/.bin");
+        let path = std::env::join_paths([Path::new("/usr/bin"), &bin, Path::new("/bin")]).unwrap();
+        let left = path_without_workspace(&path, &workspace);
+        assert_eq!(left.as_deref(), Some("/usr/bin:/bin"));
+        let plain = std::env::join_paths(["/usr/bin", "/bin"]).unwrap();
+        assert_eq!(path_without_workspace(&plain, &workspace), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_empty_folder_is_made_where_nobody_else_writes() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Path::new("/nowhere");
+        let empty = EmptyFolder::create_in(&folder.path().join("a/b"), workspace).unwrap();
+        assert_eq!(std::fs::read_dir(empty.path()).unwrap().count(), 0);
+        let open = folder.path().join("open");
+        std::fs::create_dir(&open).unwrap();
+        std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(EmptyFolder::create_in(&open, workspace).is_err());
+        let real = folder.path().canonicalize().unwrap();
+        assert!(EmptyFolder::create_in(&real.join("in"), &real).is_err());
+    }
+}

@@ -1,0 +1,404 @@
+//! Notes after the output of a command: the reason why a file could not be read or moved, with the setting that
+//! reveals it, and the changed files that other programs obey.
+//!
+//! A program that may not read a file reports that in its own words, with or without the name of the file. Its lines
+//! are read as they arrive, and only the names that they contain are stored.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use mimir_core::command::CommandStream;
+use mimir_core::paths::{PathRuleLayer, obeyed_note};
+use mimir_core::text::visible;
+
+use super::workspace_guard::{HiddenKind, HiddenPath};
+use crate::command_proxy::Refusals;
+use crate::sandbox::CommandSpec;
+
+/// Maximum number of bytes read of a line.
+const LINE_MOST: usize = 4096;
+
+/// Maximum number of paths in a note.
+const NAMED_MOST: usize = 8;
+
+/// Messages of programs that may not read a file, in lower case.
+const DENIED: [&str; 5] = [
+    "permission denied",
+    "eacces",
+    "permissiondenied",
+    "errno 13",
+    "os error 13",
+];
+
+/// Messages without a name: the end of a line, or a part of it.
+const DENIED_ENDS: [&str; 2] = [
+    "[errno 13] permission denied",
+    "permission denied (os error 13)",
+];
+const DENIED_NAMELESS: [&str; 1] = ["kind: permissiondenied"];
+
+/// Messages about a mount that prevents a change.
+const BUSY: [&str; 4] = ["resource busy", "ebusy", "errno 16", "os error 16"];
+
+/// The message of git about a commit that it cannot sign.
+const UNSIGNED: &str = "gpg failed to sign the data";
+
+/// Scans the output of a command for messages that need a note.
+pub(super) struct OutputNotes {
+    hidden: Vec<HiddenPath>,
+    /// The path of the workspace, as programs name it.
+    workspace: String,
+    tool: String,
+    lines: [Vec<u8>; 2],
+    /// Hidden paths that could not be read, by index.
+    denied: BTreeSet<usize>,
+    /// True if a message without a file name reported an unreadable file.
+    nameless: bool,
+    /// Hidden paths, and folders that contain some, that could not be moved or removed.
+    busy: BTreeSet<String>,
+    unsigned: bool,
+    refusals: Refusals,
+}
+
+impl OutputNotes {
+    pub(super) fn new(spec: &CommandSpec, hidden: &[HiddenPath]) -> Self {
+        Self {
+            hidden: hidden.to_vec(),
+            workspace: spec.workspace.display().to_string(),
+            tool: spec.tool.clone(),
+            lines: [Vec::new(), Vec::new()],
+            denied: BTreeSet::new(),
+            nameless: false,
+            busy: BTreeSet::new(),
+            unsigned: false,
+            refusals: spec.refusals.clone(),
+        }
+    }
+
+    pub(super) fn read(&mut self, stream: CommandStream, bytes: &[u8]) {
+        let which = match stream {
+            CommandStream::Stdout => 0,
+            CommandStream::Stderr => 1,
+        };
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let Some(line) = self.lines.get_mut(which) else {
+                return;
+            };
+            let room = LINE_MOST.saturating_sub(line.len());
+            line.extend(part.iter().take(room));
+            if part.ends_with(b"\n") {
+                let line = std::mem::take(line);
+                self.line(&line);
+            }
+        }
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        let text = String::from_utf8_lossy(line);
+        let lower = text.to_ascii_lowercase();
+        let has = |words: &[&str]| words.iter().any(|words| lower.contains(words));
+        self.unsigned |= lower.contains(UNSIGNED);
+        if self.hidden.is_empty() {
+            return;
+        }
+        if has(&DENIED) {
+            let named = self.named(&text);
+            let ends = |words: &&str| lower.trim_end().ends_with(*words);
+            self.nameless |=
+                named.is_empty() && (DENIED_ENDS.iter().any(ends) || has(&DENIED_NAMELESS));
+            self.denied.extend(named);
+        }
+        if has(&BUSY) {
+            self.busy_in(&text);
+        }
+    }
+
+    /// Returns the indices of the hidden paths that a line names, in full or by the last parts of the path.
+    fn named(&self, line: &str) -> Vec<usize> {
+        let words: Vec<&str> = words(line, &self.workspace).collect();
+        let is_named = |(_, one): &(usize, &HiddenPath)| {
+            let folder = one.kind == HiddenKind::Folder;
+            // A path that contains separators is searched for as a whole.
+            one.path.contains(separates) && line.contains(&one.path)
+                || words.iter().any(|word| is_path(word, &one.path, folder))
+        };
+        let found = self.hidden.iter().enumerate().filter(is_named);
+        found.map(|(index, _)| index).collect()
+    }
+
+    fn busy_in(&mut self, line: &str) {
+        for word in words(line, &self.workspace) {
+            let word = word.trim_end_matches('/');
+            let is = |one: &&HiddenPath| {
+                let path = Path::new(&one.path);
+                path.ancestors().any(|above| above == Path::new(word))
+            };
+            if !word.is_empty() && self.hidden.iter().any(|one| is(&one)) {
+                self.busy.insert(word.to_owned());
+            }
+        }
+    }
+
+    /// Returns the notes, one sentence each.
+    pub(super) fn finish(&mut self, obeyed: &[String]) -> Vec<String> {
+        for line in std::mem::take(&mut self.lines) {
+            self.line(&line);
+        }
+        let mut notes = Vec::new();
+        if self.denied.is_empty() && self.nameless {
+            let of_secrets = |(_, one): &(usize, &HiddenPath)| one.layer == PathRuleLayer::Secrets;
+            let all = self.hidden.iter().enumerate().filter(of_secrets);
+            notes.extend(self.reveal(
+                "if the file is one of these",
+                &all.map(|(index, _)| index).collect::<Vec<_>>(),
+            ));
+        }
+        let by = |layer: PathRuleLayer| -> Vec<usize> {
+            let denied = self.denied.iter().copied();
+            denied
+                .filter(|index| {
+                    self.hidden
+                        .get(*index)
+                        .is_some_and(|one| one.layer == layer)
+                })
+                .collect()
+        };
+        notes.extend(self.reveal("if the command needs it", &by(PathRuleLayer::Secrets)));
+        for (layer, why) in [
+            (
+                PathRuleLayer::Denied,
+                "`files.deny`, or `deny` of the tool, hides it",
+            ),
+            (PathRuleLayer::Protected, "no setting reveals it"),
+        ] {
+            let paths = by(layer);
+            if !paths.is_empty() {
+                notes.push(format!("{} cannot be read: {why}", self.shown(&paths)));
+            }
+        }
+        if !self.busy.is_empty() {
+            let paths: Vec<_> = self
+                .busy
+                .iter()
+                .take(NAMED_MOST)
+                .map(|path| code(path))
+                .collect();
+            notes.push(format!(
+                "{} cannot be renamed, replaced or removed by a command, since the path rules hide it or something in it",
+                paths.join(", ")
+            ));
+        }
+        if self.unsigned {
+            notes.push(
+                "commands cannot sign: the sandbox has no keys, and git runs no `gpg.program` in it; commit by hand, or \
+                 without a signature: `git commit --no-gpg-sign`"
+                    .to_owned(),
+            );
+        }
+        let refused = self.refusals.take();
+        notes.extend(refused.iter().map(|note| visible(note)));
+        if !obeyed.is_empty() {
+            notes.push(obeyed_note(obeyed));
+        }
+        notes
+    }
+
+    /// Returns the note on files that may hold secrets, with the setting that reveals them.
+    fn reveal(&self, when: &str, indices: &[usize]) -> Option<String> {
+        if indices.is_empty() {
+            return None;
+        }
+        let paths = indices.iter().filter_map(|index| self.hidden.get(*index));
+        let setting: Vec<_> = paths
+            .filter(|one| one.kind != HiddenKind::Folder)
+            .take(NAMED_MOST)
+            .map(|one| format!("\"{}\"", visible(&one.path)))
+            .collect();
+        let shown = self.shown(indices);
+        let tool = &self.tool;
+        Some(match setting.is_empty() {
+            true => format!("hidden from commands, since it may hold secrets: {shown}"),
+            false => format!(
+                "hidden from commands, since it may hold secrets: {shown}; {when}, `tools.{tool}.reveal: [{}]` in \
+                 .mimir/config.yml shows it",
+                setting.join(", ")
+            ),
+        })
+    }
+
+    fn shown(&self, indices: &[usize]) -> String {
+        let paths = indices.iter().filter_map(|index| self.hidden.get(*index));
+        list(paths.map(|one| one.path.as_str()))
+    }
+}
+
+/// Lists some paths, and the number of the others.
+fn list<'a>(paths: impl Iterator<Item = &'a str>) -> String {
+    let all: Vec<&str> = paths.collect();
+    let some: Vec<_> = all.iter().take(NAMED_MOST).map(|path| code(path)).collect();
+    let some = some.join(", ");
+    match all.len().saturating_sub(NAMED_MOST) {
+        0 => some,
+        more => format!("{some} and {more} more"),
+    }
+}
+
+fn code(path: &str) -> String {
+    format!("`{}`", visible(path))
+}
+
+/// Returns true for a character that separates words, as in `cat: .env:`, `--file=.env` and `open(".env")`.
+fn separates(c: char) -> bool {
+    let marks = "\"'`()[],;<>‘’:=";
+    c.is_whitespace() || c.is_control() || marks.contains(c)
+}
+
+/// Returns the words of a line that may be paths: below the workspace, without `./` before them.
+fn words<'a>(line: &'a str, workspace: &'a str) -> impl Iterator<Item = &'a str> {
+    let words = line.split(separates);
+    words.filter(|word| !word.is_empty()).map(move |word| {
+        let word = word
+            .strip_prefix(workspace)
+            .and_then(|rest| rest.strip_prefix('/'))
+            .unwrap_or(word);
+        let mut word = word;
+        while let Some(rest) = word.strip_prefix("./") {
+            word = rest;
+        }
+        word.trim_end_matches('.')
+    })
+}
+
+/// Returns true if a word names this hidden path or, for a folder, something in it. The command may run in any parent
+/// folder.
+fn is_path(word: &str, path: &str, folder: bool) -> bool {
+    let ends = |whole: &str, end: &str| {
+        whole == end
+            || whole
+                .strip_suffix(end)
+                .is_some_and(|rest| rest.ends_with('/'))
+    };
+    let word = word.trim_start_matches("../");
+    if word.is_empty() || word.starts_with('/') {
+        return false;
+    }
+    if ends(path, word) {
+        return true;
+    }
+    // `.ssh/id`, below a folder.
+    folder && (word.starts_with(&format!("{path}/")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mimir_core::command::CommandProgram;
+
+    fn notes(lines: &str) -> Vec<String> {
+        let spec = CommandSpec::new(CommandProgram::Vector(vec!["x".into()]), "/work");
+        let hidden = [
+            (".env", HiddenKind::File, PathRuleLayer::Secrets),
+            ("tests/cert.pem", HiddenKind::File, PathRuleLayer::Secrets),
+            ("my keys/a b.key", HiddenKind::File, PathRuleLayer::Secrets),
+            ("keys/id", HiddenKind::File, PathRuleLayer::Denied),
+            (".mimir/state", HiddenKind::Folder, PathRuleLayer::Protected),
+        ];
+        let hidden = hidden.map(|(path, kind, layer)| HiddenPath {
+            path: path.into(),
+            kind,
+            layer,
+        });
+        let mut notes = OutputNotes::new(&spec, &hidden);
+        for byte in lines.as_bytes().chunks(3) {
+            notes.read(CommandStream::Stderr, byte);
+        }
+        notes.finish(&[])
+    }
+
+    #[test]
+    fn denied_files_are_found_in_the_words_of_many_programs() {
+        for line in [
+            "cat: tests/cert.pem: Permission denied",
+            "grep: ./tests/cert.pem: Permission denied",
+            "cat: cert.pem: Permission denied",
+            "PermissionError: [Errno 13] Permission denied: 'tests/cert.pem'",
+            "Error: EACCES: permission denied, open '/work/tests/cert.pem'",
+            "open tests/cert.pem: permission denied",
+            "error: open(\"tests/cert.pem\"): Permission denied",
+            "cp: cannot open './tests/cert.pem' for reading: Permission denied",
+            "tar: ./tests/cert.pem: Cannot open: Permission denied",
+            "curl: could not open ../tests/cert.pem: Permission denied\n",
+        ] {
+            let said = notes(line);
+            assert_eq!(said.len(), 1, "{line}: {said:?}");
+            let setting = "`tools.exec.reveal: [\"tests/cert.pem\"]` in .mimir/config.yml";
+            assert!(said[0].contains(setting), "{line}: {said:?}");
+        }
+        let said = notes("cat: 'my keys/a b.key': Permission denied");
+        assert!(said[0].contains("[\"my keys/a b.key\"]"), "{said:?}");
+    }
+
+    #[test]
+    fn other_refusals_have_no_note() {
+        for line in [
+            "bash: ./x.sh: Permission denied",
+            "mkdir: cannot create directory '/opt/x': Permission denied",
+            "cat: other.env: Permission denied",
+            "reading .env",
+            "cat: /etc/.env: Permission denied",
+        ] {
+            assert_eq!(notes(line), Vec::<String>::new(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_without_a_name_names_all_that_may_be_meant() {
+        for line in [
+            "PermissionError: [Errno 13] Permission denied",
+            "Error: Os { code: 13, kind: PermissionDenied, message: \"Permission denied\" }",
+        ] {
+            let said = notes(line);
+            assert!(
+                said[0].contains("reveal: [\".env\", \"tests/cert.pem\""),
+                "{said:?}"
+            );
+            assert!(!said[0].contains("keys/id"), "{said:?}");
+        }
+        // A path that is named counts as the unreadable one.
+        let said =
+            notes("cat: .env: Permission denied\nPermissionError: [Errno 13] Permission denied\n");
+        assert!(said[0].contains("reveal: [\".env\"]`"), "{said:?}");
+    }
+
+    #[test]
+    fn refused_tunnels_are_named_once_with_what_allows_them() {
+        let spec = CommandSpec::new(CommandProgram::Vector(vec!["x".into()]), "/work");
+        for _ in 0..3 {
+            let way = "`- \"a.example\"` below `network.allowedHosts:`";
+            spec.refusals
+                .add("a.example".into(), "it is on no list", way);
+        }
+        let notes = OutputNotes::new(&spec, &[]).finish(&[]);
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(
+            notes[0].contains("`a.example` was not reached: it is on no list"),
+            "{notes:?}"
+        );
+        assert!(notes[0].contains("network.allowedHosts"), "{notes:?}");
+    }
+
+    #[test]
+    fn what_no_reveal_shows_is_told_apart() {
+        let said = notes("cat: keys/id: Permission denied");
+        assert!(
+            said[0].contains("files.deny") && !said[0].contains("reveal"),
+            "{said:?}"
+        );
+        let said = notes("cat: .mimir/state/x: Permission denied");
+        assert!(said[0].contains("no setting"), "{said:?}");
+        let said = notes("mv: cannot move 'keys' to 'kk': Device or resource busy");
+        assert!(said[0].starts_with("`keys` cannot be renamed"), "{said:?}");
+        let said = notes("error: gpg failed to sign the data:\n(no gpg output)");
+        assert!(said[0].contains("--no-gpg-sign"), "{said:?}");
+    }
+}

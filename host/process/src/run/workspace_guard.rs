@@ -1,0 +1,437 @@
+//! Watches for files that may not be created and cannot be covered by a mount, since they do not exist yet: a settings
+//! file that an editor obeys, or the file that leads git to other settings.
+//!
+//! It also watches covered paths: if another program replaces such a path, the new file is not covered, and the
+//! command is stopped.
+//!
+//! Twenty times a second it checks the names in the root of the workspace, and in those folders of it for which rules
+//! name single entries. The whole workspace, and each other folder that the command may change, is searched after the
+//! command has ended, and from time to time before (see [`tree`]). A file that a command created is renamed, so that
+//! no program obeys it and no data is lost.
+//!
+//! The creator of a file is not known: files that a person creates meanwhile are treated alike.
+
+mod obeyed_files;
+mod open_folder;
+mod repository;
+mod tree_snapshot;
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mimir_core::paths::{PathRules, PathVerdict, ProtectionLevel};
+use tokio::sync::oneshot::error::TryRecvError;
+use tokio::sync::oneshot::{Receiver, channel};
+
+use crate::sandbox::{CommandSpec, FileIdentity, RuledFolder, beside, read_only_mounts};
+use open_folder::move_aside;
+pub(crate) use tree_snapshot::{HiddenKind, HiddenPath};
+use tree_snapshot::{SearchFindings, TreeSnapshot};
+
+/// Folders of a workspace for which rules name single entries.
+const FOLDERS: [&str; 4] = ["", ".git", ".vscode", ".config"];
+
+/// Paths that are covered even if they did not exist before, so that a command cannot create them.
+const COVERED: [&str; 2] = [".mimir", ".git/hooks"];
+
+/// The suffix added to the name of a file that may not exist.
+const SUFFIX: &str = ".refused-by-mimir";
+
+/// A forbidden path that a command created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ForbiddenPath {
+    /// The path, below the workspace.
+    pub(crate) path: String,
+    /// The reason why it is forbidden.
+    pub(crate) rule: String,
+    /// Its new name.
+    pub(crate) renamed_to: String,
+    /// The number of further ones.
+    pub(crate) more: usize,
+}
+
+impl ForbiddenPath {
+    /// Describes the others, as an addition to the message about this one.
+    pub(crate) fn others_note(others: usize) -> String {
+        match others {
+            0 => String::new(),
+            others => format!(", and so are {others} more"),
+        }
+    }
+}
+
+/// The reason why a command cannot continue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum GuardBreach {
+    /// It created a forbidden path.
+    Made(ForbiddenPath),
+    /// The covered path, below the workspace, was replaced and is no longer covered.
+    Uncovered(String),
+}
+
+/// The state of the workspace when the command began, and the running search.
+pub(crate) struct WorkspaceGuard {
+    workspace: PathBuf,
+    rules: PathRules,
+    folders: Vec<WatchedFolder>,
+    covered: Vec<FileIdentity>,
+    /// The time of the last check of the covered paths.
+    looked: Option<Instant>,
+    /// True once the command has begun.
+    watches: bool,
+    /// The whole workspace, and all other folders that the command may change.
+    trees: Option<Arc<[TreeSnapshot]>>,
+    search: SearchState,
+    /// Paths that searches have renamed while the command continued, as in a repository that it fetches.
+    aside: Vec<ForbiddenPath>,
+    /// Files that agents and tools obey and that were created or changed, known after the command has exited.
+    obeyed: Vec<String>,
+}
+
+/// A running search, or the time of the next one.
+enum SearchState {
+    Idle { next: Instant },
+    Running(Receiver<(SearchFindings, Duration)>),
+}
+
+/// A search goes through all names of a workspace, and may take at most one thirtieth of the time.
+const SEARCH_EVERY: Duration = Duration::from_millis(500);
+const SEARCH_SHARE: u32 = 30;
+
+/// Maximum number of renamed paths with which a command may continue: more than any repository has.
+const ASIDE_MOST: usize = 200;
+
+/// Delay before the last search if the caller of a command is gone: the command is killed, and exits in this time.
+const GONE: Duration = Duration::from_millis(300);
+
+/// Interval of the checks of covered paths: there may be thousands, and each costs a microsecond.
+const COVERED_EVERY: Duration = Duration::from_millis(150);
+
+struct WatchedFolder {
+    below: &'static str,
+    changed: Option<FolderStamp>,
+    known: HashSet<OsString>,
+}
+
+impl WorkspaceGuard {
+    /// Records the state of the workspace before a command starts.
+    pub(crate) fn new(spec: &CommandSpec) -> Self {
+        let (workspace, rules) = (&spec.workspace, &spec.path_rules);
+        let beside = beside(spec).into_iter().map(|(_, ground)| ground);
+        let beside = beside.filter(|ground| !ground.folder().starts_with(workspace));
+        let grounds = std::iter::once(RuledFolder::workspace(workspace)).chain(beside);
+        let closed = read_only_mounts(spec);
+        let trees = grounds.map(|ground| {
+            TreeSnapshot::new(ground, workspace, rules).with_current_state(closed.clone())
+        });
+        let there =
+            |below: &&str| below.is_empty() || workspace.join(below).is_dir() || *below != ".git";
+        let folders = FOLDERS.iter().copied().filter(there).map(|below| {
+            let mut folder = WatchedFolder {
+                below,
+                changed: None,
+                known: HashSet::new(),
+            };
+            let at = workspace.join(below);
+            folder.changed = changed(&at);
+            folder.known = entry_names(&at).collect();
+            folder
+        });
+        Self {
+            workspace: workspace.to_owned(),
+            rules: rules.clone(),
+            folders: folders.collect(),
+            covered: Vec::new(),
+            looked: None,
+            watches: false,
+            trees: Some(trees.collect()),
+            search: SearchState::Idle {
+                next: Instant::now() + SEARCH_EVERY,
+            },
+            aside: Vec::new(),
+            obeyed: Vec::new(),
+        }
+    }
+
+    /// The paths of the workspace that commands may not read.
+    pub(crate) fn hidden(&self) -> &[HiddenPath] {
+        self.workspace_tree().map_or(&[], TreeSnapshot::hidden)
+    }
+
+    /// Folders and files `.git` of the workspace.
+    pub(crate) fn repositories(&self) -> &[String] {
+        self.workspace_tree()
+            .map_or(&[], TreeSnapshot::repositories)
+    }
+
+    fn workspace_tree(&self) -> Option<&TreeSnapshot> {
+        self.trees.as_ref()?.first()
+    }
+
+    /// Returns the files that agents and tools obey and that were created or changed, once the command has exited.
+    pub(crate) fn take_obeyed(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.obeyed)
+    }
+
+    /// Adds the covered paths of the command to those that are watched.
+    pub(crate) fn watch(&mut self, covered: Vec<FileIdentity>) {
+        self.covered = covered;
+        self.watches = true;
+    }
+
+    /// A guard that checks nothing.
+    pub(crate) fn disabled() -> Self {
+        Self {
+            workspace: PathBuf::new(),
+            rules: PathRules::none(),
+            folders: Vec::new(),
+            covered: Vec::new(),
+            looked: None,
+            watches: false,
+            trees: None,
+            search: SearchState::Idle {
+                next: Instant::now(),
+            },
+            aside: Vec::new(),
+            obeyed: Vec::new(),
+        }
+    }
+
+    /// Checks the watched paths. Returns the reason why the command cannot continue, if there is one.
+    pub(crate) fn check(&mut self) -> Option<GuardBreach> {
+        if let Some(made) = self.find_forbidden() {
+            return Some(GuardBreach::Made(made));
+        }
+        let uncovered = self.find_uncovered().map(GuardBreach::Uncovered);
+        uncovered.or_else(|| self.searched())
+    }
+
+    /// The final check after the command has exited: it finds every path that the command created.
+    pub(crate) async fn final_check(&mut self) -> Option<GuardBreach> {
+        let first = self.check();
+        if let Some(trees) = self.trees.take() {
+            // A search that is still running may rename the same paths; each is found by one of the two.
+            let searched = tokio::task::spawn_blocking(move || search(&trees)).await;
+            let running = std::mem::replace(
+                &mut self.search,
+                SearchState::Idle {
+                    next: Instant::now(),
+                },
+            );
+            if let SearchState::Running(results) = running
+                && let Ok((searched, _)) = results.await
+            {
+                self.aside.extend(searched.made);
+            }
+            let searched = searched.unwrap_or_default();
+            self.aside.extend(searched.made);
+            self.obeyed = searched.obeyed;
+        }
+        first.or_else(|| self.move_all_aside())
+    }
+
+    /// Returns the finding of the last search for which the command must end, and starts the next search when it is
+    /// due.
+    fn searched(&mut self) -> Option<GuardBreach> {
+        let trees = self.trees.as_ref()?;
+        match &mut self.search {
+            SearchState::Idle { next } if Instant::now() < *next => None,
+            SearchState::Idle { .. } => {
+                let (tell, results) = channel();
+                let trees = Arc::clone(trees);
+                tokio::task::spawn_blocking(move || {
+                    let begun = Instant::now();
+                    let searched = search(&trees);
+                    // The receiver may be gone.
+                    let _ = tell.send((searched, begun.elapsed()));
+                });
+                self.search = SearchState::Running(results);
+                None
+            }
+            SearchState::Running(results) => {
+                let (searched, took) = match results.try_recv() {
+                    Ok(result) => result,
+                    Err(TryRecvError::Empty) => return None,
+                    Err(TryRecvError::Closed) => Default::default(),
+                };
+                let pause = SEARCH_EVERY.max(took * SEARCH_SHARE);
+                self.search = SearchState::Idle {
+                    next: Instant::now() + pause,
+                };
+                self.aside.extend(searched.made);
+                let ends = searched.ends || self.aside.len() > ASIDE_MOST;
+                ends.then(|| self.move_all_aside()).flatten()
+            }
+        }
+    }
+
+    fn move_all_aside(&mut self) -> Option<GuardBreach> {
+        let all = std::mem::take(&mut self.aside);
+        let others = all.len().saturating_sub(1);
+        let first = all.into_iter().next()?;
+        Some(GuardBreach::Made(ForbiddenPath {
+            more: others,
+            ..first
+        }))
+    }
+
+    fn find_uncovered(&mut self) -> Option<String> {
+        let soon = |last: Instant| last.elapsed() < COVERED_EVERY;
+        if self.covered.is_empty() || self.looked.is_some_and(soon) {
+            return None;
+        }
+        self.looked = Some(Instant::now());
+        let gone = self.covered.iter().find(|seen| !seen.is_unchanged())?;
+        let below = gone.path().strip_prefix(&self.workspace);
+        Some(below.unwrap_or(gone.path()).display().to_string())
+    }
+
+    /// Returns the first forbidden path that was created since. It has been renamed.
+    fn find_forbidden(&mut self) -> Option<ForbiddenPath> {
+        for folder in &mut self.folders {
+            let at = self.workspace.join(folder.below);
+            let now = changed(&at);
+            if now == folder.changed {
+                continue;
+            }
+            folder.changed = now;
+            for name in entry_names(&at) {
+                if folder.known.contains(&name) {
+                    continue;
+                }
+                let Some(rule) = matching_rule(&self.rules, &at, folder.below, &name) else {
+                    continue;
+                };
+                let path = Path::new(folder.below).join(&name).display().to_string();
+                let kept = move_aside(&self.workspace, &path)?;
+                return Some(ForbiddenPath {
+                    path,
+                    rule: format!("the rule `{rule}` reserves for people"),
+                    renamed_to: kept,
+                    more: 0,
+                });
+            }
+        }
+        None
+    }
+}
+
+/// Searches all trees.
+fn search(trees: &[TreeSnapshot]) -> SearchFindings {
+    let mut all = SearchFindings::default();
+    for searched in trees.iter().map(TreeSnapshot::search) {
+        all.made.extend(searched.made);
+        all.obeyed.extend(searched.obeyed);
+        all.ends |= searched.ends;
+    }
+    all
+}
+
+/// Returns the rule that protects a name from commands. A secret that a command writes itself is allowed.
+fn matching_rule(rules: &PathRules, at: &Path, below: &str, name: &OsString) -> Option<String> {
+    let name_text = name.to_str()?;
+    let path = if below.is_empty() {
+        name_text.to_owned()
+    } else {
+        format!("{below}/{name_text}")
+    };
+    if COVERED.contains(&path.as_str()) {
+        return None;
+    }
+    let folder = at.join(name).symlink_metadata().ok()?.is_dir();
+    let verdict = if folder {
+        rules.check(&path)
+    } else {
+        rules.check_file(&path)
+    };
+    match verdict {
+        PathVerdict::ReadOnly { rule } if rule.protection() == ProtectionLevel::ReadOnly => {
+            Some(rule.text().to_owned())
+        }
+        _ => None,
+    }
+}
+
+impl Drop for WorkspaceGuard {
+    /// Searches once more if the caller of the command is gone: forbidden paths that it created are renamed all the
+    /// same.
+    fn drop(&mut self) {
+        if !self.watches {
+            return;
+        }
+        if let Some(trees) = self.trees.take() {
+            std::thread::spawn(move || {
+                std::thread::sleep(GONE);
+                search(&trees);
+            });
+        }
+    }
+}
+
+/// The time of the last change in a folder (`ctime`), which programs cannot set.
+#[cfg(unix)]
+type FolderStamp = (u64, i64, i64);
+#[cfg(not(unix))]
+type Stamp = std::time::SystemTime;
+
+/// The time at which an entry was last created or removed in a folder. Links are not watched.
+#[cfg(unix)]
+fn changed(at: &Path) -> Option<FolderStamp> {
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = at.symlink_metadata().ok()?;
+    let stamp = (metadata.ino(), metadata.ctime(), metadata.ctime_nsec());
+    metadata.is_dir().then_some(stamp)
+}
+
+#[cfg(not(unix))]
+fn changed(at: &Path) -> Option<FolderStamp> {
+    let metadata = at
+        .symlink_metadata()
+        .ok()
+        .filter(|metadata| metadata.is_dir());
+    metadata.and_then(|metadata| metadata.modified().ok())
+}
+
+fn entry_names(at: &Path) -> impl Iterator<Item = OsString> {
+    at.read_dir()
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn what_nobody_may_make_is_set_aside_and_the_rest_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = folder.path();
+        fs::create_dir(workspace.join(".git")).unwrap();
+        fs::write(workspace.join(".bashrc"), "old").unwrap();
+        let program = mimir_core::command::CommandProgram::Vector(Vec::new());
+        let mut guard = WorkspaceGuard::new(&CommandSpec::new(program, workspace));
+        assert_eq!(guard.check(), None);
+        fs::write(workspace.join(".bashrc"), "new").unwrap();
+        fs::write(workspace.join("main.rs"), "x").unwrap();
+        fs::write(workspace.join(".env"), "x").unwrap();
+        fs::write(workspace.join(".git/index"), "x").unwrap();
+        assert_eq!(guard.check(), None);
+        fs::write(workspace.join(".git/commondir"), "../evil").unwrap();
+        let Some(GuardBreach::Made(made)) = guard.check() else {
+            panic!("it is there");
+        };
+        assert_eq!(made.path, ".git/commondir");
+        assert_eq!(made.renamed_to, ".git/commondir.refused-by-mimir");
+        assert!(!workspace.join(".git/commondir").exists());
+        assert_eq!(
+            fs::read(workspace.join(&made.renamed_to)).unwrap(),
+            b"../evil"
+        );
+    }
+}

@@ -1,0 +1,28 @@
+//! The state of files by which a change of one is noticed, without reading it.
+
+use std::path::Path;
+
+/// The state of a file, as far as it can be determined without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ObeyedStamp {
+    size: u64,
+    modified: Option<std::time::SystemTime>,
+    /// The inode number, on systems that have one.
+    number: u64,
+}
+
+impl ObeyedStamp {
+    /// The stamp of a regular file.
+    pub(super) fn of_file(path: &Path) -> Option<Self> {
+        let meta = path.symlink_metadata().ok()?;
+        #[cfg(unix)]
+        let number = std::os::unix::fs::MetadataExt::ino(&meta);
+        #[cfg(not(unix))]
+        let number = 0;
+        meta.is_file().then(|| Self {
+            size: meta.len(),
+            modified: meta.modified().ok(),
+            number,
+        })
+    }
+}

@@ -1,0 +1,91 @@
+//! Access to single files of a workspace without following links: a command may create a link anywhere, at any moment.
+
+use std::ffi::OsStr;
+use std::io::Read as _;
+use std::path::Path;
+#[cfg(not(target_os = "linux"))]
+use std::path::PathBuf;
+
+use super::SUFFIX;
+
+/// Renames a path below the workspace so that no program obeys it, and returns the new name. No link on the way is
+/// followed: a command could have it lead anywhere.
+pub(super) fn move_aside(workspace: &Path, path: &str) -> Option<String> {
+    let path = Path::new(path);
+    let (above, name) = (path.parent()?, path.file_name()?);
+    let folder = OpenFolder::open(&workspace.join(above))?;
+    (0..1_000).find_map(|number| {
+        let mut aside = name.to_owned();
+        aside.push(SUFFIX);
+        if number > 0 {
+            aside.push(format!("-{number}"));
+        }
+        folder.rename(name, &aside)?;
+        Some(above.join(aside).display().to_string())
+    })
+}
+
+/// An open folder, so that it cannot be replaced by another one in between.
+#[cfg(target_os = "linux")]
+struct OpenFolder(std::os::fd::OwnedFd);
+
+#[cfg(target_os = "linux")]
+impl OpenFolder {
+    fn open(folder: &Path) -> Option<Self> {
+        crate::sandbox::open_by_no_link(folder).ok().map(Self)
+    }
+
+    /// Renames an entry without replacing an existing file.
+    fn rename(&self, from: &OsStr, to: &OsStr) -> Option<()> {
+        let no_replace = rustix::fs::RenameFlags::NOREPLACE;
+        rustix::fs::renameat_with(&self.0, from, &self.0, to, no_replace).ok()
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+struct Folder(PathBuf);
+
+#[cfg(not(target_os = "linux"))]
+impl OpenFolder {
+    fn open(folder: &Path) -> Option<Self> {
+        folder
+            .canonicalize()
+            .ok()
+            .filter(|real| real == folder)
+            .map(Self)
+    }
+
+    fn rename(&self, from: &OsStr, to: &OsStr) -> Option<()> {
+        let to = self.0.join(to);
+        match to.symlink_metadata() {
+            Ok(_) => None,
+            Err(_) => std::fs::rename(self.0.join(from), to).ok(),
+        }
+    }
+}
+
+/// Reads a regular file without following links, if it has at most `most` bytes.
+pub(super) fn read_regular_file(path: &Path, most: usize) -> Option<Vec<u8>> {
+    let file = open(path)?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(most as u64 + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() <= most).then_some(bytes)
+}
+
+#[cfg(target_os = "linux")]
+fn open(path: &Path) -> Option<std::fs::File> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+    // Without `NONBLOCK`, opening a pipe would wait.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
+    file.ok().map(Into::into)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open(path: &Path) -> Option<std::fs::File> {
+    let plain = path.symlink_metadata().is_ok_and(|meta| meta.is_file());
+    plain.then(|| std::fs::File::open(path).ok()).flatten()
+}

@@ -1,0 +1,478 @@
+//! Paths anywhere in a workspace that break a rule and did not exist when a command began.
+//!
+//! They are found by a search of the whole workspace, like the one that finds the paths to cover before a command
+//! starts, and renamed. Every rule that reserves a path for people applies at any depth, since a folder below may be
+//! opened in an editor, an agent, a shell or git like the workspace itself. The exceptions are:
+//!
+//! - A repository that a command creates (`git init`, `git clone`) has settings and a folder of hooks from the start.
+//!   Settings that name no program, and hooks that are samples, stay (see [`repository`]).
+//! - `.husky` and `.githooks` in such a repository are folders like any other, as long as its settings do not name
+//!   them.
+//! - Folders with downloads or build results, such as `node_modules`, are not searched: packages contain the editor
+//!   settings of their authors, and people do not open those folders.
+//! - A secret that a command writes is its own, except `.envrc`, which shells run.
+//!
+//! Out of scope: paths in the root of the workspace, which are checked far more often (see the parent module).
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use mimir_core::paths::{
+    PathRule, PathRuleLayer, PathRules, PathVerdict, ProtectionLevel, is_obeyed,
+};
+
+use super::obeyed_files::ObeyedStamp;
+use super::open_folder::move_aside;
+use super::repository;
+use super::{ForbiddenPath, SUFFIX};
+use crate::sandbox::{
+    INNER, NOT_OURS, OBEYED, RuledFolder, denied_below, has_entry_rules, inner_repositories,
+};
+
+/// A secret to mimir, and a script for shells that enter its folder.
+const ENVRC: &str = ".envrc";
+
+/// The folder of the submodules in a repository.
+const MODULES: &str = "modules";
+
+/// Files of a repository that git obeys, and that every tool working with it may have to write.
+const OBEYED_OF_GIT: [&str; 2] = ["info/attributes", "objects/info/alternates"];
+
+/// The folder of mimir, which is covered.
+const OURS: &str = ".mimir";
+
+/// Maximum length of the names in rules about paths that are not folders, in any spelling.
+const LEAF_MOST: usize = 16;
+
+/// A path that a rule matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct RuleMatch {
+    /// Below the workspace.
+    path: String,
+    rule: String,
+    what: MatchKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MatchKind {
+    /// It may not be created.
+    Protected,
+    /// A folder `.git`.
+    Repository,
+    /// A file `.git`, which leads to such a folder.
+    GitLink,
+    /// A file `HEAD`, which may make its folder a repository.
+    Head,
+    /// A folder from which a repository may run hooks.
+    Hooks,
+}
+
+/// A workspace, or another writable folder, in its state when a command began.
+pub(super) struct TreeSnapshot {
+    /// The folder to which paths are relative.
+    base: PathBuf,
+    /// The folder to search, relative to `base`.
+    start: String,
+    /// The workspace, if this is another folder that contains it: the workspace is searched by itself.
+    without: Option<PathBuf>,
+    rules: PathRules,
+    /// Folders in it that the command cannot change.
+    closed: Vec<PathBuf>,
+    /// True if it is a repository that is not called `.git`.
+    is_repository: bool,
+    known: HashSet<String>,
+    /// Files that agents and tools obey.
+    obeyed: BTreeMap<String, ObeyedStamp>,
+    /// The paths that commands may not read.
+    hidden: Vec<HiddenPath>,
+    /// Folders and files `.git`.
+    repositories: Vec<String>,
+}
+
+/// The findings of a walk.
+#[derive(Default)]
+struct WalkFindings {
+    matches: Vec<RuleMatch>,
+    obeyed: BTreeMap<String, ObeyedStamp>,
+    hidden: Vec<HiddenPath>,
+}
+
+/// A path that commands may not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HiddenPath {
+    /// Below the workspace.
+    pub(crate) path: String,
+    pub(crate) kind: HiddenKind,
+    /// The layer that hides it.
+    pub(crate) layer: PathRuleLayer,
+}
+
+/// The kind of a hidden path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HiddenKind {
+    File,
+    Folder,
+    /// A link, a socket or a pipe.
+    Other,
+}
+
+impl HiddenKind {
+    fn from_file_type(kind: std::fs::FileType) -> Self {
+        if kind.is_dir() {
+            Self::Folder
+        } else if kind.is_file() {
+            Self::File
+        } else {
+            Self::Other
+        }
+    }
+}
+
+/// The result of a search.
+#[derive(Debug, Default)]
+pub(super) struct SearchFindings {
+    pub(super) made: Vec<ForbiddenPath>,
+    /// Files that agents and tools obey, and that are new or have changed.
+    pub(super) obeyed: Vec<String>,
+    /// True if the command must end. Paths in a repository that it fetches do not count: a fetched repository may
+    /// contain any file, and is fetched as a whole.
+    pub(super) ends: bool,
+}
+
+impl TreeSnapshot {
+    pub(super) fn new(ground: RuledFolder, workspace: &Path, rules: &PathRules) -> Self {
+        Self {
+            base: ground.base,
+            start: ground.start,
+            without: (!ground.own).then(|| workspace.to_owned()),
+            rules: rules.clone(),
+            closed: Vec::new(),
+            is_repository: ground.repository,
+            known: HashSet::new(),
+            obeyed: BTreeMap::new(),
+            hidden: Vec::new(),
+            repositories: Vec::new(),
+        }
+    }
+
+    /// Records the current state as the one before the command.
+    pub(super) fn with_current_state(mut self, closed: Vec<PathBuf>) -> Self {
+        self.closed = closed;
+        let walked = self.walk();
+        let is_repository =
+            |one: &&RuleMatch| matches!(one.what, MatchKind::Repository | MatchKind::GitLink);
+        let repositories = walked.matches.iter().filter(is_repository);
+        self.repositories = repositories.map(|one| one.path.clone()).collect();
+        (self.obeyed, self.hidden) = (walked.obeyed, walked.hidden);
+        // A walk does not enter read-only folders.
+        let kept = walked
+            .matches
+            .iter()
+            .filter(|one| one.what != MatchKind::Repository);
+        let folders: Vec<&str> = kept.map(|one| one.path.as_str()).chain([OURS]).collect();
+        for folder in folders {
+            self.hide_below(folder.to_owned());
+        }
+        self.known = walked.matches.into_iter().map(|one| one.path).collect();
+        self
+    }
+
+    /// Finds hidden paths in a read-only folder.
+    fn hide_below(&mut self, folder: String) {
+        let mut open = vec![folder];
+        while let Some(at) = open.pop() {
+            let folder = self.base.join(&at);
+            if !folder.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
+                continue;
+            }
+            let scope = self.rules.scope(&at);
+            for entry in folder.read_dir().into_iter().flatten().flatten() {
+                let (Ok(name), Ok(kind)) = (entry.file_name().into_string(), entry.file_type())
+                else {
+                    continue;
+                };
+                let path = format!("{at}/{name}");
+                match self.rules.check_in(&scope, &name) {
+                    PathVerdict::Hidden { rule } => self.hidden.push(HiddenPath {
+                        path,
+                        kind: HiddenKind::from_file_type(kind),
+                        layer: rule.layer(),
+                    }),
+                    _ if !kind.is_dir() => {}
+                    _ if NOT_OURS.contains(&name.as_str()) => {
+                        let denied = self.denied(&path);
+                        self.hidden.extend(denied);
+                    }
+                    _ => open.push(path),
+                }
+            }
+        }
+    }
+
+    /// Finds paths that a person denies, in a folder where no other rule applies.
+    fn denied(&self, at: &str) -> Vec<HiddenPath> {
+        if !self.rules.may_deny_below(at) {
+            return Vec::new();
+        }
+        // An unreadable folder has stopped the command before it began, when the paths to cover were searched.
+        let denied = denied_below(&self.base, &self.rules.person_rules(), at).unwrap_or_default();
+        denied
+            .into_iter()
+            .map(|(path, kind)| HiddenPath {
+                path,
+                kind: HiddenKind::from_file_type(kind),
+                layer: PathRuleLayer::Denied,
+            })
+            .collect()
+    }
+
+    pub(super) fn hidden(&self) -> &[HiddenPath] {
+        &self.hidden
+    }
+
+    pub(super) fn repositories(&self) -> &[String] {
+        &self.repositories
+    }
+
+    /// Searches the whole tree, and renames forbidden paths.
+    pub(super) fn search(&self) -> SearchFindings {
+        let walked = self.walk();
+        let new: Vec<RuleMatch> = walked
+            .matches
+            .into_iter()
+            .filter(|one| !self.known.contains(&one.path))
+            .collect();
+        let repositories: Vec<&str> = new
+            .iter()
+            .filter(|one| one.what == MatchKind::Repository)
+            .map(|one| one.path.as_str())
+            .collect();
+        let above = |repository: &str| {
+            repository
+                .strip_suffix(".git")
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let is_fetched = |path: &str| {
+            let mut all = repositories.iter();
+            // A repository in the root of the workspace does not make other paths part of a fetch.
+            all.any(|repository| path.starts_with(&above(repository)) && *repository != ".git")
+        };
+        let mut searched = SearchFindings::default();
+        let changed = walked
+            .obeyed
+            .into_iter()
+            .filter(|(path, stamp)| self.obeyed.get(path) != Some(stamp));
+        searched.obeyed = changed.map(|(path, _)| self.display_path(path)).collect();
+        for one in &new {
+            let own = |repository: &&&str| one.path.starts_with(&format!("{repository}/"));
+            let refused = match one.what {
+                _ if repositories.iter().any(|repository| own(&repository)) => Vec::new(),
+                MatchKind::Repository => repository::find_forbidden_parts(&self.base, &one.path),
+                MatchKind::GitLink if repository::links_to_repository(&self.base, &one.path) => {
+                    Vec::new()
+                }
+                MatchKind::Head => match repository::is_repository_head(&self.base, &one.path) {
+                    true => vec![(one.path.clone(), one.describe_protected())],
+                    false => Vec::new(),
+                },
+                MatchKind::Hooks if is_fetched(&one.path) => Vec::new(),
+                MatchKind::Protected | MatchKind::GitLink | MatchKind::Hooks => {
+                    vec![(one.path.clone(), one.describe_protected())]
+                }
+            };
+            for (path, rule) in refused {
+                let Some(kept) = move_aside(&self.base, &path) else {
+                    continue;
+                };
+                searched.ends |= !is_fetched(&path);
+                searched.made.push(ForbiddenPath {
+                    path: self.display_path(path),
+                    rule,
+                    renamed_to: self.display_path(kept),
+                    more: 0,
+                });
+            }
+        }
+        searched
+    }
+
+    /// Returns a path for messages: relative in the workspace, absolute elsewhere.
+    fn display_path(&self, path: String) -> String {
+        match &self.without {
+            None => path,
+            Some(_) => self.base.join(path).display().to_string(),
+        }
+    }
+
+    /// Finds all paths that a rule matches.
+    fn walk(&self) -> WalkFindings {
+        let mut found = WalkFindings::default();
+        if self.rules.rules().is_empty() {
+            return found;
+        }
+        let mut open = vec![self.start.clone()];
+        if self.is_repository {
+            self.repository_by_another_name(&mut found.matches);
+            open.clear();
+        } else if is_repository(&self.start) {
+            self.repository(&self.start, &mut found);
+            open.clear();
+        }
+        while let Some(at) = open.pop() {
+            let folder = self.base.join(&at);
+            if self.without.as_ref() == Some(&folder) {
+                continue;
+            }
+            let entries = folder.read_dir();
+            let scope = self.rules.scope(&at);
+            for entry in entries.into_iter().flatten().flatten() {
+                // No rule matches a name that is not UTF-8.
+                let (Ok(name), Ok(kind)) = (entry.file_name().into_string(), entry.file_type())
+                else {
+                    continue;
+                };
+                let path = match at.as_str() {
+                    "" => name.clone(),
+                    at => format!("{at}/{name}"),
+                };
+                if kind.is_dir() && is_repository(&name) {
+                    self.repository(&path, &mut found);
+                    continue;
+                }
+                if kind.is_file()
+                    && is_obeyed(&at, &name)
+                    && let Some(stamp) = ObeyedStamp::of_file(&self.base.join(&path))
+                {
+                    found.obeyed.insert(path.clone(), stamp);
+                }
+                let verdict = match kind.is_dir() || name.len() > LEAF_MOST {
+                    true => self.rules.check_in(&scope, &name),
+                    false => self.rules.check_file(&path),
+                };
+                if let PathVerdict::Hidden { rule } = verdict {
+                    found.hidden.push(HiddenPath {
+                        path: path.clone(),
+                        kind: HiddenKind::from_file_type(kind),
+                        layer: rule.layer(),
+                    });
+                }
+                let rule = match verdict {
+                    _ if self.without.is_none() && path == OURS => continue,
+                    PathVerdict::ReadOnly { rule } => Some(rule),
+                    PathVerdict::Hidden { rule } if rule.text() == ENVRC => Some(rule),
+                    PathVerdict::Hidden { .. } => continue,
+                    PathVerdict::Free if kind.is_symlink() && has_entry_rules(name.as_ref()) => {
+                        // The target of the link would be obeyed under this name.
+                        let below = self.rules.may_cover_below(&path);
+                        below.filter(|rule| rule.protection() == ProtectionLevel::ReadOnly)
+                    }
+                    PathVerdict::Free => None,
+                };
+                match rule {
+                    Some(rule) => found.matches.push(RuleMatch::new(path, rule)),
+                    None if !kind.is_dir() => {}
+                    None if NOT_OURS.contains(&name.as_str()) => {
+                        found.hidden.extend(self.denied(&path));
+                    }
+                    None => open.push(path),
+                }
+            }
+        }
+        found
+    }
+
+    /// Finds paths in a repository that a rule matches. Its folder of hooks is covered if it existed before.
+    fn repository(&self, at: &str, found: &mut WalkFindings) {
+        for name in OBEYED_OF_GIT {
+            let path = format!("{at}/{name}");
+            if let Some(stamp) = ObeyedStamp::of_file(&self.base.join(&path)) {
+                found.obeyed.insert(path, stamp);
+            }
+        }
+        let found = &mut found.matches;
+        found.push(RuleMatch {
+            path: at.to_owned(),
+            rule: String::new(),
+            what: MatchKind::Repository,
+        });
+        for entry in self
+            .base
+            .join(at)
+            .read_dir()
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            let path = format!("{at}/{name}");
+            if let PathVerdict::ReadOnly { rule } = self.rules.check(&path)
+                && !name.eq_ignore_ascii_case("hooks")
+                && !name.contains(SUFFIX)
+            {
+                if INNER.contains(&name.as_str()) && (self.without.is_some() || name == MODULES) {
+                    self.inner(&path, rule, found);
+                }
+                found.push(RuleMatch::new(path, rule));
+            }
+        }
+    }
+
+    /// Finds them in a repository that is not called `.git`.
+    fn repository_by_another_name(&self, found: &mut Vec<RuleMatch>) {
+        let Some(rule) = self.rules.check(".git/config").against_writing() else {
+            return;
+        };
+        for name in OBEYED.iter().filter(|name| **name != "hooks") {
+            let path = format!("{}/{name}", self.start);
+            if self.base.join(&path).symlink_metadata().is_ok() {
+                found.push(RuleMatch::new(path, rule));
+            }
+        }
+        for name in INNER {
+            self.inner(&format!("{}/{name}", self.start), rule, found);
+        }
+    }
+
+    /// Finds the files that the repositories in such a folder obey, if a command may write to them.
+    fn inner(&self, at: &str, rule: &PathRule, found: &mut Vec<RuleMatch>) {
+        if self.closed.contains(&self.base.join(at)) {
+            return;
+        }
+        for folder in inner_repositories(&self.base.join(at)) {
+            let Some(below) = folder.strip_prefix(&self.base).ok().and_then(Path::to_str) else {
+                continue;
+            };
+            let there = |name: &&str| folder.join(name).symlink_metadata().is_ok();
+            let obeyed = OBEYED.into_iter().filter(there);
+            found.extend(obeyed.map(|name| RuleMatch::new(format!("{below}/{name}"), rule)));
+        }
+    }
+}
+
+fn is_repository(path: &str) -> bool {
+    let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+    name.eq_ignore_ascii_case(".git")
+}
+
+impl RuleMatch {
+    fn new(path: String, rule: &PathRule) -> Self {
+        let what = match rule.text() {
+            ".git" => MatchKind::GitLink,
+            "HEAD" => MatchKind::Head,
+            ".husky" | ".githooks" => MatchKind::Hooks,
+            _ => MatchKind::Protected,
+        };
+        Self {
+            path,
+            rule: rule.text().to_owned(),
+            what,
+        }
+    }
+
+    fn describe_protected(&self) -> String {
+        format!("the rule `{}` reserves for people", self.rule)
+    }
+}

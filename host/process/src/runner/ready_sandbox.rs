@@ -1,0 +1,198 @@
+//! A chosen sandbox with the workspace that commands run in, and what each command gets of them.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use mimir_core::command::CommandRequest;
+use mimir_core::config::SandboxSettings;
+use mimir_core::needs::DirectoryAccess;
+use mimir_core::pipeline::PermittedCommand;
+
+use crate::command_proxy::{self, Refusals};
+use crate::sandbox::{
+    ChosenSandbox, CommandNetwork, CommandSpec, CommandStdin, Sandbox, SandboxError, WorkspacePart,
+    choose_sandbox,
+};
+
+/// Bytes stored of each output of a command. A model is shown a tenth of that, and a person reads less.
+const KEEP_MOST: u64 = 1 << 20;
+
+/// A chosen sandbox, and the workspace that commands run in.
+pub(crate) struct ReadySandbox {
+    /// The folder in which they work, canonical.
+    pub(super) workspace: PathBuf,
+    chosen: ChosenSandbox,
+    /// True if scripts are run by bash.
+    bash: OnceLock<bool>,
+}
+
+impl ReadySandbox {
+    /// Chooses the sandbox that the settings name, on a thread for blocking work, since it runs a trial command or
+    /// waits for container engines.
+    pub(crate) async fn choose(
+        workspace: &Path,
+        settings: SandboxSettings,
+    ) -> Result<Self, SandboxError> {
+        let workspace = workspace.to_owned();
+        let choosing = move || Self::new(&workspace, choose_sandbox(&settings)?);
+        let chosen = tokio::task::spawn_blocking(choosing).await;
+        chosen.map_err(|error| SandboxError::Io {
+            doing: "a sandbox could not be chosen",
+            error: error.into(),
+        })?
+    }
+
+    /// Fails if the workspace does not exist.
+    pub(crate) fn new(workspace: &Path, chosen: ChosenSandbox) -> Result<Self, SandboxError> {
+        let missing = |_| SandboxError::NoDirectory(workspace.display().to_string());
+        let workspace = workspace.canonicalize().map_err(missing)?;
+        let bash = OnceLock::new();
+        Ok(Self {
+            workspace,
+            chosen,
+            bash,
+        })
+    }
+
+    pub(crate) fn sandbox(&self) -> &dyn Sandbox {
+        &*self.chosen.sandbox
+    }
+
+    /// Returns true if scripts are run by bash. The content of an image is not known: containers run them by their
+    /// `sh`.
+    pub(super) fn runs_bash(&self) -> bool {
+        let has = || {
+            self.sandbox()
+                .check_program("bash", &self.workspace)
+                .is_ok()
+        };
+        self.sandbox().name() != "container" && *self.bash.get_or_init(has)
+    }
+
+    pub(super) fn spec(
+        &self,
+        permitted: &PermittedCommand,
+        timeout: Option<Duration>,
+    ) -> Result<CommandSpec, SandboxError> {
+        let reach = permitted.files().iter().map(|need| WorkspacePart {
+            below: match need.path.as_str() {
+                "." => PathBuf::new(),
+                path => path.into(),
+            },
+            writable: need.access == DirectoryAccess::ReadWrite,
+        });
+        let refusals = Refusals::default();
+        let keep = permitted.limits().output_bytes.min(KEEP_MOST);
+        Ok(CommandSpec {
+            visible_parts: reach.collect(),
+            path_rules: permitted.paths().clone(),
+            tool: permitted.tool().name().to_string(),
+            output_limit: usize::try_from(keep).unwrap_or(usize::MAX),
+            timeout,
+            proxy: (self.chosen.network == CommandNetwork::Proxy)
+                .then(|| command_proxy::proxy_for_command(permitted, &self.workspace, &refusals)),
+            refusals,
+            ..self.spec_of_command(permitted.command())?
+        })
+    }
+
+    pub(crate) fn spec_of_command(
+        &self,
+        command: &CommandRequest,
+    ) -> Result<CommandSpec, SandboxError> {
+        let workspace = &self.workspace;
+        let mut spec = CommandSpec::new(command.program.clone(), workspace.clone());
+        if let Some(directory) = &command.directory {
+            spec.directory = resolve_folder(workspace, directory)?;
+        }
+        spec.environment.clone_from(&command.environment);
+        spec.stdin = CommandStdin::bytes(command.stdin.clone());
+        spec.bounds = self.chosen.bounds;
+        spec.mounts.clone_from(&self.chosen.mounts);
+        spec.network = self.chosen.network;
+        Ok(spec)
+    }
+}
+
+/// Resolves a folder of the workspace, and refuses one that links lead out of it.
+fn resolve_folder(workspace: &Path, directory: &str) -> Result<PathBuf, SandboxError> {
+    let missing = || SandboxError::NoDirectory(directory.to_owned());
+    let real = workspace
+        .join(directory)
+        .canonicalize()
+        .map_err(|_| missing())?;
+    if !real.starts_with(workspace) {
+        return Err(SandboxError::Outside(directory.to_owned()));
+    }
+    if !real.is_dir() {
+        return Err(SandboxError::NotDirectory(directory.to_owned()));
+    }
+    Ok(real)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mimir_core::ToolErrorCode;
+    use mimir_core::command::{CommandProgram, CommandTarget};
+    use mimir_core::config::SandboxMode;
+
+    fn ready(workspace: &Path) -> Result<ReadySandbox, SandboxError> {
+        let settings = SandboxSettings {
+            mode: Some(SandboxMode::None),
+            ..SandboxSettings::default()
+        };
+        ReadySandbox::new(workspace, choose_sandbox(&settings).unwrap())
+    }
+
+    fn command(directory: Option<&str>) -> CommandRequest {
+        CommandRequest {
+            program: CommandProgram::Vector(vec!["true".into()]),
+            directory: directory.map(str::to_owned),
+            environment: vec![("A".into(), "b".into())],
+            stdin: b"x".to_vec(),
+            timeout: None,
+            target: CommandTarget::Default,
+        }
+    }
+
+    #[test]
+    fn a_command_starts_in_the_workspace_and_nowhere_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = folder.path().join("w");
+        std::fs::create_dir_all(workspace.join("sub")).unwrap();
+        std::fs::write(workspace.join("file"), "").unwrap();
+        let ready = ready(&workspace).unwrap();
+        let real = workspace.canonicalize().unwrap();
+        let at = |directory: Option<&str>| ready.spec_of_command(&command(directory));
+        assert_eq!(at(None).unwrap().directory, real);
+        let spec = at(Some("./sub/../sub")).unwrap();
+        assert_eq!(spec.directory, real.join("sub"));
+        assert_eq!(spec.environment.len(), 1);
+        assert_eq!(spec.stdin, CommandStdin::Bytes(b"x".to_vec()));
+        for (directory, code) in [
+            ("..", ToolErrorCode::InvalidPath),
+            ("/", ToolErrorCode::InvalidPath),
+            ("sub/../..", ToolErrorCode::InvalidPath),
+            ("nowhere", ToolErrorCode::FileNotFound),
+            ("file", ToolErrorCode::FileNotFound),
+        ] {
+            assert_eq!(at(Some(directory)).unwrap_err().code(), code, "{directory}");
+        }
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink("/", workspace.join("link")).unwrap();
+            assert_eq!(
+                at(Some("link")).unwrap_err().code(),
+                ToolErrorCode::InvalidPath
+            );
+        }
+    }
+
+    #[test]
+    fn a_workspace_that_is_not_there_is_refused() {
+        let error = ready(Path::new("/nowhere/at/all")).err().unwrap();
+        assert_eq!(error.code(), ToolErrorCode::FileNotFound);
+    }
+}

@@ -1,0 +1,160 @@
+//! Processes of a container, seen from outside, for when the engine that should end or report them does not.
+//!
+//! The processes of a container are in control groups whose path contains its ID, 64 random hexadecimal digits, and in
+//! no others. This process may kill them, since commands run as the same user. If the engine runs in a virtual
+//! machine, none are found.
+
+/// Rounds of a search for processes: each process may have started another one meanwhile.
+#[cfg(target_os = "linux")]
+const ROUNDS: usize = 50;
+
+/// Length of a container ID. A shorter text could be part of another ID.
+#[cfg(target_os = "linux")]
+const NAME: usize = 64;
+
+/// Podman's monitor process, as its control group is called.
+#[cfg(target_os = "linux")]
+const WATCHER: &str = "conmon";
+
+/// Kills all processes of a container.
+#[cfg(target_os = "linux")]
+pub(super) fn kill(id: &str) {
+    use rustix::process::{Pid, Signal, kill_process};
+    if id.len() < NAME {
+        return;
+    }
+    for _ in 0..ROUNDS {
+        let found: Vec<_> = processes(id).filter_map(Pid::from_raw).collect();
+        for process in &found {
+            let _ = kill_process(*process, Signal::KILL);
+        }
+        if found.is_empty() {
+            return;
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn kill(_: &str) {}
+
+/// Number of processes of this machine killed for running out of memory since it was started.
+#[cfg(target_os = "linux")]
+fn ended_for_memory() -> u64 {
+    ended_by("/proc/vmstat").unwrap_or(0)
+}
+
+/// Counter of out-of-memory kills in a container, opened before its command starts.
+#[cfg(target_os = "linux")]
+pub(super) struct OomCounter {
+    /// The file with the count of the container.
+    file: Option<String>,
+    /// The count of the whole machine when the counter was opened.
+    before: u64,
+}
+
+#[cfg(target_os = "linux")]
+impl OomCounter {
+    /// Opens the counter of the container whose first process this is.
+    pub(super) fn for_container(process: i32, id: &str) -> Self {
+        let groups = std::fs::read_to_string(format!("/proc/{process}/cgroup"));
+        Self {
+            file: groups.ok().and_then(|groups| counter(&groups, id)),
+            before: ended_for_memory(),
+        }
+    }
+
+    /// Returns true if a process in the container was killed for running out of memory. The container's own count
+    /// disappears with its last process. Then, if `alone` is true, the count of the whole machine decides, which may
+    /// include kills elsewhere.
+    pub(super) fn has_oom_kill(&self, alone: bool) -> bool {
+        let Some(file) = &self.file else {
+            return false;
+        };
+        match ended_by(file) {
+            Some(count) => count > 0,
+            None => alone && ended_for_memory() > self.before,
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) struct Counter;
+
+#[cfg(not(target_os = "linux"))]
+impl OomCounter {
+    pub(super) fn of(_: i32, _: &str) -> Self {
+        Self
+    }
+
+    pub(super) fn has_counted(&self, _: bool) -> bool {
+        false
+    }
+}
+
+/// Reads the number of out-of-memory kills from a control group or `vmstat` file.
+#[cfg(target_os = "linux")]
+fn ended_by(file: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let mut lines = text.lines();
+    lines.find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+}
+
+/// Finds the file with the count in the control groups of a process: version 1, or else version 2. Groups that do not
+/// belong to the container are ignored.
+#[cfg(target_os = "linux")]
+fn counter(groups: &str, id: &str) -> Option<String> {
+    let mut lines = groups.lines().filter_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        rest.split_once(':')
+    });
+    let first = lines
+        .clone()
+        .find(|(kinds, _)| kinds.split(',').any(|kind| kind == "memory"));
+    let own = |path: &str| path.contains(id);
+    if let Some((_, path)) = first {
+        return own(path).then(|| format!("/sys/fs/cgroup/memory{path}/memory.oom_control"));
+    }
+    let (_, path) = lines.find(|(kinds, _)| kinds.is_empty())?;
+    own(path).then(|| format!("/sys/fs/cgroup{path}/memory.events"))
+}
+
+/// Process IDs of the running processes of a container. The engine's monitor, whose group may contain the container
+/// ID, is excluded.
+#[cfg(target_os = "linux")]
+fn processes(id: &str) -> impl Iterator<Item = i32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(move |entry| {
+        let process = entry.file_name().to_str()?.parse().ok()?;
+        let groups = std::fs::read_to_string(entry.path().join("cgroup")).ok()?;
+        let mut lines = groups.lines();
+        let within = lines.any(|line| line.contains(id) && !line.contains(WATCHER));
+        within.then_some(process)
+    })
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_counts_is_found_in_both_versions() {
+        let first = "9:name=systemd:/docker/x\n4:cpu,memory:/docker/x\n0::/\n";
+        let file = "/sys/fs/cgroup/memory/docker/x/memory.oom_control";
+        assert_eq!(counter(first, "x").as_deref(), Some(file));
+        let second = "0::/system.slice/docker-x.scope\n";
+        let file = "/sys/fs/cgroup/system.slice/docker-x.scope/memory.events";
+        assert_eq!(counter(second, "x").as_deref(), Some(file));
+        assert_eq!(counter(second, "another"), None, "another's");
+        assert_eq!(counter("", "x"), None);
+    }
+
+    #[test]
+    fn what_is_in_no_such_container_is_left_alone() {
+        let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+        assert!(!own.is_empty());
+        assert_eq!(processes(&"0".repeat(NAME)).count(), 0);
+        // A partial ID that matches many groups is ignored: otherwise this test would kill itself.
+        kill("/");
+        kill("");
+    }
+}

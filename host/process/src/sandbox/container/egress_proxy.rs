@@ -1,0 +1,102 @@
+//! Network access of a container, which has no network but its loopback: a listening socket for the proxy in the
+//! container, opened from outside, whose connections are accepted here.
+//!
+//! Needs no program of the image. Only root may open the socket, or the user of a rootless engine.
+
+use mimir_net::Proxy;
+
+use super::NAME;
+use super::engine_facts::ContainerEngineFacts;
+use crate::sandbox::SandboxError;
+
+#[cfg(target_os = "linux")]
+pub(super) use linux::{EgressProxy, check_possible, open_proxy};
+
+#[cfg(not(target_os = "linux"))]
+pub(super) use elsewhere::{WayOut, open, possible};
+
+fn proxy_error(why: &str) -> SandboxError {
+    SandboxError::CannotHold {
+        sandbox: NAME,
+        what: "access to the network",
+        why: why.to_owned(),
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::io;
+
+    use super::*;
+    use crate::sandbox::loopback_proxy::ProxyTask;
+    use crate::sandbox::loopback_proxy::network_namespace::NetworkNamespace;
+
+    const ONLY_ROOT: &str = "network access in containers of an engine that runs as root needs root with CAP_SYS_ADMIN; \
+                             use `sandbox: {mode: process, networkAccess: true}` or a rootless engine";
+
+    /// The proxy connection of a container. Dropping it closes all its connections.
+    pub(in super::super) type EgressProxy = ProxyTask;
+
+    /// Checks whether this process may open the socket in containers of this engine, as far as that is known in
+    /// advance.
+    pub(in super::super) fn check_possible(
+        facts: &ContainerEngineFacts,
+    ) -> Result<(), SandboxError> {
+        if facts.rootless || rustix::process::geteuid().is_root() {
+            return Ok(());
+        }
+        Err(proxy_error(ONLY_ROOT))
+    }
+
+    /// Opens the socket in the container whose first process is `process`; `first` looks that process up again.
+    pub(in super::super) async fn open_proxy<F>(
+        process: i32,
+        proxy: &Proxy,
+        first: impl Fn() -> F,
+    ) -> Result<EgressProxy, SandboxError>
+    where
+        F: Future<Output = Result<i32, SandboxError>>,
+    {
+        let network = NetworkNamespace::of_process(process);
+        // The process ID could have been reused, so it is checked again. If the container has ended, `first` returns
+        // the reason.
+        let serving = match network {
+            Ok(network) if first().await? == process => network.serve(proxy).await,
+            Ok(_) => Err(io::ErrorKind::NotFound.into()),
+            Err(error) => Err(error),
+        };
+        if serving.is_err() {
+            first().await?;
+        }
+        serving.map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => proxy_error(ONLY_ROOT),
+            _ => SandboxError::Io {
+                doing: "the proxy socket of a container could not be opened",
+                error,
+            },
+        })
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod elsewhere {
+    use super::*;
+
+    const WHY: &str = "network access is not supported in containers that run in a virtual machine; use \
+                       `sandbox: {mode: process, networkAccess: true}` where it is available";
+
+    /// Never created on this platform.
+    pub(in super::super) enum WayOut {}
+
+    pub(in super::super) fn possible(_: &ContainerEngineFacts) -> Result<(), SandboxError> {
+        Err(proxy_error(WHY))
+    }
+
+    pub(in super::super) async fn open<F>(
+        _: i32,
+        _: &Proxy,
+        _: impl Fn() -> F,
+    ) -> Result<EgressProxy, SandboxError> {
+        Err(proxy_error(WHY))
+    }
+}

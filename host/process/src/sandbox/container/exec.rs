@@ -1,0 +1,332 @@
+//! Start of a command in a prepared container.
+
+use std::time::Duration;
+
+use bollard::container::LogOutput;
+use bollard::errors::Error;
+use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
+use futures::{Stream, StreamExt as _};
+use mimir_core::command::CommandProgram;
+use mimir_core::text::prefix;
+use mimir_net::Proxy;
+use std::pin::Pin;
+use tokio::io::AsyncWrite;
+
+use super::blueprint::ContainerBlueprint;
+use super::container_handle;
+use super::container_processes::OomCounter;
+use super::egress_proxy::{self, EgressProxy};
+use super::engine::{ContainerEngine, fault, status};
+use super::planned_mount;
+use super::pool::PooledContainer;
+use super::{HOME, NAME, TEMP, text};
+use crate::sandbox::environment::{
+    PROXY, add_command_variables, add_git_settings, common_variables,
+};
+use crate::sandbox::git_identity::GitIdentity;
+use crate::sandbox::{CommandNetwork, CommandSpec, SandboxChild, SandboxError, program_lookup};
+
+/// Runs the script by bash if the image has it, else by sh. Neither reads a start-up file.
+const SHELL: &str = r#"if command -v bash >/dev/null 2>&1; then exec bash --noprofile --norc -c "$0"; fi; exec sh -c "$0""#;
+
+/// Bytes read from the engine at once: the size of one of its frames.
+const CHUNK: usize = 64 * 1024;
+
+/// Pause between checks for the start of a program, which takes some tens of milliseconds.
+const LOOK: Duration = Duration::from_millis(3);
+
+/// Time limit to read the reason why a program has not started.
+const REASON: Duration = Duration::from_secs(2);
+
+/// Maximum number of bytes of that reason, which is usually one sentence.
+const REASON_MOST: usize = 4096;
+
+/// Maximum number of characters of the engine's text in an error message.
+const SAID_MOST: usize = 300;
+
+/// A command as the engine expects it.
+pub(super) struct ContainerCommand {
+    program: String,
+    words: Vec<String>,
+    variables: Vec<String>,
+    directory: String,
+    /// True if its standard input is not the null device.
+    reads: bool,
+    proxy: Option<Proxy>,
+}
+
+/// A command that is ready to start in its container.
+pub(super) struct PreparedExec {
+    container: PooledContainer,
+    way_out: Option<EgressProxy>,
+    counter: OomCounter,
+    exec: String,
+    program: String,
+    directory: String,
+}
+
+/// Output stream of a command, and the writer to its standard input.
+pub(super) type ExecStream = Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>;
+pub(super) type ExecInput = Pin<Box<dyn AsyncWrite + Send>>;
+
+impl ContainerCommand {
+    pub(super) fn new(spec: &CommandSpec, person: &GitIdentity) -> Result<Self, SandboxError> {
+        let words: Vec<String> = match &spec.program {
+            CommandProgram::Vector(words) => words.clone(),
+            CommandProgram::Script(script) => ["sh", "-c", SHELL, script].map(str::to_owned).into(),
+        };
+        let program = words.first().filter(|name| !name.is_empty());
+        let program = program.ok_or(SandboxError::NoProgram)?.clone();
+        program_lookup::check_arguments(&spec.program, &words)?;
+        Ok(Self {
+            program,
+            words,
+            variables: variables(spec, person)?,
+            directory: text(spec.directory.clone())?,
+            reads: !spec.stdin.is_null(),
+            proxy: proxy(spec)?,
+        })
+    }
+
+    /// Prepares the command in a container. Fails if the container has ended, or does not have the expected mounts.
+    pub(super) async fn prepare(
+        &self,
+        container: PooledContainer,
+        blueprint: &ContainerBlueprint,
+    ) -> Result<PreparedExec, SandboxError> {
+        let process = compare(&container, blueprint).await?;
+        let way_out = match &self.proxy {
+            Some(proxy) => {
+                let first = || self::process(&container);
+                Some(egress_proxy::open_proxy(process, proxy, first).await?)
+            }
+            None => None,
+        };
+        let counter = OomCounter::for_container(process, &container.id);
+        let yes = Some(true);
+        let options = CreateExecOptions {
+            attach_stdin: Some(self.reads),
+            attach_stdout: yes,
+            attach_stderr: yes,
+            cmd: Some(self.words.clone()),
+            env: Some(self.variables.clone()),
+            working_dir: Some(self.directory.clone()),
+            ..CreateExecOptions::default()
+        };
+        let engine = &container.engine;
+        match engine.docker.create_exec(&container.id, options).await {
+            Ok(made) => Ok(PreparedExec {
+                program: self.program.clone(),
+                directory: self.directory.clone(),
+                exec: made.id,
+                container,
+                way_out,
+                counter,
+            }),
+            Err(error) if matches!(status(&error), Some(404 | 409)) => {
+                Err(container_end_reason(&container).await)
+            }
+            Err(error) => Err(fault("to enter a container")(error)),
+        }
+    }
+}
+
+/// Returns the proxy of a command that has network access.
+fn proxy(spec: &CommandSpec) -> Result<Option<Proxy>, SandboxError> {
+    match (spec.network, &spec.proxy) {
+        (CommandNetwork::None, _) => Ok(None),
+        (_, Some(proxy)) => Ok(Some(proxy.clone())),
+        (_, None) => Err(SandboxError::CannotHold {
+            sandbox: NAME,
+            what: "access to the network",
+            why: "no proxy is configured to check its requests".to_owned(),
+        }),
+    }
+}
+
+/// Compares the mounts of a container with the blueprint, from outside the container. Returns the process ID of its
+/// first process.
+async fn compare(
+    container: &PooledContainer,
+    blueprint: &ContainerBlueprint,
+) -> Result<i32, SandboxError> {
+    let process = process(container).await?;
+    let compared =
+        planned_mount::compare(process, blueprint.workspace(), blueprint.mounted()).await;
+    if compared.is_err() {
+        // The mounts of an ended container cannot be read, and its end is the better error.
+        self::process(container).await?;
+    }
+    compared.map(|()| process)
+}
+
+/// Returns the process ID of the first process of a running container.
+async fn process(container: &PooledContainer) -> Result<i32, SandboxError> {
+    let docker = &container.engine.docker;
+    let found = match docker.inspect_container(&container.id, None).await {
+        Ok(found) => found,
+        Err(error) if status(&error) == Some(404) => {
+            return Err(container_end_reason(container).await);
+        }
+        Err(error) if is_passing(&error) => return Err(container_end_reason(container).await),
+        Err(error) => return Err(fault("to report whether a container runs")(error)),
+    };
+    let state = found.state.filter(|state| state.running != Some(false));
+    let process = state.and_then(|state| i32::try_from(state.pid?).ok());
+    match process.filter(|process| *process > 0) {
+        Some(process) => Ok(process),
+        None => Err(container_end_reason(container).await),
+    }
+}
+
+/// Returns true for a container state that only Podman has, on its way from running to ended.
+fn is_passing(error: &Error) -> bool {
+    matches!(error, Error::JsonDataError { message, .. } if message.contains("unknown variant"))
+}
+
+/// Explains why a container has ended unexpectedly: exit code 126 or 127 means that the image lacks `sh` or `cat`.
+async fn container_end_reason(container: &PooledContainer) -> SandboxError {
+    let docker = &container.engine.docker;
+    let found = docker.inspect_container(&container.id, None).await;
+    let code = found.ok().and_then(|found| found.state?.exit_code);
+    match code {
+        Some(126 | 127) => container.bad_image(),
+        code => SandboxError::Engine {
+            doing: "to keep a container running",
+            why: code.map_or_else(
+                || "it no longer exists".to_owned(),
+                |code| format!("it ended with exit code {code}"),
+            ),
+        },
+    }
+}
+
+/// Builds the environment of the command. The variables of the image remain unless one here has the same name.
+fn variables(spec: &CommandSpec, person: &GitIdentity) -> Result<Vec<String>, SandboxError> {
+    let mut all = common_variables(spec, HOME.as_ref(), TEMP.as_ref());
+    add_git_settings(&mut all, person.pairs());
+    add_command_variables(&mut all, spec, PROXY)?;
+    let pairs = all.into_iter().map(|(mut name, value)| {
+        name.push("=");
+        name.push(value);
+        text(name.into())
+    });
+    pairs.collect()
+}
+
+impl PreparedExec {
+    /// Starts the command, and returns when the program runs. `after` is called when it has ended.
+    pub(super) async fn begin(
+        self,
+        after: impl FnOnce() + Send + 'static,
+    ) -> Result<SandboxChild, SandboxError> {
+        let docker = &self.container.engine.docker;
+        let options = StartExecOptions {
+            output_capacity: Some(CHUNK),
+            ..StartExecOptions::default()
+        };
+        let (mut output, input) = match docker.start_exec(&self.exec, Some(options)).await {
+            Ok(StartExecResults::Attached { output, input }) => {
+                (output as ExecStream, input as ExecInput)
+            }
+            Ok(StartExecResults::Detached) => {
+                return Err(SandboxError::Engine {
+                    doing: "to start a command",
+                    why: "the engine did not attach its input and output".to_owned(),
+                });
+            }
+            Err(error) if matches!(status(&error), Some(404 | 409)) => {
+                return Err(container_end_reason(&self.container).await);
+            }
+            // Some engines detect before they respond that the program cannot be started.
+            Err(error) if status(&error).is_some() => {
+                let fault = fault("to start a command")(error);
+                return Err(self.runtime_refusal(&fault.to_string()).unwrap_or(fault));
+            }
+            Err(error) => return Err(fault("to start a command")(error)),
+        };
+        if let Some(code) = never(&self.container.engine, &self.exec).await? {
+            let why = reason(&mut output).await;
+            if let Some(fault) = self.runtime_refusal(&String::from_utf8_lossy(&why)) {
+                return Err(fault);
+            }
+            // Some engines forget the process ID of a program that has ended, so this is real output.
+            let said = futures::stream::iter([Ok(LogOutput::StdOut {
+                message: why.into(),
+            })]);
+            output = Box::pin(said.chain(output));
+            tracing::trace!(code, "a command ended before its first status check");
+        }
+        Ok(container_handle::follow_command(
+            self.container,
+            (self.exec, self.counter),
+            output,
+            input,
+            move || {
+                drop(self.way_out);
+                after();
+            },
+        ))
+    }
+
+    /// Converts an error message of the engine's runtime, received in place of program output, to a fault.
+    fn runtime_refusal(&self, said: &str) -> Option<SandboxError> {
+        let of_runtime = ["OCI runtime", "exec failed", "crun: ", "runc: "];
+        if !of_runtime.iter().any(|words| said.contains(words)) {
+            return None;
+        }
+        let not_executable = |why| SandboxError::NotExecutable {
+            program: self.program.clone(),
+            why,
+        };
+        let has = |words: &str| said.contains(words);
+        Some(if has("chdir") {
+            SandboxError::NoDirectory(self.directory.clone())
+        } else if has("executable file not found") || has("no such file or directory") {
+            SandboxError::not_found(&self.program, [])
+        } else if has("permission denied") {
+            not_executable("the system refuses to run it")
+        } else if has("is a directory") {
+            not_executable("it is a folder")
+        } else if has("exec format error") {
+            not_executable("it is built for another type of machine")
+        } else {
+            SandboxError::Engine {
+                doing: "to start a command",
+                why: prefix(said.trim(), SAID_MOST).to_owned(),
+            }
+        })
+    }
+}
+
+/// Waits until the program runs. Returns the engine's exit code (126 or 127) if the program has never started.
+async fn never(engine: &ContainerEngine, exec: &str) -> Result<Option<i64>, SandboxError> {
+    loop {
+        let state = engine.docker.inspect_exec(exec).await;
+        let state = match state {
+            Err(error) if status(&error).is_some() => return Ok(None),
+            state => state.map_err(fault("to report whether a command runs"))?,
+        };
+        let began = state.pid.is_some_and(|pid| pid > 0);
+        match state.exit_code.filter(|_| state.running != Some(true)) {
+            Some(code) if !began && matches!(code, 126 | 127) => return Ok(Some(code)),
+            Some(_) => return Ok(None),
+            None if began && state.running == Some(true) => return Ok(None),
+            None => tokio::time::sleep(LOOK).await,
+        }
+    }
+}
+
+/// Reads the message that the engine sends in place of the output of a program.
+async fn reason(output: &mut ExecStream) -> Vec<u8> {
+    let mut text = Vec::new();
+    let read = async {
+        while text.len() < REASON_MOST
+            && let Some(Ok(part)) = output.next().await
+        {
+            text.extend_from_slice(&part.into_bytes());
+        }
+    };
+    let _ = tokio::time::timeout(REASON, read).await;
+    text
+}

@@ -1,0 +1,212 @@
+//! Comparison of the mounts of a container with the expected ones.
+//!
+//! An engine gets paths, and resolves them, as root, when it starts a container. By then, a command that runs in the
+//! same workspace can have replaced a folder by another one or by a link, and can restore it afterwards. So the
+//! expected source of each mount is recorded first, by a path without links; and before a command enters, each mount
+//! is checked at its place in the container, from outside. If one has another source or another target, the command is
+//! not started.
+//!
+//! If the processes of a container cannot be inspected, nothing can be compared, and the command is not started
+//! either. On systems other than Linux, where all containers run in a virtual machine, the check is limited to whether
+//! the paths still lead to the same files.
+//!
+//! Not in this module: the choice of mounts.
+
+use std::path::{Path, PathBuf};
+
+use crate::sandbox::{FileIdentity, SandboxError};
+
+/// An expected mount.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct PlannedMount {
+    /// Target path in the container.
+    at: PathBuf,
+    /// Source; `None` for an empty folder in memory.
+    of: Option<FileIdentity>,
+    /// The target and its parent folder, for a mount over a part of the workspace.
+    over: Option<(FileIdentity, FileIdentity)>,
+    writable: bool,
+}
+
+impl PlannedMount {
+    /// Records the files at the source and target. `covers` is true for a mount over a part of the workspace that is
+    /// mounted itself.
+    pub(super) fn new(
+        at: &Path,
+        of: Option<&Path>,
+        covers: bool,
+        writable: bool,
+    ) -> Result<Self, SandboxError> {
+        let replaced = |path: &Path| {
+            let path = path.to_owned();
+            move |error| {
+                tracing::debug!(path = %path.display(), %error, "a path to mount cannot be opened");
+                SandboxError::Replaced(path)
+            }
+        };
+        let over = match at.parent().filter(|_| covers) {
+            Some(folder) => {
+                let folder =
+                    FileIdentity::of_path_without_links(folder).map_err(replaced(folder))?;
+                Some((
+                    folder,
+                    FileIdentity::of_path_without_links(at).map_err(replaced(at))?,
+                ))
+            }
+            None => None,
+        };
+        let of = match (of, &over) {
+            (Some(of), Some((_, over))) if of == at => Some(over.clone()),
+            (Some(of), _) => Some(FileIdentity::of_path_without_links(of).map_err(replaced(of))?),
+            (None, _) => None,
+        };
+        Ok(Self {
+            at: at.to_owned(),
+            of,
+            over,
+            writable,
+        })
+    }
+
+    /// The path of the workspace that this mount masks.
+    pub(super) fn covers(&self) -> Option<&FileIdentity> {
+        self.over.as_ref().map(|(_, over)| over)
+    }
+
+    /// All files that must be unchanged.
+    pub(super) fn identities(&self) -> impl Iterator<Item = &FileIdentity> {
+        let over = self.over.iter().flat_map(|(folder, over)| [folder, over]);
+        self.of.iter().chain(over)
+    }
+}
+
+#[cfg(target_os = "linux")]
+pub(super) use linux::compare;
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::collections::HashSet;
+    use std::fs::File;
+    use std::io;
+    use std::time::Duration;
+
+    use rustix::fs::{
+        AtFlags, Mode, OFlags, ResolveFlags, StatVfsMountFlags, StatxAttributes, StatxFlags,
+        fstatfs, fstatvfs, open, openat2, statx,
+    };
+
+    use super::*;
+
+    /// File system type of tmpfs (`TMPFS_MAGIC`).
+    const IN_MEMORY: i64 = 0x0102_1994;
+
+    /// Attempts to open the root of a container that has just started, and the pause between them. During its setup,
+    /// only root can inspect the first process, for some milliseconds.
+    const TRIES: usize = 200;
+    const AGAIN: Duration = Duration::from_millis(5);
+
+    /// Compares the mounts that the process sees with the expected ones.
+    pub(in super::super) async fn compare(
+        process: i32,
+        workspace: &Path,
+        all: &[PlannedMount],
+    ) -> Result<(), SandboxError> {
+        let root = match root(process).await {
+            Ok(root) => root,
+            Err(error) => {
+                return Err(SandboxError::Engine {
+                    doing: "to show the mounts of a container",
+                    why: format!(
+                        "its processes cannot be inspected from here ({error}), for example because the engine \
+                         runs in a virtual machine, so the path rules cannot be verified"
+                    ),
+                });
+            }
+        };
+        // The mounts must be distinct: otherwise one could pass for two, with the other at a different path.
+        let mut mounts = HashSet::new();
+        for mounted in all {
+            match mounted.is_there(&root, workspace) {
+                Ok(Some(mount)) if mounts.insert(mount) => {}
+                other => {
+                    tracing::debug!(at = %mounted.at.display(), ?other, "a mount of a container is not as expected");
+                    return Err(SandboxError::Replaced(mounted.at.clone()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the root folder of a process.
+    async fn root(process: i32) -> io::Result<File> {
+        let path = format!("/proc/{process}/root");
+        let mut tries = 0;
+        loop {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            match open(&path, flags, Mode::empty()) {
+                Ok(root) => return Ok(root.into()),
+                Err(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) if tries < TRIES => {
+                    tries += 1
+                }
+                Err(error) => return Err(error.into()),
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    impl PlannedMount {
+        /// Returns the ID of this mount below a root, or `None` if it is not as expected.
+        fn is_there(&self, root: &File, workspace: &Path) -> io::Result<Option<u64>> {
+            let path = OFlags::PATH | OFlags::CLOEXEC;
+            // An image may have links on the path to a target, and the engine has followed them.
+            let of_image = |at: &Path| {
+                openat2(root, at, path, Mode::empty(), ResolveFlags::IN_ROOT).map(File::from)
+            };
+            let below = |folder: &File, at: &Path| {
+                let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
+                openat2(folder, at, path | OFlags::NOFOLLOW, Mode::empty(), resolve).map(File::from)
+            };
+            let found = match self.at.strip_prefix(workspace) {
+                Ok(at) if at != Path::new("") => {
+                    let above = of_image(workspace)?;
+                    let above = match at.parent().filter(|at| *at != Path::new("")) {
+                        Some(at) => below(&above, at)?,
+                        None => above,
+                    };
+                    // A mask must be in the original parent folder, which could have been moved.
+                    if let Some((folder, _)) = &self.over
+                        && !folder.is_same_file(&above)?
+                    {
+                        return Ok(None);
+                    }
+                    below(&above, at.file_name().unwrap_or_default().as_ref())?
+                }
+                _ => of_image(&self.at)?,
+            };
+            let asked = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
+            let state = statx(&found, "", AtFlags::EMPTY_PATH, asked)?;
+            let known = StatxFlags::from_bits_retain(state.stx_mask).contains(StatxFlags::MNT_ID);
+            let root_of_mount = StatxAttributes::MOUNT_ROOT;
+            let is = match &self.of {
+                Some(of) => of.is_same_file(&found)?,
+                None => fstatfs(&found)?.f_type as i64 == IN_MEMORY,
+            };
+            let read_only = fstatvfs(&found)?.f_flag.contains(StatVfsMountFlags::RDONLY);
+            let there = is && known && state.stx_attributes.contains(root_of_mount);
+            Ok((there && (self.writable || read_only)).then_some(state.stx_mnt_id))
+        }
+    }
+}
+
+/// Checks that the paths still lead to the same files.
+#[cfg(not(target_os = "linux"))]
+pub(super) async fn compare(_: i32, _: &Path, all: &[PlannedMount]) -> Result<(), SandboxError> {
+    match all
+        .iter()
+        .flat_map(PlannedMount::seen)
+        .find(|seen| !seen.stays())
+    {
+        Some(seen) => Err(SandboxError::Replaced(seen.path().to_owned())),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,124 @@
+//! The identity of a file at a path, used to detect later that another file has taken its place.
+//!
+//! A mount covers a file, not a name. If the file is replaced, as editors do when they save, the mount stays with the
+//! old file and the new one is not protected.
+
+#[cfg(target_os = "linux")]
+use std::fs::File;
+#[cfg(unix)]
+use std::fs::Metadata;
+#[cfg(unix)]
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// A file or folder, identified by properties that another one cannot take over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileIdentity {
+    path: PathBuf,
+    /// The device and inode number.
+    number: (u64, u64),
+    /// The creation time: unlike inode numbers it is not reused.
+    born: Option<SystemTime>,
+}
+
+impl FileIdentity {
+    /// Identifies the file at `path`. Returns `None` if it does not exist or is a socket: sockets come and go with the
+    /// program that listens on them.
+    #[cfg(unix)]
+    pub(crate) fn of_path(path: &Path) -> Option<Self> {
+        use std::os::unix::fs::FileTypeExt;
+
+        let metadata = path.metadata().ok()?;
+        (!metadata.file_type().is_socket()).then(|| Self::from_metadata(path, &metadata))
+    }
+
+    /// Identifies the file at a path that must not contain a symbolic link.
+    #[cfg(target_os = "linux")]
+    pub(super) fn of_path_without_links(path: &Path) -> io::Result<Self> {
+        let file = open_by_no_link(path)?;
+        Ok(Self::from_metadata(path, &File::from(file).metadata()?))
+    }
+
+    /// Identifies the file at a path that must not contain a symbolic link. The check for links is not atomic here.
+    #[cfg(all(unix, not(target_os = "linux")))]
+    pub(super) fn by_no_link(path: &Path) -> io::Result<Self> {
+        if path.canonicalize()? != path {
+            return Err(io::Error::other("its path contains a symbolic link"));
+        }
+        Ok(Self::with(path, &path.symlink_metadata()?))
+    }
+
+    #[cfg(unix)]
+    fn from_metadata(path: &Path, metadata: &Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt;
+
+        Self {
+            path: path.to_owned(),
+            number: (metadata.dev(), metadata.ino()),
+            born: metadata.created().ok(),
+        }
+    }
+
+    /// Returns true if the open file is this one, regardless of its path.
+    #[cfg(target_os = "linux")]
+    pub(super) fn is_same_file(&self, file: &File) -> io::Result<bool> {
+        let other = Self::from_metadata(&self.path, &file.metadata()?);
+        Ok(other == *self)
+    }
+
+    /// No sandbox on other systems covers files.
+    #[cfg(not(unix))]
+    pub(crate) fn of(_: &Path) -> Option<Self> {
+        None
+    }
+
+    /// Returns the path at which it was seen.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns true if the path still leads to this file.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        Self::of_path(&self.path).as_ref() == Some(self)
+    }
+
+    /// Returns true if the file can be told apart from a later one with the same inode number.
+    #[cfg(unix)]
+    pub(super) fn is_unambiguous(&self) -> bool {
+        self.born.is_some()
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_replaced_is_another_and_what_is_written_to_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, other) = (folder.path().join("a"), folder.path().join("b"));
+        assert_eq!(FileIdentity::of_path(&file), None);
+        std::fs::write(&file, "1").unwrap();
+        let seen = FileIdentity::of_path(&file).unwrap();
+        std::fs::write(&file, "22").unwrap();
+        assert!(seen.is_unchanged());
+        std::fs::write(&other, "1").unwrap();
+        std::fs::rename(&other, &file).unwrap();
+        assert!(!seen.is_unchanged());
+        let seen = FileIdentity::of_path(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        assert!(!seen.is_unchanged());
+    }
+}
+/// Opens a path that must not contain a symbolic link. It is a single system call, so it is safe between fork and
+/// exec.
+#[cfg(target_os = "linux")]
+pub(crate) fn open_by_no_link(
+    path: impl rustix::path::Arg,
+) -> Result<std::os::fd::OwnedFd, rustix::io::Errno> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+}

@@ -1,0 +1,130 @@
+//! The author of git commits: reads only the user's name and address from their settings.
+
+#[cfg(target_os = "linux")]
+use std::fmt::Write as _;
+use std::path::Path;
+
+use mimir_core::files::{self, LinkPolicy};
+
+/// The maximum size of a settings file in bytes; files written by hand are smaller.
+const LONGEST: u64 = 1 << 20;
+
+/// The name and address of a git user.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct GitIdentity {
+    name: Option<String>,
+    email: Option<String>,
+}
+
+impl GitIdentity {
+    /// Reads the settings in this home directory.
+    pub(super) fn read_from(home: &Path) -> Self {
+        let mut all = Self::default();
+        // The second file takes precedence over the first, as in git.
+        for file in [".config/git/config", ".gitconfig"] {
+            if let Ok(text) = files::read_text(&home.join(file), LinkPolicy::Follow, LONGEST) {
+                let own = Self::parse(&text);
+                all.name = own.name.or(all.name);
+                all.email = own.email.or(all.email);
+            }
+        }
+        all
+    }
+
+    /// Parses the section `user` of a file.
+    fn parse(text: &str) -> Self {
+        let mut person = Self::default();
+        let mut here = false;
+        for line in text.lines().map(str::trim) {
+            if let Some(section) = line.strip_prefix('[') {
+                here = section
+                    .split(']')
+                    .next()
+                    .is_some_and(|name| name.trim().eq_ignore_ascii_case("user"));
+                continue;
+            }
+            let Some((key, value)) = line.split_once('=').filter(|_| here) else {
+                continue;
+            };
+            let value = Some(unquote(value)).filter(|value| !value.is_empty());
+            match key.trim().to_ascii_lowercase().as_str() {
+                "name" => person.name = value,
+                "email" => person.email = value,
+                _ => {}
+            }
+        }
+        person
+    }
+
+    /// Returns the git settings that are present, with their values.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        [("user.name", &self.name), ("user.email", &self.email)]
+            .into_iter()
+            .filter_map(|(key, value)| Some((key, value.as_deref()?)))
+    }
+
+    /// Returns the system-wide settings file for git in the sandbox.
+    #[cfg(target_os = "linux")]
+    pub(super) fn settings(&self) -> String {
+        let mut text = String::new();
+        if self.name.is_some() || self.email.is_some() {
+            text.push_str("[user]\n");
+        }
+        for (key, value) in [("name", &self.name), ("email", &self.email)] {
+            if let Some(value) = value {
+                let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+                let _ = writeln!(text, "\t{key} = \"{value}\"");
+            }
+        }
+        text
+    }
+}
+
+/// Removes quotes and a trailing comment from a value.
+fn unquote(value: &str) -> String {
+    let mut text = String::new();
+    let (mut quoted, mut letters) = (false, value.trim().chars());
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' => quoted = !quoted,
+            '\\' => text.extend(letters.next().filter(|next| matches!(next, '"' | '\\'))),
+            '#' | ';' if !quoted => break,
+            letter if letter.is_control() => {}
+            letter => text.push(letter),
+        }
+    }
+    text.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_and_address_are_all_that_is_read() {
+        let person = GitIdentity::parse(
+            "[core]\n\tpager = sh\n\tname = no\n[user]\n name = \"Ann \\\"A\\\" Other\" # me\n\temail=ann@example.com\n\
+             [user \"x\"]\n\tname = no\n[alias]\n\tx = !sh\n",
+        );
+        assert_eq!(person.name.as_deref(), Some("Ann \"A\" Other"));
+        assert_eq!(person.email.as_deref(), Some("ann@example.com"));
+        assert_eq!(
+            person.settings(),
+            "[user]\n\tname = \"Ann \\\"A\\\" Other\"\n\temail = \"ann@example.com\"\n"
+        );
+        let again = GitIdentity::parse(&person.settings());
+        assert_eq!(again, person);
+        assert_eq!(GitIdentity::default().settings(), "");
+    }
+
+    #[test]
+    fn what_is_in_no_home_is_nobody() {
+        let home = tempfile::tempdir().unwrap();
+        assert_eq!(GitIdentity::read_from(home.path()), GitIdentity::default());
+        std::fs::write(home.path().join(".gitconfig"), "[USER]\nName = Bob\n").unwrap();
+        assert_eq!(
+            GitIdentity::read_from(home.path()).name.as_deref(),
+            Some("Bob")
+        );
+    }
+}

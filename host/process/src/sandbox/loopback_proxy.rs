@@ -1,0 +1,164 @@
+//! The connection from an isolated network to the proxy: a listening socket inside, whose connections are accepted
+//! outside.
+//!
+//! A socket stays in the network in which it was created. So a process inside opens it before the program starts, with
+//! privileges that the program does not have, and sends it out. The program reaches the proxy at an address of its own
+//! loopback, and no other address.
+
+pub(super) mod network_namespace;
+
+use std::io;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
+
+use mimir_net::Proxy;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, bind, listen, recvmsg, send, sendmsg,
+    socket_with, socketpair,
+};
+use tokio::net::TcpListener;
+use tokio::task::{JoinHandle, JoinSet};
+
+/// The maximum number of concurrent connections of a command to its proxy; more wait. A package manager opens a few
+/// dozen.
+const MOST: usize = 128;
+
+/// The maximum number of descriptors sent at once.
+pub(super) const HANDED: usize = 8;
+
+/// The backlog of the listening socket.
+const WAITING: i32 = 128;
+
+/// The delay before the next accept after a failed one, which usually means that descriptors have run out.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Creates a socket pair. A process inside sends descriptors through the second end with [`hand_out`], and they arrive
+/// at the first.
+pub(super) fn handover_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let ends = socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    );
+    Ok(ends?)
+}
+
+/// Opens a listening socket on a loopback port. Runs inside.
+pub(super) fn listen_on_loopback(port: u16) -> Result<OwnedFd, Errno> {
+    let listening = socket_with(
+        AddressFamily::INET,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        None,
+    )?;
+    bind(&listening, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
+    listen(&listening, WAITING)?;
+    Ok(listening)
+}
+
+/// Sends at most [`HANDED`] descriptors. Runs inside, so it makes only system calls.
+pub(super) fn send_fds(door: &OwnedFd, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDED))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(Errno::NOBUFS);
+    }
+    let sent = sendmsg(
+        door,
+        &[IoSlice::new(b"0")],
+        &mut control,
+        SendFlags::NOSIGNAL,
+    );
+    sent.map(drop)
+}
+
+/// Sends the error that prevented a socket from being opened. Runs inside.
+pub(super) fn send_error(door: &OwnedFd, error: Errno) {
+    // If the send fails, the receiver sees that the socket is missing.
+    let _ = send(
+        door,
+        &error.raw_os_error().to_ne_bytes(),
+        SendFlags::NOSIGNAL,
+    );
+}
+
+/// Receives the descriptors that were sent. Runs outside. It does not wait: the sender has already ended.
+pub(super) fn receive_fds(door: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDED))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut said = [0; size_of::<i32>()];
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let got = recvmsg(door, &mut [IoSliceMut::new(&mut said)], &mut control, flags)?;
+    let mut taken = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            taken.extend(descriptors);
+        }
+    }
+    match taken.is_empty() {
+        false => Ok(taken),
+        true if got.bytes == said.len() => {
+            Err(io::Error::from_raw_os_error(i32::from_ne_bytes(said)))
+        }
+        true => Err(io::ErrorKind::BrokenPipe.into()),
+    }
+}
+
+/// Lets the process inside continue from [`wait_to_go`]. Runs outside.
+pub(super) fn release_child(door: &OwnedFd) {
+    // If that process has already ended, it has reported the reason through its status pipe.
+    let _ = send(door, b"0", SendFlags::NOSIGNAL);
+}
+
+/// Waits at most `most` for [`let_go`]. Runs inside, so it makes only system calls.
+pub(super) fn wait_for_release(door: &OwnedFd, most: Duration) {
+    let most = Timespec {
+        tv_sec: i64::try_from(most.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: most.subsec_nanos().into(),
+    };
+    let _ = poll(&mut [PollFd::new(door, PollFlags::IN)], Some(&most));
+}
+
+/// The running proxy of a command. Dropping it stops it and closes all its connections.
+pub(super) struct ProxyTask(JoinHandle<()>);
+
+impl ProxyTask {
+    /// Serves connections to a socket that listens inside.
+    pub(super) fn begin(listening: OwnedFd, proxy: Proxy) -> io::Result<Self> {
+        let listener = TcpListener::from_std(listening.into())?;
+        Ok(Self(tokio::spawn(serve(listener, proxy))))
+    }
+}
+
+impl Drop for ProxyTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn serve(listener: TcpListener, proxy: Proxy) {
+    // Dropping the set stops all connections.
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept(), if connections.len() < MOST => match accepted {
+                Ok((stream, _)) => {
+                    let proxy = proxy.clone();
+                    connections.spawn(async move { proxy.serve(stream).await });
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "a connection to the proxy of a command was not taken");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}

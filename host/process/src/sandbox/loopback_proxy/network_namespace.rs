@@ -1,0 +1,123 @@
+//! Opens the connection to the proxy from outside, in the network of a waiting process that another program has
+//! created.
+//!
+//! No code inside takes part. A child of this process enters that network just to open the socket; it enters no other
+//! namespace, so it is invisible inside. This needs root, or the user who created the network.
+
+use std::io;
+
+use mimir_net::Proxy;
+use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags, fstat, openat, stat};
+use rustix::io::Errno;
+use rustix::process::{WaitId, WaitIdOptions, waitid};
+use rustix::thread::{LinkNameSpaceType, Timespec, move_into_link_name_space, nanosleep};
+
+use super::{ProxyTask, handover_pair, listen_on_loopback, receive_fds, send_error, send_fds};
+use crate::sandbox::environment::PROXY;
+use crate::sandbox::sys;
+
+/// The number of attempts while the loopback interface is missing, and the delay between them: one second in total.
+const TRIES: usize = 1000;
+const AGAIN: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 1_000_000,
+};
+
+/// The network of a process. The caller must check afterwards that the process still runs: its number cannot have been
+/// reused then.
+pub(in crate::sandbox) struct NetworkNamespace {
+    /// The user namespace that owns it, if it is not the current one.
+    user: Option<OwnedFd>,
+    network: OwnedFd,
+}
+
+/// The state of the child: the network, and the socket through which it sends the descriptor.
+struct NamespaceJoin {
+    network: NetworkNamespace,
+    handover_socket: OwnedFd,
+}
+
+fn join(network: NetworkNamespace) -> io::Result<OwnedFd> {
+    let (here, door) = handover_pair()?;
+    let mut joining = NamespaceJoin {
+        network,
+        handover_socket: door,
+    };
+    let child = sys::fork(0, None, &mut joining, listen)?;
+    // The exit status does not matter: the result arrives through the socket.
+    let _ = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED);
+    Ok(here)
+}
+
+impl NetworkNamespace {
+    /// Opens the network of the process with this number.
+    pub(in crate::sandbox) fn of_process(process: i32) -> io::Result<Self> {
+        // The folder stays bound to one process, even if the number is reused.
+        let folder = openat(
+            CWD,
+            format!("/proc/{process}"),
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        let open = |name| {
+            openat(
+                &folder,
+                name,
+                OFlags::RDONLY | OFlags::CLOEXEC,
+                Mode::empty(),
+            )
+        };
+        let network = open("ns/net")?;
+        if is_own(&network, "/proc/self/ns/net")? {
+            return Err(io::Error::other(
+                "the process is in the network of this machine",
+            ));
+        }
+        let user = sys::user_namespace_of(&network)?;
+        let user = (!is_own(&user, "/proc/self/ns/user")?).then_some(user);
+        Ok(Self { user, network })
+    }
+
+    /// Opens the connection and serves it with the proxy.
+    pub(in crate::sandbox) async fn serve(self, proxy: &Proxy) -> io::Result<ProxyTask> {
+        let joined = tokio::task::spawn_blocking(|| join(self)).await;
+        let listening = receive_fds(&joined??)?.pop();
+        let listening = listening.ok_or(io::ErrorKind::BrokenPipe)?;
+        ProxyTask::begin(listening, proxy.clone())
+    }
+}
+
+/// Returns true if a namespace is the current one of this process.
+fn is_own(namespace: &OwnedFd, own: &str) -> io::Result<bool> {
+    let (there, own) = (fstat(namespace)?, stat(own)?);
+    Ok((there.st_dev, there.st_ino) == (own.st_dev, own.st_ino))
+}
+
+/// Runs in the child. It makes only system calls (see [`sys`]).
+fn listen(joining: &mut NamespaceJoin) -> ! {
+    let opened = || {
+        if let Some(user) = &joining.network.user {
+            enter(user, LinkNameSpaceType::User)?;
+        }
+        enter(&joining.network.network, LinkNameSpaceType::Network)?;
+        // The creator of the network may not have brought up the loopback interface yet.
+        for _ in 0..TRIES {
+            match listen_on_loopback(PROXY)
+                .and_then(|socket| send_fds(&joining.handover_socket, &[socket.as_fd()]))
+            {
+                Err(Errno::ADDRNOTAVAIL) => drop(nanosleep(&AGAIN)),
+                done => return done,
+            }
+        }
+        Err(Errno::ADDRNOTAVAIL)
+    };
+    if let Err(error) = opened() {
+        send_error(&joining.handover_socket, error);
+    }
+    sys::exit(0)
+}
+
+pub(in crate::sandbox) fn enter(namespace: &OwnedFd, kind: LinkNameSpaceType) -> Result<(), Errno> {
+    move_into_link_name_space(namespace.as_fd(), Some(kind))
+}

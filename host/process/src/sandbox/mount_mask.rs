@@ -1,0 +1,421 @@
+//! The path rules, as mounts over existing files: a read-only path is mounted over itself read-only, a hidden path is
+//! covered by an empty file or folder. They apply in the workspace, and in each writable folder outside it that is
+//! mounted.
+//!
+//! A mount needs an existing path. Missing paths are blocked by creating an empty folder where that does no harm; the
+//! rest is watched while the command runs (see `run/guard.rs`). A repository or a secret that a command creates
+//! itself, in a folder that had none, is not protected from it.
+//!
+//! A socket on which a program outside listens would bypass the sandbox, and is covered like a secret (see
+//! [`sockets`](super::sockets)).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use mimir_core::paths::{PathRules, PathVerdict};
+
+use super::ruled_folder::{RuledFolder, beside, read_only_mounts};
+use super::sockets::{BoundSockets, is_socket};
+use super::special_folders::{NOT_OURS, denied_below, has_entry_rules};
+use super::{CommandSpec, SandboxError};
+
+mod repositories;
+
+use repositories::{HOOKS, MODULES, is_inner};
+
+/// The mount over a protected path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum MountMask {
+    /// The path itself, unchanged, so that it cannot be moved.
+    Pin,
+    /// The path itself, read-only.
+    ReadOnly,
+    /// An unreadable file or an empty folder.
+    Nothing {
+        /// True for a folder.
+        folder: bool,
+    },
+}
+
+/// Folders that git finds by itself. Rules apply to each of their entries by name alone.
+const REPOSITORY: &str = ".git";
+
+/// The settings folder of mimir. It is created empty in the workspace if it is missing.
+const OURS: &str = ".mimir";
+
+/// The maximum number of covered files. A folder with more is a collection of test fixtures rather than a workspace.
+const COVERS_MOST: usize = 4_000;
+
+/// Finds the paths to cover, relative to the workspace, parents before children. `writes` is true if the command may
+/// change files at all.
+pub(super) fn find_masks(
+    sandbox: &'static str,
+    workspace: &Path,
+    rules: &PathRules,
+    writes: bool,
+) -> Result<Vec<(PathBuf, MountMask)>, SandboxError> {
+    let ground = RuledFolder::workspace(workspace);
+    let mut found = MaskCollector::new(&ground, rules, writes);
+    if !rules.rules().is_empty() {
+        found.make_empty_folder(OURS);
+        found.sockets = Some(BoundSockets::default());
+    }
+    found.all(sandbox)
+}
+
+/// A path to cover in a mounted folder outside the workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct OutsideMask {
+    /// The path on this machine.
+    pub(super) from: PathBuf,
+    /// The path in the sandbox.
+    pub(super) at: PathBuf,
+    pub(super) with: MountMask,
+}
+
+/// Finds the paths to cover in the writable mounted folders outside the workspace. Paths below a read-only cover are
+/// left out. The covers go on top of the mounts of those folders.
+pub(super) fn find_outside_masks(
+    sandbox: &'static str,
+    spec: &CommandSpec,
+) -> Result<Vec<OutsideMask>, SandboxError> {
+    let mut all = Vec::new();
+    for (mount, ground) in beside(spec) {
+        // The workspace has covers of its own.
+        let mut seen = read_only_mounts(spec);
+        if mount.from == mount.at {
+            seen.extend(spec.parts().into_iter().map(|(part, _)| part));
+        }
+        let mut found = MaskCollector::new(&ground, &spec.path_rules, true);
+        found.seen = seen;
+        let found = found.all(sandbox)?;
+        let mut read_only: Option<PathBuf> = None;
+        for (path, with) in found {
+            let from = ground.base.join(path);
+            let held = read_only
+                .as_ref()
+                .is_some_and(|above| from.starts_with(above));
+            let Ok(below) = from.strip_prefix(&mount.from) else {
+                continue;
+            };
+            if held && matches!(with, MountMask::Pin | MountMask::ReadOnly) {
+                continue;
+            }
+            if with == MountMask::ReadOnly {
+                read_only = Some(from.clone());
+            }
+            all.push(OutsideMask {
+                at: mount.at.join(below),
+                from,
+                with,
+            });
+        }
+    }
+    Ok(all)
+}
+
+struct MaskCollector<'a> {
+    ground: &'a RuledFolder,
+    rules: &'a PathRules,
+    /// True if the command may change files at all.
+    writes: bool,
+    /// Folders that are covered separately.
+    seen: Vec<PathBuf>,
+    covers: BTreeMap<PathBuf, MountMask>,
+    /// The sockets to cover in the workspace. `None` for mounted folders, which may be mounted for the sake of a
+    /// socket in them.
+    sockets: Option<BoundSockets>,
+}
+
+impl<'a> MaskCollector<'a> {
+    fn new(ground: &'a RuledFolder, rules: &'a PathRules, writes: bool) -> Self {
+        Self {
+            ground,
+            rules,
+            writes,
+            seen: Vec::new(),
+            covers: BTreeMap::new(),
+            sockets: None,
+        }
+    }
+
+    /// Returns all covers sorted by path, so that parents come first.
+    fn all(mut self, sandbox: &'static str) -> Result<Vec<(PathBuf, MountMask)>, SandboxError> {
+        if self.ground.repository && self.keeps_hooks() {
+            self.mask_repository(&self.ground.start);
+        } else if !self.rules.rules().is_empty() {
+            self.folder(&self.ground.start)
+                .map_err(SandboxError::io_error(
+                    "a folder of commands could not be looked through",
+                ))?;
+            let sockets = self.sockets.iter();
+            for path in sockets.flat_map(|sockets| sockets.bound_below(&self.ground.base)) {
+                let nothing = MountMask::Nothing { folder: false };
+                self.covers.insert(path, nothing);
+            }
+        }
+        if self.covers.len() > COVERS_MOST {
+            return Err(SandboxError::CannotHold {
+                sandbox,
+                what: SandboxError::RULES,
+                why: format!(
+                    "{} files of `{}` are read-only or hidden, but at most {COVERS_MOST} can be covered",
+                    self.covers.len(),
+                    self.ground.folder().display()
+                ),
+            });
+        }
+        Ok(self.covers.into_iter().collect())
+    }
+
+    fn canonical_path(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.ground.base.join(path)
+    }
+
+    /// Scans a folder in which only the user's own rules apply, as far down as one of them may match.
+    fn denied(&mut self, at: &str) -> io::Result<()> {
+        let rules = self.rules;
+        if !rules.may_deny_below(at) {
+            return Ok(());
+        }
+        let person = rules.person_rules();
+        for (path, kind) in denied_below(&self.ground.base, &person, at)? {
+            let folder = kind.is_dir();
+            self.cover(&path, kind, MountMask::Nothing { folder });
+        }
+        Ok(())
+    }
+
+    /// Scans a folder. `at` is relative to the base of the paths.
+    fn folder(&mut self, at: &str) -> io::Result<()> {
+        let folder = self.canonical_path(at);
+        if self.seen.contains(&folder) {
+            return Ok(());
+        }
+        let repository = folder.file_name().is_some_and(|name| name == REPOSITORY);
+        if repository {
+            self.make_empty_folder(&format!("{at}/{HOOKS}"));
+        }
+        let entries = match folder.read_dir() {
+            Ok(entries) => entries,
+            // It has been removed meanwhile, or is unreadable for this process and therefore for the command.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
+                ) =>
+            {
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let scope = self.rules.scope(at);
+        let mut head = false;
+        for entry in entries {
+            let entry = entry?;
+            // Rules never match a name that is not valid UTF-8.
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            let path = if at.is_empty() {
+                name.clone()
+            } else {
+                format!("{at}/{name}")
+            };
+            let kind = entry.file_type()?;
+            head |= name == "HEAD" && kind.is_file();
+            let verdict = match kind.is_dir() {
+                true => self.rules.check_in(&scope, &name),
+                false => self.rules.check_file(&path),
+            };
+            match verdict {
+                PathVerdict::Hidden { .. } => {
+                    self.cover(
+                        &path,
+                        kind,
+                        MountMask::Nothing {
+                            folder: kind.is_dir(),
+                        },
+                    );
+                    continue;
+                }
+                _ if is_socket(kind) && self.has_outside_listener(&path) => {
+                    self.cover(&path, kind, MountMask::Nothing { folder: false });
+                }
+                // Git may write its data of submodules, and of the worktree that the workspace is, except for the
+                // files that it obeys. Worktrees in the workspace's own repository are other checkouts and stay
+                // read-only.
+                PathVerdict::ReadOnly { .. }
+                    if repository && is_inner(&name) && (!self.ground.own || name == MODULES) =>
+                {
+                    self.mask_inner_repositories(&path);
+                }
+                PathVerdict::ReadOnly { .. } => self.cover(&path, kind, MountMask::ReadOnly),
+                PathVerdict::Free => {}
+            }
+            if !kind.is_dir() || repository {
+                continue;
+            }
+            if NOT_OURS.contains(&name.as_str()) {
+                self.denied(&path)?;
+            } else {
+                self.folder(&path)?;
+            }
+        }
+        // A bare repository in the workspace is a test fixture in which git does not run.
+        if head && !repository && !self.ground.own {
+            self.mask_bare_repository(at, &folder);
+        }
+        Ok(())
+    }
+
+    fn has_outside_listener(&self, path: &str) -> bool {
+        let sockets = self.sockets.as_ref();
+        sockets.is_some_and(|sockets| sockets.has_outside_listener(&self.canonical_path(path)))
+    }
+
+    fn cover(&mut self, path: &str, kind: fs::FileType, with: MountMask) {
+        let path = Path::new(path);
+        if kind.is_symlink() {
+            return self.link(path, with);
+        }
+        self.pin_parents(path);
+        let strictest = self
+            .covers
+            .get(path)
+            .map_or(with, |other| (*other).max(with));
+        self.covers.insert(path.to_owned(), strictest);
+    }
+
+    /// Pins the parent folders of a covered path that a rule names, such as `a` and `a/keys` for `a/keys/**`. Renaming
+    /// such a folder would take the covered files to a path that no rule matches, or let another folder take its
+    /// place. Renaming a mount point fails with EBUSY.
+    fn pin_parents(&mut self, path: &Path) {
+        let start = Path::new(&self.ground.start);
+        // A mounted folder cannot be renamed anyway.
+        let above = path.ancestors().skip(1);
+        for folder in above.take_while(|folder| *folder != start && folder.starts_with(start)) {
+            if self.covers.contains_key(folder) {
+                continue;
+            }
+            let by_place = |folder: &str| self.rules.may_cover_below(folder).is_some();
+            if folder.file_name().is_some_and(has_entry_rules)
+                || folder.to_str().is_some_and(by_place)
+            {
+                self.covers.insert(folder.to_owned(), MountMask::Pin);
+            }
+        }
+    }
+
+    /// Covers the target of a symbolic link instead of the link, if the target is in the same folder. A target outside
+    /// is not visible to the command.
+    fn link(&mut self, path: &Path, with: MountMask) {
+        let Ok(real) = self.canonical_path(path).canonicalize() else {
+            return;
+        };
+        let folder = self.ground.folder();
+        let Ok(below) = real.strip_prefix(&self.ground.base) else {
+            return;
+        };
+        if real == folder || !real.starts_with(&folder) {
+            return;
+        }
+        let with = match with {
+            MountMask::Nothing { .. } => MountMask::Nothing {
+                folder: real.is_dir(),
+            },
+            with => with,
+        };
+        let strictest = self
+            .covers
+            .get(below)
+            .map_or(with, |other| (*other).max(with));
+        self.covers.insert(below.to_owned(), strictest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn covered(files: &[&str]) -> Vec<(String, MountMask)> {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = folder.path().canonicalize().unwrap();
+        for file in files {
+            let path = workspace.join(file);
+            match file.strip_suffix('/') {
+                Some(_) => fs::create_dir_all(&path).unwrap(),
+                None => {
+                    fs::create_dir_all(path.parent().unwrap()).unwrap();
+                    fs::write(path, "x").unwrap();
+                }
+            }
+        }
+        let covers = find_masks("process", &workspace, &PathRules::protected(), true).unwrap();
+        covers
+            .into_iter()
+            .map(|(path, cover)| (path.to_str().unwrap().to_owned(), cover))
+            .collect()
+    }
+
+    #[test]
+    fn what_is_read_only_and_what_is_hidden_is_found_at_any_depth() {
+        let found = covered(&[
+            "src/main.rs",
+            "a/b/c/d/e/.env",
+            "a/keys/x.pem",
+            "sub/.git/config",
+            "a/.bashrc",
+            "node_modules/x/.env",
+            ".env.example",
+        ]);
+        let file = MountMask::Nothing { folder: false };
+        let expected = [
+            (".mimir", MountMask::ReadOnly),
+            ("a/.bashrc", MountMask::ReadOnly),
+            ("a/b/c/d/e/.env", file),
+            ("a/keys/x.pem", file),
+            ("sub/.git", MountMask::Pin),
+            ("sub/.git/config", MountMask::ReadOnly),
+            ("sub/.git/hooks", MountMask::ReadOnly),
+        ];
+        assert_eq!(
+            found,
+            expected.map(|(path, cover)| (path.to_owned(), cover))
+        );
+    }
+
+    #[test]
+    fn hooks_are_made_impossible_where_there_are_none() {
+        let found = covered(&[".git/config", ".git/HEAD", ".mimir/state/"]);
+        let expected = [
+            (".git", MountMask::Pin),
+            (".git/config", MountMask::ReadOnly),
+            (".git/hooks", MountMask::ReadOnly),
+            (".mimir", MountMask::ReadOnly),
+            (".mimir/state", MountMask::Nothing { folder: true }),
+        ];
+        assert_eq!(
+            found,
+            expected.map(|(path, cover)| (path.to_owned(), cover))
+        );
+    }
+
+    #[test]
+    fn a_link_covers_what_it_leads_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = folder.path().canonicalize().unwrap();
+        fs::write(workspace.join("secrets.txt"), "x").unwrap();
+        std::os::unix::fs::symlink("secrets.txt", workspace.join(".env")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", workspace.join(".npmrc")).unwrap();
+        std::os::unix::fs::symlink(".", workspace.join(".ssh")).unwrap();
+        let covers = find_masks("process", &workspace, &PathRules::protected(), true).unwrap();
+        assert_eq!(
+            covers[1],
+            ("secrets.txt".into(), MountMask::Nothing { folder: false })
+        );
+        assert_eq!(covers.len(), 2, "{covers:?}");
+    }
+}

@@ -1,0 +1,153 @@
+//! Checks that the kernel can run a file before it is started. The shell that starts it would otherwise run a text
+//! file as a script, or report a missing interpreter as a missing file.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::super::child_plan::RootStep;
+use super::super::root_plan::RootPlan;
+use super::super::start::{NO_PROGRAM, NOT_IN_THERE};
+use crate::sandbox::SandboxError;
+use crate::sandbox::program_lookup::ResolvedProgram;
+
+/// The maximum number of nested interpreters (the kernel's own limit).
+const DEPTH: usize = 5;
+
+/// The number of bytes read to identify a file: more than the kernel reads of a script, and enough for the loader name
+/// where linkers put it.
+const HEAD: u64 = 4096;
+
+/// Refuses files that the kernel would not run.
+pub(super) fn check_runnable(
+    found: &ResolvedProgram,
+    directory: &Path,
+    root: &RootPlan,
+) -> Result<(), SandboxError> {
+    let mut file = directory.join(&found.file);
+    for _ in 0..DEPTH {
+        match inspect_program(&file, root) {
+            ProgramImage::Program => return Ok(()),
+            ProgramImage::By(interpreter) => file = directory.join(interpreter),
+            ProgramImage::Not(why) => {
+                return Err(SandboxError::NotExecutable {
+                    program: found.arguments.first().cloned().unwrap_or_default(),
+                    why,
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+enum ProgramImage {
+    /// It can be run directly, or its kind is unknown.
+    Program,
+    /// Another program runs or loads it.
+    By(PathBuf),
+    Not(&'static str),
+}
+
+fn inspect_program(file: &Path, root: &RootPlan) -> ProgramImage {
+    let Ok(real) = file.canonicalize() else {
+        return ProgramImage::Not(NOT_IN_THERE);
+    };
+    if !is_in(root, file) && !is_in(root, &real) {
+        return ProgramImage::Not(NOT_IN_THERE);
+    }
+    let runs = real
+        .metadata()
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0);
+    if !runs {
+        return ProgramImage::Not("the system refuses to run it");
+    }
+    let mut head = Vec::new();
+    let read = File::open(&real).and_then(|file| file.take(HEAD).read_to_end(&mut head));
+    if read.is_err() {
+        // A program may be executable but not readable.
+        return ProgramImage::Program;
+    }
+    if let Some(rest) = head.strip_prefix(b"#!") {
+        let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let mut words = line
+            .split(|byte| matches!(byte, b' ' | b'\t'))
+            .filter(|word| !word.is_empty());
+        return match words.next() {
+            Some(word) => ProgramImage::By(std::ffi::OsStr::from_bytes(word).into()),
+            None => ProgramImage::Not(NO_PROGRAM),
+        };
+    }
+    if !head.starts_with(b"\x7fELF") || !machine(&head).is_some_and(is_ours) {
+        return ProgramImage::Not(NO_PROGRAM);
+    }
+    loader(&head).map_or(ProgramImage::Program, ProgramImage::By)
+}
+
+/// Returns the processor type of an ELF file.
+fn machine(head: &[u8]) -> Option<u16> {
+    number(head, 18, 2).and_then(|machine| machine.try_into().ok())
+}
+
+/// Returns true if this machine runs programs for that processor: the type of this program, or its older 32-bit
+/// variant.
+fn is_ours(other: u16) -> bool {
+    use libc::{EM_386, EM_AARCH64, EM_ARM, EM_X86_64};
+    let own = File::open("/proc/self/exe").ok().and_then(|file| {
+        let mut head = Vec::new();
+        file.take(HEAD).read_to_end(&mut head).ok()?;
+        machine(&head)
+    });
+    own.is_none_or(|own| own == other)
+        || matches!(
+            (own, other),
+            (Some(EM_X86_64), EM_386) | (Some(EM_AARCH64), EM_ARM)
+        )
+}
+
+/// Returns the loader named in an ELF file, if the name is within the bytes read.
+fn loader(head: &[u8]) -> Option<PathBuf> {
+    // Offsets in the ELF header: the position of the program header table, the size of an entry and the number of
+    // entries; then, in an entry, the offset and the size of the segment.
+    let (table, at, width) = match head.get(4)? {
+        2 => ((32, 54, 56), (8, 32), 8),
+        _ => ((28, 42, 44), (4, 16), 4),
+    };
+    let begin = number(head, table.0, width)?;
+    let (size, count) = (number(head, table.1, 2)?, number(head, table.2, 2)?);
+    (0..count).find_map(|entry| {
+        let entry = head.get(begin.checked_add(entry.checked_mul(size)?)?..)?;
+        if number(entry, 0, 4)? != libc::PT_INTERP as usize {
+            return None;
+        }
+        let from = number(entry, at.0, width)?;
+        let name = head.get(from..from.checked_add(number(entry, at.1, width)?)?)?;
+        let name = name.strip_suffix(b"\0").unwrap_or(name);
+        Some(std::ffi::OsStr::from_bytes(name).into())
+    })
+}
+
+/// Reads a number of `width` bytes in native byte order.
+fn number(bytes: &[u8], at: usize, width: usize) -> Option<usize> {
+    let bytes = bytes.get(at..at.checked_add(width)?)?;
+    let mut whole = [0; 8];
+    let end = if cfg!(target_endian = "little") {
+        0
+    } else {
+        8 - width
+    };
+    whole.get_mut(end..end + width)?.copy_from_slice(bytes);
+    usize::try_from(u64::from_ne_bytes(whole)).ok()
+}
+
+/// Returns true if the command can see this path.
+pub(super) fn is_in(root: &RootPlan, place: &Path) -> bool {
+    let below = place.strip_prefix("/").unwrap_or(place);
+    root.steps.iter().any(|step| match step {
+        RootStep::Bind { at, .. } => below.starts_with(std::ffi::OsStr::from_bytes(at.to_bytes())),
+        // Created only for the mounts below it.
+        RootStep::Directory { at, .. } => below.as_os_str().as_bytes() == at.to_bytes(),
+        _ => false,
+    })
+}

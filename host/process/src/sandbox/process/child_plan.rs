@@ -1,0 +1,300 @@
+//! The data that a child needs between the fork and the program, prepared before the fork.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::mount::MountAttrFlags;
+use rustix::process::{Resource, Rlimit};
+use seccompiler::BpfProgram;
+
+use super::landlock::LandlockRules;
+use super::session_namespaces::SessionNamespaces;
+use crate::sandbox::mount_mask::MountMask;
+use crate::sandbox::sys::{ArgvMemory, CStringArray};
+
+/// The steps of the child and their data.
+pub(super) struct ChildPlan {
+    /// The command line of the forking process, which is erased in the child.
+    pub(super) called: Option<ArgvMemory>,
+    pub(super) uid_map: Vec<u8>,
+    pub(super) gid_map: Vec<u8>,
+    /// The steps that build the new root, in order.
+    pub(super) steps: Vec<RootStep>,
+    /// The working directory of the program.
+    pub(super) directory: CString,
+    pub(super) landlock: Option<LandlockRules>,
+    pub(super) limits: Vec<(Resource, Rlimit)>,
+    pub(super) filter: BpfProgram,
+    pub(super) program: CString,
+    pub(super) arguments: CStringArray,
+    pub(super) environment: CStringArray,
+    pub(super) stdin: OwnedFd,
+    pub(super) stdout: OwnedFd,
+    pub(super) stderr: OwnedFd,
+    /// The pipe to which records are written.
+    pub(super) status: OwnedFd,
+    /// A pipe that hangs up when the parent is gone.
+    pub(super) lifeline: OwnedFd,
+    /// The resources that the command shares with others of its session.
+    pub(super) shared: Arc<SessionNamespaces>,
+    /// The socket that passes the pidfd of the first process out and the permission to start the program in.
+    pub(super) handover_socket: OwnedFd,
+    /// The stack of the child that becomes the program.
+    pub(super) stack: Vec<u8>,
+    /// The reason that the program did not start.
+    pub(super) failed: Option<(SetupStage, Errno)>,
+}
+
+impl ChildPlan {
+    /// An empty folder that can be listed, so that programs that walk a tree do not fail.
+    pub(super) const VOID_FOLDER: &CStr = c".void/folder";
+    /// A file without read permission.
+    pub(super) const VOID_FILE: &CStr = c".void/file";
+    /// The stack size in bytes between the fork and the program: there are few frames, and none is large.
+    pub(super) const STACK: usize = 64 * 1024;
+}
+
+/// One step of building the new root. Paths are relative to it.
+pub(super) enum RootStep {
+    Directory {
+        at: CString,
+        mode: u32,
+    },
+    File {
+        at: CString,
+        content: Vec<u8>,
+        mode: u32,
+    },
+    Link {
+        at: CString,
+        to: CString,
+    },
+    /// Mounts `from`, a path on this machine.
+    Bind {
+        from: CString,
+        at: CString,
+        attributes: MountAttributes,
+    },
+    /// Mounts a new file system.
+    Fresh {
+        kind: CString,
+        at: CString,
+        options: Vec<(CString, CString)>,
+        attributes: MountAttributes,
+    },
+    /// Attaches a detached mount that is already open.
+    Attach {
+        mount: OwnedFd,
+        at: CString,
+    },
+    /// Covers a path inside an earlier mount.
+    Cover {
+        at: CString,
+        with: MountMask,
+        /// The file or folder of this machine that replaces a hidden path; `None` for an empty one.
+        stand_in: Option<CString>,
+    },
+}
+
+/// Restrictions of a mount: bits of `mount_setattr`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct MountAttributes(pub(super) u64);
+
+impl MountAttributes {
+    pub(super) const READ_ONLY: Self = Self::from_flags(MountAttrFlags::MOUNT_ATTR_RDONLY);
+    /// Ignores setuid bits and device files.
+    pub(super) const PLAIN: Self =
+        Self::from_flags(MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV));
+    /// [`PLAIN`](Self::PLAIN) and read-only.
+    pub(super) const SYSTEM: Self = Self(Self::READ_ONLY.0 | Self::PLAIN.0);
+    /// Devices are usable, programs and setuid bits are not.
+    pub(super) const DEVICE: Self = Self::from_flags(
+        MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NOEXEC),
+    );
+    /// All restrictions together.
+    pub(super) const NOTHING: Self = Self(Self::SYSTEM.0 | Self::DEVICE.0);
+
+    const fn from_flags(flags: MountAttrFlags) -> Self {
+        Self(flags.bits() as u64)
+    }
+}
+
+/// The step at which a child failed before it became the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SetupStage {
+    Group,
+    Identity,
+    Root,
+    Step(u32),
+    Pivot,
+    Seal,
+    Name,
+    Directory,
+    Landlock,
+    Privileges,
+    Fork,
+    Session,
+    Limits,
+    Filter,
+    Execute,
+}
+
+impl SetupStage {
+    const ALL: [Self; 15] = [
+        Self::Group,
+        Self::Identity,
+        Self::Root,
+        Self::Step(0),
+        Self::Pivot,
+        Self::Seal,
+        Self::Name,
+        Self::Directory,
+        Self::Landlock,
+        Self::Privileges,
+        Self::Fork,
+        Self::Session,
+        Self::Limits,
+        Self::Filter,
+        Self::Execute,
+    ];
+
+    fn index(self) -> u32 {
+        let same = |other: &Self| std::mem::discriminant(other) == std::mem::discriminant(&self);
+        (0..)
+            .zip(&Self::ALL)
+            .find(|(_, other)| same(other))
+            .map_or(0, |(index, _)| index)
+    }
+
+    fn from_index(index: u32, step: u32) -> Option<Self> {
+        match Self::ALL.get(usize::try_from(index).ok()?)? {
+            Self::Step(_) => Some(Self::Step(step)),
+            stage => Some(*stage),
+        }
+    }
+
+    /// Describes the step for an error message.
+    pub(super) fn describe(self, steps: &[String]) -> String {
+        let words = match self {
+            Self::Group => "joining its control groups",
+            Self::Identity => "becoming the owner of its namespaces",
+            Self::Root => "creating a new root",
+            Self::Step(index) => {
+                let step = usize::try_from(index)
+                    .ok()
+                    .and_then(|index| steps.get(index));
+                return format!("mounting {}", step.map_or("something", String::as_str));
+            }
+            Self::Pivot => "switching to the new root",
+            Self::Seal => "making the root read-only",
+            Self::Name => "setting the host name",
+            Self::Directory => "entering the working directory",
+            Self::Landlock => "restricting itself with Landlock",
+            Self::Privileges => "giving up its privileges",
+            Self::Fork => "starting a process",
+            Self::Session => "connecting its input and output",
+            Self::Limits => "setting its limits",
+            Self::Filter => "filtering its system calls",
+            Self::Execute => "starting the program",
+        };
+        words.to_owned()
+    }
+}
+
+/// A message of the first process: the program has started, how it ended, or why it did not start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StatusRecord {
+    Started,
+    Exited(i32),
+    Failed(SetupStage, Errno),
+}
+
+impl StatusRecord {
+    pub(super) const BYTES: usize = 16;
+
+    pub(super) fn started() -> Self {
+        Self::Started
+    }
+
+    pub(super) fn exited(code: i32) -> Self {
+        Self::Exited(code)
+    }
+
+    pub(super) fn failed(stage: SetupStage, error: Errno) -> Self {
+        Self::Failed(stage, error)
+    }
+
+    /// Encodes the record in a fixed size, so that a single write is atomic.
+    pub(super) fn bytes(self) -> [u8; Self::BYTES] {
+        let (kind, number, stage, step) = match self {
+            Self::Started => (0, 0, 0, 0),
+            Self::Exited(code) => (1, code, 0, 0),
+            Self::Failed(stage, error) => {
+                let step = if let SetupStage::Step(step) = stage {
+                    step
+                } else {
+                    0
+                };
+                (2, error.raw_os_error(), stage.index(), step)
+            }
+        };
+        let mut bytes = [0; Self::BYTES];
+        let words = [kind, number.cast_unsigned(), stage, step];
+        for (bytes, word) in bytes.chunks_exact_mut(4).zip(words) {
+            bytes.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    pub(super) fn read(bytes: [u8; Self::BYTES]) -> Option<Self> {
+        let mut words = bytes
+            .chunks_exact(4)
+            .map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
+        let (kind, number, stage, step) = (
+            words.next()?,
+            words.next()?.cast_signed(),
+            words.next()?,
+            words.next()?,
+        );
+        match kind {
+            0 => Some(Self::Started),
+            1 => Some(Self::Exited(number)),
+            2 => Some(Self::Failed(
+                SetupStage::from_index(stage, step)?,
+                Errno::from_raw_os_error(number),
+            )),
+            _ => None,
+        }
+    }
+}
+
+/// Converts a path for the kernel.
+pub(super) fn c_path(path: &Path) -> io::Result<CString> {
+    Ok(CString::new(path.as_os_str().as_bytes())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        for stage in SetupStage::ALL.into_iter().chain([SetupStage::Step(7)]) {
+            let record = StatusRecord::failed(stage, Errno::ACCESS);
+            assert_eq!(StatusRecord::read(record.bytes()), Some(record));
+        }
+        for record in [
+            StatusRecord::started(),
+            StatusRecord::exited(0),
+            StatusRecord::exited(255),
+        ] {
+            assert_eq!(StatusRecord::read(record.bytes()), Some(record));
+        }
+        assert_eq!(StatusRecord::read([9; StatusRecord::BYTES]), None);
+    }
+}

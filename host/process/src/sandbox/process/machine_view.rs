@@ -1,0 +1,436 @@
+//! The files of this machine that commands see: programs, libraries and the user's toolchains, but no other files of
+//! the user. Collected once, and the same for every command.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::sandbox::environment::AmbientEnvironment;
+use crate::sandbox::git_identity::GitIdentity;
+
+/// Folders that hold programs and libraries on every machine.
+const SYSTEM: &[&str] = &[
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/opt",
+    "/nix/store",
+    "/gnu/store",
+    "/run/current-system",
+    "/home/linuxbrew/.linuxbrew",
+    // The number of processors.
+    "/sys/devices/system/cpu",
+];
+
+/// System settings that programs need to run. The list is short because each mount takes time. None of them reveals
+/// anything about the user or about what else runs here. Certificates are public; keys are in neighbouring folders.
+const SETTINGS: &[&str] = &[
+    "/etc/alternatives",
+    "/etc/crypto-policies",
+    "/etc/fonts",
+    "/etc/java",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/etc/nsswitch.conf",
+    "/etc/os-release",
+    "/etc/perl",
+    "/etc/pki/ca-trust",
+    "/etc/pki/tls/certs",
+    "/etc/pki/tls/cert.pem",
+    "/etc/protocols",
+    "/etc/python3",
+    "/etc/services",
+    "/etc/ssl/certs",
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/openssl.cnf",
+    "/etc/terminfo",
+    "/etc/timezone",
+];
+
+/// Toolchain folders in a home. Each entry is narrowed to programs and their libraries, because settings and
+/// credentials are in neighbouring folders.
+const TOOLCHAINS: &[&str] = &[
+    ".asdf",
+    ".bun/bin",
+    ".cargo/bin",
+    ".cargo/env",
+    ".cargo/git",
+    ".cargo/registry",
+    ".deno/bin",
+    ".dotnet",
+    ".fnm",
+    ".gem/ruby",
+    ".ghcup/bin",
+    ".ghcup/ghc",
+    ".goenv",
+    ".jenv",
+    ".juliaup",
+    ".local/bin",
+    ".local/lib",
+    ".local/share/fnm",
+    ".local/share/mise",
+    ".local/share/pipx",
+    ".local/share/pnpm",
+    ".local/share/uv",
+    ".m2/repository",
+    ".nvm",
+    ".opam",
+    ".pyenv",
+    ".rbenv",
+    ".rustup",
+    ".rvm",
+    ".sdkman/candidates",
+    ".volta",
+    "go/bin",
+    "go/pkg",
+];
+
+/// Variables that name a toolchain elsewhere, and the folders to show below it; an empty name shows the whole folder.
+/// The command gets the variable, too.
+const NAMED: &[(&str, &[&str])] = &[
+    ("CARGO_HOME", &["bin", "env", "git", "registry"]),
+    ("GOROOT", &[""]),
+    ("JAVA_HOME", &[""]),
+    ("NVM_DIR", &[""]),
+    ("PYENV_ROOT", &[""]),
+    ("RUSTUP_HOME", &[""]),
+    ("VOLTA_HOME", &[""]),
+];
+
+/// Paths that the sandbox replaces, or that describe the whole machine. They cannot be a workspace.
+const MADE_OF: [&str; 6] = ["/proc", "/sys", "/dev", "/run", "/etc", "/boot"];
+
+/// The files of this machine that a command sees.
+#[derive(Debug, Clone)]
+pub(super) struct MachineView {
+    pub(super) places: Vec<MachineEntry>,
+    /// The folders that variables name. If one is in a workspace, it is as writable as the workspace.
+    pub(super) named: Vec<MachineEntry>,
+    /// The visible folders of the `PATH`.
+    pub(super) path: Vec<PathBuf>,
+    /// The path of the private home: the same as the user's home, because toolchains look for themselves there.
+    pub(super) home: PathBuf,
+    /// The paths of the available devices.
+    pub(super) devices: Vec<PathBuf>,
+    /// The author of git commits.
+    pub(super) person: GitIdentity,
+}
+
+/// A read-only path of this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum MachineEntry {
+    /// A folder or file to mount.
+    Existing { from: PathBuf, at: PathBuf },
+    /// A symbolic link to create.
+    Link { at: PathBuf, to: PathBuf },
+}
+
+impl MachineEntry {
+    pub(super) fn at(&self) -> &Path {
+        match self {
+            Self::Existing { at, .. } | Self::Link { at, .. } => at,
+        }
+    }
+}
+
+/// The home of users who have none.
+const NO_HOME: &str = "/home/mimir";
+
+/// Devices that only read and write bytes.
+const DEVICES: &[&str] = &[
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+];
+
+impl MachineView {
+    pub(super) fn of_this_machine(ambient: &AmbientEnvironment) -> Self {
+        let mut places: Vec<MachineEntry> = Vec::new();
+        for path in SYSTEM.iter().chain(SETTINGS) {
+            places.extend(place(Path::new(path)));
+        }
+        places.extend(versioned_java());
+        let home = ambient
+            .home
+            .clone()
+            .and_then(|home| home.canonicalize().ok());
+        let home = home.unwrap_or_else(|| NO_HOME.into());
+        for below in TOOLCHAINS {
+            places.extend(place(&home.join(below)));
+        }
+        places.extend(settings(&home.join(".cargo")));
+        let named = named(ambient, &home, &places);
+        let seen = |folder: &PathBuf| {
+            let real = folder.canonicalize().ok();
+            real.is_some_and(|real| {
+                places.iter().chain(&named).any(|place| match place {
+                    MachineEntry::Existing { from, at } => {
+                        folder.starts_with(at) || real.starts_with(from)
+                    }
+                    MachineEntry::Link { .. } => false,
+                })
+            })
+        };
+        let path = ambient
+            .path
+            .iter()
+            .filter(|folder| seen(folder))
+            .cloned()
+            .collect();
+        let devices = DEVICES
+            .iter()
+            .map(PathBuf::from)
+            .filter(|path| path.exists());
+        Self {
+            path,
+            person: GitIdentity::read_from(&home),
+            home,
+            devices: devices.collect(),
+            places,
+            named,
+        }
+    }
+
+    /// Returns true if this workspace can be mounted without undermining the sandbox.
+    pub(super) fn accepts_workspace(&self, workspace: &Path) -> bool {
+        let inside = MADE_OF.iter().any(|made| workspace.starts_with(made));
+        let above = self
+            .places
+            .iter()
+            .map(MachineEntry::at)
+            .filter(|at| !at.starts_with(&self.home));
+        let above = above
+            .chain(MADE_OF.iter().map(Path::new))
+            .any(|at| at.starts_with(workspace));
+        let homes = self.home != workspace && self.home.starts_with(workspace);
+        !(inside || above || homes)
+    }
+}
+
+/// Returns cargo's settings file, unless it contains a credential.
+fn settings(cargo: &Path) -> Option<MachineEntry> {
+    let settings = cargo.join("config.toml");
+    let text = fs::read_to_string(&settings).ok()?;
+    (!text.contains("token"))
+        .then(|| place(&settings))
+        .flatten()
+}
+
+/// Returns the folders named by variables that are not visible anyway. A variable that names the home, a folder above
+/// it or a system folder does not identify a toolchain and is ignored.
+fn named(ambient: &AmbientEnvironment, home: &Path, places: &[MachineEntry]) -> Vec<MachineEntry> {
+    let mut all = Vec::new();
+    for (name, parts) in NAMED {
+        let value = ambient.kept.iter().find(|(kept, _)| kept == name);
+        let Some(folder) = value.map(|(_, value)| Path::new(value)) else {
+            continue;
+        };
+        let Some(real) = folder.canonicalize().ok().filter(|real| real.is_dir()) else {
+            continue;
+        };
+        let is_machine = |path: &Path| {
+            home.starts_with(path)
+                || path.parent().is_none_or(|above| above.parent().is_none())
+                || MADE_OF.iter().any(|made| path.starts_with(made))
+        };
+        let seen = |place: &MachineEntry| match place {
+            MachineEntry::Existing { from, at } => folder.starts_with(at) && real.starts_with(from),
+            MachineEntry::Link { .. } => false,
+        };
+        if !folder.is_absolute()
+            || is_machine(folder)
+            || is_machine(&real)
+            || places.iter().any(seen)
+        {
+            continue;
+        }
+        // A path with `..` or a symbolic link is an alias; the mount uses the canonical path.
+        let whole = |part: &str| match part {
+            "" => real.clone(),
+            part => real.join(part),
+        };
+        all.extend(parts.iter().filter_map(|part| place(&whole(part))));
+        if *name == "CARGO_HOME" {
+            all.extend(settings(&real));
+        }
+        if real != *folder && !MADE_OF.iter().any(|made| folder.starts_with(made)) {
+            all.extend(
+                folder
+                    .parent()
+                    .and_then(|above| above.canonicalize().ok())
+                    .and_then(|above| {
+                        let at = above.join(folder.file_name()?);
+                        (at != real).then(|| MachineEntry::Link {
+                            at,
+                            to: real.clone(),
+                        })
+                    }),
+            );
+        }
+    }
+    all
+}
+
+/// Returns the folders below `/etc`, named after a version, that Java's libraries link to.
+fn versioned_java() -> impl Iterator<Item = MachineEntry> {
+    let entries = Path::new("/etc").read_dir().into_iter().flatten().flatten();
+    let java = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("java-"));
+    java.filter_map(|entry| place(&entry.path()))
+}
+
+fn place(at: &Path) -> Option<MachineEntry> {
+    let metadata = at.symlink_metadata().ok()?;
+    if metadata.is_symlink() && at.parent() == Some(Path::new("/")) {
+        // `/bin` is often a link to `usr/bin`.
+        return Some(MachineEntry::Link {
+            at: at.to_owned(),
+            to: fs::read_link(at).ok()?,
+        });
+    }
+    let from = at.canonicalize().ok()?;
+    // A link such as `/etc/localtime` leads to a file that is visible anyway; creating a link takes a quarter of the
+    // time of a mount.
+    if metadata.is_symlink() && from.starts_with("/usr") && !at.starts_with("/usr") {
+        return Some(MachineEntry::Link {
+            at: at.to_owned(),
+            to: from,
+        });
+    }
+    Some(MachineEntry::Existing {
+        from,
+        at: at.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_the_person_is_seen_but_toolchains() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().canonicalize().unwrap();
+        for file in [
+            ".cargo/bin/cargo",
+            ".cargo/credentials.toml",
+            ".ssh/id_rsa",
+            ".bash_history",
+            ".aws/credentials",
+            ".cargo/config.toml",
+        ] {
+            fs::create_dir_all(home.join(file).parent().unwrap()).unwrap();
+            fs::write(home.join(file), "[registry]\ntoken = 'x'").unwrap();
+        }
+        let mut ambient = AmbientEnvironment::of_this_process();
+        ambient.home = Some(home.clone());
+        ambient.path = vec![
+            home.join(".cargo/bin"),
+            home.join("secret"),
+            "/usr/bin".into(),
+        ];
+        let view = MachineView::of_this_machine(&ambient);
+        let below: Vec<_> = view
+            .places
+            .iter()
+            .filter(|place| place.at().starts_with(&home))
+            .collect();
+        let bin = home.join(".cargo/bin");
+        assert_eq!(
+            below,
+            [&MachineEntry::Existing {
+                from: bin.clone(),
+                at: bin.clone()
+            }]
+        );
+        assert_eq!(view.path, [bin, "/usr/bin".into()]);
+    }
+
+    #[test]
+    fn toolchains_that_variables_name_are_seen_and_nothing_else_by_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        let home = real.join("people/me");
+        for file in [
+            "rust/cargo/bin/cargo",
+            "rust/cargo/credentials.toml",
+            "rust/up/x",
+            "people/me/x",
+        ] {
+            fs::create_dir_all(real.join(file).parent().unwrap()).unwrap();
+            fs::write(real.join(file), "x").unwrap();
+        }
+        std::os::unix::fs::symlink("up", real.join("rust/link")).unwrap();
+        let mut ambient = AmbientEnvironment::of_this_process();
+        ambient.home = Some(home.clone());
+        let value = |path: &str| real.join(path).to_str().unwrap().to_owned();
+        ambient.kept = vec![
+            ("CARGO_HOME".into(), value("rust/cargo")),
+            ("RUSTUP_HOME".into(), value("rust/link")),
+            // These do not name a toolchain.
+            ("JAVA_HOME".into(), value("people/me")),
+            ("GOROOT".into(), value("people")),
+            ("NVM_DIR".into(), "/".into()),
+            ("PYENV_ROOT".into(), "/etc/ssh".into()),
+            ("VOLTA_HOME".into(), "/usr/lib".into()),
+            ("LANG".into(), value("rust")),
+        ];
+        ambient.path = vec![real.join("rust/cargo/bin"), real.join("people")];
+        let view = MachineView::of_this_machine(&ambient);
+        let there = |path: &str| MachineEntry::Existing {
+            from: real.join(path),
+            at: real.join(path),
+        };
+        let link = MachineEntry::Link {
+            at: real.join("rust/link"),
+            to: real.join("rust/up"),
+        };
+        assert_eq!(
+            view.named,
+            [there("rust/cargo/bin"), there("rust/up"), link]
+        );
+        assert_eq!(view.path, [real.join("rust/cargo/bin")]);
+        assert!(
+            view.accepts_workspace(&real.join("rust")),
+            "a workspace may have its own toolchain"
+        );
+    }
+
+    #[test]
+    fn a_workspace_that_holds_the_sandbox_is_none() {
+        let mut ambient = AmbientEnvironment::of_this_process();
+        ambient.home = Some("/".into());
+        let view = MachineView {
+            home: "/home/p".into(),
+            ..MachineView::of_this_machine(&ambient)
+        };
+        for bad in [
+            "/",
+            "/usr",
+            "/etc",
+            "/etc/x",
+            "/proc/self",
+            "/dev",
+            "/home",
+            "/run/user/1",
+        ] {
+            assert!(!view.accepts_workspace(Path::new(bad)), "{bad}");
+        }
+        for good in [
+            "/home/p",
+            "/home/p/work",
+            "/tmp/x",
+            "/srv/x",
+            "/usr/local/src/x",
+        ] {
+            assert!(view.accepts_workspace(Path::new(good)), "{good}");
+        }
+    }
+}

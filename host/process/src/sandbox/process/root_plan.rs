@@ -1,0 +1,404 @@
+//! The root file system of a command, as steps that the child performs.
+
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
+
+use rustix::fd::OwnedFd;
+
+use super::child_plan::{ChildPlan, MountAttributes, RootStep, c_path};
+use super::machine_view::{MachineEntry, MachineView};
+use super::{NAME, TrialResult};
+use crate::sandbox::mount_mask::{MountMask, find_masks, find_outside_masks};
+use crate::sandbox::{CommandSpec, FileIdentity, SandboxError};
+
+/// The steps that build a root, with a description of each.
+pub(super) struct RootPlan {
+    pub(super) steps: Vec<RootStep>,
+    pub(super) about: Vec<String>,
+    /// The writable paths.
+    pub(super) writable: Vec<PathBuf>,
+    /// The covered files, as they were before.
+    pub(super) covered: Vec<FileIdentity>,
+    folders: BTreeSet<PathBuf>,
+}
+
+/// The mount options of the temporary folder and the home. Both are in memory, and count against the memory limit.
+pub(super) const TEMPORARY: [(&str, &str); 2] = [("mode", "0700"), ("size", "2g")];
+
+/// The user and group ids of the command: those of the current user, but never root, because programs would expect
+/// more permissions than they have here.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SandboxIdentity {
+    pub(super) user: u32,
+    pub(super) group: u32,
+}
+
+/// The first uid that systems assign to a user.
+const SOMEBODY: u32 = 1000;
+
+impl SandboxIdentity {
+    pub(super) fn of_sandbox() -> Self {
+        let or_somebody = |id: u32| if id == 0 { SOMEBODY } else { id };
+        Self {
+            user: or_somebody(rustix::process::geteuid().as_raw()),
+            group: or_somebody(rustix::process::getegid().as_raw()),
+        }
+    }
+}
+
+impl RootPlan {
+    /// Plans the root. `temporary` is a mount of the session's shared temporary folder; without it the command gets a
+    /// private one.
+    pub(super) fn new(
+        view: &MachineView,
+        spec: &CommandSpec,
+        gives: TrialResult,
+        temporary: Option<OwnedFd>,
+    ) -> Result<Self, SandboxError> {
+        let mut root = Self {
+            steps: Vec::with_capacity(128),
+            about: Vec::with_capacity(128),
+            writable: Vec::new(),
+            covered: Vec::new(),
+            folders: BTreeSet::new(),
+        };
+        root.void()?;
+        root.system(view, gives, temporary)?;
+        root.settings(view)?;
+        // Parents are mounted before their children, so that no mount hides another.
+        let mut mounts: Vec<(&Path, &Path, MountAttributes)> = Vec::new();
+        let elsewhere = |place: &&MachineEntry| !place.at().starts_with(&spec.workspace);
+        for place in view
+            .places
+            .iter()
+            .chain(view.named.iter().filter(elsewhere))
+        {
+            match place {
+                MachineEntry::Existing { from, at } => {
+                    mounts.push((from, at, MountAttributes::SYSTEM))
+                }
+                MachineEntry::Link { at, to } => root.link(at, to)?,
+            }
+        }
+        let plain = MountAttributes::PLAIN;
+        root.folder(&spec.workspace, 0o755)?;
+        let reach = spec.parts();
+        for (at, writable) in &reach {
+            let attributes = if *writable {
+                plain
+            } else {
+                MountAttributes::SYSTEM
+            };
+            mounts.push((at, at, attributes));
+            root.writable.extend(writable.then(|| at.clone()));
+        }
+        for mount in &spec.mounts {
+            let attributes = if mount.writable {
+                plain
+            } else {
+                MountAttributes::SYSTEM
+            };
+            mounts.push((&mount.from, &mount.at, attributes));
+            root.writable
+                .extend(mount.writable.then(|| mount.at.clone()));
+        }
+        let wanted = |at: &Path| {
+            let mounted = spec.mounts.iter().any(|mount| mount.at == at);
+            mounted || reach.iter().any(|(part, _)| part == at)
+        };
+        mounts.sort_by_key(|(_, at, _)| at.components().count());
+        for (from, at, attributes) in mounts {
+            match root.bind(from, at, attributes) {
+                // A toolchain that was removed after the view was built is not an error.
+                Err(SandboxError::Mount { .. }) if !wanted(at) && !from.exists() => {}
+                bound => bound?,
+            }
+        }
+        let writes = reach.iter().any(|(_, writable)| *writable);
+        let mut read_only: Option<PathBuf> = None;
+        for (path, with) in find_masks(NAME, &spec.workspace, &spec.path_rules, writes)? {
+            let at = spec.workspace.join(path);
+            if !reach.iter().any(|(seen, _)| at.starts_with(seen)) {
+                continue;
+            }
+            root.covered.extend(FileIdentity::of_path(&at));
+            // Files below a read-only path are protected already, and cannot be moved.
+            let held = read_only
+                .as_ref()
+                .is_some_and(|above| at.starts_with(above));
+            if held && matches!(with, MountMask::Pin | MountMask::ReadOnly) {
+                continue;
+            }
+            root.cover(&at, with, spec.stand_ins.get(&at))?;
+            if with == MountMask::ReadOnly {
+                read_only = Some(at);
+            }
+        }
+        for one in find_outside_masks(NAME, spec)? {
+            root.covered.extend(FileIdentity::of_path(&one.from));
+            root.cover(&one.at, one.with, None)?;
+        }
+        Ok(root)
+    }
+
+    fn step(&mut self, about: impl std::fmt::Display, step: RootStep) {
+        self.about.push(about.to_string());
+        self.steps.push(step);
+    }
+
+    fn void(&mut self) -> Result<(), SandboxError> {
+        self.folder(Path::new("/.void"), 0o755)?;
+        let at = ChildPlan::VOID_FOLDER.to_owned();
+        self.step("an empty folder", RootStep::Directory { at, mode: 0o555 });
+        let at = ChildPlan::VOID_FILE.to_owned();
+        let content = Vec::new();
+        self.step(
+            "an empty file",
+            RootStep::File {
+                at,
+                content,
+                mode: 0,
+            },
+        );
+        Ok(())
+    }
+
+    fn system(
+        &mut self,
+        view: &MachineView,
+        gives: TrialResult,
+        temporary: Option<OwnedFd>,
+    ) -> Result<(), SandboxError> {
+        let tmp = Path::new("/tmp");
+        self.folder(tmp, 0o700)?;
+        match temporary {
+            Some(mount) => {
+                let at = relative(tmp)?;
+                self.step(tmp.display(), RootStep::Attach { mount, at });
+            }
+            None => self.fresh("tmpfs", tmp, &TEMPORARY, MountAttributes::PLAIN)?,
+        }
+        // The home may be below the temporary folder.
+        self.folder(&view.home, 0o700)?;
+        self.fresh("tmpfs", &view.home, &TEMPORARY, MountAttributes::PLAIN)?;
+        self.writable.extend([tmp.to_owned(), view.home.clone()]);
+        for (at, to) in [
+            ("/var/tmp", "/tmp"),
+            ("/dev/shm", "/tmp"),
+            ("/var/run", "/run"),
+        ] {
+            self.link(Path::new(at), Path::new(to))?;
+        }
+        self.folder(Path::new("/run"), 0o755)?;
+        for device in &view.devices {
+            self.bind(device, device, MountAttributes::DEVICE)?;
+        }
+        self.writable.push("/dev".into());
+        for (name, to) in [
+            ("fd", ""),
+            ("stdin", "/0"),
+            ("stdout", "/1"),
+            ("stderr", "/2"),
+        ] {
+            let to = format!("/proc/self/fd{to}");
+            self.link(&Path::new("/dev").join(name), Path::new(&to))?;
+        }
+        let pts = Path::new("/dev/pts");
+        self.folder(pts, 0o755)?;
+        let options = [("ptmxmode", "0666"), ("mode", "0620")];
+        self.fresh("devpts", pts, &options, MountAttributes::DEVICE)?;
+        self.link(Path::new("/dev/ptmx"), Path::new("pts/ptmx"))?;
+        let proc = Path::new("/proc");
+        self.folder(proc, 0o555)?;
+        if gives.proc {
+            self.fresh(
+                "proc",
+                proc,
+                &[("hidepid", "invisible")],
+                MountAttributes::NOTHING,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Adds the few files in `/etc` that name the user and the host.
+    fn settings(&mut self, view: &MachineView) -> Result<(), SandboxError> {
+        let SandboxIdentity { user, group } = SandboxIdentity::of_sandbox();
+        let home = view.home.display();
+        self.folder(Path::new("/etc"), 0o755)?;
+        for (name, content) in [
+            (
+                "passwd",
+                format!(
+                    "mimir:x:{user}:{group}:mimir:{home}:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"
+                ),
+            ),
+            ("group", format!("mimir:x:{group}:\nnogroup:x:65534:\n")),
+            (
+                "hosts",
+                "127.0.0.1 localhost mimir\n::1 localhost\n".to_owned(),
+            ),
+            ("gitconfig", view.person.settings()),
+        ] {
+            let at = relative(&Path::new("/etc").join(name))?;
+            let content = content.into_bytes();
+            self.step(
+                name,
+                RootStep::File {
+                    at,
+                    content,
+                    mode: 0o444,
+                },
+            );
+        }
+        Ok(())
+    }
+
+    /// Adds a folder and its parents.
+    fn folder(&mut self, at: &Path, mode: u32) -> Result<(), SandboxError> {
+        if at.parent().is_none() || !self.folders.insert(at.to_owned()) {
+            return Ok(());
+        }
+        if let Some(above) = at.parent() {
+            self.folder(above, 0o755)?;
+        }
+        let path = relative(at)?;
+        self.step(at.display(), RootStep::Directory { at: path, mode });
+        Ok(())
+    }
+
+    fn link(&mut self, at: &Path, to: &Path) -> Result<(), SandboxError> {
+        if let Some(above) = at.parent() {
+            self.folder(above, 0o755)?;
+        }
+        let (path, to) = (relative(at)?, c_path(to).map_err(unfit(at))?);
+        self.step(at.display(), RootStep::Link { at: path, to });
+        Ok(())
+    }
+
+    fn bind(
+        &mut self,
+        from: &Path,
+        at: &Path,
+        attributes: MountAttributes,
+    ) -> Result<(), SandboxError> {
+        let missing = |error: std::io::Error| SandboxError::Mount {
+            at: from.to_owned(),
+            why: error.to_string(),
+        };
+        let path = relative(at)?;
+        if from.symlink_metadata().map_err(missing)?.is_dir() {
+            self.folder(at, 0o755)?;
+        } else {
+            if let Some(above) = at.parent() {
+                self.folder(above, 0o755)?;
+            }
+            let (at, content) = (path.clone(), Vec::new());
+            self.step(
+                path.to_string_lossy().into_owned(),
+                RootStep::File {
+                    at,
+                    content,
+                    mode: 0o644,
+                },
+            );
+        }
+        let from = c_path(from).map_err(unfit(from))?;
+        self.step(
+            at.display(),
+            RootStep::Bind {
+                from,
+                at: path,
+                attributes,
+            },
+        );
+        Ok(())
+    }
+
+    fn fresh(
+        &mut self,
+        kind: &str,
+        at: &Path,
+        options: &[(&str, &str)],
+        attributes: MountAttributes,
+    ) -> Result<(), SandboxError> {
+        let text = |text: &str| CString::new(text).map_err(|error| unfit(at)(error.into()));
+        let options = options
+            .iter()
+            .map(|(name, value)| Ok((text(name)?, text(value)?)));
+        let step = RootStep::Fresh {
+            kind: text(kind)?,
+            at: relative(at)?,
+            options: options.collect::<Result<_, SandboxError>>()?,
+            attributes,
+        };
+        self.step(at.display(), step);
+        Ok(())
+    }
+
+    fn cover(
+        &mut self,
+        at: &Path,
+        with: MountMask,
+        stand_in: Option<&PathBuf>,
+    ) -> Result<(), SandboxError> {
+        let stand_in = stand_in.map(|path| c_path(path).map_err(unfit(path)));
+        let step = RootStep::Cover {
+            at: relative(at)?,
+            with,
+            stand_in: stand_in.transpose()?,
+        };
+        self.step(at.display(), step);
+        Ok(())
+    }
+}
+
+/// Converts a path for the child: relative to the root that it builds.
+fn relative(at: &Path) -> Result<CString, SandboxError> {
+    let below = at.strip_prefix("/").unwrap_or(at);
+    c_path(below).map_err(unfit(at))
+}
+
+fn unfit(at: &Path) -> impl FnOnce(std::io::Error) -> SandboxError {
+    let at = at.to_owned();
+    move |error| SandboxError::Mount {
+        at,
+        why: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sandbox::environment::AmbientEnvironment;
+    use crate::sandbox::process::SandboxMaker;
+    use mimir_core::command::CommandProgram;
+
+    #[test]
+    fn a_toolchain_that_is_gone_stops_nobody_and_a_mount_that_was_asked_for_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = folder.path().canonicalize().unwrap();
+        let mut view = MachineView::of_this_machine(&AmbientEnvironment::of_this_process());
+        let gone = workspace.parent().unwrap().join("gone");
+        view.places.push(MachineEntry::Existing {
+            from: gone.clone(),
+            at: gone.clone(),
+        });
+        let gives = TrialResult {
+            maker: SandboxMaker::Us,
+            proc: true,
+        };
+        let mut spec = CommandSpec::new(CommandProgram::Vector(vec!["true".into()]), workspace);
+        assert!(RootPlan::new(&view, &spec, gives, None).is_ok());
+        spec.mounts.push(crate::sandbox::HostMount {
+            from: gone.clone(),
+            at: gone,
+            writable: false,
+        });
+        assert!(matches!(
+            RootPlan::new(&view, &spec, gives, None),
+            Err(SandboxError::Mount { .. })
+        ));
+    }
+}

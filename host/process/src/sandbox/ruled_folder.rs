@@ -1,0 +1,172 @@
+//! Folders that the path rules apply to, and the form in which their paths are checked.
+//!
+//! Paths in the workspace are checked relative to its root. A folder outside it that a command may change was named by
+//! the user, so no rule blocks it as a whole; its content is checked by its path on this machine: in `/srv/x/.git` the
+//! rule `.git/hooks` applies to `hooks`.
+//!
+//! Not in this module: the enforcement of the rules.
+
+use std::path::{Component, Path, PathBuf};
+
+use mimir_core::paths::{PathRules, PathVerdict};
+
+use super::{CommandSpec, HostMount};
+
+/// A folder that path rules apply to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RuledFolder {
+    /// Folder that checked paths are relative to.
+    pub(crate) base: PathBuf,
+    /// Path of the folder itself, relative to `base`. Only this folder is searched.
+    pub(crate) start: String,
+    /// True for the workspace.
+    pub(crate) own: bool,
+    /// True for a known repository that is not called `.git`, so that no rule names its content.
+    pub(crate) repository: bool,
+}
+
+impl RuledFolder {
+    /// The workspace as such a folder.
+    pub(crate) fn workspace(workspace: &Path) -> Self {
+        Self {
+            base: workspace.to_owned(),
+            start: String::new(),
+            own: true,
+            repository: false,
+        }
+    }
+
+    /// A canonical folder named by the user. Its base is the topmost ancestor from which no rule blocks the folder
+    /// itself.
+    fn writable_mounts(folder: &Path, rules: &PathRules) -> Self {
+        for base in folder.ancestors().collect::<Vec<_>>().into_iter().rev() {
+            let below = folder.strip_prefix(base).ok().and_then(text);
+            if let Some(start) = below
+                && matches!(rules.check(&start), PathVerdict::Free)
+            {
+                return Self {
+                    base: base.to_owned(),
+                    start,
+                    own: false,
+                    repository: false,
+                };
+            }
+        }
+        Self {
+            own: false,
+            ..Self::workspace(folder)
+        }
+    }
+
+    /// Full path of the folder.
+    pub(crate) fn folder(&self) -> PathBuf {
+        match self.start.as_str() {
+            "" => self.base.clone(),
+            start => self.base.join(start),
+        }
+    }
+}
+
+/// Lists the folders outside the workspace that a command may change, each with its mount. Excludes parts of the
+/// workspace that are visible at their own path anyway, and private folders of the command.
+pub(crate) fn beside(spec: &CommandSpec) -> Vec<(&HostMount, RuledFolder)> {
+    let parts = spec.parts();
+    let is_seen = |mount: &HostMount| {
+        mount.from == mount.at && parts.iter().any(|(part, _)| mount.from.starts_with(part))
+    };
+    let mounts = spec.mounts.iter();
+    mounts
+        .filter(|mount| mount.writable && mount.from.is_dir() && !is_seen(mount))
+        .filter(|mount| !spec.private_mounts.contains(&mount.from))
+        .map(|mount| {
+            let known = spec.repositories.contains(&mount.from) && !mount.from.ends_with(".git");
+            let ground = RuledFolder {
+                repository: known,
+                ..RuledFolder::writable_mounts(&mount.from, &spec.path_rules)
+            };
+            (mount, ground)
+        })
+        .collect()
+}
+
+/// Lists the read-only folders that a command sees at their own path.
+pub(crate) fn read_only_mounts(spec: &CommandSpec) -> Vec<PathBuf> {
+    let mounts = spec.mounts.iter();
+    mounts
+        .filter(|mount| !mount.writable && mount.from == mount.at)
+        .map(|mount| mount.from.clone())
+        .collect()
+}
+
+/// Joins the components of a path for the rules. Returns `None` if it is empty, not valid UTF-8, or has other
+/// components than names.
+fn text(path: &Path) -> Option<String> {
+    let names = path.components().map(|part| match part {
+        Component::Normal(name) => name.to_str(),
+        _ => None,
+    });
+    let names: Option<Vec<&str>> = names.collect();
+    names
+        .filter(|names| !names.is_empty())
+        .map(|names| names.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_a_person_names_is_open_and_what_stands_in_it_is_where_it_is() {
+        let rules = PathRules::protected();
+        for (folder, base, start) in [
+            ("/srv/x/.git", "/", "srv/x/.git"),
+            ("/srv/data", "/", "srv/data"),
+            // The user names this folder although a rule blocks it, from every ancestor.
+            ("/home/me/.claude", "/home/me/.claude", ""),
+            ("/home/me/.claude/projects", "/home/me/.claude", "projects"),
+            ("/srv/x/.git/hooks", "/srv/x/.git", "hooks"),
+        ] {
+            let ground = RuledFolder::writable_mounts(Path::new(folder), &rules);
+            assert_eq!(
+                (ground.base.to_str().unwrap(), ground.start.as_str()),
+                (base, start)
+            );
+            assert_eq!(ground.folder(), Path::new(folder));
+        }
+    }
+
+    #[test]
+    fn what_may_only_be_read_and_what_the_workspace_holds_is_no_ground() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        for name in ["work/sub", "read", "write"] {
+            std::fs::create_dir_all(real.join(name)).unwrap();
+        }
+        let program = mimir_core::command::CommandProgram::Vector(vec!["true".into()]);
+        let mut spec = CommandSpec::new(program, real.join("work"));
+        let mount = |from: &str, at: &str, writable| HostMount {
+            from: real.join(from),
+            at: real.join(at),
+            writable,
+        };
+        spec.mounts = vec![
+            mount("work/sub", "work/sub", true),
+            mount("read", "read", false),
+            mount("write", "elsewhere", true),
+            mount("work/sub", "alias", true),
+        ];
+        let found: Vec<_> = beside(&spec)
+            .into_iter()
+            .map(|(mount, ground)| (mount.at.clone(), ground.folder()))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                (real.join("elsewhere"), real.join("write")),
+                (real.join("alias"), real.join("work/sub"))
+            ]
+        );
+        spec.private_mounts = vec![real.join("write")];
+        assert_eq!(beside(&spec).len(), 1);
+    }
+}

@@ -1,0 +1,99 @@
+//! Names of folders with a special meaning to the path rules.
+//!
+//! Not in this module: the enforcement of the rules.
+
+use std::fs::FileType;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use mimir_core::paths::{PathRules, PathVerdict};
+
+/// Folders of downloaded or built files. The built-in rules for secrets and settings do not apply in them, and they
+/// contain more files than all the rest. Paths that the user denies in them are denied (see [`denied_below`]).
+pub(crate) const NOT_OURS: &[&str] = &[
+    "node_modules",
+    "target",
+    ".venv",
+    "venv",
+    "__pycache__",
+    ".tox",
+    ".cache",
+    "bower_components",
+];
+
+/// Lists the paths below the folder `at` that the user's `rules` hide, with their file types, and without the paths
+/// below them. Folders below which no rule can match are not read.
+pub(crate) fn denied_below(
+    base: &Path,
+    rules: &PathRules,
+    at: &str,
+) -> io::Result<Vec<(String, FileType)>> {
+    let mut found = Vec::new();
+    let mut open = vec![at.to_owned()];
+    while let Some(at) = open.pop() {
+        let entries = match base.join(&at).read_dir() {
+            Ok(entries) => entries,
+            // It was removed meanwhile, or this process cannot read it, and so neither can the command.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
+                ) =>
+            {
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let scope = rules.scope(&at);
+        for entry in entries {
+            let entry = entry?;
+            // Rules match only names that are valid UTF-8.
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            let kind = entry.file_type()?;
+            let path = format!("{at}/{name}");
+            if rules.check_in(&scope, &name) != PathVerdict::Free {
+                found.push((path, kind));
+            } else if kind.is_dir() && rules.may_deny_below(&path) {
+                open.push(path);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Returns true for folders with single entries that rules name.
+pub(crate) fn has_entry_rules(folder: &std::ffi::OsStr) -> bool {
+    [".git", ".vscode", ".config", ".docker", ".kube", ".mimir"]
+        .iter()
+        .any(|name| folder == *name)
+}
+
+/// Folders of a repository that contain the repositories of its submodules and worktrees.
+pub(crate) const INNER: [&str; 2] = ["modules", "worktrees"];
+
+/// Entries of such a repository that git runs or obeys.
+pub(crate) const OBEYED: [&str; 5] = ["commondir", "config", "config.worktree", "gitdir", "hooks"];
+
+/// Lists the repositories in such a folder, at any depth: each folder with a `HEAD` file. Links are not followed.
+pub(crate) fn inner_repositories(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(at) = open.pop() {
+        for entry in at.read_dir().into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let content = ["objects", "refs", "hooks", "logs"];
+            if content.iter().any(|other| name == *other)
+                || !entry.file_type().is_ok_and(|kind| kind.is_dir())
+            {
+                continue;
+            }
+            open.push(entry.path());
+            if entry.path().join("HEAD").is_file() {
+                found.push(entry.path());
+            }
+        }
+    }
+    found
+}

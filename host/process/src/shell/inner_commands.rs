@@ -1,0 +1,485 @@
+//! Resolves a command to the one that it really runs: `nice cargo test` runs `cargo test`, and `sh -c '…'` the text in
+//! it.
+
+use mimir_core::command::{ParsedCommand, ShellRedirection, ShellWord};
+
+use super::builtins::{
+    is_stricter, makes_array, note_declarations, note_named_variables, risky_set_options,
+    risky_test,
+};
+use super::executing_arguments;
+use super::git;
+use super::lexer::ShellDialect;
+use super::option_table::parse_options;
+use super::script_reader::ScriptReader;
+use super::script_walker::sets_variables;
+use super::sed;
+use super::wrappers::{CommandWrapper, WRAPPERS, WrapperEffect};
+use super::xargs;
+
+/// Maximum depth of nested wrappers: `nice nice nice …`.
+const WRAPPERS_MAX: usize = 8;
+
+const SHELLS: &[&str] = &["ash", "bash", "dash", "ksh", "mksh", "sh", "zsh"];
+
+/// Shells with syntax of their own: words that expand to program paths, patterns that run something.
+const ODD_SHELLS: &[&str] = &["ksh", "mksh", "zsh"];
+
+/// Interpreters that run their standard input if no file is named.
+const STDIN: &[&str] = &[
+    "lua", "node", "perl", "php", "python", "python2", "python3", "ruby",
+];
+
+/// Flags of shells without a value that do not change how they read commands.
+const SHELL_FLAGS: &str = "abefhlmnprtuvxBCEPTs";
+
+const SHELL_LONG: &[&str] = &[
+    "login",
+    "noprofile",
+    "norc",
+    "posix",
+    "verbose",
+    "noediting",
+    "restricted",
+];
+
+/// Folders in which a program is the one that its bare name refers to.
+const FOLDERS: &[&str] = &["/bin/", "/usr/bin/", "/usr/local/bin/"];
+
+/// Records that the command runs something that its words do not show.
+fn hide(simple: &mut ParsedCommand, why: impl Into<String>) {
+    simple.unknown.push(why.into());
+    simple.hides_command = true;
+}
+
+/// Returns the name of a program, without the folder if that is one of the system's.
+fn base(program: &str) -> &str {
+    let mut folders = FOLDERS.iter();
+    let name = folders.find_map(|folder| program.strip_prefix(folder));
+    name.filter(|name| !name.contains('/')).unwrap_or(program)
+}
+
+/// Returns true if a word names an inherited input instead of a file.
+fn is_input(word: &str) -> bool {
+    word.starts_with("/dev/") || word.starts_with("/proc/")
+}
+
+/// Returns true for an interpreter that runs its standard input.
+pub(super) fn runs_input(simple: &ParsedCommand) -> bool {
+    if !simple
+        .program()
+        .is_some_and(|name| STDIN.contains(&base(name)))
+    {
+        return false;
+    }
+    let rest = || simple.words.iter().skip(1).map(ShellWord::known);
+    let named =
+        rest().any(|text| text.is_none_or(|text| !text.starts_with('-') && !is_input(text)));
+    let asks = rest().any(|text| matches!(text, Some("--version" | "-V" | "-v" | "--help")));
+    !named && !asks
+}
+
+impl ScriptReader {
+    /// Records a command, resolved as far as the program that it runs can be known.
+    pub(super) fn command(&mut self, mut simple: ParsedCommand, stdin: Option<ShellWord>) {
+        if simple.words.is_empty() {
+            let says = !simple.assignments.is_empty()
+                || !simple.redirections.is_empty()
+                || !simple.unknown.is_empty();
+            return if says {
+                self.push_command(simple)
+            };
+        }
+        for _ in 0..WRAPPERS_MAX {
+            let Some(program) = simple.program().map(|program| base(program).to_owned()) else {
+                hide(&mut simple, "the program is known only when the shell runs");
+                return self.push_command(simple);
+            };
+            if program == "env" && simple.words.len() == 1 {
+                return self.push_command(simple);
+            }
+            let wrapper = WRAPPERS.iter().find(|wrapper| wrapper.name == program);
+            let is_question = program == "command"
+                && simple
+                    .words
+                    .get(1)
+                    .is_some_and(|word| matches!(word.known(), Some("-v" | "-V")));
+            match wrapper.filter(|_| !is_question) {
+                Some(wrapper) => match unwrap(simple, wrapper) {
+                    Ok(inner) => simple = inner,
+                    Err(whole) => return self.push_command(*whole),
+                },
+                None => return self.program(&program, simple, stdin),
+            }
+        }
+        hide(&mut simple, "it is nested too deep to be read");
+        self.push_command(simple);
+    }
+
+    /// Records a command that is not a wrapper.
+    fn program(&mut self, program: &str, mut simple: ParsedCommand, stdin: Option<ShellWord>) {
+        match program {
+            _ if SHELLS.contains(&program) => return self.shell(program, simple, stdin),
+            "eval" => return self.eval(simple),
+            "trap" => self.trap(&mut simple),
+            "find" => {
+                self.finds(&simple);
+            }
+            "test" | "[" => simple.unknown.extend(risky_test(&simple.words)),
+            "git" => {
+                git::strip_off_switches(&mut simple.words);
+                simple.unknown.extend(git::risky_arguments(&simple.words));
+            }
+            "sed" | "gsed" => simple
+                .unknown
+                .extend(sed::risky_scripts(&simple.words, "sed")),
+            "awk" | "gawk" | "mawk" | "nawk" => simple
+                .unknown
+                .extend(sed::risky_scripts(&simple.words, "awk")),
+            "set" => simple.unknown.extend(risky_set_options(&simple.words)),
+            _ if sets_variables(program) => note_declarations(&mut simple, self.shell),
+            "read" | "getopts" | "unset" | "mapfile" | "readarray" | "printf" | "wait" => {
+                self.arrays |= makes_array(program, &simple.words);
+                note_named_variables(program, &mut simple);
+            }
+            _ if runs_input(&simple) => simple
+                .unknown
+                .push(format!("`{program}` runs its standard input")),
+            _ => {}
+        }
+        simple.unknown.extend(executing_arguments::executing_reason(
+            program,
+            &simple.words,
+        ));
+        self.push_command(simple);
+    }
+
+    /// Reads a text that a command runs.
+    fn read_inner_text(&mut self, text: &str, how: &str, outer: &ParsedCommand) {
+        let before = self.script.commands.len();
+        let depth = self.through.len();
+        self.through.extend(outer.wrappers.iter().cloned());
+        self.through.push(how.to_owned());
+        self.read_text(text, outer.span.clone());
+        self.through.truncate(depth);
+        // Assignments and unknowns of the outer command apply to the commands that it runs.
+        for simple in self.script.commands.iter_mut().skip(before) {
+            simple.assignments.extend(outer.assignments.iter().cloned());
+            simple.unknown.extend(outer.unknown.iter().cloned());
+        }
+        let files = ParsedCommand {
+            words: Vec::new(),
+            ..outer.clone()
+        };
+        if !files.redirections.is_empty() || self.script.commands.len() == before {
+            self.push_command(files);
+        }
+    }
+
+    fn shell(&mut self, program: &str, mut simple: ParsedCommand, stdin: Option<ShellWord>) {
+        let is_version = simple.words.len() == 2 && simple.words[1].known() == Some("--version");
+        if is_version {
+            return self.push_command(simple);
+        }
+        let mut at = 1;
+        while let Some(ShellWord::Known(text)) = simple.words.get(at) {
+            // Letters may be combined: `-lc`.
+            let is_text = text.starts_with('-') && !text.starts_with("--") && text.ends_with('c');
+            if is_text
+                && text[1..]
+                    .chars()
+                    .all(|c| c == 'c' || SHELL_FLAGS.contains(c))
+            {
+                return match simple.words.get(at + 1).cloned() {
+                    Some(ShellWord::Known(text)) => {
+                        self.read_shell_text(program, &text, &format!("{program} -c"), simple);
+                    }
+                    _ => {
+                        let why = format!(
+                            "`{program} -c` runs a text that is known only when the shell runs"
+                        );
+                        hide(&mut simple, why);
+                        self.push_command(simple);
+                    }
+                };
+            }
+            if !text.starts_with(['-', '+']) || text == "-" {
+                break;
+            }
+            if text == "--" {
+                at += 1;
+                break;
+            }
+            let Some(count) = shell_option(text, simple.words.get(at + 1)) else {
+                let why = format!("`{program} {text}` may run more than its words show");
+                hide(&mut simple, why);
+                return self.push_command(simple);
+            };
+            at += count;
+        }
+        let stops = |word: &ShellWord| matches!(word.known(), Some("-" | "--"));
+        let rest = simple.words.get(at..).unwrap_or_default();
+        let from_stdin = rest.iter().all(stops)
+            || simple
+                .words
+                .iter()
+                .skip(1)
+                .any(|word| word.known() == Some("-s"));
+        if !from_stdin {
+            match rest.first() {
+                Some(ShellWord::Known(text)) if is_input(text) => {
+                    let why = format!("`{program}` runs its standard input");
+                    hide(&mut simple, why);
+                }
+                Some(ShellWord::Known(_)) | None => {}
+                // The word may be `-c`, and the next word the text.
+                Some(word) => {
+                    let is_clear = word.is_single() && (rest.len() == 1 || !word.may_be_option());
+                    simple.hides_command |= !is_clear;
+                }
+            }
+            return self.push_command(simple);
+        }
+        match stdin {
+            Some(ShellWord::Known(text)) => {
+                self.read_shell_text(program, &text, &format!("{program} <<"), simple);
+            }
+            _ => {
+                let why = format!("`{program}` runs its standard input");
+                hide(&mut simple, why);
+                self.push_command(simple);
+            }
+        }
+    }
+
+    /// Reads a text that a shell of this name runs.
+    fn read_shell_text(&mut self, program: &str, text: &str, how: &str, mut simple: ParsedCommand) {
+        let shell = match program {
+            "bash" => ShellDialect::Bash,
+            _ => ShellDialect::Any,
+        };
+        if ODD_SHELLS.contains(&program) {
+            let why = format!("`{program}` has a syntax of its own");
+            simple.unknown.push(why);
+        }
+        let outer = std::mem::replace(&mut self.shell, shell);
+        self.read_inner_text(text, how, &simple);
+        self.shell = outer;
+    }
+
+    fn eval(&mut self, mut simple: ParsedCommand) {
+        self.variables.note_unknown_text();
+        let words = simple.words.iter().skip(1).map(ShellWord::known);
+        match words.collect::<Option<Vec<_>>>() {
+            Some(words) => {
+                let text = words.join(" ");
+                self.read_inner_text(&text, "eval", &simple);
+            }
+            None => {
+                hide(
+                    &mut simple,
+                    "`eval` runs a text that is known only when the shell runs",
+                );
+                self.push_command(simple);
+            }
+        }
+    }
+
+    fn trap(&mut self, simple: &mut ParsedCommand) {
+        self.variables.note_unknown_text();
+        let mut words = simple.words.iter().skip(1);
+        let mut first = words.next();
+        if let Some(ShellWord::Known(text)) = first {
+            match text.as_str() {
+                "--" => first = words.next(),
+                "-" => return,
+                // These only list what is set.
+                _ if text.starts_with('-') && text[1..].chars().all(|c| "lpP".contains(c)) => {
+                    return;
+                }
+                _ => {}
+            }
+        }
+        match first.cloned() {
+            Some(ShellWord::Known(text)) if text == "-" || text.is_empty() => {}
+            Some(ShellWord::Known(text)) => self.read_inner_text(
+                &text,
+                "trap",
+                &ParsedCommand {
+                    redirections: Vec::new(),
+                    ..simple.clone()
+                },
+            ),
+            Some(_) => hide(
+                simple,
+                "`trap` runs a text that is known only when the shell runs",
+            ),
+            None => {}
+        }
+    }
+
+    /// Records the commands that `find` runs for its matches.
+    fn finds(&mut self, simple: &ParsedCommand) {
+        let mut words = simple.words.iter().skip(1);
+        while let Some(word) = words.next() {
+            let how = match word {
+                ShellWord::Known(text) => text.as_str(),
+                // The word may expand to `-exec`.
+                ShellWord::Unknown(_) => {
+                    let why = "a word that is known only when the shell runs may make `find` run commands";
+                    return self.push_command(ParsedCommand {
+                        unknown: vec![why.to_owned()],
+                        hides_command: true,
+                        redirections: Vec::new(),
+                        ..simple.clone()
+                    });
+                }
+                ShellWord::Glob(_) | ShellWord::GlobMatch(_) => continue,
+            };
+            if !matches!(how, "-exec" | "-execdir" | "-ok" | "-okdir") {
+                continue;
+            }
+            let ends = |word: &&ShellWord| !matches!(word.known(), Some(";" | "+"));
+            let found = |word: &ShellWord| match word {
+                ShellWord::Known(text) if text.contains("{}") => ShellWord::Unknown(text.clone()),
+                word => word.clone(),
+            };
+            let inner: Vec<ShellWord> = words.by_ref().take_while(ends).map(found).collect();
+            let mut through = simple.wrappers.clone();
+            through.push(format!("find {how}"));
+            let inner = ParsedCommand {
+                words: inner,
+                wrappers: through,
+                redirections: Vec::new(),
+                ..simple.clone()
+            };
+            self.command(inner, None);
+        }
+    }
+}
+
+/// Returns the number of words of a shell option, if it does not change how the shell reads commands.
+fn shell_option(text: &str, next: Option<&ShellWord>) -> Option<usize> {
+    if let Some(long) = text.strip_prefix("--") {
+        return SHELL_LONG.contains(&long).then_some(1);
+    }
+    let letters = text.strip_prefix('-')?;
+    let (letters, count) = match letters.strip_suffix('o') {
+        Some(letters) => {
+            next.and_then(ShellWord::known)
+                .filter(|setting| is_stricter(setting))?;
+            (letters, 2)
+        }
+        None => (letters, 1),
+    };
+    letters
+        .chars()
+        .all(|c| SHELL_FLAGS.contains(c))
+        .then_some(count)
+}
+
+/// Returns the command inside of a wrapper, or the wrapper itself if the command cannot be determined.
+fn unwrap(
+    simple: ParsedCommand,
+    wrapper: &CommandWrapper,
+) -> Result<ParsedCommand, Box<ParsedCommand>> {
+    let fail = |mut simple: ParsedCommand, why: String| {
+        hide(&mut simple, why);
+        Err(Box::new(simple))
+    };
+    let name = wrapper.name;
+    let Some((options, mut at)) = parse_options(&simple.words, &wrapper.options) else {
+        return fail(
+            simple,
+            format!("the command that `{name}` runs cannot be determined"),
+        );
+    };
+    let (marks, lists) = (
+        xargs::replacement_words(&options),
+        xargs::argument_files(&options),
+    );
+    let whole = xargs::keeps_names(&options);
+    let mut simple = simple;
+    while wrapper.assigns
+        && let Some(word) = simple.words.get(at)
+    {
+        let text = word.text();
+        let Some((variable, value)) = text.split_once('=') else {
+            break;
+        };
+        let value = match word {
+            ShellWord::Known(_) => ShellWord::Known(value.to_owned()),
+            _ => ShellWord::Unknown(value.to_owned()),
+        };
+        simple.assignments.push((variable.to_owned(), value));
+        at += 1;
+    }
+    for _ in 0..wrapper.operands {
+        if simple
+            .words
+            .get(at)
+            .is_some_and(|word| word.known().is_none())
+        {
+            return fail(
+                simple,
+                format!("the command that `{name}` runs cannot be determined"),
+            );
+        }
+        at += 1;
+    }
+    if let WrapperEffect::Asks(why) = wrapper.effect {
+        simple.unknown.push(format!("`{name}`: {why}"));
+    }
+    let names_anew = |word: &ShellWord| word.text().starts_with('-') && word.text().contains('a');
+    if name == "exec" && simple.words[..at].iter().any(names_anew) {
+        // Some programs, such as busybox, act as another one if called by another name.
+        let why = "`exec -a` changes the name of a program, which may change what it does";
+        simple.unknown.push(why.to_owned());
+    }
+    let mut inner: Vec<ShellWord> = simple.words.get(at..).unwrap_or_default().to_vec();
+    if wrapper.effect == WrapperEffect::Adds {
+        simple
+            .redirections
+            .extend(lists.into_iter().map(|target| ShellRedirection {
+                writes: false,
+                appends: false,
+                target,
+            }));
+        for word in &mut inner {
+            let hit = |text: &str| {
+                let mut marks = marks.iter().map(ShellWord::known);
+                marks.any(|mark| mark.is_none_or(|mark| text.contains(mark)))
+            };
+            if let Some(text) = word.known().filter(|text| hit(text)).map(str::to_owned) {
+                // Policy judges a word that is one whole name by its pattern.
+                *word = ShellWord::Unknown(if whole { text } else { format!("… {text}") });
+            }
+        }
+        if inner.is_empty() {
+            inner.push(ShellWord::Known("echo".to_owned()));
+        }
+        let added = if whole { "…" } else { "… …" };
+        inner.push(ShellWord::Unknown(added.to_owned()));
+    }
+    if inner.is_empty() {
+        // `exec 2>file` opens files for the shell itself.
+        let alone = name == "exec" || simple.words.len() == 1;
+        return match alone {
+            true => Err(Box::new(ParsedCommand {
+                words: if name == "exec" {
+                    Vec::new()
+                } else {
+                    simple.words.clone()
+                },
+                ..simple
+            })),
+            false => fail(
+                simple,
+                format!("the command that `{name}` runs cannot be determined"),
+            ),
+        };
+    }
+    simple.wrappers.push(name.to_owned());
+    simple.words = inner;
+    Ok(simple)
+}

@@ -1,0 +1,112 @@
+//! Parses the options of a program, up to the command that it runs.
+
+use mimir_core::command::ShellWord;
+
+/// Options of a program, by whether a value follows.
+pub(super) struct OptionTable {
+    /// Letters without a value.
+    pub(super) flags: &'static str,
+    /// Letters with a value: in the same word, or the next word.
+    pub(super) values: &'static str,
+    /// Letters with an optional value, only in the same word.
+    pub(super) optional: &'static str,
+    /// Long options without a value.
+    pub(super) long: &'static [&'static str],
+    /// Long options with a value: after `=`, or the next word.
+    pub(super) long_values: &'static [&'static str],
+    /// Long options with an optional value, only after `=`.
+    pub(super) long_optional: &'static [&'static str],
+}
+
+impl OptionTable {
+    /// No options.
+    pub(super) const NONE: Self = Self {
+        flags: "",
+        values: "",
+        optional: "",
+        long: &[],
+        long_values: &[],
+        long_optional: &[],
+    };
+}
+
+/// An option as it was given.
+pub(super) struct GivenOption<'a> {
+    /// Its letter, or its long name.
+    pub(super) name: &'a str,
+    pub(super) value: Option<ShellWord>,
+}
+
+/// Returns the options and the index of the first word after them, or `None` if a word is unknown or an option is not
+/// in the table.
+pub(super) fn parse_options<'a>(
+    words: &'a [ShellWord],
+    options: &OptionTable,
+) -> Option<(Vec<GivenOption<'a>>, usize)> {
+    let mut all = Vec::new();
+    let mut at = 1;
+    while let Some(word) = words.get(at) {
+        let text = word.known()?;
+        if text == "--" {
+            return Some((all, at + 1));
+        }
+        if !text.starts_with('-') || text == "-" {
+            return Some((all, at));
+        }
+        at += 1;
+        if takes_next(text, options, &mut all)? {
+            let value = words.get(at);
+            // A value that expands to several words shifts the following ones.
+            if value.is_some_and(|word| !word.is_single()) {
+                return None;
+            }
+            if let Some(last) = all.last_mut() {
+                last.value = value.cloned();
+            }
+            at += 1;
+        }
+    }
+    Some((all, words.len()))
+}
+
+/// Returns true if the value of the last option in a word is the next word, or `None` if an option is not in the
+/// table.
+fn takes_next<'a>(
+    text: &'a str,
+    options: &OptionTable,
+    all: &mut Vec<GivenOption<'a>>,
+) -> Option<bool> {
+    let known = |text: &str| Some(ShellWord::Known(text.to_owned()));
+    if let Some(long) = text.strip_prefix("--") {
+        let (name, value) = match long.split_once('=') {
+            Some((name, value)) => (name, known(value)),
+            None => (long, None),
+        };
+        let attached = value.is_some();
+        all.push(GivenOption { name, value });
+        return if options.long_values.contains(&name) {
+            Some(!attached)
+        } else {
+            let may =
+                options.long_optional.contains(&name) || options.long.contains(&name) && !attached;
+            may.then_some(false)
+        };
+    }
+    let mut letters = text[1..].char_indices();
+    while let Some((at, letter)) = letters.next() {
+        let rest = letters.as_str();
+        let name = &text[1 + at..text.len() - rest.len()];
+        let takes = options.values.contains(letter);
+        if takes || options.optional.contains(letter) {
+            let value = known(rest).filter(|_| !rest.is_empty());
+            let next = takes && value.is_none();
+            all.push(GivenOption { name, value });
+            return Some(next);
+        }
+        if !options.flags.contains(letter) {
+            return None;
+        }
+        all.push(GivenOption { name, value: None });
+    }
+    Some(false)
+}

@@ -1,0 +1,229 @@
+//! The state while a program is read, and the commands found, including nested ones.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use mimir_core::command::{ParsedCommand, ParsedProgram, ShellWord};
+
+use super::builtins::risky_variable;
+use super::lexer::ShellDialect;
+use super::parsed_script::{self, ParsedScript};
+use super::script_walker::{self, sets_variables};
+use super::variables::VariableScope;
+
+/// Maximum nesting of texts in texts: `sh -c` in a substitution in an `eval`.
+const TEXTS_MAX: usize = 6;
+
+/// Maximum number of commands of one program. A person reads a list of them.
+const COMMANDS_MAX: usize = 500;
+
+/// Maximum number of bytes of all texts that are read for one program: a text inside of others is read once for each.
+const BYTES_MAX: usize = 512 << 10;
+
+/// Collects the commands of one program.
+#[derive(Default)]
+pub(super) struct ScriptReader {
+    pub(super) script: ParsedProgram,
+    /// Names that the program defines as functions.
+    pub(super) functions: HashSet<String>,
+    /// The functions whose bodies are being read.
+    pub(super) inside: Vec<String>,
+    /// Calls from one function to another, and whether they run concurrently: in a pipeline, in the background or in a
+    /// substitution.
+    starts: Vec<FunctionCall>,
+    /// True if the current text runs concurrently with the command that starts it.
+    pub(super) beside: bool,
+    /// True if the program declares arrays.
+    pub(super) arrays: bool,
+    /// The shell that runs the current text.
+    pub(super) shell: ShellDialect,
+    /// The wrappers and constructs that run the current text, outermost first.
+    pub(super) through: Vec<String>,
+    /// The standard input of the current commands, as far as the script sets it: the last entry belongs to the
+    /// innermost one.
+    pub(super) stdin: Vec<Option<ShellWord>>,
+    /// The known variables.
+    pub(super) variables: VariableScope,
+    texts: usize,
+    bytes: usize,
+}
+
+/// A command in the body of a function.
+struct FunctionCall {
+    function: String,
+    name: String,
+    beside: bool,
+    /// The index of the command.
+    at: usize,
+}
+
+impl ScriptReader {
+    /// Creates a reader for texts that this shell runs.
+    pub(super) fn new(shell: ShellDialect) -> Self {
+        Self {
+            shell,
+            ..Self::default()
+        }
+    }
+
+    /// Reads a text that another shell runs, or that runs later: the values of variables are not known there.
+    pub(super) fn read_text(&mut self, text: &str, span: Range<usize>) {
+        let outer = self.variables.take_bound();
+        self.read_text_in_place(text, span);
+        self.variables.restore_bound(outer);
+    }
+
+    /// Reads a text at `span` of the whole that the shell runs in place.
+    pub(super) fn read_text_in_place(&mut self, text: &str, span: Range<usize>) {
+        self.bytes = self.bytes.saturating_add(text.len());
+        if self.texts >= TEXTS_MAX || self.bytes > BYTES_MAX {
+            return self.note_unknown("it is nested too deep to be read");
+        }
+        self.texts += 1;
+        match parsed_script::parse(text, self.shell) {
+            Ok(structure) => {
+                // Commands of an inner text get the position of that text in the outer one.
+                let place = (self.texts > 1).then_some(span);
+                let alone = self.texts == 1 && self.script.commands.is_empty();
+                if !(alone && self.follow(&structure)) {
+                    script_walker::walk_program(self, &structure, place);
+                }
+            }
+            Err(fault) => self.note_unknown(fault),
+        }
+        self.texts -= 1;
+    }
+
+    /// Reads the text with the values of its loop variables. Returns true if the result is valid: if nothing in it is
+    /// unknown.
+    fn follow(&mut self, structure: &ParsedScript) -> bool {
+        let mut read = Self {
+            through: self.through.clone(),
+            stdin: self.stdin.clone(),
+            texts: self.texts,
+            bytes: self.bytes,
+            variables: VariableScope::following(),
+            ..Self::new(self.shell)
+        };
+        script_walker::walk_program(&mut read, structure, None);
+        let counts = !read.variables.has_loops() || read.is_clear();
+        if counts {
+            self.script = read.script;
+            self.functions.extend(read.functions);
+            self.starts.extend(read.starts);
+            self.arrays |= read.arrays;
+            self.bytes = read.bytes;
+        }
+        counts
+    }
+
+    /// Returns true if nothing in the program may do more than was read, so that its loop variables have the assumed
+    /// values.
+    fn is_clear(&self) -> bool {
+        let is_clear = |simple: &ParsedCommand| {
+            let begins = simple.words.first();
+            simple.unknown.is_empty() && begins.is_none_or(|name| name.known().is_some())
+        };
+        self.script.unknown.is_empty()
+            && self.script.commands.iter().all(is_clear)
+            && self.functions.is_empty()
+            && !self.arrays
+            && self.variables.match_script(&self.script)
+    }
+
+    /// Sets the standard input of the current command.
+    pub(super) fn set_stdin(&mut self, text: ShellWord) {
+        if let Some(stdin) = self.stdin.last_mut() {
+            *stdin = Some(text);
+        }
+    }
+
+    /// Records that something about the program as a whole is not known.
+    pub(super) fn note_unknown(&mut self, why: &str) {
+        if !self.script.unknown.iter().any(|known| known == why) {
+            self.script.unknown.push(why.to_owned());
+        }
+    }
+
+    /// Returns true if the maximum number of commands is reached, and records that the rest is not known.
+    pub(super) fn is_full(&mut self) -> bool {
+        let full = self.script.commands.len() >= COMMANDS_MAX;
+        if full {
+            self.note_unknown("it runs more commands than a person can review");
+        }
+        full
+    }
+
+    /// Adds a command as it is.
+    pub(super) fn push_command(&mut self, mut simple: ParsedCommand) {
+        if self.is_full() {
+            return;
+        }
+        let through = self.through.iter().cloned();
+        simple.wrappers = through.chain(simple.wrappers).collect();
+        let set = simple.assignments.iter();
+        let odd: Vec<String> = set
+            .filter_map(|(name, value)| risky_variable(name, value))
+            .collect();
+        simple.unknown.extend(odd);
+        if let (Some(name), Some(function)) = (simple.program(), self.inside.last()) {
+            self.starts.push(FunctionCall {
+                function: function.clone(),
+                name: name.to_owned(),
+                beside: self.beside,
+                at: self.script.commands.len(),
+            });
+            if self.inside.iter().any(|outer| outer == name) {
+                simple.unknown.push(format!(
+                    "the function `{name}` calls itself, which may never end"
+                ));
+            }
+        }
+        self.script.commands.push(simple);
+    }
+
+    /// Returns the program, after all of it was read.
+    pub(super) fn finish(mut self) -> ParsedProgram {
+        for simple in &mut self.script.commands {
+            let Some(name) = simple.program() else {
+                continue;
+            };
+            if self.functions.contains(name) {
+                let why = format!("`{name}` is a function of this script, not a program");
+                simple.unknown.push(why);
+            } else if self.arrays && sets_variables(name) {
+                let unclear =
+                    |word: &ShellWord| word.known().is_none() && word.text().contains('=');
+                if simple.words.iter().any(unclear) {
+                    let why = "the value of an array may run commands that it contains".to_owned();
+                    simple.unknown.push(why);
+                }
+            }
+        }
+        self.multiply();
+        self.script
+    }
+
+    /// Marks commands that start a function concurrently which leads back to the function that they are in (a fork
+    /// bomb).
+    fn multiply(&mut self) {
+        let mut next: HashMap<&str, Vec<&str>> = HashMap::new();
+        for start in &self.starts {
+            next.entry(&start.function).or_default().push(&start.name);
+        }
+        for start in self.starts.iter().filter(|start| start.beside) {
+            let mut seen = HashSet::new();
+            let mut open = vec![start.name.as_str()];
+            while let Some(name) = open.pop() {
+                if self.functions.contains(name) && seen.insert(name) {
+                    open.extend(next.get(name).into_iter().flatten());
+                }
+            }
+            if seen.contains(start.function.as_str())
+                && let Some(simple) = self.script.commands.get_mut(start.at)
+            {
+                simple.may_fork_bomb = true;
+            }
+        }
+    }
+}

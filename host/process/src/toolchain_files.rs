@@ -1,0 +1,198 @@
+//! Files of the workspace that may decide which program a name runs: programs installed by `rustup`, `mise`, `asdf` or
+//! `pyenv` read them first, and some of these files may name a program of the workspace itself.
+//!
+//! Out of scope: whether such a program may run.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// Programs that `rustup` stands in for.
+const RUST: &[&str] = &[
+    "cargo",
+    "cargo-clippy",
+    "cargo-fmt",
+    "cargo-miri",
+    "clippy-driver",
+    "rust-analyzer",
+    "rust-gdb",
+    "rust-lldb",
+    "rustc",
+    "rustdoc",
+    "rustfmt",
+    "rustup",
+];
+
+/// The files of `rustup`: they hold a toolchain version or a `path`.
+const RUST_FILES: &[&str] = &["rust-toolchain", "rust-toolchain.toml"];
+
+/// Other programs that a version manager may replace, with the files that affect only them.
+const OTHERS: &[(&str, &[&str])] = &[
+    ("bun", &[".bun-version"]),
+    ("deno", &[".deno-version"]),
+    ("go", &[".go-version"]),
+    ("java", &[".java-version", ".sdkmanrc"]),
+    ("node", &[".node-version", ".nvmrc"]),
+    ("npm", &[".node-version", ".nvmrc"]),
+    ("npx", &[".node-version", ".nvmrc"]),
+    ("perl", &[".perl-version"]),
+    ("pip", &[".python-version"]),
+    ("pip3", &[".python-version"]),
+    ("python", &[".python-version"]),
+    ("python3", &[".python-version"]),
+    ("ruby", &[".ruby-version"]),
+    ("tsc", &[".node-version", ".nvmrc"]),
+    ("uv", &[]),
+];
+
+/// Files that affect all of them.
+const OF_ALL: &[&str] = &[
+    ".tool-versions",
+    ".mise.toml",
+    ".mise.local.toml",
+    "mise.toml",
+    "mise.local.toml",
+    "mise/config.toml",
+    ".mise/config.toml",
+    ".config/mise.toml",
+    ".config/mise/config.toml",
+];
+
+/// Maximum number of bytes read from such a file. They have a few lines.
+const LONGEST: u64 = 64 << 10;
+
+/// Returns the file that may decide which program this name runs in a folder of the workspace, as a path from its
+/// root.
+pub(crate) fn selecting_file(workspace: &Path, program: &str, folder: &str) -> Option<String> {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let (own, is_rust): (&[&str], bool) = match RUST.contains(&name) {
+        true => (RUST_FILES, true),
+        false => (OTHERS.iter().find(|(other, _)| *other == name)?.1, false),
+    };
+    // Links in the folder's name may lead elsewhere in the workspace, and the program looks there.
+    let real = canonical_folder(workspace, folder);
+    // From the folder up to the root. Files above the root are the person's own.
+    let folders = Path::new(folder).ancestors();
+    let folders = folders.chain(real.iter().flat_map(|real| real.ancestors()));
+    let mut files =
+        folders.flat_map(|folder| own.iter().chain(OF_ALL).map(|file| folder.join(file)));
+    let is_odd = |file: &Path| {
+        let name = file.file_name().unwrap_or_default();
+        match is_rust && RUST_FILES.iter().any(|one| name == *one) {
+            true => has_unusual_content(&workspace.join(file), names_path),
+            false => has_unusual_content(&workspace.join(file), may_lead_away),
+        }
+    };
+    let found = files.find(|file| is_odd(file))?;
+    Some(found.to_string_lossy().replace('\\', "/"))
+}
+
+fn canonical_folder(workspace: &Path, folder: &str) -> Option<PathBuf> {
+    let real = workspace.join(folder).canonicalize().ok()?;
+    let below = real.strip_prefix(workspace.canonicalize().ok()?).ok()?;
+    Some(below.to_owned())
+}
+
+/// Returns true if the file exists and has unusual content or cannot be read.
+fn has_unusual_content(file: &Path, is_odd: fn(&str) -> bool) -> bool {
+    match file.metadata() {
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound && !is_no_folder(&error),
+        // Opening a pipe would block.
+        Ok(meta) if !meta.is_file() => !meta.is_dir(),
+        Ok(meta) if meta.len() > LONGEST => true,
+        Ok(_) => {
+            let mut text = String::new();
+            let read = std::fs::File::open(file)
+                .and_then(|file| file.take(LONGEST).read_to_string(&mut text));
+            read.is_err() || is_odd(&text)
+        }
+    }
+}
+
+/// Returns true if a parent of the path is not a folder, so that nothing exists below it.
+fn is_no_folder(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::NotADirectory
+}
+
+/// Returns true for a `rustup` file with the key `path`, escaped or not, or, in the old one-line form, a path.
+fn names_path(text: &str) -> bool {
+    text.contains("path") || text.contains('\\') || !text.contains('[') && text.contains('/')
+}
+
+/// Returns true for a file of another manager with a path, a command run for its output, or a hook.
+fn may_lead_away(text: &str) -> bool {
+    let odd = ["path", "/", "\\", "..", "{{", "hooks", "_.", "exec", "ref:"];
+    odd.iter().any(|odd| text.contains(odd))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_names_a_program_is_found_and_a_version_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = folder.path();
+        std::fs::create_dir_all(workspace.join("a/b")).unwrap();
+        let asks = |program: &str, at: &str| selecting_file(workspace, program, at);
+        assert_eq!(asks("cargo", "a/b"), None);
+        for (file, text, program, odd) in [
+            (
+                "rust-toolchain.toml",
+                "[toolchain]\nchannel = \"1.95\"\n",
+                "cargo",
+                false,
+            ),
+            (
+                "rust-toolchain.toml",
+                "[toolchain]\npath = \"tc\"\n",
+                "cargo",
+                true,
+            ),
+            (
+                "rust-toolchain.toml",
+                "[toolchain]\npath = \"tc\"\n",
+                "rustfmt",
+                true,
+            ),
+            (
+                "rust-toolchain.toml",
+                "[toolchain]\n\"p\\u0061th\" = \"tc\"\n",
+                "rustc",
+                true,
+            ),
+            (
+                "rust-toolchain.toml",
+                "[toolchain]\npath = \"tc\"\n",
+                "ls",
+                false,
+            ),
+            ("rust-toolchain", "stable\n", "cargo", false),
+            ("rust-toolchain", "./tc\n", "cargo", true),
+            (".python-version", "3.12\n", "python3", false),
+            (".python-version", "../../evil\n", "python3", true),
+            (".python-version", "../../evil\n", "cargo", false),
+            (".tool-versions", "nodejs 22.1.0\n", "node", false),
+            (".tool-versions", "nodejs path:./evil\n", "node", true),
+            ("mise.toml", "[tools]\nnode = \"22\"\n", "node", false),
+            ("mise.toml", "[hooks]\nenter = \"x\"\n", "node", true),
+        ] {
+            let at = workspace.join("a").join(file);
+            std::fs::write(&at, text).unwrap();
+            let found = odd.then(|| format!("a/{file}"));
+            assert_eq!(asks(program, "a/b"), found, "{program}: {text}");
+            assert_eq!(asks(program, "a"), found, "{program}: {text}");
+            // Files in subfolders are not read.
+            assert_eq!(asks(program, ""), None, "{program}: {text}");
+            std::fs::remove_file(at).unwrap();
+        }
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink("a/b", workspace.join("link")).unwrap();
+            std::fs::write(workspace.join("a/rust-toolchain"), "/tc").unwrap();
+            assert_eq!(asks("cargo", "link").as_deref(), Some("a/rust-toolchain"));
+            std::fs::remove_file(workspace.join("a/rust-toolchain")).unwrap();
+        }
+        std::fs::write(workspace.join("rust-toolchain"), [0xff]).unwrap();
+        assert!(asks("/usr/bin/cargo", "a/b").is_some(), "it cannot be read");
+    }
+}

@@ -1,0 +1,109 @@
+//! Allow lists: placeholders, words, and text of low entropy are not secrets.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use super::pattern::LazyRegex;
+use super::rules::GITLEAKS;
+
+/// Maximum distance from a match up to which its line is examined, to bound the cost of very long lines.
+const LINE_MAX: usize = 512;
+
+/// The Shannon entropy in bits per byte.
+pub(super) fn entropy(bytes: &[u8]) -> f64 {
+    let mut counts = [0u32; 256];
+    for byte in bytes {
+        counts[usize::from(*byte)] += 1;
+    }
+    let total = bytes.len() as f64;
+    let used = counts.iter().filter(|count| **count > 0);
+    used.map(|count| {
+        let share = f64::from(*count) / total;
+        -share * share.log2()
+    })
+    .sum()
+}
+
+/// Returns true if the allow list of all rules contains the secret.
+pub(super) fn everywhere(secret: &[u8]) -> bool {
+    static REGEX: LazyLock<LazyRegex> = LazyLock::new(LazyRegex::default);
+    let list = &GITLEAKS.allow;
+    let regex = REGEX.get(list.regex, false);
+    regex.is_some_and(|regex| regex.is_match(secret))
+        || GITLEAKS.stopwords.iter().any(|word| {
+            let mut windows = secret.windows(word.len());
+            windows.any(|window| window.eq_ignore_ascii_case(word.as_bytes()))
+        })
+}
+
+/// The range of the lines that contain a match.
+pub(super) fn lines(text: &[u8], whole: &Range<usize>) -> Range<usize> {
+    let is_end = |byte: &u8| *byte == b'\n';
+    let floor = whole.start.saturating_sub(LINE_MAX);
+    let start = text[floor..whole.start]
+        .iter()
+        .rposition(is_end)
+        .map_or(floor, |at| floor + at + 1);
+    let ceiling = text.len().min(whole.end + LINE_MAX);
+    let end = text[whole.end..ceiling]
+        .iter()
+        .position(is_end)
+        .map_or(ceiling, |at| whole.end + at);
+    start..end
+}
+
+/// gitleaks' stop words, which no random secret contains; sorted.
+static WORDS: &str = include_str!("gitleaks/stopwords.txt");
+
+/// Length of the shortest stop word.
+const WORD_MIN: usize = 3;
+
+/// Returns true if the secret contains a stop word, ignoring case.
+pub(super) fn has_stopword(secret: &[u8]) -> bool {
+    static SORTED: LazyLock<Vec<&[u8]>> =
+        LazyLock::new(|| WORDS.lines().map(str::as_bytes).collect());
+    let lower = secret.to_ascii_lowercase();
+    lower.windows(WORD_MIN).enumerate().any(|(at, begin)| {
+        let first = SORTED.partition_point(|word| *word < begin);
+        let mut near = SORTED[first..]
+            .iter()
+            .take_while(|word| word.starts_with(begin));
+        near.any(|word| lower[at..].starts_with(word))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entropy_is_shannons() {
+        assert_eq!(entropy(b"aaaa"), 0.0);
+        assert_eq!(entropy(b"abab"), 1.0);
+        assert_eq!(entropy(b"abcdefgh"), 3.0);
+    }
+
+    #[test]
+    fn stopwords_are_sorted_and_found_anywhere() {
+        assert!(WORDS.lines().is_sorted());
+        assert!(WORDS.lines().all(|word| word.len() >= WORD_MIN));
+        assert!(
+            WORDS
+                .lines()
+                .all(|word| has_stopword(format!("9x{}7", word.to_uppercase()).as_bytes()))
+        );
+        assert!(!has_stopword(b"q8X2zK91vB7w"));
+        assert!(!has_stopword(b""));
+    }
+
+    #[test]
+    fn a_line_ends_somewhere() {
+        let text = b"first\nthe second\nthird";
+        assert_eq!(lines(text, &(10..12)), 6..16);
+        let long = vec![b'x'; 4096];
+        assert_eq!(
+            lines(&long, &(2000..2010)),
+            2000 - LINE_MAX..2010 + LINE_MAX
+        );
+    }
+}

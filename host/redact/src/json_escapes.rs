@@ -1,0 +1,174 @@
+//! Resolves the escapes of text inside a JSON string, where quotes and line ends are escaped in a way that no rule
+//! matches.
+
+use std::ops::Range;
+
+/// A section of a text with its escapes resolved.
+pub(super) struct UnescapedText {
+    /// The resolved text.
+    pub text: Vec<u8>,
+    /// The offset in the source of each of its bytes, followed by the end of the section.
+    from: Vec<usize>,
+}
+
+impl UnescapedText {
+    /// Resolves the escapes of a text; `None` if it has none.
+    pub(super) fn read(text: &[u8]) -> Option<Self> {
+        if !text.contains(&b'\\') {
+            return None;
+        }
+        let mut plain = Self {
+            text: Vec::with_capacity(text.len()),
+            from: Vec::with_capacity(text.len() + 1),
+        };
+        let mut at = 0;
+        while at < text.len() {
+            let (byte, length) = character(&text[at..]);
+            plain.text.push(byte);
+            plain.from.push(at);
+            at += length;
+        }
+        plain.from.push(text.len());
+        Some(plain)
+    }
+
+    /// Resolves another level: JSON often contains JSON strings.
+    pub(super) fn unescape_again(&self) -> Option<Self> {
+        let mut plain = Self::read(&self.text)?;
+        if plain.text.len() == self.text.len() {
+            return None;
+        }
+        for from in &mut plain.from {
+            *from = self.from[*from];
+        }
+        Some(plain)
+    }
+
+    /// The offset in the resolved text of a source byte, if that byte begins a character.
+    pub(super) fn find(&self, at: usize) -> Option<usize> {
+        self.from.binary_search(&at).ok()
+    }
+
+    /// The source range of a range of the resolved text.
+    pub(super) fn back(&self, at: Range<usize>) -> Range<usize> {
+        self.from[at.start]..self.from[at.end]
+    }
+}
+
+/// Maximum nesting of JSON in JSON strings.
+const DEPTH: usize = 3;
+
+/// Bytes resolved at once: for a single word, and at most for consecutive words.
+const NEAR: Range<usize> = 384..4096;
+
+/// A section of a text with its escapes resolved once, twice and so on, cached for the next word nearby.
+#[derive(Default)]
+pub(super) struct UnescapedCache {
+    /// The range of the section.
+    pub at: Range<usize>,
+    /// The resolved texts that differ.
+    pub readings: Vec<UnescapedText>,
+}
+
+impl UnescapedCache {
+    /// Resolves from `start`, at least up to `end`.
+    pub(super) fn read(&mut self, text: &[u8], start: usize, end: usize) -> &Self {
+        let end = end.min(text.len());
+        if self.at.start <= start && end <= self.at.end {
+            return self;
+        }
+        let most = if self.at.contains(&start) {
+            (2 * self.at.len()).min(NEAR.end)
+        } else {
+            NEAR.start
+        };
+        self.at = start..end.max(text.len().min(start + most));
+        self.readings = readings(&text[self.at.clone()]);
+        self
+    }
+}
+
+/// All resolved forms of a text that differ from it.
+pub(super) fn readings(text: &[u8]) -> Vec<UnescapedText> {
+    let first = UnescapedText::read(text).filter(|plain| plain.text.len() < text.len());
+    std::iter::successors(first, UnescapedText::unescape_again)
+        .take(DEPTH)
+        .collect()
+}
+
+/// The first character, if it is one byte, and its encoded length.
+fn character(text: &[u8]) -> (u8, usize) {
+    match text {
+        [b'\\', b'n', ..] => (b'\n', 2),
+        [b'\\', b'r', ..] => (b'\r', 2),
+        [b'\\', b't', ..] => (b'\t', 2),
+        [b'\\', byte @ (b'"' | b'\\' | b'/' | b'\''), ..] => (*byte, 2),
+        [b'\\', b'u', b'0', b'0', digits @ ..] => match digits.first_chunk().and_then(code) {
+            Some(byte) => (byte, 6),
+            None => (b'\\', 1),
+        },
+        [byte, ..] => (*byte, 1),
+        [] => (0, 0),
+    }
+}
+
+/// An ASCII character from two hex digits.
+fn code(digits: &[u8; 2]) -> Option<u8> {
+    let digits = std::str::from_utf8(digits).ok()?;
+    u8::from_str_radix(digits, 16).ok().filter(u8::is_ascii)
+}
+
+/// Returns true if a JSON or percent escape ends here: its letters are not part of the following word.
+pub(super) fn ends_at(text: &[u8], at: usize) -> bool {
+    match &text[..at] {
+        [.., b'\\', b'n' | b'r' | b't'] => true,
+        [.., b'%', a, b] => a.is_ascii_hexdigit() && b.is_ascii_hexdigit(),
+        [.., b'\\', b'u', a, b, c, d] => [a, b, c, d].iter().all(|digit| digit.is_ascii_hexdigit()),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_are_read_and_lead_back() {
+        let text = br#"a\n\"k\u0065y\": \/x\q"#;
+        let plain = UnescapedText::read(text).unwrap();
+        assert_eq!(plain.text, b"a\n\"key\": /x\\q");
+        assert_eq!(&text[plain.back(3..6)], br"k\u0065y");
+        assert_eq!(&text[plain.back(9..11)], br"\/x");
+        assert_eq!(plain.back(0..plain.text.len()), 0..text.len());
+        assert!(readings(b"plain").is_empty() && readings(b"\\").is_empty());
+    }
+
+    #[test]
+    fn json_in_json_is_read_twice() {
+        let text = br#"{\"a\": \"\\\"b\\nc\"}"#;
+        let once = UnescapedText::read(text).unwrap();
+        assert_eq!(once.text, br#"{"a": "\"b\nc"}"#);
+        let twice = once.unescape_again().unwrap();
+        assert_eq!(twice.text, b"{\"a\": \"\"b\nc\"}");
+        let at = twice.text.iter().position(|byte| *byte == b'b').unwrap();
+        assert_eq!(&text[twice.back(at..at + 3)], br"b\\nc");
+    }
+
+    #[test]
+    fn where_escapes_end() {
+        for text in [&br"x\n"[..], b"x%3D", br"\u003d", br"\\n"] {
+            assert!(
+                ends_at(text, text.len()),
+                "{}",
+                String::from_utf8_lossy(text)
+            );
+        }
+        for text in [&b""[..], b"n", b"\\", b"%3", b"an", br"\u03d"] {
+            assert!(
+                !ends_at(text, text.len()),
+                "{}",
+                String::from_utf8_lossy(text)
+            );
+        }
+    }
+}

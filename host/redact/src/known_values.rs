@@ -1,0 +1,282 @@
+//! Known secret values, found in every form in which they are usually written.
+//!
+//! A value of [`LONG_MIN`] bytes or more is found anywhere: as it is, in base64 (at any offset in an encoded text,
+//! both alphabets, with and without padding), in hexadecimal, and with line ends in between, as in wrapped base64. All
+//! of these are searched in the text as it is and in its [decoded forms](super::written): percent signs, entities and
+//! escapes are decoded up to three times, consecutive JSON strings are joined, and the separators of hex dumps are
+//! removed. A shorter value would be found in ordinary words and codes: from [`SHORT_MIN`] bytes it is masked if it is
+//! a separate word, as it is or in a JSON string. Even shorter values are not masked; a secret store should reject
+//! them. Each line of [`LONG_MIN`] bytes in a value of several lines is masked by itself as well.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use aho_corasick::AhoCorasick;
+
+use super::escapes::{DecodedTexts, whole};
+use super::invisible::StrippedText;
+use super::mask::SecretFinding;
+use super::pattern::is_word;
+use super::secret_encodings;
+use super::split_texts;
+
+/// Minimum length of a value that is masked wherever it appears, in any form.
+pub const LONG_MIN: usize = 8;
+
+/// Minimum length of a value that is masked as a separate word.
+pub const SHORT_MIN: usize = 4;
+
+/// Maximum number of bytes that one encoding level uses for a byte: `&#x41;` and `\\u0041`.
+const WRITTEN: usize = 6;
+
+/// One encoded form of a value.
+pub(super) struct SecretEncoding {
+    /// The bytes to search for.
+    pub bytes: Vec<u8>,
+    /// True if it only counts as a separate word.
+    pub alone: bool,
+    /// True if the base64 digit before it also encodes bits of the value.
+    pub before: bool,
+    /// True if the base64 digit after it also encodes bits of the value.
+    pub after: bool,
+}
+
+impl SecretEncoding {
+    pub(super) fn plain(bytes: impl Into<Vec<u8>>) -> Self {
+        Self {
+            bytes: bytes.into(),
+            alone: false,
+            before: false,
+            after: false,
+        }
+    }
+}
+
+/// The known values of one redactor.
+pub(super) struct KnownValues {
+    /// The prefix of a value's rule, before its name.
+    prefix: &'static str,
+    names: Vec<String>,
+    forms: Vec<(usize, SecretEncoding)>,
+    automaton: OnceLock<Option<AhoCorasick>>,
+    /// The pairs of adjacent bytes in any of the forms.
+    pairs: HashSet<(u8, u8)>,
+    longest: usize,
+}
+
+impl KnownValues {
+    /// Creates the set from names and values. The automaton is built when the first text is searched.
+    pub(super) fn new(
+        prefix: &'static str,
+        values: impl IntoIterator<Item = (String, String)>,
+    ) -> Self {
+        let mut names = Vec::new();
+        let mut forms: HashMap<Vec<u8>, (usize, SecretEncoding)> = HashMap::new();
+        for (name, value) in values {
+            let number = names.len();
+            names.push(name);
+            let value = value.trim_matches(['\r', '\n']);
+            let lines = lines(value).map(SecretEncoding::plain);
+            for mut form in secret_encodings::encode_all(value).into_iter().chain(lines) {
+                form.bytes.retain(|byte| !is_line_end(*byte));
+                // The form of the longest value wins: its mask covers more of the surroundings.
+                forms.entry(form.bytes.clone()).or_insert((number, form));
+            }
+        }
+        let forms: Vec<_> = forms.into_values().collect();
+        let pairs = forms
+            .iter()
+            .flat_map(|(_, form)| form.bytes.windows(2).map(|pair| (pair[0], pair[1])))
+            .collect();
+        let longest = forms
+            .iter()
+            .map(|(_, form)| form.bytes.len() * WRITTEN)
+            .max();
+        Self {
+            prefix,
+            names,
+            forms,
+            automaton: OnceLock::new(),
+            pairs,
+            longest: longest.unwrap_or(0),
+        }
+    }
+
+    /// Returns true if there are no values to search for.
+    pub(super) fn is_empty(&self) -> bool {
+        self.forms.is_empty()
+    }
+
+    /// Maximum length of a value's form in bytes, without line ends.
+    pub(super) fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// Finds all known values in a text.
+    pub(super) fn find(&self, text: &[u8], findings: &mut Vec<SecretFinding>) {
+        if self.forms.is_empty() {
+            return;
+        }
+        let build = || {
+            AhoCorasick::new(self.forms.iter().map(|(_, form)| &form.bytes))
+                .inspect_err(|error| tracing::error!("no automaton for known secrets: {error}"))
+                .ok()
+        };
+        let Some(automaton) = self.automaton.get_or_init(build) else {
+            return;
+        };
+        self.find_in(automaton, text, |at, rule| {
+            findings.push(SecretFinding::new(rule, at))
+        });
+        let readings = DecodedTexts::decode_all(text);
+        for (number, reading) in readings.texts().enumerate() {
+            self.find_in(automaton, reading, |at, rule| {
+                findings.push(SecretFinding::new(rule, readings.back(number, at)));
+            });
+        }
+        self.find_in_pieces(automaton, text, findings);
+    }
+
+    /// Finds values in consecutive JSON strings and in hex dumps.
+    fn find_in_pieces(
+        &self,
+        automaton: &AhoCorasick,
+        text: &[u8],
+        findings: &mut Vec<SecretFinding>,
+    ) {
+        if let Some(joined) = split_texts::strings(text, |a, b| self.pairs.contains(&(a, b))) {
+            let mut found = |at: Range<usize>, rule: String| {
+                let parts = joined.back_in_pieces(at);
+                findings.extend(parts.map(|at| SecretFinding::new(rule.clone(), at)));
+            };
+            self.find_in(automaton, &joined.text, &mut found);
+            let readings = DecodedTexts::decode_all(&joined.text);
+            for (number, reading) in readings.texts().enumerate() {
+                self.find_in(automaton, reading, |at, rule| {
+                    found(readings.back(number, at), rule)
+                });
+            }
+        }
+        for dump in split_texts::dumps(text).into_iter().flatten() {
+            self.find_in(automaton, &dump.text, |at, rule| {
+                findings.push(SecretFinding::new(rule, dump.back(at)));
+            });
+        }
+    }
+
+    fn find_in(
+        &self,
+        automaton: &AhoCorasick,
+        text: &[u8],
+        mut found_at: impl FnMut(Range<usize>, String),
+    ) {
+        let line = on_one_line(text);
+        for found in automaton.find_overlapping_iter(&line.text) {
+            let (number, form) = &self.forms[found.pattern().as_usize()];
+            if let Some(at) = masked_range(form, &line.text, found.range()) {
+                let rule = format!("{}{}", self.prefix, self.names[*number]);
+                found_at(line.back(at), rule);
+            }
+        }
+    }
+}
+
+/// The lines of a multi-line value, which are secret by themselves. The header and footer of a key are public.
+fn lines(value: &str) -> impl Iterator<Item = &str> {
+    let several = value.contains('\n');
+    let lines = value.lines().map(str::trim).filter(move |_| several);
+    lines.filter(|line| line.len() >= LONG_MIN && !line.starts_with("-----"))
+}
+
+/// The range to mask for a form found at `at`; `None` if it is part of a longer word.
+fn masked_range(form: &SecretEncoding, text: &[u8], at: Range<usize>) -> Option<Range<usize>> {
+    let is = |at: Option<usize>, is: fn(u8) -> bool| {
+        at.and_then(|at| text.get(at)).is_some_and(|byte| is(*byte))
+    };
+    let (before, after) = (at.start.checked_sub(1), Some(at.end));
+    if form.alone && (is(before, is_word) || is(after, is_word)) {
+        return None;
+    }
+    let start = at.start - usize::from(form.before && is(before, is_base64));
+    let end = at.end + usize::from(form.after && is(after, is_base64));
+    Some(start..end)
+}
+
+fn is_base64(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
+}
+
+fn is_line_end(byte: u8) -> bool {
+    matches!(byte, b'\r' | b'\n')
+}
+
+/// The text without its line ends.
+fn on_one_line(text: &[u8]) -> StrippedText {
+    let ends = text
+        .iter()
+        .enumerate()
+        .filter(|(_, byte)| is_line_end(**byte));
+    StrippedText::new(text, ends.map(|(at, _)| at..at + 1))
+}
+
+/// Minimum number of bytes of a value that count as its beginning.
+const BEGUN_MIN: usize = 4;
+
+impl KnownValues {
+    /// The offset at which a value may begin that continues behind the end of the text.
+    pub(super) fn open(&self, text: &[u8]) -> Option<usize> {
+        let tail = text.len().saturating_sub(self.longest);
+        let plain = self.open_in(text);
+        let readings = DecodedTexts::decode_all_partial(&text[tail..]);
+        let written = readings
+            .texts()
+            .enumerate()
+            .filter_map(|(number, reading)| {
+                let at = self.open_in(reading)?;
+                Some(tail + readings.back(number, at..at).start)
+            });
+        written.chain(plain).min()
+    }
+
+    /// The position from which the first value, or the encoding of a character, may be incomplete: the end of the text
+    /// if nothing is.
+    pub(super) fn incomplete_start(&self, text: &[u8]) -> usize {
+        let floor = text.len().saturating_sub(2 * self.longest);
+        let tail = &text[floor..];
+        let readings = DecodedTexts::decode_all(tail);
+        let mut first = tail.len();
+        let mut note = |at: Option<Range<usize>>| {
+            first = first.min(at.map_or(first, |at| at.start));
+        };
+        note(self.begun_in(tail));
+        for (number, reading) in readings.texts().enumerate() {
+            note(self.begun_in(reading).map(|at| readings.back(number, at)));
+        }
+        floor + first
+    }
+
+    /// The incomplete part in one reading of the text.
+    fn begun_in(&self, text: &[u8]) -> Option<Range<usize>> {
+        let whole = whole(text);
+        let line = on_one_line(&text[..whole]);
+        let from = line.text.len().saturating_sub(self.longest);
+        let mut starts = from..line.text.len();
+        let value = starts.find(|at| {
+            let rest = &line.text[*at..];
+            let mut forms = self.forms.iter().map(|(_, form)| &form.bytes);
+            forms.any(|form| form.len() > rest.len() && form.starts_with(rest))
+        });
+        let value = value.map(|at| line.back(at..at + 1));
+        value.or((whole < text.len()).then_some(whole..whole + 1))
+    }
+
+    fn open_in(&self, text: &[u8]) -> Option<usize> {
+        let tail = text.len().saturating_sub(self.longest);
+        (tail..text.len().saturating_sub(BEGUN_MIN - 1)).find(|at| {
+            let rest = &text[*at..];
+            let mut forms = self.forms.iter().map(|(_, form)| &form.bytes);
+            forms.any(|form| form.len() > rest.len() && form.starts_with(rest))
+        })
+    }
+}

@@ -1,0 +1,100 @@
+//! Detection of known values in outgoing data that cannot be masked without changing its meaning.
+
+use std::sync::Arc;
+
+use super::known_values::KnownValues;
+use super::{Redactor, VALUE};
+
+/// Searches for known values in bytes that arrive in chunks. It does not use the rules: the data may legitimately
+/// contain something that only looks like a secret.
+pub struct LeakDetector {
+    known: Arc<KnownValues>,
+    /// The end of the previous data, without line ends: a value may continue in the next chunk.
+    tail: Vec<u8>,
+    /// The names of values that are not searched for.
+    granted: Vec<String>,
+}
+
+impl Redactor {
+    /// Creates a detector for the known values; `None` if there are none.
+    pub fn leak_detector(&self) -> Option<LeakDetector> {
+        let known = self.known.as_ref().filter(|known| !known.is_empty())?;
+        Some(LeakDetector {
+            known: Arc::clone(known),
+            tail: Vec::new(),
+            granted: Vec::new(),
+        })
+    }
+}
+
+impl LeakDetector {
+    /// Excludes the values of these names, which were granted to the receiver.
+    #[must_use]
+    pub fn except_granted(mut self, granted: &[String]) -> Self {
+        self.granted = granted.to_vec();
+        self
+    }
+
+    /// The name of a known value in these bytes, in any usual form, or of one that ends in them.
+    pub fn scan_next(&mut self, bytes: &[u8]) -> Option<String> {
+        let ends = |byte: &&u8| !matches!(byte, b'\r' | b'\n');
+        self.tail.extend(bytes.iter().filter(ends));
+        let mut found = Vec::new();
+        self.known.find(&self.tail, &mut found);
+        // One byte more than the longest: a short value only counts as a separate word.
+        let over = self.tail.len().saturating_sub(self.known.longest() + 1);
+        self.tail.drain(..over);
+        let mut names = found
+            .iter()
+            .map(|finding| finding.rule.strip_prefix(VALUE).unwrap_or(&finding.rule));
+        let name = names.find(|name| !self.granted.iter().any(|granted| granted == name))?;
+        Some(name.to_owned())
+    }
+
+    /// Searches independent data, without the bytes before it.
+    pub fn apart(&mut self, bytes: &[u8]) -> Option<String> {
+        self.tail.clear();
+        let seen = self.scan_next(bytes);
+        self.tail.clear();
+        seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "s3cr3t/value+0f=mine";
+
+    #[test]
+    fn a_value_is_seen_in_every_form_and_in_pieces() {
+        let redactor = Redactor::new().with_values([("KEY", KEY), ("PIN", "4711")]);
+        let hex: String = KEY.bytes().map(|byte| format!("{byte:02x}")).collect();
+        for text in [
+            KEY.to_owned(),
+            hex,
+            format!("a {KEY} b"),
+            "4711".into(),
+            "x=4711&".into(),
+        ] {
+            for size in [1, 3, 7, 1000] {
+                let mut lookout = redactor.leak_detector().unwrap();
+                let pieces = text.as_bytes().chunks(size);
+                let seen: Vec<_> = pieces
+                    .filter_map(|piece| lookout.scan_next(piece))
+                    .collect();
+                assert!(!seen.is_empty(), "{text} by {size}");
+            }
+        }
+        let mut lookout = redactor.leak_detector().unwrap();
+        for text in [
+            "s3cr3t/value+0f=mind",
+            "147112",
+            "ghp_0123456789abcdefghijABCDEFGHIJ012345",
+        ] {
+            assert_eq!(lookout.apart(text.as_bytes()), None, "{text}");
+        }
+        assert!(lookout.tail.len() <= redactor.reach());
+        assert!(Redactor::new().leak_detector().is_none());
+    }
+}

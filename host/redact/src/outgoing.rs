@@ -1,0 +1,160 @@
+//! Detection of secrets, by their form, in data that is about to leave the machine.
+//!
+//! Only rules for the secrets of one service count: matches of a generic rule (a long value after `key=`) are too
+//! often ordinary content of a request. A text is checked as it is, and with one level of percent-encoding, base64 or
+//! hexadecimal decoded.
+
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use percent_encoding::percent_decode;
+
+use super::{Redactor, SecretFinding, VALUE};
+
+/// Number of bytes of a text that are checked.
+pub const LEAVING_MAX: usize = 1 << 20;
+
+/// Minimum length of base64 that is decoded: the secrets of services have at least as many bytes as this encodes.
+const BASE64_MIN: usize = 24;
+/// Minimum number of consecutive hexadecimal digits.
+const HEX_MIN: usize = 32;
+
+/// Accepts base64 that was cut off at any digit.
+const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
+    .with_decode_allow_trailing_bits(true)
+    .with_decode_padding_mode(DecodePaddingMode::Indifferent);
+const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
+const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
+
+impl Redactor {
+    /// The name of the rule of a secret in outgoing text, except for the rules that `skip` excludes.
+    pub fn leaving(&self, text: &[u8], skip: impl Fn(&str) -> bool) -> Option<String> {
+        let text = text.get(..LEAVING_MAX).unwrap_or(text);
+        let found = |text: &[u8]| {
+            // Known values are rejected elsewhere, without a question.
+            let is_format = |finding: &SecretFinding| {
+                finding.is_specific() && !finding.rule.starts_with(VALUE) && !skip(&finding.rule)
+            };
+            let found = self.find(text).into_iter().find(is_format);
+            found.map(|finding| finding.rule.into_owned())
+        };
+        if let Some(rule) = found(text) {
+            return Some(rule);
+        }
+        let decoded = if text.contains(&b'%') {
+            let decoded: Vec<u8> = percent_decode(text).collect();
+            Some(decoded).filter(|decoded| decoded != text)
+        } else {
+            None
+        };
+        if let Some(rule) = decoded.as_deref().and_then(found) {
+            return Some(rule);
+        }
+        let text = decoded.as_deref().unwrap_or(text);
+        rows(text, BASE64_MIN, is_base64)
+            .find_map(|row| base64(row).iter().find_map(|text| found(text)))
+            .or_else(|| {
+                let mut rows = rows(text, HEX_MIN, |byte| byte.is_ascii_hexdigit());
+                rows.find_map(|row| found(&hex(row)))
+            })
+    }
+}
+
+/// The runs of matching bytes that are long enough.
+fn rows(text: &[u8], least: usize, is: fn(&u8) -> bool) -> impl Iterator<Item = &[u8]> {
+    let rows = text.split(move |byte| !is(byte));
+    rows.filter(move |row| row.len() >= least)
+}
+
+fn is_base64(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
+}
+
+/// Decodes a run in both alphabets. A slash may also be a path separator.
+fn base64(row: &[u8]) -> Vec<Vec<u8>> {
+    let parts = row.split(|byte| *byte == b'/');
+    let parts = parts.filter(|part| part.len() >= BASE64_MIN && part.len() < row.len());
+    let decoded = parts.chain([row]).filter_map(|part| {
+        // A single extra digit is the first of a group that was cut off.
+        let whole = if part.len() % 4 == 1 {
+            part.len() - 1
+        } else {
+            part.len()
+        };
+        let part = part.get(..whole)?;
+        let standard = STANDARD.decode(part).ok();
+        standard.or_else(|| URL_SAFE.decode(part).ok())
+    });
+    decoded.collect()
+}
+
+fn hex(row: &[u8]) -> Vec<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or_default() as u8;
+    let pairs = row.chunks_exact(2);
+    pairs
+        .map(|pair| digit(pair[0]) << 4 | digit(pair[1]))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+
+    use super::{LEAVING_MAX, Redactor};
+    use base64::Engine as _;
+
+    /// A made-up token in GitHub's format.
+    fn token() -> String {
+        ["ghp", "_cM8b2aJ1kQ7ZxY5tV9uW3eR6pL0sD4fG2hN1"].concat()
+    }
+
+    fn found(text: &str) -> Option<String> {
+        Redactor::new().leaving(text.as_bytes(), |_| false)
+    }
+
+    #[test]
+    fn leaving_finds_what_one_service_made_in_every_usual_form() {
+        let token = token();
+        let hex: String = token.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let percent: String = token.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let url = format!(
+            "https://a.example/upload/{}",
+            URL_SAFE_NO_PAD.encode(&token)
+        );
+        let json = format!("{{\"note\": \"it is {token}\"}}");
+        for text in [
+            token.clone(),
+            format!("Bearer {token}"),
+            json.clone(),
+            STANDARD.encode(&token),
+            STANDARD.encode(&json),
+            STANDARD.encode(&json).replace('=', "%3D"),
+            URL_SAFE_NO_PAD.encode(&token),
+            url,
+            hex.to_uppercase(),
+            format!("data={hex}"),
+            percent,
+        ] {
+            assert_eq!(found(&text).as_deref(), Some("github-pat"), "{text}");
+        }
+        let skip = |rule: &str| rule == "github-pat";
+        assert_eq!(Redactor::new().leaving(token.as_bytes(), skip), None);
+    }
+
+    #[test]
+    fn leaving_is_not_about_ordinary_text() {
+        for text in [
+            "how do I rotate a GitHub token that begins with ghp_",
+            "api_key = 4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c",
+            "{\"password\": \"correct horse battery staple\"}",
+            "AKIAIOSFODNN7EXAMPLE",
+            "6744e674a1f0b2c3d4e5f60718293a4b5c6d7e8f",
+            "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk",
+        ] {
+            assert_eq!(found(text), None, "{text}");
+        }
+        let far = format!("{}{}", " ".repeat(LEAVING_MAX), token());
+        assert_eq!(found(&far), None, "only the first bytes are checked");
+    }
+}

@@ -1,0 +1,262 @@
+//! Texts that their display format splits into pieces: consecutive JSON strings, and hex dumps. They are searched for
+//! known values without the bytes between the pieces.
+
+use std::ops::Range;
+
+use super::invisible::StrippedText;
+
+/// Maximum length of a key between two JSON strings.
+const KEY_MAX: usize = 64;
+
+/// Maximum number of other object members between two strings.
+const MEMBERS_MAX: usize = 8;
+
+/// A JSON text without the bytes between consecutive strings; `None` if there is only one string. Strings are joined
+/// only if `goes_on` returns true for the last byte of one and the first byte of the next.
+pub(super) fn strings(text: &[u8], goes_on: impl Fn(u8, u8) -> bool) -> Option<StrippedText> {
+    let mut parts = Vec::new();
+    let mut at = 0;
+    while let Some(next) = text[at..].iter().position(|byte| *byte == b'"') {
+        let quote = at + next;
+        at = quote + 1;
+        if let Some(end) = next_string(text, at) {
+            // Inside a JSON string, the quote has backslashes.
+            let slashes = text[..quote]
+                .iter()
+                .rev()
+                .take_while(|byte| **byte == b'\\')
+                .count();
+            if may_go_on(&text[..quote - slashes], &text[end..], &goes_on) {
+                parts.push(quote - slashes..end);
+            }
+            at = end;
+        }
+    }
+    (!parts.is_empty()).then(|| StrippedText::new(text, parts.into_iter()))
+}
+
+/// Returns true if a value may continue from one string to the next. Escapes and empty strings may hide the adjacent
+/// bytes.
+fn may_go_on(before: &[u8], behind: &[u8], goes_on: impl Fn(u8, u8) -> bool) -> bool {
+    let is_sign = |byte: &u8| matches!(byte, b'%' | b'&' | b'\\');
+    let mut end = before;
+    while let [rest @ .., b'\\', b'n' | b'r'] = end {
+        end = rest;
+    }
+    let (Some(last), Some(first)) = (end.last(), behind.first()) else {
+        return false;
+    };
+    goes_on(*last, *first)
+        || *last == b'"'
+        || *first == b'"'
+        || is_sign(first)
+        || end.iter().rev().take(6).any(is_sign)
+}
+
+/// The start of the string that follows another, which ends at `at`. Keys, numbers and brackets may be between them.
+fn next_string(text: &[u8], mut at: usize) -> Option<usize> {
+    let mut separated = false;
+    for _ in 0..MEMBERS_MAX {
+        while let Some(byte) = text.get(at) {
+            match byte {
+                b' ' | b'\t' | b'\r' | b'\n' | b'[' | b']' | b'{' | b'}' => at += 1,
+                b',' => {
+                    separated = true;
+                    at += 1;
+                }
+                // A line end inside a JSON string.
+                b'\\' if matches!(text.get(at + 1), Some(b'n' | b't' | b'r')) => at += 2,
+                _ => break,
+            }
+        }
+        let start = opening(text, at)?;
+        if !separated {
+            return None;
+        }
+        let Some(value) = value_of_key(text, start) else {
+            return Some(start);
+        };
+        if let Some(start) = opening(text, value) {
+            return Some(start);
+        }
+        let scalar =
+            |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.');
+        at = value
+            + text[value..]
+                .iter()
+                .take(KEY_MAX)
+                .take_while(scalar)
+                .count();
+    }
+    None
+}
+
+/// The start of the text of a string whose quote is at `at`.
+fn opening(text: &[u8], at: usize) -> Option<usize> {
+    let slashes = text
+        .get(at..)?
+        .iter()
+        .take_while(|byte| **byte == b'\\')
+        .count();
+    (text.get(at + slashes) == Some(&b'"')).then_some(at + slashes + 1)
+}
+
+/// The start of the value of a key whose text begins at `start`; `None` if the string is not a key.
+fn value_of_key(text: &[u8], start: usize) -> Option<usize> {
+    let near = &text[start..text.len().min(start + KEY_MAX)];
+    let quote = start + near.iter().position(|byte| *byte == b'"')?;
+    let mut at = quote + 1;
+    let space = |at: usize| {
+        text[at..]
+            .iter()
+            .take_while(|byte| byte.is_ascii_whitespace())
+            .count()
+    };
+    at += space(at);
+    if text.get(at) != Some(&b':') {
+        return None;
+    }
+    at += 1;
+    Some(at + space(at))
+}
+
+/// A line of a hex dump.
+struct HexDumpLine {
+    /// The groups of digits.
+    digits: Vec<Range<usize>>,
+    /// The column of characters after them.
+    characters: Option<Range<usize>>,
+}
+
+/// Maximum number of hex digits in a group.
+const GROUP_MAX: usize = 16;
+
+/// Minimum number of digit pairs in a line of a dump without offsets.
+const PAIRS_MIN: usize = 4;
+
+/// The digits of the hex dumps in a text, and their columns of characters; `None` for each that is missing.
+pub(super) fn dumps(text: &[u8]) -> [Option<StrippedText>; 2] {
+    let (mut digits, mut characters) = (Vec::new(), Vec::new());
+    let mut start = 0;
+    let mut goes_on = false;
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        let dump = dump_line(line, goes_on);
+        goes_on = dump.is_some();
+        if let Some(dump) = dump {
+            let moved = |at: Range<usize>| at.start + start..at.end + start;
+            digits.extend(dump.digits.into_iter().map(moved));
+            characters.extend(dump.characters.map(moved));
+        }
+        start += line.len();
+    }
+    [digits, characters]
+        .map(|kept| (!kept.is_empty()).then(|| StrippedText::new(text, gaps(kept, text.len()))))
+}
+
+/// The gaps before, between and after ranges.
+fn gaps(kept: Vec<Range<usize>>, end: usize) -> impl Iterator<Item = Range<usize>> {
+    let starts = std::iter::once(0).chain(kept.clone().into_iter().map(|at| at.end));
+    let ends = kept.into_iter().map(|at| at.start).chain([end]);
+    starts
+        .zip(ends)
+        .map(|(start, end)| start..end)
+        .filter(|gap| !gap.is_empty())
+}
+
+/// Parses a line of a dump: with an offset, as `xxd` and `hexdump` write it, or as pairs separated by spaces or
+/// colons, as `openssl` and `od` do. `goes_on` means that the line before is one.
+fn dump_line(line: &[u8], goes_on: bool) -> Option<HexDumpLine> {
+    let line = line.trim_ascii_end();
+    let indent = line
+        .iter()
+        .take_while(|byte| matches!(byte, b' ' | b'\t'))
+        .count();
+    let offset = hex_digits(line, indent);
+    let behind = line.get(indent + offset..).unwrap_or_default();
+    let at = match behind {
+        [b':', b' ', ..] if (4..=GROUP_MAX).contains(&offset) => Some(indent + offset + 2),
+        [b' ', b' ', ..] if (6..=GROUP_MAX).contains(&offset) => Some(indent + offset + 2),
+        _ => None,
+    };
+    if let Some(at) = at {
+        let (digits, end) = groups(line, at, GROUP_MAX);
+        if digits.is_empty() {
+            return None;
+        }
+        let is_frame = |byte: &u8| matches!(byte, b' ' | b'|');
+        let from = end + line[end..].iter().take_while(|byte| is_frame(byte)).count();
+        let to = line.len() - usize::from(from < line.len() && line.ends_with(b"|"));
+        return Some(HexDumpLine {
+            digits,
+            characters: (from < to).then_some(from..to),
+        });
+    }
+    let (digits, _) = groups(line, indent, 4);
+    let pairs: usize = digits.iter().map(|at| at.len() / 2).sum();
+    if digits.len() >= 2 && pairs >= PAIRS_MIN || goes_on && !digits.is_empty() {
+        return Some(HexDumpLine {
+            digits,
+            characters: None,
+        });
+    }
+    inline(line).map(|digits| HexDumpLine {
+        digits,
+        characters: None,
+    })
+}
+
+/// Digit pairs somewhere in a line: `Key: 6d:79:2d:6f`, `{0x6d, 0x79, 0x2d, 0x6f}`.
+fn inline(line: &[u8]) -> Option<Vec<Range<usize>>> {
+    let is_pair = |bytes: &[u8]| bytes.iter().all(u8::is_ascii_hexdigit);
+    let is_between = |byte: u8| matches!(byte, b' ' | b':' | b'-');
+    // The separators are checked first, because that excludes nearly every position.
+    let begins = |at: usize, near: &[u8]| {
+        is_between(near[2])
+            && is_between(near[5])
+            && is_between(near[8])
+            && [0, 3, 6, 9]
+                .iter()
+                .all(|pair| is_pair(&near[*pair..pair + 2]))
+            && (at == 0 || !line[at - 1].is_ascii_alphanumeric())
+    };
+    let mut windows = line.windows(3 * PAIRS_MIN - 1).enumerate();
+    let tight = windows
+        .find(|(at, near)| begins(*at, near))
+        .map(|(at, _)| at);
+    let prefixed = || {
+        let mut windows = line.windows(4).enumerate();
+        let found = windows.find(|(_, near)| near.starts_with(b"0x") && is_pair(&near[2..]));
+        found.map(|(at, _)| at + 2)
+    };
+    let (digits, _) = groups(line, tight.or_else(prefixed)?, 2);
+    (digits.len() >= PAIRS_MIN).then_some(digits)
+}
+
+/// The groups of digits from `at` on, and the offset after them.
+fn groups(line: &[u8], mut at: usize, most: usize) -> (Vec<Range<usize>>, usize) {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    loop {
+        let length = hex_digits(line, at);
+        if length == 0 || length % 2 == 1 || length > most {
+            let end = found.last().map_or(at, |last| last.end);
+            return (found, end);
+        }
+        found.push(at..at + length);
+        at += length;
+        at += match line.get(at..).unwrap_or_default() {
+            [b',', b' ', b'0', b'x', ..] => 4,
+            [b',', b'0', b'x', ..] => 3,
+            [b' ', b' ', next, ..] if next.is_ascii_hexdigit() => 2,
+            [b' ' | b':' | b'-', ..] => 1,
+            _ => return (found, at),
+        };
+    }
+}
+
+/// The number of hex digits from `at` on.
+fn hex_digits(line: &[u8], at: usize) -> usize {
+    let rest = line.get(at..).unwrap_or_default().iter();
+    rest.take(GROUP_MAX + 1)
+        .take_while(|byte| byte.is_ascii_hexdigit())
+        .count()
+}

@@ -1,0 +1,124 @@
+//! Errors in a tool file, each prefixed with its position. They never quote the content: the file may not be a tool at
+//! all, but a secret that was linked or copied to the wrong place.
+
+use mimir_core::name_suggestions::{did_you_mean, with_nearest_name};
+use mimir_core::{ToolError, ToolErrorCode, text};
+
+use serde_json::Value;
+
+use super::file_positions::FilePositions;
+use super::yaml_file::{KEYS, PERMISSION_KEYS};
+use crate::compile::{self, CodeFault};
+use crate::spelling::is_misspelt;
+
+/// Returns the faults of a file that does not deserialize: all unknown keys, the deserializer's own message, and the
+/// faults in the code, if there are any.
+pub(super) fn unreadable_file_errors(
+    place: &str,
+    content: &str,
+    places: &FilePositions,
+    error: &serde_yaml::Error,
+) -> Vec<ToolError> {
+    let mut faults = vec![yaml_reader_error(place, error)];
+    let Ok(Value::Object(file)) = serde_yaml::from_str(content) else {
+        return faults;
+    };
+    let line = error.location().map(|at| at.line());
+    let unknown = file.keys().filter(|key| !KEYS.contains(&key.as_str()));
+    let mut unknown: Vec<(usize, &String)> = unknown.map(|key| (places.line(key), key)).collect();
+    unknown.sort_unstable();
+    for (at, key) in unknown {
+        if line != Some(at) {
+            let said = if let Some(said) = misplaced(key) {
+                said
+            } else if is_misspelt(key, KEYS) {
+                format!("unknown key `{key}`.{}", did_you_mean(key, KEYS))
+            } else {
+                "unknown key.".to_owned()
+            };
+            let known = KEYS.join(", ");
+            let message = format!("{place}:{at}: {said} Known: {known}.");
+            faults.push(ToolError::new(ToolErrorCode::InvalidInput, message));
+        }
+    }
+    let typed = match &file.get("runtime").map(Value::as_str) {
+        None | Some(Some("typescript")) => true,
+        Some(Some("javascript")) => false,
+        _ => return faults,
+    };
+    if let Some(code) = file.get("code").and_then(Value::as_str)
+        && let Err(found) = compile::compile(code, typed)
+    {
+        let found = found.into_iter();
+        faults.extend(found.map(|fault| code_error(place, places, fault)));
+    }
+    faults
+}
+
+/// Converts an error of the YAML reader to a fault with its position.
+fn yaml_reader_error(place: &str, error: &serde_yaml::Error) -> ToolError {
+    let said = error.to_string();
+    let message = match error.location() {
+        Some(at) => {
+            let tail = format!(" at line {} column {}", at.line(), at.column());
+            let said = said.strip_suffix(&tail).unwrap_or(&said);
+            format!(
+                "{place}:{}:{}: {}",
+                at.line(),
+                at.column(),
+                redact_yaml_message(said)
+            )
+        }
+        None => format!("{place}: {}", redact_yaml_message(&said)),
+    };
+    ToolError::new(ToolErrorCode::InvalidInput, text::visible(&message))
+}
+
+/// Returns the message of the YAML reader without content of the file, which may be a secret that was linked or copied
+/// to the wrong place. An unknown key is quoted only if it resembles a known one.
+fn redact_yaml_message(said: &str) -> String {
+    if said.starts_with("missing field ") || said.starts_with("duplicate field ") {
+        return said.to_owned();
+    }
+    // The part after `expected` is this program's text, not the file's.
+    let (found, expected) = match said.rfind(", expected ") {
+        Some(at) => said.split_at(at),
+        None => (said, ""),
+    };
+    let quoted = found.find(['`', '"']).and_then(|open| {
+        let close = found.rfind(found[open..].chars().next()?)?;
+        (close > open).then_some((open, close))
+    });
+    let Some((open, close)) = quoted else {
+        return said.to_owned();
+    };
+    let word = &found[open + 1..close];
+    let known = expected.split('`').skip(1).step_by(2);
+    if expected.contains("`permissions`")
+        && let Some(said) = misplaced(word)
+    {
+        return said;
+    }
+    if is_misspelt(word, known) {
+        return with_nearest_name(said);
+    }
+    let said = format!(
+        "{}{}{expected}",
+        found[..open].trim_end(),
+        &found[close + 1..]
+    );
+    said.replacen("unknown field", "unknown key", 1)
+        .replacen("unknown variant", "unknown value", 1)
+}
+
+/// Returns the hint for a key of `permissions` that was written at the top level.
+fn misplaced(key: &str) -> Option<String> {
+    let known = PERMISSION_KEYS.contains(&key);
+    known.then(|| format!("unknown key `{key}`. Did you mean `permissions.{key}`?"))
+}
+
+pub(super) fn code_error(place: &str, places: &FilePositions, fault: CodeFault) -> ToolError {
+    let at = places.code_position(fault.line, fault.column);
+    let message = format!("{place}:{at}: {}", fault.message);
+    ToolError::new(fault.code, text::visible(&message))
+}

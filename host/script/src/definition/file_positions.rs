@@ -1,0 +1,152 @@
+//! Positions in a YAML file: of each key, and of each line of the code.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use saphyr_parser::{Event, ScalarStyle};
+
+use crate::yaml;
+
+/// Positions in one file.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FilePositions {
+    /// Lines of the keys: `schema`, `permissions.allowlist`.
+    keys: HashMap<String, usize>,
+    code: CodeStart,
+}
+
+/// Position of the code.
+#[derive(Debug, Clone, Copy, Default)]
+struct CodeStart {
+    /// Line in the file of the code's first line.
+    line: usize,
+    /// Number of characters before each line of it; none if lines do not correspond.
+    indent: Option<usize>,
+}
+
+/// A position in the file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct FilePosition {
+    pub(crate) line: usize,
+    pub(crate) column: Option<usize>,
+}
+
+impl fmt::Display for FilePosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.column {
+            Some(column) => write!(f, "{}:{column}", self.line),
+            None => write!(f, "{}", self.line),
+        }
+    }
+}
+
+/// An open collection.
+enum YamlLevel {
+    /// A mapping: the prefix of its keys, if they have one, and the key whose value comes next.
+    Mapping {
+        prefix: Option<String>,
+        key: Option<Option<String>>,
+    },
+    Sequence,
+}
+
+/// Depth to which keys are tracked. Inside a schema any property can be called `code`.
+const DEPTH: usize = 2;
+
+/// Returns the name of the value that begins here; none for list items and values that are too deep.
+fn value(open: &mut [YamlLevel]) -> Option<String> {
+    let deep = open.len() >= DEPTH;
+    match open.last_mut() {
+        None => Some(String::new()),
+        Some(YamlLevel::Mapping { key, .. }) => {
+            let named = key.take().flatten();
+            named.filter(|_| !deep)
+        }
+        Some(YamlLevel::Sequence) => None,
+    }
+}
+
+impl FilePositions {
+    /// Collects the positions in a file that has already been read as YAML. A position that cannot be determined is
+    /// the beginning of the file.
+    pub(crate) fn from_yaml(content: &str) -> Self {
+        let mut places = Self::default();
+        let lines: Vec<&str> = content.lines().collect();
+        let mut open: Vec<YamlLevel> = Vec::new();
+        for event in yaml::events(content) {
+            let Ok((event, span)) = event else { break };
+            match event {
+                Event::MappingStart(..) => {
+                    let prefix = value(&mut open);
+                    open.push(YamlLevel::Mapping { prefix, key: None });
+                }
+                Event::SequenceStart(..) => {
+                    value(&mut open);
+                    open.push(YamlLevel::Sequence);
+                }
+                Event::MappingEnd | Event::SequenceEnd => {
+                    open.pop();
+                }
+                Event::Alias(_) => {
+                    value(&mut open);
+                }
+                Event::Scalar(text, style, ..) => {
+                    let line = span.start.line();
+                    if let Some(YamlLevel::Mapping {
+                        prefix,
+                        key: key @ None,
+                    }) = open.last_mut()
+                    {
+                        // Deeper keys have no name here, but they still have to be consumed as keys.
+                        let named = prefix.as_deref().map(|prefix| match prefix {
+                            "" => text.to_string(),
+                            prefix => format!("{prefix}.{text}"),
+                        });
+                        if let Some(named) = &named {
+                            places.keys.entry(named.clone()).or_insert(line);
+                        }
+                        *key = Some(named);
+                    } else if value(&mut open).as_deref() == Some("code") {
+                        let header = places.keys.get("code").copied().unwrap_or(line);
+                        places.code = CodeStart::locate(&lines, header, style);
+                    }
+                }
+                _ => {}
+            }
+        }
+        places
+    }
+
+    /// Returns the line of a key, counted from 1.
+    pub(crate) fn line(&self, key: &str) -> usize {
+        self.keys.get(key).copied().unwrap_or(1)
+    }
+
+    /// Converts a position in the code to one in the file; both count from 1.
+    pub(crate) fn code_position(&self, line: usize, column: usize) -> FilePosition {
+        match self.code.indent {
+            Some(indent) => FilePosition {
+                line: self.code.line + line - 1,
+                column: Some(indent + column),
+            },
+            None => FilePosition {
+                line: self.line("code"),
+                column: None,
+            },
+        }
+    }
+}
+
+impl CodeStart {
+    /// Locates the code whose key is on line `header`. Only in the `code: |` style do lines of the code correspond to
+    /// lines of the file.
+    fn locate(lines: &[&str], header: usize, style: ScalarStyle) -> Self {
+        let below = lines.get(header..).unwrap_or_default();
+        let first = below.iter().find(|line| !line.trim().is_empty());
+        let indent = first.map(|line| line.len() - line.trim_start_matches(' ').len());
+        Self {
+            line: header + 1,
+            indent: indent.filter(|_| style == ScalarStyle::Literal),
+        }
+    }
+}

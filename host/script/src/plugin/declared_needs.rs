@@ -1,0 +1,183 @@
+//! Needs that a tool in a module declares: in full, or as a string where defaults suffice.
+
+use mimir_core::needs::{CommandNeed, DirectoryAccess, FileNeed, HostNeed, Needs, SecretNeed};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct DeclaredNeeds {
+    files: Vec<Value>,
+    hosts: Vec<Value>,
+    commands: Vec<Value>,
+    secrets: Vec<DeclaredSecret>,
+    variables: Vec<String>,
+    tools: Vec<String>,
+    model: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeclaredFile {
+    path: String,
+    #[serde(default = "read")]
+    access: DirectoryAccess,
+    #[serde(default)]
+    reason: String,
+}
+
+fn read() -> DirectoryAccess {
+    DirectoryAccess::Read
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeclaredHost {
+    host: String,
+    #[serde(default = "get")]
+    methods: Vec<String>,
+    #[serde(default)]
+    reason: String,
+}
+
+fn get() -> Vec<String> {
+    vec!["GET".to_owned()]
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeclaredCommand {
+    pattern: String,
+    #[serde(default)]
+    reason: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeclaredSecret {
+    name: String,
+    host: String,
+    header: String,
+    #[serde(default)]
+    reason: String,
+}
+
+/// Parses a tool's declared needs. The error names the key.
+pub(super) fn read_needs(said: &Value) -> Result<Needs, String> {
+    if !said.is_object() {
+        return Err("`needs` is not an object: write it like `{ files: [\".\"] }`".to_owned());
+    }
+    let wanted: DeclaredNeeds =
+        serde_json::from_value(said.clone()).map_err(|error| format!("`needs`: {error}"))?;
+    let files = each("files", "path", wanted.files)?;
+    let hosts = each("hosts", "host", wanted.hosts)?;
+    let commands = each("commands", "pattern", wanted.commands)?;
+    Ok(Needs {
+        // Environment variables are configured by a person, never requested.
+        environment: std::collections::BTreeMap::new(),
+        config: std::collections::BTreeMap::new(),
+        files: files
+            .into_iter()
+            .map(
+                |DeclaredFile {
+                     path,
+                     access,
+                     reason,
+                 }| FileNeed {
+                    path,
+                    access,
+                    reason,
+                },
+            )
+            .collect(),
+        hosts: hosts
+            .into_iter()
+            .map(
+                |DeclaredHost {
+                     host,
+                     methods,
+                     reason,
+                 }| HostNeed {
+                    host,
+                    methods,
+                    reason,
+                },
+            )
+            .collect(),
+        commands: commands
+            .into_iter()
+            .map(|DeclaredCommand { pattern, reason }| CommandNeed { pattern, reason })
+            .collect(),
+        secrets: wanted
+            .secrets
+            .into_iter()
+            .map(|secret| SecretNeed {
+                name: secret.name,
+                host: secret.host,
+                header: secret.header,
+                reason: secret.reason,
+            })
+            .collect(),
+        variables: wanted.variables,
+        tools: wanted.tools,
+        model: wanted.model,
+    })
+}
+
+/// Parses needs of one kind; a string stands for an object with only `key`.
+fn each<T: for<'a> Deserialize<'a>>(
+    kind: &str,
+    key: &str,
+    said: Vec<Value>,
+) -> Result<Vec<T>, String> {
+    let full = said.into_iter().map(|one| match one {
+        Value::String(text) => Ok(json!({ key: text })),
+        Value::Object(_) => Ok(one),
+        _ => Err(format!(
+            "`needs.{kind}`: each entry must be a string or an object"
+        )),
+    });
+    full.map(|one| serde_json::from_value(one?).map_err(|error| format!("`needs.{kind}`: {error}")))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn needs_accept_strings_as_shorthand() {
+        let needs = read_needs(&json!({
+            "files": ["src", {"path": ".", "access": "read-write", "reason": "it formats"}],
+            "hosts": ["api.example.com"],
+            "commands": ["git status *"],
+            "model": true,
+        }))
+        .unwrap();
+        assert_eq!(needs.files[0].access, DirectoryAccess::Read);
+        assert_eq!(needs.files[1].access, DirectoryAccess::ReadWrite);
+        assert_eq!(needs.hosts[0].methods, ["GET"]);
+        assert_eq!(needs.commands[0].pattern, "git status *");
+        assert!(needs.model && needs.tools.is_empty());
+    }
+
+    #[test]
+    fn needs_errors_name_the_key() {
+        for (said, named) in [
+            (json!({"file": ["."]}), "unknown field `file`"),
+            (
+                json!({"files": [{"path": ".", "access": "all"}]}),
+                "needs.files",
+            ),
+            (json!({"hosts": [1]}), "needs.hosts"),
+            (
+                json!({"commands": [{"pattern": "x", "shell": true}]}),
+                "shell",
+            ),
+            (json!([]), "needs"),
+        ] {
+            let error = read_needs(&said).unwrap_err();
+            assert!(error.contains(named), "{said}: {error}");
+        }
+    }
+}

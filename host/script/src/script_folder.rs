@@ -1,0 +1,210 @@
+//! Tools that run on the script engines: those in a folder, and `run_code`, which runs code written by a model.
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use mimir_core::code::CodeEngine;
+use mimir_core::files::{self, LinkPolicy};
+use mimir_core::registry::Quarantined;
+use mimir_core::tool::{Tool, ToolOrigin, ToolSource, ToolTrust};
+use mimir_core::{Backend, Needs, ToolError, ToolErrorCode};
+use mimir_wasm::family::proofs;
+use mimir_wasm::script::{ScriptEngine, ScriptState};
+use mimir_wasm::{LoadedTools, Sha256Digest, WasmHost};
+
+use crate::backend::ScriptBackend;
+use crate::code::{CodeEngines, LanguageEngineParts};
+use crate::definition::{self, CheckedScript};
+use crate::run_code::run_code;
+
+/// Maximum size of a tool file in bytes.
+const FILE_MAX: u64 = 1 << 20;
+
+/// Error for a symbolic link that leaves the workspace.
+const OUTSIDE: &str = "it is a link that leads out of the workspace: put the file itself there";
+
+/// Finds script tools, and caches what was read.
+pub struct ScriptFolder {
+    engines: Arc<CodeEngines>,
+    folder: PathBuf,
+    known: Mutex<HashMap<(String, Sha256Digest), Arc<CachedScript>>>,
+}
+
+/// Cached content of an unchanged file.
+struct CachedScript {
+    tool: Result<Tool, ToolError>,
+}
+
+impl ScriptFolder {
+    /// Creates the finder for the scripts in `folder`, with engines made of the given parts.
+    pub fn new(host: Arc<WasmHost>, engines: LanguageEngineParts, folder: PathBuf) -> Self {
+        Self {
+            engines: CodeEngines::new(host, engines),
+            folder,
+            known: Mutex::default(),
+        }
+    }
+
+    /// Returns the script engine, for preparing it before the first call.
+    pub fn engine(&self) -> &Arc<ScriptEngine> {
+        self.engines.scripts()
+    }
+
+    /// Returns the engines of all languages.
+    pub fn engines(&self) -> &Arc<CodeEngines> {
+        &self.engines
+    }
+
+    /// Adds the scripts in the folder, and the built-in `run_code` before all others, so that no file takes its name.
+    pub fn add_tools_to(&self, loaded: &mut LoadedTools) {
+        match run_code(vec![Arc::clone(&self.engines) as Arc<dyn CodeEngine>]) {
+            Ok(tool) => loaded.tools.insert(0, tool),
+            Err(error) => tracing::error!(%error, "`run_code` is not available"),
+        }
+        let mut kept = HashMap::new();
+        let root = self.engines.scripts().host().workspace().canonicalize();
+        let root = root.unwrap_or_default();
+        for name in &loaded.scripts {
+            let place = self.display_path(name);
+            let quarantine = |error: ToolError| Quarantined {
+                location: place.clone(),
+                code: error.code,
+                reason: error.message,
+            };
+            let content = match self.read(&root, name) {
+                Ok(Some(content)) => content,
+                Ok(None) => continue,
+                Err(error) => {
+                    loaded.quarantined.push(quarantine(error));
+                    continue;
+                }
+            };
+            let key = (place.clone(), Sha256Digest::of_bytes(&content));
+            let known = self.known.lock();
+            let before = known.get(&key).cloned();
+            drop(known);
+            let file = before.unwrap_or_else(|| Arc::new(self.tool(&place, &content, key.1)));
+            match &file.tool {
+                Ok(tool) => loaded.tools.push(tool.clone()),
+                Err(error) => loaded.quarantined.push(quarantine(error.clone())),
+            }
+            kept.insert(key, file);
+        }
+        *self.known.lock() = kept;
+    }
+
+    fn tool(&self, place: &str, content: &[u8], digest: Sha256Digest) -> CachedScript {
+        let text = std::str::from_utf8(content).map_err(|_| {
+            let message = format!("{place} is not UTF-8");
+            ToolError::new(ToolErrorCode::InvalidInput, message)
+        });
+        let checked = text.and_then(|text| definition::check(place, text));
+        CachedScript {
+            tool: checked.map(|checked| self.build_tool(place, checked, digest)),
+        }
+    }
+
+    fn build_tool(&self, place: &str, checked: CheckedScript, digest: Sha256Digest) -> Tool {
+        let definition = checked.definition.clone();
+        let (token_cost, enabled) = (checked.token_cost, checked.enabled);
+        let imports = imports(&definition.needs, checked.has_storage);
+        let trust = match definition.needs.is_empty() && !checked.has_storage {
+            true => ToolTrust::Harmless,
+            false => ToolTrust::Untrusted,
+        };
+        let origin = ToolOrigin {
+            prefix: String::new(),
+            plugin: definition.name.to_string(),
+            version: String::new(),
+            location: place.to_owned(),
+            digest: digest.to_string(),
+            speaks: true,
+            listed: Vec::new(),
+            proofs: proofs(&imports).iter().map(ToString::to_string).collect(),
+            imports,
+        };
+        let backend = ScriptBackend {
+            engines: Arc::clone(&self.engines),
+            state: ScriptState::default(),
+            path: place.to_owned(),
+            checked,
+        };
+        Tool {
+            definition,
+            aliases: Vec::new(),
+            source: ToolSource::Custom,
+            origin: Arc::new(origin),
+            trust,
+            granted: Needs::default(),
+            flags: Vec::new(),
+            changes: None,
+            assessed: false,
+            off: !enabled,
+            token_cost,
+            backend: Arc::new(backend) as Arc<dyn Backend>,
+        }
+    }
+
+    /// Returns the content of a file, or none if it is gone. A link may lead elsewhere in the workspace but not out of
+    /// it: the folder may have come with a checkout, and errors in a file are shown to everyone who lists the tools.
+    fn read(&self, root: &Path, name: &str) -> Result<Option<Vec<u8>>, ToolError> {
+        let path = self.folder.join(name);
+        let inside = |real: &PathBuf| root.is_absolute() && real.starts_with(root);
+        let read = path.canonicalize().and_then(|real| match inside(&real) {
+            // Not a race worth closing: a process that can swap a folder for a link now can write the file, too.
+            true => files::read(&real, LinkPolicy::Refuse, FILE_MAX),
+            false => Err(io::Error::new(io::ErrorKind::PermissionDenied, OUTSIDE)),
+        });
+        match read {
+            Ok(content) => Ok(Some(content)),
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound && path.symlink_metadata().is_err() =>
+            {
+                Ok(None)
+            }
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                let message = format!(
+                    "it is larger than {} KiB, the limit for scripts",
+                    FILE_MAX >> 10
+                );
+                Err(ToolError::new(ToolErrorCode::LimitExceeded, message))
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let message = format!("it cannot be read: {error}");
+                Err(ToolError::new(ToolErrorCode::PermissionDenied, message))
+            }
+            Err(error) => {
+                let message = format!("it cannot be read: {error}");
+                Err(ToolError::new(ToolErrorCode::Unavailable, message))
+            }
+        }
+    }
+
+    /// Returns the display path of a file: relative to the workspace if it is inside.
+    fn display_path(&self, name: &str) -> String {
+        let path = self.folder.join(name);
+        let workspace = self.engines.scripts().host().workspace();
+        let below = path.strip_prefix(workspace).unwrap_or(&path);
+        below.to_string_lossy().replace('\\', "/")
+    }
+}
+
+/// Returns the host interfaces for a script, named as a component would import them. Interfaces that it does not need
+/// are left out.
+fn imports(needs: &Needs, keeps: bool) -> Vec<String> {
+    let given = [
+        (true, "mimir:tool/log@1.0.0"),
+        (true, "mimir:tool/progress@1.0.0"),
+        (!needs.files.is_empty(), "wasi:filesystem/types@0.2.6"),
+        (!needs.hosts.is_empty(), "wasi:http/outgoing-handler@0.2.6"),
+        (!needs.commands.is_empty(), "mimir:tool/commands@1.0.0"),
+        (!needs.tools.is_empty(), "mimir:tool/tools@1.0.0"),
+        (needs.model, "mimir:tool/model@1.0.0"),
+        (keeps, "mimir:tool/storage@1.0.0"),
+    ];
+    let given = given.into_iter().filter(|(is_given, _)| *is_given);
+    given.map(|(_, name)| name.to_owned()).collect()
+}

@@ -1,0 +1,200 @@
+//! The known counts, as a text of one line each, sorted: a lookup is a binary search, and the rest is not even parsed.
+//! Invalid lines are ignored.
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest, Sha256};
+
+/// The key of a count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TokenCountKey([u8; KEY]);
+
+/// Length of the stored hash in bytes: enough to make collisions infeasible.
+const KEY: usize = 16;
+
+/// Digits of a count: no prompt has more tokens than that.
+const DIGITS: usize = 8;
+const MOST: u32 = 99_999_999;
+
+/// Length of a line: the key in hex, a blank, the count with leading zeros, a newline.
+const LINE: usize = 2 * KEY + 1 + DIGITS + 1;
+
+/// Maximum number of stored lines. Beyond that, the older ones are dropped: they are counted again when needed.
+const LINES_MOST: usize = 20_000;
+
+impl TokenCountKey {
+    /// Returns the key of a text that is determined by exactly these parts.
+    pub fn from_parts<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut hash = Sha256::new();
+        for part in parts {
+            // Includes the lengths, so that no two lists of parts hash the same text.
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        let mut key = [0; KEY];
+        key.copy_from_slice(&hash.finalize()[..KEY]);
+        Self(key)
+    }
+
+    fn hex(self) -> [u8; 2 * KEY] {
+        const HEX: &[u8; 16] = b"0123456789abcdef";
+        let mut hex = [0; 2 * KEY];
+        for (at, byte) in self.0.iter().enumerate() {
+            hex[2 * at] = HEX[usize::from(byte >> 4)];
+            hex[2 * at + 1] = HEX[usize::from(byte & 15)];
+        }
+        hex
+    }
+}
+
+/// Counts by key.
+#[derive(Debug, Default)]
+pub struct TokenCountCache {
+    old: String,
+    new: BTreeMap<TokenCountKey, u32>,
+}
+
+impl TokenCountCache {
+    /// Parses the stored text. Invalid text counts as empty.
+    pub fn parse(text: String) -> Self {
+        let whole = text.len().is_multiple_of(LINE) && text.is_ascii();
+        Self {
+            old: if whole { text } else { String::new() },
+            new: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the count for this key, if it is known.
+    pub fn get(&self, key: TokenCountKey) -> Option<u32> {
+        if let Some(count) = self.new.get(&key) {
+            return Some(*count);
+        }
+        let lines: &[[u8; LINE]] = self.old.as_bytes().as_chunks().0;
+        let hex = key.hex();
+        let at = lines
+            .binary_search_by(|line| line[..2 * KEY].cmp(&hex))
+            .ok()?;
+        read(&lines[at])
+    }
+
+    /// Adds a count.
+    pub fn put(&mut self, key: TokenCountKey, count: u32) {
+        self.new.insert(key, count.min(MOST));
+    }
+
+    /// Returns the text to store, if it has changed.
+    pub fn text(&self) -> Option<String> {
+        if self.new.is_empty() {
+            return None;
+        }
+        let new: Vec<_> = self
+            .new
+            .iter()
+            .map(|(key, count)| (key.hex(), *count))
+            .collect();
+        let mut lines: BTreeMap<&[u8], u32> = BTreeMap::new();
+        let old = self.old.as_bytes().as_chunks::<LINE>().0;
+        if old.len() + self.new.len() <= LINES_MOST {
+            let old = old.iter();
+            lines.extend(old.filter_map(|line| Some((&line[..2 * KEY], read(line)?))));
+        }
+        lines.extend(new.iter().map(|(hex, count)| (hex.as_slice(), *count)));
+        let mut text = String::with_capacity(lines.len() * LINE);
+        for (hex, count) in lines {
+            text.push_str(std::str::from_utf8(hex).unwrap_or_default());
+            text.push_str(&format!(" {count:0DIGITS$}\n"));
+        }
+        Some(text)
+    }
+}
+
+fn read(line: &[u8; LINE]) -> Option<u32> {
+    let hex = line[..2 * KEY].iter().all(u8::is_ascii_hexdigit);
+    if !hex || line[2 * KEY] != b' ' || line[LINE - 1] != b'\n' {
+        return None;
+    }
+    let digits = &line[2 * KEY + 1..LINE - 1];
+    digits.iter().try_fold(0, |count: u32, digit| {
+        let digit = digit.is_ascii_digit().then(|| u32::from(digit - b'0'))?;
+        Some(count * 10 + digit)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: u32) -> TokenCountKey {
+        TokenCountKey::from_parts([number.to_string().as_str()])
+    }
+
+    #[test]
+    fn cache_returns_stored_counts() {
+        let mut book = TokenCountCache::default();
+        assert_eq!((book.text(), book.get(key(1))), (None, None));
+        for number in 0..100 {
+            book.put(key(number), number);
+        }
+        let mut book = TokenCountCache::parse(book.text().unwrap());
+        assert_eq!(book.text(), None, "nothing is new");
+        for number in 0..100 {
+            assert_eq!(book.get(key(number)), Some(number));
+        }
+        assert_eq!(book.get(key(100)), None);
+        book.put(key(100), u32::MAX);
+        book.put(key(7), 8);
+        let book = TokenCountCache::parse(book.text().unwrap());
+        let counts = [book.get(key(6)), book.get(key(7)), book.get(key(100))];
+        assert_eq!(counts, [Some(6), Some(8), Some(MOST)]);
+    }
+
+    #[test]
+    fn key_separates_its_parts() {
+        assert_ne!(
+            TokenCountKey::from_parts(["ab", "c"]),
+            TokenCountKey::from_parts(["a", "bc"])
+        );
+        assert_ne!(
+            TokenCountKey::from_parts(["a", ""]),
+            TokenCountKey::from_parts(["a"])
+        );
+        assert_eq!(
+            TokenCountKey::from_parts(["a", "b"]),
+            TokenCountKey::from_parts(["a", "b"])
+        );
+    }
+
+    #[test]
+    fn cache_ignores_and_replaces_invalid_text() {
+        let mut good = TokenCountCache::default();
+        good.put(key(1), 5);
+        let good = good.text().unwrap();
+        let broken = good.replace(' ', "x");
+        for bad in [
+            "x",
+            "ä",
+            &good[1..],
+            &"z".repeat(LINE),
+            &broken,
+            &"\n".repeat(LINE * 3),
+        ] {
+            let mut book = TokenCountCache::parse(bad.to_owned());
+            assert_eq!(book.get(key(1)), None, "{bad:?}");
+            book.put(key(2), 3);
+            let text = book.text().unwrap();
+            assert_eq!(text.len(), LINE, "{text}");
+        }
+    }
+
+    #[test]
+    fn cache_is_limited_in_size() {
+        let mut book = TokenCountCache::default();
+        for number in 0..LINES_MOST as u32 {
+            book.put(key(number), 1);
+        }
+        let mut book = TokenCountCache::parse(book.text().unwrap());
+        book.put(key(u32::MAX), 2);
+        let book = TokenCountCache::parse(book.text().unwrap());
+        assert_eq!((book.get(key(1)), book.get(key(u32::MAX))), (None, Some(2)));
+    }
+}

@@ -1,0 +1,131 @@
+//! Backoff for plugins that took too long or too much memory to compile, or too long to describe themselves: not every
+//! call and listing should wait for them again.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use mimir_core::ToolErrorCode;
+use serde::{Deserialize, Serialize};
+
+use crate::cache::{self, ComponentCache};
+use crate::compile::CompileLimits;
+use crate::digest::Sha256Digest;
+
+/// Duration of the backoff: many listings, and still short enough that a merely busy machine recovers by itself.
+const REST: Duration = Duration::from_secs(10 * 60);
+
+/// The step that took too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BackoffKind {
+    /// Compiling within these limits. With other limits it is tried at once.
+    Compile(CompileLimits),
+    /// Its own description.
+    Describe,
+}
+
+/// The stored note.
+#[derive(Serialize, Deserialize)]
+struct BackoffNote {
+    /// End of the backoff, in seconds of the Unix epoch.
+    until: u64,
+    reason: String,
+    #[serde(default = "timeout")]
+    code: ToolErrorCode,
+}
+
+fn timeout() -> ToolErrorCode {
+    ToolErrorCode::Timeout
+}
+
+/// Records that it was too slow.
+pub(crate) fn remember_failure(
+    cache: &ComponentCache,
+    digest: &Sha256Digest,
+    kind: BackoffKind,
+    code: ToolErrorCode,
+    reason: &str,
+) {
+    let note = BackoffNote {
+        until: now().saturating_add(REST.as_secs()),
+        reason: reason.to_owned(),
+        code,
+    };
+    if let Ok(content) = serde_json::to_vec(&note) {
+        cache.put(
+            cache::CacheEntryKind::Description,
+            &key(digest, kind),
+            &content,
+        );
+    }
+}
+
+/// Returns the reason and the end of an active backoff, or `None` if there is none.
+pub(crate) fn active_failure(
+    cache: &ComponentCache,
+    digest: &Sha256Digest,
+    kind: BackoffKind,
+) -> Option<(ToolErrorCode, String)> {
+    let content = cache.get(cache::CacheEntryKind::Description, &key(digest, kind))?;
+    let note: BackoffNote = serde_json::from_slice(&content).ok()?;
+    Some((note.code, note_reason(note, kind, now())?))
+}
+
+fn note_reason(note: BackoffNote, kind: BackoffKind, now: u64) -> Option<String> {
+    let left = note.until.checked_sub(now).filter(|left| *left > 0)?;
+    // Later than any recorded end: the clock was set back.
+    if left > REST.as_secs() {
+        return None;
+    }
+    let minutes = left.div_ceil(60);
+    let again = match kind {
+        BackoffKind::Compile(_) => {
+            format!("it is tried again in {minutes} min, or at once with another limit")
+        }
+        BackoffKind::Describe => {
+            format!("it is asked again in {minutes} min, or at once by `mimir doctor`")
+        }
+    };
+    Some(format!("{}; {again}", note.reason))
+}
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+fn key(digest: &Sha256Digest, kind: BackoffKind) -> String {
+    let what = match kind {
+        BackoffKind::Compile(limits) => {
+            let (time, memory) = (limits.time.as_millis(), limits.memory);
+            format!("uncompiled-{time}-{memory}")
+        }
+        BackoffKind::Describe => "slow".to_owned(),
+    };
+    format!("{digest}-{}-{what}", crate::describe::FORM)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backoff_lasts_for_a_while() {
+        let note = || BackoffNote {
+            until: 10_000,
+            reason: "too slow".to_owned(),
+            code: timeout(),
+        };
+        let shown = |now| note_reason(note(), BackoffKind::Describe, now);
+        let said = shown(10_000 - 61).unwrap();
+        assert!(
+            said.starts_with("too slow; ") && said.contains("in 2 min"),
+            "{said}"
+        );
+        assert_eq!(shown(10_000), None, "it is over");
+        assert_eq!(shown(20_000), None);
+        assert_eq!(
+            shown(10_000 - REST.as_secs() - 1),
+            None,
+            "the clock was set back"
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! The compiler process: reads a component from stdin, compiles it and writes the code to stdout.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::process::ExitCode;
+
+use super::compiler::{self, CompileError};
+use crate::engine::MemoryAddressing;
+use crate::plugin::FILE_MAX;
+
+/// The argument that turns a program into a compiler. The addressing mode and the bytes of memory follow.
+pub(super) const ARGUMENT: &str = "__compile-component";
+
+/// Number of compiler threads of the process.
+pub(super) const THREADS_MOST: usize = 8;
+
+/// Exit code of a process whose host has gone.
+const ABANDONED: i32 = 3;
+
+/// The first byte of each kind of reply.
+const CODE: u8 = b'C';
+const INVALID: u8 = b'I';
+const FAILED: u8 = b'F';
+
+/// The message that the process writes to stdout.
+pub(super) enum CompilerReply {
+    Code(Vec<u8>),
+    Invalid(String),
+    Failed(String),
+}
+
+impl CompilerReply {
+    /// Parses a reply, or returns `None` if it is not valid.
+    pub(super) fn read(mut bytes: Vec<u8>) -> Option<Self> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match bytes.split_first()? {
+            (&INVALID, reason) => Some(Self::Invalid(text(reason))),
+            (&FAILED, reason) => Some(Self::Failed(text(reason))),
+            (&CODE, _) => {
+                bytes.remove(0);
+                Some(Self::Code(bytes))
+            }
+            _ => None,
+        }
+    }
+
+    fn write(&self) -> io::Result<()> {
+        let (kind, content) = match self {
+            Self::Code(code) => (CODE, code.as_slice()),
+            Self::Invalid(reason) => (INVALID, reason.as_bytes()),
+            Self::Failed(reason) => (FAILED, reason.as_bytes()),
+        };
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(&[kind])?;
+        stdout.write_all(content)?;
+        stdout.flush()
+    }
+}
+
+/// Compiles a component if this process was started for that by a [`ChildCompiler`](super::ChildCompiler), and returns
+/// the exit code. Call it first in `main`:
+///
+/// ```no_run
+/// fn main() -> std::process::ExitCode {
+///     if let Some(exit) = mimir_wasm::run_if_child() {
+///         return exit;
+///     }
+///     // The program itself.
+///     std::process::ExitCode::SUCCESS
+/// }
+/// ```
+pub fn run_if_child() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next()? != ARGUMENT {
+        return None;
+    }
+    let answer = match serve(arguments) {
+        Ok(code) => CompilerReply::Code(code),
+        Err(CompileError::Invalid(reason)) => CompilerReply::Invalid(reason),
+        Err(CompileError::Failed(reason)) => CompilerReply::Failed(reason),
+        Err(error) => CompilerReply::Failed(error.to_string()),
+    };
+    Some(match answer.write() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    })
+}
+
+fn serve(mut arguments: impl Iterator<Item = OsString>) -> Result<Vec<u8>, CompileError> {
+    let failed = |reason: String| CompileError::Failed(reason);
+    let mut next = || arguments.next().and_then(|word| word.into_string().ok());
+    let addressing = next().and_then(|word| MemoryAddressing::read(&word));
+    let memory = next().and_then(|word| word.parse().ok());
+    let (Some(addressing), Some(memory)) = (addressing, memory) else {
+        return Err(failed(
+            "it was started with unexpected arguments".to_owned(),
+        ));
+    };
+    bound_memory(memory).map_err(|error| failed(format!("cannot limit its memory: {error}")))?;
+    let bytes = read_component().map_err(|error| failed(error.to_string()))?;
+    std::thread::spawn(end_with_host);
+    compiler::compile(addressing, &bytes)
+}
+
+fn read_component() -> io::Result<Vec<u8>> {
+    let mut stdin = io::stdin().lock();
+    let mut length = [0; 8];
+    stdin.read_exact(&mut length)?;
+    let length = u64::from_le_bytes(length);
+    if length > FILE_MAX {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    let mut bytes = Vec::new();
+    stdin.take(length).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 == length {
+        true => Ok(bytes),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// Ends the process when its host has ended: the host holds the other end of stdin and sends nothing more.
+fn end_with_host() {
+    let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+    std::process::exit(ABANDONED);
+}
+
+/// Limits the memory that the process can write to. Address space that is only reserved does not count.
+#[cfg(target_os = "linux")]
+fn bound_memory(bytes: u64) -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let none = Some(0);
+    // A compiler that runs out of memory writes no core dump.
+    setrlimit(
+        Resource::Core,
+        Rlimit {
+            current: none,
+            maximum: none,
+        },
+    )?;
+    let most = Some(bytes);
+    setrlimit(
+        Resource::Data,
+        Rlimit {
+            current: most,
+            maximum: most,
+        },
+    )?;
+    Ok(())
+}
+
+/// Other systems have no process limit that counts mapped memory.
+#[cfg(not(target_os = "linux"))]
+fn bound_memory(_: u64) -> io::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! The outline of a component: its types, imports, exports and documentation.
+
+use wasmparser::component_types::ComponentEntityType;
+use wasmparser::types::{Types, TypesRef};
+use wasmparser::{Parser, Payload, ValidPayload, Validator, WasmFeatures};
+
+use super::core_module::CoreModule;
+use super::{FILE_MOST, FamilyError, type_nesting};
+
+/// The custom section for doc comments, if the build tool wrote them into the binary.
+const DOCS_SECTION: &str = "package-docs";
+
+/// Documentation above this size is not read, in bytes; the WIT of all of WASI has a tenth of it.
+const DOCS_MOST: usize = 1024 * 1024;
+
+/// The parts of a component that can be read without its code.
+pub(crate) struct ComponentSurface {
+    types: Types,
+    imports: Vec<(String, ComponentEntityType)>,
+    exports: Vec<(String, ComponentEntityType)>,
+    docs: Vec<u8>,
+}
+
+impl ComponentSurface {
+    /// Reads and validates everything but function bodies.
+    pub fn read(bytes: &[u8]) -> Result<Self, FamilyError> {
+        let mut validator = Validator::new_with_features(WasmFeatures::all());
+        let (mut imports, mut exports) = (Vec::new(), Vec::new());
+        let mut docs = Vec::new();
+        let mut depth = 0;
+        let mut types = None;
+        for payload in Parser::new(0).parse_all(bytes) {
+            let payload = payload?;
+            match &payload {
+                Payload::Version { range, .. } => {
+                    depth += 1;
+                    if depth > type_nesting::DEEPEST {
+                        let what = format_args!(
+                            "components are nested more than {} deep",
+                            type_nesting::DEEPEST
+                        );
+                        return Err(FamilyError::corrupt(range.start, what));
+                    }
+                }
+                Payload::ComponentTypeSection(section) => {
+                    let range = section.range();
+                    let content = bytes.get(range.clone()).unwrap_or_default();
+                    type_nesting::check(content, range.start)?;
+                }
+                _ => {}
+            }
+            if let ValidPayload::End(end) = validator.payload(&payload)? {
+                depth -= 1;
+                if depth == 0 {
+                    types = Some(end);
+                }
+            }
+            match payload {
+                Payload::ComponentImportSection(section) if depth == 1 => {
+                    for import in section {
+                        imports.push(import?.name.name.to_owned());
+                    }
+                }
+                Payload::ComponentExportSection(section) if depth == 1 => {
+                    for export in section {
+                        exports.push(export?.name.name.to_owned());
+                    }
+                }
+                Payload::CustomSection(section)
+                    if depth == 1
+                        && section.name() == DOCS_SECTION
+                        && section.data().len() <= DOCS_MOST =>
+                {
+                    docs = section.data().to_owned();
+                }
+                _ => {}
+            }
+        }
+        let Some(types) = types else {
+            return Err(FamilyError::corrupt(bytes.len(), "the file ends too early"));
+        };
+        let known = types.as_ref();
+        let imports = typed(imports, |name| {
+            Some(known.component_item_for_import(name)?.ty)
+        });
+        let exports = typed(exports, |name| {
+            Some(known.component_item_for_export(name)?.ty)
+        });
+        Ok(Self {
+            types,
+            imports,
+            exports,
+            docs,
+        })
+    }
+
+    /// Returns the types that the ids in the lists refer to.
+    pub fn types(&self) -> TypesRef<'_> {
+        self.types.as_ref()
+    }
+
+    /// Iterates over the names and types of the imports, in order.
+    pub fn imports(&self) -> impl Iterator<Item = (&str, ComponentEntityType)> {
+        self.imports.iter().map(|(name, ty)| (name.as_str(), *ty))
+    }
+
+    /// Iterates over the names and types of the exports, in order.
+    pub fn exports(&self) -> impl Iterator<Item = (&str, ComponentEntityType)> {
+        self.exports.iter().map(|(name, ty)| (name.as_str(), *ty))
+    }
+
+    /// Returns the contents of the documentation section; empty without one.
+    pub fn docs(&self) -> &[u8] {
+        &self.docs
+    }
+}
+
+fn typed(
+    names: Vec<String>,
+    find: impl Fn(&str) -> Option<ComponentEntityType>,
+) -> Vec<(String, ComponentEntityType)> {
+    names
+        .into_iter()
+        .filter_map(|name| find(&name).map(|ty| (name, ty)))
+        .collect()
+}
+
+/// Refuses a size above [`FILE_MOST`]; call it before reading a file.
+pub fn check_size(size: u64) -> Result<(), FamilyError> {
+    match size {
+        0..=FILE_MOST => Ok(()),
+        size => Err(FamilyError::TooLarge { size }),
+    }
+}
+
+/// Checks the first eight bytes.
+pub(super) fn check_header(bytes: &[u8]) -> Result<(), FamilyError> {
+    let magic = b"\0asm";
+    let Some((start, rest)) = bytes.split_first_chunk::<4>() else {
+        let hint = match bytes {
+            [] => "; it is empty",
+            _ if magic.starts_with(bytes) => "; it is truncated",
+            _ => "",
+        };
+        return Err(FamilyError::NotWasm { hint: hint.into() });
+    };
+    if start != magic {
+        let text = bytes.trim_ascii_start();
+        let hint = if text.starts_with(b"(component") || text.starts_with(b"(module") {
+            "; it looks like WebAssembly text: `wasm-tools parse FILE -o TOOL.wasm` converts it to binary"
+        } else {
+            ""
+        };
+        return Err(FamilyError::NotWasm { hint: hint.into() });
+    }
+    let Some((&[v0, v1, l0, l1], _)) = rest.split_first_chunk::<4>() else {
+        return Err(FamilyError::corrupt(
+            bytes.len(),
+            "the file ends within its header",
+        ));
+    };
+    match (u16::from_le_bytes([v0, v1]), u16::from_le_bytes([l0, l1])) {
+        (_, 0) => Err(FamilyError::CoreModule(CoreModule::read(bytes))),
+        (0x0d, 1) => Ok(()),
+        (version, layer) => Err(FamilyError::Encoding { version, layer }),
+    }
+}

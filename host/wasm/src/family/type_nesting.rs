@@ -1,0 +1,88 @@
+//! Limit for nesting, checked before a recursive parser sees the bytes.
+//!
+//! A type section may declare a type inside a type inside a type, three bytes a level, and wasmparser follows that by
+//! recursion: a small file could end the whole process with a stack overflow, which cannot be caught. This walk has an
+//! explicit stack.
+
+use wasmparser::{BinaryReader, ComponentImport, ComponentType, InstanceTypeDeclaration};
+
+use super::FamilyError;
+
+/// Limit for components in components, and types in types. Tools nest three or four deep.
+pub(super) const DEEPEST: usize = 64;
+
+/// The kind of a list of declarations.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DeclarationList {
+    /// The types of a section.
+    Types,
+    /// The declarations of an instance type.
+    Instance,
+    /// The declarations of a component type, which may import.
+    Component,
+}
+
+/// Checks one component type section, whose contents begin at byte `start` of the file.
+pub(super) fn check(section: &[u8], start: usize) -> Result<(), FamilyError> {
+    const DECLARES_TYPE: u8 = 0x01;
+    const DECLARES_IMPORT: u8 = 0x03;
+
+    let mut reader = BinaryReader::new(section, start);
+    let count = reader.read_var_u32()?;
+    let mut open = vec![(DeclarationList::Types, count)];
+    while let Some((list, left)) = open.last_mut() {
+        let list = *list;
+        let Some(fewer) = left.checked_sub(1) else {
+            open.pop();
+            continue;
+        };
+        *left = fewer;
+        let next = section.get(reader.original_position() - start).copied();
+        match (list, next) {
+            (DeclarationList::Types, _) => {}
+            (_, Some(DECLARES_TYPE)) => {
+                reader.read_u8()?;
+            }
+            (DeclarationList::Component, Some(DECLARES_IMPORT)) => {
+                reader.read_u8()?;
+                reader.read::<ComponentImport<'_>>()?;
+                continue;
+            }
+            _ => {
+                reader.read::<InstanceTypeDeclaration<'_>>()?;
+                continue;
+            }
+        }
+        if let Some(inner) = enter(section, start, &mut reader)? {
+            open.push(inner);
+            if open.len() > DEEPEST {
+                return Err(FamilyError::corrupt(
+                    reader.original_position(),
+                    format_args!("types are nested more than {DEEPEST} deep"),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads a type; a type with declarations is opened instead.
+fn enter<'a>(
+    section: &'a [u8],
+    start: usize,
+    reader: &mut BinaryReader<'a>,
+) -> Result<Option<(DeclarationList, u32)>, FamilyError> {
+    const COMPONENT: u8 = 0x41;
+    const INSTANCE: u8 = 0x42;
+
+    let list = match section.get(reader.original_position() - start) {
+        Some(&COMPONENT) => DeclarationList::Component,
+        Some(&INSTANCE) => DeclarationList::Instance,
+        _ => {
+            reader.read::<ComponentType<'_>>()?;
+            return Ok(None);
+        }
+    };
+    reader.read_u8()?;
+    Ok(Some((list, reader.read_var_u32()?)))
+}

@@ -1,0 +1,99 @@
+//! Listing of a directory: entry by entry, so that its size costs no memory, and without hidden entries.
+//!
+//! WASI's names are Unicode. Any other name is listed with U+FFFD for each invalid part and with an unknown type: a
+//! guest sees that an entry exists, and finds nothing by that name. Without the entry, a directory would seem empty
+//! but could not be removed; an error, as on other hosts, would hide all the rest.
+
+use super::node::{FsNode, HandleSlot, HandleSlots};
+use super::refusal::FsFault;
+use super::sys::{self, FileKind};
+use super::wasi_types;
+use super::yield_timer::YieldTimer;
+use mimir_core::paths::PathScope;
+use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorType, DirectoryEntry};
+
+/// A position in a directory listing.
+pub(super) enum DirListing {
+    /// Of a host directory.
+    Real(Box<HostListing>),
+    /// Of an overlay, whose entries are few and all known.
+    Overlay(std::vec::IntoIter<DirectoryEntry>),
+}
+
+/// A position in the listing of a host directory.
+pub(super) struct HostListing {
+    entries: sys::DirEntries,
+    node: FsNode,
+    scope: PathScope,
+    /// A listing has its own host handle.
+    _slot: HandleSlot,
+}
+
+impl DirListing {
+    pub(super) fn open(node: &FsNode, slots: &HandleSlots) -> Result<Self, FsFault> {
+        let dir = node.dir()?;
+        let slot = slots.acquire()?;
+        let scope = node.shared().rules.scope(node.path());
+        Ok(Self::Real(Box::new(HostListing {
+            entries: sys::list(dir)?,
+            node: node.clone(),
+            scope,
+            _slot: slot,
+        })))
+    }
+
+    /// Returns a listing of these overlay entries.
+    pub(super) fn from_entries(entries: Vec<DirectoryEntry>) -> Self {
+        Self::Overlay(entries.into_iter())
+    }
+
+    /// Returns the next entry that a guest may see.
+    pub(super) async fn next(
+        &mut self,
+        pace: &mut YieldTimer,
+    ) -> Result<Option<DirectoryEntry>, FsFault> {
+        match self {
+            Self::Real(listing) => listing.next(pace).await,
+            Self::Overlay(entries) => Ok(entries.next()),
+        }
+    }
+}
+
+impl HostListing {
+    async fn next(&mut self, pace: &mut YieldTimer) -> Result<Option<DirectoryEntry>, FsFault> {
+        loop {
+            pace.yield_if_due().await;
+            let Some(entry) = self.entries.next() else {
+                return Ok(None);
+            };
+            let (name, mut kind) = entry?;
+            let exact = name.is_ok();
+            let name = name.unwrap_or_else(|odd| odd.to_string_lossy().into_owned());
+            if self
+                .node
+                .shared()
+                .rules
+                .check_in(&self.scope, &name)
+                .against_reading()
+                .is_some()
+            {
+                continue;
+            }
+            if !exact {
+                let type_ = DescriptorType::Unknown;
+                return Ok(Some(DirectoryEntry { type_, name }));
+            }
+            // Some file systems report the kind only on request; an entry that is gone by then is skipped.
+            if kind == FileKind::Other {
+                match sys::stat_at(self.node.dir()?, &name) {
+                    Ok(stat) => kind = stat.kind,
+                    Err(_) => continue,
+                }
+            }
+            return Ok(Some(DirectoryEntry {
+                type_: wasi_types::descriptor_type(kind),
+                name,
+            }));
+        }
+    }
+}

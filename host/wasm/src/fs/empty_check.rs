@@ -1,0 +1,86 @@
+//! Check that a directory can be emptied, before any entry is removed.
+//!
+//! A guest does not see hidden files, and does not know beforehand which ones are read-only. A program that removes a
+//! tree one entry after the other would find out half-way, when the first half is gone.
+
+use super::link_check::{ignore_missing, open_below};
+use super::node::MountState;
+use super::refusal::{FsFault, RefusalCause};
+use super::resolve::Target;
+use super::sys::{self, FileKind};
+use super::yield_timer::YieldTimer;
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+
+/// Maximum number of entries to check: more than a large `node_modules`, and a few seconds of work.
+const MAX_ENTRIES: usize = 500_000;
+
+/// Refuses if an object below the directory `top` may not or cannot be removed.
+pub(super) async fn check_can_empty(
+    shared: &MountState,
+    top: &Target<'_>,
+    pace: &mut YieldTimer,
+) -> Result<(), FsFault> {
+    let mut folders = vec![PathBuf::new()];
+    let mut looked_at = 0;
+    while let Some(below) = folders.pop() {
+        let mut path = top.path.clone();
+        for part in &below {
+            path.push('/');
+            path.push_str(&part.to_string_lossy());
+        }
+        let stays = || FsFault::refused(&path, RefusalCause::NotEmptied);
+        let dir = match ignore_missing(open_below(top, &below)) {
+            Ok(Some(dir)) => dir,
+            Ok(None) => continue,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(stays()),
+            Err(error) => return Err(error.into()),
+        };
+        let mut is_empty = true;
+        let mut entries = sys::list(&dir)?;
+        while let Some(entry) = entries.next() {
+            pace.yield_if_due().await;
+            is_empty = false;
+            looked_at += 1;
+            if looked_at > MAX_ENTRIES {
+                return Err(FsFault::refused(&top.path, RefusalCause::TooMuchToEmpty));
+            }
+            let (name, listed) = entry?;
+            let name = name.map_or_else(|odd| odd, OsString::from);
+            let kind = match listed {
+                FileKind::Other => {
+                    ignore_missing(sys::stat_at(&dir, &name))?.map_or(listed, |stat| stat.kind)
+                }
+                told => told,
+            };
+            let entry = format!("{path}/{}", name.to_string_lossy());
+            check_can_remove(shared, &top.path, &entry, kind)?;
+            if kind == FileKind::Directory {
+                folders.push(below.join(&name));
+            }
+        }
+        if !is_empty && !sys::may_change_entries(&dir) {
+            return Err(stays());
+        }
+    }
+    Ok(())
+}
+
+fn check_can_remove(
+    shared: &MountState,
+    top: &str,
+    path: &str,
+    kind: FileKind,
+) -> Result<(), FsFault> {
+    let verdict = match kind {
+        FileKind::Directory => shared.rules.check(path),
+        _ => shared.rules.check_file(path),
+    };
+    match (verdict.against_writing(), verdict.against_reading()) {
+        (None, _) => Ok(()),
+        // The name of a hidden file is not shown to the guest.
+        (_, Some(rule)) => Err(FsFault::refused(top, RefusalCause::Below(rule.clone()))),
+        (Some(rule), None) => Err(FsFault::refused(path, RefusalCause::Rule(rule.clone()))),
+    }
+}

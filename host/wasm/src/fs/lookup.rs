@@ -1,0 +1,189 @@
+//! Lookup and open operations: they do not change the directory tree, except that an open may create a file.
+
+use super::node::{FsNode, HandleSlots, NodeObject};
+use super::quota::MountQuota;
+use super::refusal::{FsFault, RefusalCause};
+use super::resolve::{GuestPath, join, resolve_path};
+use super::sys::{self, FileKind, FileStat, OpenMode, OpenedObject};
+use super::wasi_types;
+use wasmtime_wasi::p2::bindings::filesystem::types::{
+    DescriptorFlags, ErrorCode, MetadataHashValue, OpenFlags,
+};
+
+/// Maximum number of attempts of an open whose object was swapped after the check.
+const MAX_TRIES: usize = 8;
+
+/// Opens a file or directory.
+pub(super) async fn open(
+    node: &FsNode,
+    follow: bool,
+    path: &str,
+    how: OpenFlags,
+    flags: DescriptorFlags,
+    slots: &HandleSlots,
+) -> Result<FsNode, FsFault> {
+    let synced = DescriptorFlags::FILE_INTEGRITY_SYNC
+        | DescriptorFlags::DATA_INTEGRITY_SYNC
+        | DescriptorFlags::REQUESTED_WRITE_SYNC;
+    if flags.intersects(synced) {
+        return Err(ErrorCode::Unsupported.into());
+    }
+    let changing = OpenFlags::CREATE | OpenFlags::EXCLUSIVE | OpenFlags::TRUNCATE;
+    if how.contains(OpenFlags::DIRECTORY) && how.intersects(changing) {
+        return Err(ErrorCode::Invalid.into());
+    }
+    let write = flags.contains(DescriptorFlags::WRITE)
+        || how.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE);
+    let read = flags.contains(DescriptorFlags::READ) || !write;
+    let wanted = OpenMode {
+        read,
+        write,
+        create: how.contains(OpenFlags::CREATE),
+        exclusive: how.contains(OpenFlags::CREATE | OpenFlags::EXCLUSIVE),
+        truncate: how.contains(OpenFlags::TRUNCATE),
+        directory: how.contains(OpenFlags::DIRECTORY),
+        private: node.is_private(),
+    };
+    let slot = slots.acquire()?;
+    if write && node.shared().undo.is_some() {
+        record(node, follow, path, wanted).await?;
+    }
+    let (opened, path) = match &node.shared().quota {
+        Some(quota) if write => counted(node, follow, path, wanted, quota)?,
+        _ => reach(node, follow && !wanted.exclusive, path, wanted)?,
+    };
+    let object = match opened {
+        OpenedObject::Neither => return Err(FsFault::refused(&path, RefusalCause::NotAFile)),
+        OpenedObject::Dir(_) if write => return Err(ErrorCode::IsDirectory.into()),
+        OpenedObject::Dir(dir) => NodeObject::Dir(dir),
+        OpenedObject::File(_) if wanted.directory => return Err(ErrorCode::NotDirectory.into()),
+        OpenedObject::File(file) => {
+            if wanted.private && write {
+                // It may have existed already, accessible to others; nothing is written before this.
+                sys::restrict_to_owner(&file);
+            }
+            NodeObject::File(file)
+        }
+    };
+    Ok(node.with_object(object, path, read, write, slot))
+}
+
+/// Records an object that an open could truncate, or a write through the handle could change.
+async fn record(node: &FsNode, follow: bool, path: &str, wanted: OpenMode) -> Result<(), FsFault> {
+    let Ok(target) = resolve_path(node, path, follow && !wanted.exclusive) else {
+        // The open itself reports this.
+        return Ok(());
+    };
+    node.shared().check_writable(&target.path)?;
+    match sys::stat_at(&target.at, &target.name) {
+        Ok(_) if wanted.exclusive => Ok(()),
+        Err(_) if !wanted.create => Ok(()),
+        _ => node.shared().record(&target.path).await,
+    }
+}
+
+/// Opens an object that may be created or truncated by that, and updates the quota if there is one.
+fn counted(
+    node: &FsNode,
+    follow: bool,
+    path: &str,
+    wanted: OpenMode,
+    quota: &MountQuota,
+) -> Result<(OpenedObject, String), FsFault> {
+    let follow = follow && !wanted.exclusive;
+    let before =
+        resolve_path(node, path, follow).and_then(|at| Ok(sys::stat_at(&at.at, &at.name)?));
+    if before.is_err() && wanted.create {
+        quota.check_entry_limit()?;
+    }
+    let opened = reach(node, follow, path, wanted)?;
+    match before {
+        Err(_) => quota.add_entry(),
+        Ok(stat) if wanted.truncate && stat.kind == FileKind::File => quota.release_bytes(stat),
+        Ok(_) => {}
+    }
+    Ok(opened)
+}
+
+fn reach(
+    node: &FsNode,
+    follow: bool,
+    path: &str,
+    mut wanted: OpenMode,
+) -> Result<(OpenedObject, String), FsFault> {
+    let written = GuestPath::parse(path)?;
+    let judge = |path: &str| match wanted.write {
+        true => node.shared().check_writable(path),
+        false => node.shared().check_visible(path),
+    };
+    let create_dir = written.dir && wanted.create;
+    wanted.directory |= written.dir;
+    if !written.climbs && !written.parts.is_empty() {
+        let canonical = join(node.path(), written.parts.iter().copied());
+        judge(&canonical)?;
+        if create_dir {
+            return Err(ErrorCode::IsDirectory.into());
+        }
+        match sys::open_beneath(node.dir()?, &written.parts.join("/"), wanted) {
+            Some(Ok(opened)) => return Ok((opened, canonical)),
+            Some(Err(error)) if !sys::is_link_error(&error) => return Err(error.into()),
+            _ => {}
+        }
+    }
+    for _ in 0..MAX_TRIES {
+        let target = resolve_path(node, path, follow)?;
+        judge(&target.path)?;
+        if create_dir {
+            return Err(ErrorCode::IsDirectory.into());
+        }
+        match sys::open(&target.at, &target.name, wanted) {
+            Ok(opened) => return Ok((opened, target.path)),
+            Err(error) if follow && sys::is_link_error(&error) && became_a_link(&target) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(ErrorCode::Loop.into())
+}
+
+/// Returns true if the name has become a link since the path was resolved.
+fn became_a_link(target: &super::resolve::Target<'_>) -> bool {
+    sys::stat_at(&target.at, &target.name).is_ok_and(|stat| stat.kind == FileKind::Link)
+}
+
+/// Returns the metadata of the object at `path`.
+pub(super) fn stat_at(node: &FsNode, follow: bool, path: &str) -> Result<FileStat, FsFault> {
+    let target = resolve_path(node, path, follow)?;
+    let stat = match target.seen {
+        Some(seen) => seen,
+        None => sys::stat_at(&target.at, &target.name)?,
+    };
+    if target.dir && stat.kind != FileKind::Directory {
+        return Err(ErrorCode::NotDirectory.into());
+    }
+    Ok(stat)
+}
+
+/// Returns the number that identifies the object at `path`. Libraries request it for every listed entry and abort the
+/// whole listing if one has none, so an entry listed with a replaced name has one, too.
+pub(super) fn hash_at(
+    node: &FsNode,
+    follow: bool,
+    path: &str,
+) -> Result<MetadataHashValue, FsFault> {
+    match stat_at(node, follow, path) {
+        Err(FsFault::Code(ErrorCode::NoEntry)) if path.contains(char::REPLACEMENT_CHARACTER) => {
+            Ok(MetadataHashValue { lower: 0, upper: 0 })
+        }
+        found => found.map(|stat| wasi_types::metadata_hash(&stat)),
+    }
+}
+
+/// Returns the text of the link at `path`, whatever its target: it is workspace content like that of a file, and
+/// visible under the same rules. Following it is checked separately.
+pub(super) fn read_link(node: &FsNode, path: &str) -> Result<String, FsFault> {
+    let target = resolve_path(node, path, false)?;
+    if sys::stat_at(&target.at, &target.name)?.kind != FileKind::Link {
+        return Err(ErrorCode::Invalid.into());
+    }
+    Ok(sys::read_link(&target.at, &target.name)?)
+}

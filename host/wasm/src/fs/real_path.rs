@@ -1,0 +1,123 @@
+//! Resolution of workspace paths to their real target, for rules about paths. File access itself is guarded by
+//! [`super::resolve`], which checks each object that it opens; this only tells the rules the target of a name.
+
+use std::io;
+use std::path::Path;
+
+use mimir_core::backend::RealPath;
+
+use super::resolve::{GuestPath, MAX_LINKS};
+
+/// Maximum number of components in one resolution: more than an honest path has, and a millisecond of work.
+const MAX_STEPS: usize = 1000;
+
+/// Returns the path below `root` to which `path` leads. From the first missing component on, it stays as written.
+pub fn real_path(root: &Path, path: &str) -> RealPath {
+    let Ok(written) = GuestPath::parse(path) else {
+        return RealPath::AsWritten;
+    };
+    let mut pending: Vec<String> = reversed(&written);
+    let mut real: Vec<String> = Vec::new();
+    let mut place = root.to_owned();
+    let (mut links, mut steps) = (0, 0);
+    let mut missing = false;
+    while let Some(name) = pending.pop() {
+        steps += 1;
+        if steps > MAX_STEPS {
+            return RealPath::Outside;
+        }
+        if name == ".." {
+            if real.pop().is_none() {
+                return RealPath::Outside;
+            }
+            place.pop();
+            continue;
+        }
+        place.push(&name);
+        if !missing {
+            match std::fs::symlink_metadata(&place) {
+                Ok(meta) if meta.is_symlink() => {
+                    links += 1;
+                    // A loop, a link that leads out or an unreadable one is not a path of the workspace.
+                    let target = (links <= MAX_LINKS).then(|| std::fs::read_link(&place));
+                    let Some(Ok(target)) = target else {
+                        return RealPath::Outside;
+                    };
+                    let further = target.to_str().map(GuestPath::parse);
+                    let Some(Ok(further)) = further else {
+                        return RealPath::Outside;
+                    };
+                    pending.extend(reversed(&further));
+                    place.pop();
+                    continue;
+                }
+                Ok(_) => {}
+                Err(error) => missing = is_missing(&error),
+            }
+        }
+        real.push(name);
+    }
+    match links {
+        0 => RealPath::AsWritten,
+        _ => RealPath::Other(real.join("/")),
+    }
+}
+
+fn reversed(written: &GuestPath<'_>) -> Vec<String> {
+    let parts = written.parts.iter().rev();
+    parts.map(|part| (*part).to_owned()).collect()
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn real_path_follows_links_up_to_a_missing_component() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        std::fs::create_dir_all(root.join("src/deep")).unwrap();
+        std::fs::create_dir(root.join("gen")).unwrap();
+        std::fs::write(root.join("src/main.rs"), "").unwrap();
+        for (target, link) in [
+            ("../src", "gen/s"),
+            ("s/deep", "gen/chain"),
+            ("loop", "loop"),
+            ("/etc", "abs"),
+            ("../..", "gen/out"),
+            ("src/new", "dangling"),
+            ("src", "gen/beside"),
+        ] {
+            symlink(target, root.join(link)).unwrap();
+        }
+        let other = |path: &str| RealPath::Other(path.to_owned());
+        for (path, real) in [
+            ("src/main.rs", RealPath::AsWritten),
+            ("missing/x", RealPath::AsWritten),
+            ("gen/s/main.rs", other("src/main.rs")),
+            ("gen/s/new/file", other("src/new/file")),
+            ("gen/chain/x", other("src/deep/x")),
+            ("gen/s/../gen/s", other("src")),
+            ("gen/s", other("src")),
+            ("./gen//s/", other("src")),
+            ("dangling", other("src/new")),
+            ("gen/beside/x", other("gen/src/x")),
+            ("loop", RealPath::Outside),
+            ("loop/x", RealPath::Outside),
+            ("abs/passwd", RealPath::Outside),
+            ("gen/out/x", RealPath::Outside),
+            ("gen/s/../../x", RealPath::Outside),
+            ("not a path at all", RealPath::AsWritten),
+        ] {
+            assert_eq!(real_path(root, path), real, "{path}");
+        }
+    }
+}

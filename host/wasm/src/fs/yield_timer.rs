@@ -1,0 +1,25 @@
+//! Yielding: file work runs on a thread that also runs timers and other calls.
+
+use std::time::{Duration, Instant};
+
+/// Time that a guest may do file work without yielding. Short compared with any timeout, long compared with an
+/// operation.
+const SHIFT: Duration = Duration::from_millis(10);
+
+/// The time when the guest last yielded.
+#[derive(Debug)]
+pub(super) struct YieldTimer(Instant);
+
+impl YieldTimer {
+    pub(super) fn new() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Yields to other tasks if due.
+    pub(super) async fn yield_if_due(&mut self) {
+        if self.0.elapsed() >= SHIFT {
+            tokio::task::yield_now().await;
+            self.0 = Instant::now();
+        }
+    }
+}

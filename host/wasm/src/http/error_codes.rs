@@ -1,0 +1,136 @@
+//! Conversion of request errors into the error codes of `wasi:http`.
+
+use mimir_core::network::UrlError;
+use mimir_net::{Error, RequestStage};
+use wasmtime::StoreContextMut;
+use wasmtime::component::Resource;
+use wasmtime_wasi_http::Error as Code;
+use wasmtime_wasi_http::p2::bindings::http::types::{ErrorCode, IoError};
+
+use crate::store_state::StoreState;
+
+/// The instance with [`error_code`], in wasmtime's version.
+pub(crate) const TYPES: &str = "wasi:http/types@0.2.12";
+
+/// `http-error-code`: returns the code for an error of a stream.
+pub(crate) fn error_code(
+    store: StoreContextMut<'_, StoreState>,
+    (error,): (Resource<IoError>,),
+) -> wasmtime::Result<(Option<ErrorCode>,)> {
+    let error = store.data().stream_error(&error)?;
+    let known = error.downcast_ref::<ErrorCode>().cloned();
+    Ok((known.or_else(|| error.downcast_ref::<Code>().map(of_body)),))
+}
+
+/// Converts the error that ended the body of a response.
+fn of_body(code: &Code) -> ErrorCode {
+    match code {
+        Code::HttpRequestDenied => ErrorCode::HttpRequestDenied,
+        Code::HttpResponseBodySize(size) => ErrorCode::HttpResponseBodySize(*size),
+        Code::HttpResponseTimeout => ErrorCode::HttpResponseTimeout,
+        Code::ConnectionReadTimeout => ErrorCode::ConnectionReadTimeout,
+        _ => ErrorCode::HttpProtocolError,
+    }
+}
+
+/// Returns the code for an error. Its message is for the user and the model, and is part of the outcome of the call.
+pub(super) fn wasi_code(error: &Error) -> Code {
+    match error {
+        Error::Url(UrlError::Scheme(_)) => Code::HttpProtocolError,
+        Error::Url(_) => Code::HttpRequestUriInvalid,
+        Error::Method(_) => Code::HttpRequestMethodInvalid,
+        Error::ForbiddenHeader(name) | Error::InvalidHeader(name) => Code::HttpRequestHeaderSize {
+            field_name: Some(name.clone()),
+            field_size: None,
+        },
+        Error::Blocked(_)
+        | Error::Denied(_)
+        | Error::Downgrade
+        | Error::SecretInRedirect
+        | Error::ClearTunnel(_)
+        | Error::TunnelName { .. }
+        | Error::NotTls { .. } => Code::HttpRequestDenied,
+        Error::BlockedAddress(_) => Code::DestinationIpProhibited,
+        Error::Dns { .. } => Code::DnsError {
+            rcode: None,
+            info_code: None,
+        },
+        Error::Refused { .. } => Code::ConnectionRefused,
+        Error::Unreachable { .. } => Code::DestinationUnavailable,
+        Error::Certificate { .. } | Error::CertificateName { .. } => Code::TlsCertificateError,
+        Error::Tls { .. } => Code::TlsProtocolError,
+        Error::Roots { .. } => Code::ConfigurationError,
+        Error::Timeout { stage, .. } => late(*stage),
+        Error::TooLarge { what, limit } => too_large(what, *limit),
+        Error::Head { bytes, .. } => {
+            Code::HttpResponseHeaderSectionSize(u32::try_from(*bytes).ok())
+        }
+        Error::TooMany(_) => Code::ConnectionLimitReached,
+        Error::TooManyRedirects(_) => Code::LoopDetected,
+        Error::Encoding(coding) => Code::HttpResponseContentCoding(Some(coding.clone())),
+        _ => Code::HttpProtocolError,
+    }
+}
+
+fn late(stage: RequestStage) -> Code {
+    match stage {
+        RequestStage::Dns => Code::DnsTimeout,
+        RequestStage::Connect | RequestStage::Tls => Code::ConnectionTimeout,
+        RequestStage::Body => Code::ConnectionReadTimeout,
+        RequestStage::Headers | RequestStage::Whole => Code::HttpResponseTimeout,
+    }
+}
+
+fn too_large(what: &str, limit: u64) -> Code {
+    let section = u32::try_from(limit).ok();
+    match what {
+        "the request's body" => Code::HttpRequestBodySize(Some(limit)),
+        "the answer's body" => Code::HttpResponseBodySize(Some(limit)),
+        _ => Code::HttpRequestHeaderSectionSize(section),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mimir_core::network::NetworkRefusal;
+    use std::time::Duration;
+
+    #[test]
+    fn error_code_is_specific_for_each_cause() {
+        let refusal = || NetworkRefusal {
+            rule: String::new(),
+            reason: String::new(),
+            remedy: String::new(),
+        };
+        let late = |stage| Error::Timeout {
+            stage,
+            after: Duration::ZERO,
+        };
+        let large = |what| Error::TooLarge { what, limit: 7 };
+        let origin = String::new;
+        for (error, code) in [
+            (Error::Blocked(refusal()), "HttpRequestDenied"),
+            (Error::BlockedAddress(refusal()), "DestinationIpProhibited"),
+            (Error::Method("TRACE".into()), "HttpRequestMethodInvalid"),
+            (Error::Refused { origin: origin() }, "ConnectionRefused"),
+            (late(RequestStage::Dns), "DnsTimeout"),
+            (late(RequestStage::Tls), "ConnectionTimeout"),
+            (late(RequestStage::Body), "ConnectionReadTimeout"),
+            (late(RequestStage::Whole), "HttpResponseTimeout"),
+            (large("the answer's body"), "HttpResponseBodySize(Some(7))"),
+            (large("the request's body"), "HttpRequestBodySize(Some(7))"),
+            (
+                Error::Head {
+                    bytes: 7,
+                    headers: 1,
+                },
+                "HttpResponseHeaderSectionSize(Some(7))",
+            ),
+            (Error::TooMany(64), "ConnectionLimitReached"),
+            (Error::Protocol(String::new()), "HttpProtocolError"),
+        ] {
+            assert_eq!(format!("{:?}", wasi_code(&error)), code);
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The response as the guest reads it: it ends when the call loses access to its source, and the values of the call's
+//! secrets are masked in it.
+//!
+//! A server may echo a header, for example on a debug page. The tool has a placeholder instead of the value, and must
+//! not learn the value that way. A body is masked as it arrives; a compressed one is read completely, decompressed and
+//! masked.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Method, Response};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::BodyExt;
+use mimir_core::pipeline::EffectGate;
+use mimir_core::redact::{KnownValueMasker, Redactor};
+use mimir_core::{ToolError, ToolErrorCode};
+use mimir_net::{Error, FetchedResponse, RequestLimits};
+use wasmtime_wasi_http::{Error as HttpError, WasiBody};
+
+use super::clients::ClientLink;
+use super::{NetworkTransport, RequestFailure};
+
+/// Builds the response that the guest receives, for a request within these limits.
+pub(super) async fn guest_response(
+    way: &NetworkTransport,
+    limits: RequestLimits,
+    link: ClientLink,
+    method: &Method,
+    answer: Response<mimir_net::ResponseBody>,
+) -> Result<Response<WasiBody>, Error> {
+    let (mut parts, body) = answer.into_parts();
+    let mut mask = None;
+    let mut whole = VecDeque::new();
+    let mut source = Some(body);
+    if let Some(known) = way.effects.answers() {
+        mask_headers(known, &mut parts.headers);
+        if *method != Method::HEAD {
+            // Masking changes the length.
+            parts.headers.remove(header::CONTENT_LENGTH);
+            if is_packed(&parts.headers)
+                && let Some(body) = source.take()
+            {
+                let (packed, trailers) = read(body, &link, &way.effects).await?;
+                let body = mimir_net::unpack(packed, &parts.headers, limits).await?;
+                parts.headers.remove(header::CONTENT_ENCODING);
+                whole.push_back(Frame::data(masked(known, &body)));
+                if let Some(mut trailers) = trailers {
+                    mask_headers(known, &mut trailers);
+                    whole.push_back(Frame::trailers(trailers));
+                }
+            } else {
+                mask = known
+                    .known_value_masker()
+                    .map(|stream| (known.clone(), stream));
+            }
+        }
+    }
+    let answer = GuestResponseBody {
+        body: source,
+        ready: whole,
+        mask,
+        effects: way.effects.clone(),
+        link,
+        failure: way.failure.clone(),
+        time: way.limits.whole,
+    };
+    Ok(Response::from_parts(parts, answer.boxed_unsync()))
+}
+
+/// Reads the whole body of a response, and its trailers.
+async fn read(
+    mut body: mimir_net::ResponseBody,
+    link: &ClientLink,
+    effects: &EffectGate,
+) -> Result<(Bytes, Option<HeaderMap>), Error> {
+    let (mut whole, mut trailers) = (BytesMut::new(), None);
+    loop {
+        link.update_access(effects);
+        let Some(frame) = body.frame().await else {
+            return Ok((whole.freeze(), trailers));
+        };
+        match frame.map_err(cut_off)?.into_data() {
+            Ok(data) => whole.extend_from_slice(&data),
+            Err(frame) => trailers = frame.into_trailers().ok(),
+        }
+    }
+}
+
+/// Masks a complete response.
+pub(super) fn mask_fetched(known: &Redactor, fetched: &mut FetchedResponse) {
+    mask_headers(known, &mut fetched.headers);
+    if let Some(trailers) = &mut fetched.trailers {
+        mask_headers(known, trailers);
+    }
+    fetched.body = masked(known, &fetched.body);
+}
+
+/// Returns the text without the values, or `None` if it contains none.
+fn mask_values(known: &Redactor, text: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = text.to_vec();
+    known.mask_bytes(&mut bytes);
+    (bytes != text).then_some(bytes)
+}
+
+fn masked(known: &Redactor, body: &Bytes) -> Bytes {
+    mask_values(known, body).map_or_else(|| body.clone(), Bytes::from)
+}
+
+fn mask_headers(known: &Redactor, headers: &mut HeaderMap) {
+    let named = headers
+        .keys()
+        .filter(|name| mask_values(known, name.as_str().as_bytes()).is_some());
+    for name in named.cloned().collect::<Vec<_>>() {
+        headers.remove(name);
+    }
+    for value in headers.values_mut() {
+        if let Some(masked) = mask_values(known, value.as_bytes()) {
+            let masked = HeaderValue::from_bytes(&masked);
+            *value = masked.unwrap_or_else(|_| HeaderValue::from_static(""));
+        }
+    }
+}
+
+fn is_packed(headers: &HeaderMap) -> bool {
+    let codings = headers.get_all(header::CONTENT_ENCODING).iter();
+    let mut words = codings.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    words.any(|word| {
+        let word = word.trim_ascii();
+        !word.is_empty() && !word.eq_ignore_ascii_case(b"identity")
+    })
+}
+
+/// The body of a response. It ends when the call's permissions change so that the request would not be allowed any
+/// more.
+struct GuestResponseBody {
+    body: Option<mimir_net::ResponseBody>,
+    /// Frames to return before the next one of the server.
+    ready: VecDeque<Frame<Bytes>>,
+    mask: Option<(Redactor, KnownValueMasker)>,
+    effects: EffectGate,
+    link: ClientLink,
+    failure: RequestFailure,
+    /// The maximum time that the settings give a request.
+    time: Duration,
+}
+
+/// Returns the error of a response that is cut off, even if it was allowed at first.
+fn cut_off(error: Error) -> Error {
+    let message =
+        "the response was cut off: the network permissions of the tool changed during the transfer";
+    match error {
+        Error::Blocked(_) => Error::Denied(ToolError::new(ToolErrorCode::PolicyDenied, message)),
+        error => error,
+    }
+}
+
+impl GuestResponseBody {
+    /// Takes a frame of the server, with its secrets masked; `None` is the end.
+    fn take(&mut self, frame: Option<Frame<Bytes>>) {
+        let Some((known, stream)) = &mut self.mask else {
+            self.ready.extend(frame);
+            return;
+        };
+        let (data, trailers) = match frame.map(Frame::into_data) {
+            Some(Ok(data)) => (stream.push(&data), None),
+            Some(Err(frame)) => (stream.finish(), frame.into_trailers().ok()),
+            None => (stream.finish(), None),
+        };
+        if !data.is_empty() {
+            self.ready.push_back(Frame::data(data.into()));
+        }
+        if let Some(mut trailers) = trailers {
+            mask_headers(known, &mut trailers);
+            self.ready.push_back(Frame::trailers(trailers));
+        }
+    }
+}
+
+impl HttpBody for GuestResponseBody {
+    type Data = Bytes;
+    type Error = HttpError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
+        let this = self.get_mut();
+        loop {
+            if let Some(frame) = this.ready.pop_front() {
+                return Poll::Ready(Some(Ok(frame)));
+            }
+            let Some(body) = &mut this.body else {
+                return Poll::Ready(None);
+            };
+            this.link.update_access(&this.effects);
+            match ready!(Pin::new(body).poll_frame(cx)) {
+                Some(Ok(frame)) => this.take(Some(frame)),
+                Some(Err(error)) => {
+                    let code = this.failure.record(cut_off(error), this.time);
+                    return Poll::Ready(Some(Err(code)));
+                }
+                None => {
+                    this.body = None;
+                    this.take(None);
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        // The retained bytes may be the rest.
+        let ended = self.body.as_ref().is_none_or(HttpBody::is_end_stream);
+        ended && self.ready.is_empty() && (self.mask.is_none() || self.body.is_none())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.body {
+            Some(body) if self.mask.is_none() && self.ready.is_empty() => body.size_hint(),
+            _ => SizeHint::default(),
+        }
+    }
+}

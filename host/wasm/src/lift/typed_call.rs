@@ -1,0 +1,258 @@
+//! Typed calls of functions that take or return bytes, without a value for each byte.
+//!
+//! wasmtime represents values of types known only at run time as one [`Val`] per element: 40 bytes for a byte. It
+//! passes whole vectors if the types are known when mimir is compiled, so the usual signatures of functions over bytes
+//! are listed here. Any other function, or one with bytes deeper inside a type, is called by values, with the same
+//! result.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use mimir_core::BoxFuture;
+use serde_json::{Value, json};
+use wasmtime::component::{ComponentNamedList, Func, Lift, Lower, Type, Val};
+use wasmtime::{AsContextMut, StoreContextMut};
+
+use super::call::{LiftError, LiftedOutput};
+use super::value::LoweredArgument;
+
+type ByteList = Vec<u8>;
+
+/// The result of a call, or `None` if the function does not have the expected type.
+type DirectResult = Result<Option<LiftedOutput>, LiftError>;
+
+/// Returns the shape of a function: a letter for each parameter, then the result.
+pub(super) fn function_shape<'t>(
+    params: impl Iterator<Item = &'t Type>,
+    result: Option<&Type>,
+) -> Option<String> {
+    let mut shape = String::new();
+    for ty in params {
+        shape.push(letter(ty)?);
+    }
+    shape.push('>');
+    match result {
+        None => {}
+        Some(Type::Result(ty)) => {
+            shape.push(letter(&ty.ok()?)?);
+            shape.push('|');
+            shape.push(letter(&ty.err()?)?);
+        }
+        Some(ty) => shape.push(letter(ty)?),
+    }
+    shape.contains('b').then_some(shape)
+}
+
+fn letter(ty: &Type) -> Option<char> {
+    match ty {
+        Type::List(list) if list.ty() == Type::U8 => Some('b'),
+        Type::String => Some('s'),
+        Type::U32 => Some('i'),
+        Type::U64 => Some('l'),
+        Type::Bool => Some('t'),
+        _ => None,
+    }
+}
+
+/// Calls a function of one of the listed shapes. Returns the arguments for any other shape.
+pub(super) fn call_typed<'a, T: Send + 'static>(
+    store: StoreContextMut<'a, T>,
+    function: Func,
+    shape: &str,
+    arguments: Vec<LoweredArgument>,
+    most: usize,
+) -> Result<BoxFuture<'a, DirectResult>, Vec<LoweredArgument>> {
+    macro_rules! shapes {
+        ($($shape:literal: $given:ty => $taken:ty;)+) => {
+            match shape {
+                $($shape => {
+                    let run = typed::<T, $given, $taken>(store, function, arguments, most);
+                    Ok(Box::pin(run))
+                })+
+                _ => Err(arguments),
+            }
+        };
+    }
+    shapes! {
+        ">b": () => (ByteList,);
+        ">b|s": () => (Result<ByteList, String>,);
+        "s>b": (String,) => (ByteList,);
+        "s>b|s": (String,) => (Result<ByteList, String>,);
+        "i>b": (u32,) => (ByteList,);
+        "i>b|s": (u32,) => (Result<ByteList, String>,);
+        "l>b": (u64,) => (ByteList,);
+        "l>b|s": (u64,) => (Result<ByteList, String>,);
+        "b>": (ByteList,) => ();
+        "b>b": (ByteList,) => (ByteList,);
+        "b>s": (ByteList,) => (String,);
+        "b>i": (ByteList,) => (u32,);
+        "b>l": (ByteList,) => (u64,);
+        "b>t": (ByteList,) => (bool,);
+        "b>b|s": (ByteList,) => (Result<ByteList, String>,);
+        "b>s|s": (ByteList,) => (Result<String, String>,);
+        "bb>b": (ByteList, ByteList) => (ByteList,);
+        "bb>t": (ByteList, ByteList) => (bool,);
+        "bb>b|s": (ByteList, ByteList) => (Result<ByteList, String>,);
+        "bs>b": (ByteList, String) => (ByteList,);
+        "bs>b|s": (ByteList, String) => (Result<ByteList, String>,);
+        "sb>": (String, ByteList) => ();
+        "sb>b": (String, ByteList) => (ByteList,);
+        "sb>b|s": (String, ByteList) => (Result<ByteList, String>,);
+    }
+}
+
+async fn typed<T: Send + 'static, P, R>(
+    mut store: StoreContextMut<'_, T>,
+    function: Func,
+    arguments: Vec<LoweredArgument>,
+    most: usize,
+) -> DirectResult
+where
+    P: TypedArguments + ComponentNamedList + Lower + Send + Sync + 'static,
+    R: TypedResult + ComponentNamedList + Lift + Send + Sync + 'static,
+{
+    let Ok(typed) = function.typed::<P, R>(&store) else {
+        return Ok(None);
+    };
+    let Some(params) = P::from_arguments(arguments.into_iter()) else {
+        return Ok(None);
+    };
+    let called = typed.call_async(store.as_context_mut(), params).await;
+    let result = called.map_err(LiftError::Trap)?;
+    if result.weight() > most {
+        return Err(LiftError::TooLarge);
+    }
+    Ok(Some(result.output()))
+}
+
+/// An argument in the form of the typed call.
+trait TypedArgument: Sized {
+    fn from_argument(argument: LoweredArgument) -> Option<Self>;
+}
+
+macro_rules! one {
+    ($($ty:ty, $argument:pat => $value:expr;)+) => {$(
+        impl TypedArgument for $ty {
+            fn from_argument(argument: LoweredArgument) -> Option<Self> {
+                match argument {
+                    $argument => Some($value),
+                    _ => None,
+                }
+            }
+        }
+    )+};
+}
+
+one! {
+    ByteList, LoweredArgument::Bytes(bytes) => bytes;
+    String, LoweredArgument::Value(Val::String(text)) => text;
+    u32, LoweredArgument::Value(Val::U32(number)) => number;
+    u64, LoweredArgument::Value(Val::U64(number)) => number;
+}
+
+/// All arguments of a call.
+trait TypedArguments: Sized {
+    fn from_arguments(arguments: std::vec::IntoIter<LoweredArgument>) -> Option<Self>;
+}
+
+impl TypedArguments for () {
+    fn from_arguments(_: std::vec::IntoIter<LoweredArgument>) -> Option<Self> {
+        Some(())
+    }
+}
+
+impl<A: TypedArgument> TypedArguments for (A,) {
+    fn from_arguments(mut arguments: std::vec::IntoIter<LoweredArgument>) -> Option<Self> {
+        Some((A::from_argument(arguments.next()?)?,))
+    }
+}
+
+impl<A: TypedArgument, B: TypedArgument> TypedArguments for (A, B) {
+    fn from_arguments(mut arguments: std::vec::IntoIter<LoweredArgument>) -> Option<Self> {
+        Some((
+            A::from_argument(arguments.next()?)?,
+            B::from_argument(arguments.next()?)?,
+        ))
+    }
+}
+
+/// A result that has a form in JSON.
+trait RaiseJson {
+    /// Returns its approximate size in bytes as JSON.
+    fn size(&self) -> usize;
+    fn raise(self) -> Value;
+}
+
+impl RaiseJson for ByteList {
+    fn size(&self) -> usize {
+        self.len().div_ceil(3).saturating_mul(4)
+    }
+    fn raise(self) -> Value {
+        STANDARD.encode(self).into()
+    }
+}
+
+impl RaiseJson for String {
+    fn size(&self) -> usize {
+        self.len()
+    }
+    fn raise(self) -> Value {
+        self.into()
+    }
+}
+
+macro_rules! scalars {
+    ($($ty:ty)+) => {$(
+        impl RaiseJson for $ty {
+            fn size(&self) -> usize {
+                0
+            }
+            fn raise(self) -> Value {
+                self.into()
+            }
+        }
+    )+};
+}
+
+scalars!(u32 u64 bool);
+
+/// The result of a call.
+trait TypedResult {
+    fn weight(&self) -> usize;
+    fn output(self) -> LiftedOutput;
+}
+
+impl TypedResult for () {
+    fn weight(&self) -> usize {
+        0
+    }
+    fn output(self) -> LiftedOutput {
+        LiftedOutput::Ok(None)
+    }
+}
+
+impl<R: RaiseJson> TypedResult for (R,) {
+    fn weight(&self) -> usize {
+        self.0.size()
+    }
+    fn output(self) -> LiftedOutput {
+        LiftedOutput::Ok(Some(json!({ "result": self.0.raise() })))
+    }
+}
+
+impl<R: RaiseJson> TypedResult for (Result<R, String>,) {
+    fn weight(&self) -> usize {
+        match &self.0 {
+            Ok(value) => value.size(),
+            Err(message) => message.len(),
+        }
+    }
+    fn output(self) -> LiftedOutput {
+        match self.0 {
+            Ok(value) => (value,).output(),
+            Err(message) => LiftedOutput::Failure {
+                message,
+                details: None,
+            },
+        }
+    }
+}

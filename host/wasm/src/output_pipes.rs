@@ -1,0 +1,185 @@
+//! stdout and stderr of a guest. They accept everything at once and store a limited part of it, so that a guest can
+//! neither fill memory with them nor wait for them.
+
+use parking_lot::Mutex;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use tokio::io::AsyncWrite;
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi_io::poll::Pollable;
+use wasmtime_wasi_io::streams::{OutputStream, StreamResult};
+
+use mimir_core::Limits;
+use mimir_core::call::LogLevel;
+
+use crate::call_log::CallLog;
+
+/// Bytes accepted at a time.
+const CHUNK: usize = 64 << 10;
+
+/// A destination for a guest's output.
+pub(crate) trait OutputTarget: Clone + Send + Sync + Unpin + 'static {
+    /// Takes all of `bytes`, however much of them is stored.
+    fn take(&self, bytes: &[u8]);
+}
+
+/// An output stream into a [`OutputTarget`].
+#[derive(Clone)]
+pub(crate) struct OutputPipe<T>(pub(crate) T);
+
+impl<T: OutputTarget> IsTerminal for OutputPipe<T> {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl<T: OutputTarget> StdoutStream for OutputPipe<T> {
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(self.clone())
+    }
+
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        Box::new(self.clone())
+    }
+}
+
+#[async_trait::async_trait]
+impl<T: OutputTarget> Pollable for OutputPipe<T> {
+    async fn ready(&mut self) {}
+}
+
+#[async_trait::async_trait]
+impl<T: OutputTarget> OutputStream for OutputPipe<T> {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.0.take(&bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(CHUNK)
+    }
+}
+
+impl<T: OutputTarget> AsyncWrite for OutputPipe<T> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        self.0.take(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// stdout or stderr of a guest, split into log lines. Never full: excess data is dropped.
+#[derive(Clone)]
+pub(crate) struct LogLines {
+    logs: CallLog,
+    level: LogLevel,
+    part: Arc<Mutex<Vec<u8>>>,
+}
+
+impl LogLines {
+    pub(crate) fn stdout(logs: &CallLog) -> Self {
+        Self::new(logs, LogLevel::Info)
+    }
+
+    pub(crate) fn stderr(logs: &CallLog) -> Self {
+        Self::new(logs, LogLevel::Warn)
+    }
+
+    fn new(logs: &CallLog, level: LogLevel) -> Self {
+        Self {
+            logs: logs.clone(),
+            level,
+            part: Arc::default(),
+        }
+    }
+
+    /// Passes on a last line without a line end.
+    pub(crate) fn flush(&self) {
+        let mut part = self.part.lock();
+        if !part.is_empty() {
+            self.logs
+                .write_line(self.level, &String::from_utf8_lossy(&part));
+            part.clear();
+        }
+    }
+}
+
+impl OutputTarget for LogLines {
+    fn take(&self, bytes: &[u8]) {
+        if self.level == LogLevel::Warn {
+            self.logs.keep_tail(bytes);
+        }
+        let most = self.logs.line_bytes().saturating_add(1);
+        let mut part = self.part.lock();
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let (text, ends) = match piece.strip_suffix(b"\n") {
+                Some(text) => (text, true),
+                None => (piece, false),
+            };
+            // A line without an end is stored only as far as it will be shown.
+            let room = most.saturating_sub(part.len());
+            part.extend_from_slice(&text[..text.len().min(room)]);
+            if ends {
+                self.logs.write_line(
+                    self.level,
+                    String::from_utf8_lossy(&part).trim_end_matches('\r'),
+                );
+                part.clear();
+            }
+        }
+    }
+}
+
+/// stdout of a command, whose text is the result. Accepts everything and stores up to a limit.
+#[derive(Clone)]
+pub(crate) struct StdoutCapture {
+    kept: Arc<Mutex<Vec<u8>>>,
+    most: usize,
+    over: Arc<AtomicBool>,
+}
+
+impl StdoutCapture {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            kept: Arc::default(),
+            most: usize::try_from(limits.output_bytes).unwrap_or(usize::MAX),
+            over: Arc::default(),
+        }
+    }
+
+    /// Returns the stored output, and true if it is incomplete.
+    pub(crate) fn finish(&self) -> (Vec<u8>, bool) {
+        let kept = std::mem::take(&mut *self.kept.lock());
+        (kept, self.over.load(Ordering::Relaxed))
+    }
+}
+
+impl OutputTarget for StdoutCapture {
+    fn take(&self, bytes: &[u8]) {
+        let mut kept = self.kept.lock();
+        let room = self.most.saturating_sub(kept.len());
+        if room < bytes.len() {
+            self.over.store(true, Ordering::Relaxed);
+        }
+        kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+}

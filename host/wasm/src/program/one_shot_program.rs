@@ -1,0 +1,75 @@
+//! Programs outside of a call: those started by another program, and those that the host itself runs on an engine.
+//!
+//! They have no access to the host. A program inside another one sees that one's files; a program of the host sees
+//! none.
+
+use std::time::Instant;
+
+use mimir_core::command::CommandOutput;
+use mimir_core::{Limits, ToolError};
+
+use super::{
+    ProgramEngine, ProgramOutput, ProgramRequest, files, program_host, run_with_timeout,
+    timeout_error,
+};
+use crate::fs::GuardedFs;
+use crate::trap_errors::trap_error;
+
+impl ProgramEngine {
+    /// Runs a program outside of any call, within `limits`: it sees only the files that come with it.
+    pub async fn run_isolated(
+        &self,
+        program: ProgramRequest,
+        limits: Limits,
+    ) -> Result<CommandOutput, ToolError> {
+        // Preparing the engine takes longer than the program may.
+        self.ready().await?;
+        let run = self.run_with_files(GuardedFs::empty(), program, limits);
+        match run_with_timeout(Some(limits.wall), run).await {
+            Some(ended) => ended?.0,
+            None => Err(timeout_error(&limits, None)),
+        }
+    }
+
+    /// Runs a program in the middle of one of another engine, with that one's files and the rest of its fuel. Also
+    /// returns the fuel that it used.
+    pub(crate) async fn run_nested(
+        &self,
+        inner: &program_host::NestedRights,
+        program: ProgramRequest,
+        fuel: u64,
+    ) -> (Result<CommandOutput, ToolError>, u64) {
+        let limits = Limits {
+            fuel,
+            ..inner.limits
+        };
+        let run = async {
+            let tmp = (inner.tmp.0.as_path(), &inner.tmp.1);
+            let (host, watch) = (&self.host, &inner.watch);
+            let fs = files(host, &inner.rights, &inner.paths, &limits, tmp, watch)?;
+            self.run_with_files(fs, program, limits).await
+        };
+        run.await.unwrap_or_else(|error: ToolError| (Err(error), 0))
+    }
+
+    async fn run_with_files(
+        &self,
+        fs: GuardedFs,
+        program: ProgramRequest,
+        limits: Limits,
+    ) -> Result<(Result<CommandOutput, ToolError>, u64), ToolError> {
+        let ready = self.ready().await?;
+        let sink = ProgramOutput::without_observer(&limits);
+        let start = Instant::now();
+        let mut store = ready.store(self.store_options(fs, limits, program, sink.clone()))?;
+        let ended = ready.run_to_end(&mut store).await;
+        let used = store
+            .get_fuel()
+            .map_or(limits.fuel, |left| limits.fuel.saturating_sub(left));
+        let finished = match ended {
+            Ok(code) => Ok(sink.finish(code, start.elapsed())),
+            Err(error) => Err(trap_error(&error, store.data())),
+        };
+        Ok((finished, used))
+    }
+}

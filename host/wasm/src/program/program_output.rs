@@ -1,0 +1,237 @@
+//! stdout and stderr of a program: stored within limits, and passed line by line to the observer.
+
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mimir_core::Limits;
+use mimir_core::call::{CallObserver, CallProgress};
+use mimir_core::command::{CapturedOutput, CommandOutput, CommandStream};
+use mimir_core::text::{escape, prefix};
+
+use crate::output_pipes::OutputTarget;
+
+/// Maximum number of lines of one program passed to the observer. The rest is in the output only.
+const LINES_MOST: usize = 1_000;
+
+/// Maximum length of such a line in bytes.
+const LINE_MOST: usize = 4_096;
+
+/// Fraction of the result size limit for each stream: there are two, and both are included once more, combined.
+const SHARE: u64 = 4;
+
+/// Both streams of one program. Clones share them.
+#[derive(Clone)]
+pub(crate) struct ProgramOutput(Arc<Mutex<BothStreams>>);
+
+struct BothStreams {
+    observer: Option<Arc<dyn CallObserver>>,
+    reported_bytes: u64,
+    stdout: StreamBuffer,
+    stderr: StreamBuffer,
+    combined: StreamBuffer,
+    /// Lines without an end yet.
+    lines: [Vec<u8>; 2],
+}
+
+/// One stream of a program.
+#[derive(Clone)]
+pub(crate) struct StreamHalf {
+    sink: ProgramOutput,
+    stream: CommandStream,
+}
+
+impl ProgramOutput {
+    /// Stores the output, and passes it on line by line.
+    pub(crate) fn new(observer: Arc<dyn CallObserver>, limits: &Limits) -> Self {
+        Self::new_with(Some(observer), limits)
+    }
+
+    /// Stores the output only.
+    pub(crate) fn without_observer(limits: &Limits) -> Self {
+        Self::new_with(None, limits)
+    }
+
+    fn new_with(observer: Option<Arc<dyn CallObserver>>, limits: &Limits) -> Self {
+        let most = usize::try_from(limits.output_bytes / SHARE).unwrap_or(usize::MAX);
+        Self(Arc::new(Mutex::new(BothStreams {
+            observer,
+            reported_bytes: 0,
+            stdout: StreamBuffer::new(most),
+            stderr: StreamBuffer::new(most),
+            combined: StreamBuffer::new(most),
+            lines: [Vec::new(), Vec::new()],
+        })))
+    }
+
+    /// Clears the output and replaces the observer.
+    pub(crate) fn reset(&self, observer: Arc<dyn CallObserver>) {
+        let mut both = self.lock();
+        both.observer = Some(observer);
+        both.reported_bytes = 0;
+        both.lines = [Vec::new(), Vec::new()];
+        let BothStreams {
+            stdout,
+            stderr,
+            combined,
+            ..
+        } = &mut *both;
+        for kept in [stdout, stderr, combined] {
+            kept.head.clear();
+            kept.tail.clear();
+            kept.total = 0;
+        }
+    }
+
+    /// Detaches the observer.
+    pub(crate) fn clear_observer(&self) {
+        self.lock().observer = None;
+    }
+
+    pub(crate) fn stream(&self, stream: CommandStream) -> StreamHalf {
+        StreamHalf {
+            sink: self.clone(),
+            stream,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BothStreams> {
+        self.0.lock()
+    }
+
+    /// Passes on incomplete lines at the end of the program.
+    pub(crate) fn flush_lines(&self) {
+        let mut both = self.lock();
+        for at in 0..both.lines.len() {
+            if !both.lines[at].is_empty() {
+                both.tell(at);
+            }
+        }
+    }
+
+    /// Returns the output so far, with this exit code.
+    pub(crate) fn finish(&self, exit_code: i32, duration: Duration) -> CommandOutput {
+        let both = self.lock();
+        CommandOutput {
+            exit_code,
+            stdout: both.stdout.captured(),
+            stderr: both.stderr.captured(),
+            combined: both.combined.captured(),
+            duration,
+            changed_auto_run_files: Vec::new(),
+        }
+    }
+}
+
+impl BothStreams {
+    fn tell(&mut self, at: usize) {
+        let line = std::mem::take(&mut self.lines[at]);
+        let Some(observer) = &self.observer else {
+            return;
+        };
+        if self.reported_bytes >= LINES_MOST as u64 {
+            return;
+        }
+        self.reported_bytes += 1;
+        let text = String::from_utf8_lossy(&line);
+        let text = escape(prefix(text.trim_end_matches('\r'), LINE_MOST).to_owned());
+        observer.progress(CallProgress {
+            done: self.reported_bytes,
+            total: None,
+            message: Some(text),
+        });
+    }
+}
+
+impl OutputTarget for StreamHalf {
+    fn take(&self, bytes: &[u8]) {
+        let mut both = self.sink.lock();
+        both.combined.add(bytes);
+        let at = match self.stream {
+            CommandStream::Stdout => 0,
+            CommandStream::Stderr => 1,
+        };
+        match self.stream {
+            CommandStream::Stdout => both.stdout.add(bytes),
+            CommandStream::Stderr => both.stderr.add(bytes),
+        }
+        if both.observer.is_none() || both.reported_bytes >= LINES_MOST as u64 {
+            return;
+        }
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let (text, ends) = match piece.strip_suffix(b"\n") {
+                Some(text) => (text, true),
+                None => (piece, false),
+            };
+            let room = LINE_MOST.saturating_sub(both.lines[at].len());
+            both.lines[at].extend_from_slice(&text[..text.len().min(room)]);
+            if ends {
+                both.tell(at);
+            }
+        }
+    }
+}
+
+/// The beginning and the end of a stream: they show what was done, and how it ended.
+struct StreamBuffer {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    most: usize,
+    total: u64,
+}
+
+impl StreamBuffer {
+    fn new(most: usize) -> Self {
+        Self {
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            most: most.div_ceil(2),
+            total: 0,
+        }
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.total += bytes.len() as u64;
+        let room = self.most - self.head.len();
+        let (first, rest) = bytes.split_at(bytes.len().min(room));
+        self.head.extend_from_slice(first);
+        let rest = &rest[rest.len().saturating_sub(self.most)..];
+        let over = (self.tail.len() + rest.len()).saturating_sub(self.most);
+        self.tail.drain(..over);
+        self.tail.extend(rest);
+    }
+
+    fn captured(&self) -> CapturedOutput {
+        let missing = self.total - (self.head.len() + self.tail.len()) as u64;
+        let mut bytes = self.head.clone();
+        if missing > 0 {
+            bytes.extend_from_slice(format!("\n[… {missing} bytes are missing …]\n").as_bytes());
+        }
+        bytes.extend(&self.tail);
+        CapturedOutput {
+            bytes,
+            omitted_bytes: missing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_drops_the_middle() {
+        let mut kept = StreamBuffer::new(8);
+        kept.add(b"abcdef");
+        assert_eq!(kept.captured().bytes, b"abcdef");
+        kept.add(b"ghijkl");
+        let captured = kept.captured();
+        assert_eq!(captured.omitted_bytes, 4);
+        let text = String::from_utf8(captured.bytes).unwrap();
+        assert!(
+            text.starts_with("abcd\n[") && text.ends_with("]\nijkl"),
+            "{text}"
+        );
+    }
+}

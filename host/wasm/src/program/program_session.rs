@@ -1,0 +1,422 @@
+//! Sessions: a Python program that continues between calls, so that a call finds the state of the previous one. It
+//! waits in the middle of its run for the next code.
+//!
+//! Each call still has its own permissions and limits: fuel, time and access to the host are those of the call whose
+//! code runs, and a session whose files differ from those that a call may see is ended. Their number is limited, and
+//! an idle session ends by itself.
+
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mimir_core::call::CallObserver;
+use mimir_core::code::CodeSession;
+use mimir_core::command::CommandOutput;
+use mimir_core::needs::Needs;
+use mimir_core::paths::PathRules;
+use mimir_core::{Approved, ToolError, ToolErrorCode};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+
+use super::program_host::{NestedRights, ProgramHost};
+use super::{
+    ProgramEngine, ProgramOutcome, ProgramOutput, ProgramRequest, TEMPORARY, TemporaryFolder,
+    WORKSPACE, report_obeyed, run_with_timeout, timeout_error, with_output,
+};
+use crate::backend;
+use crate::fs::{MountTracking, UndoRecorder};
+use crate::script::ScriptState;
+use crate::script::script_effects::ScriptEffects;
+use crate::trap_errors::trap_error;
+
+/// Maximum number of sessions of one engine: each holds as much memory as a call may have.
+const MOST: usize = 4;
+
+/// Time that a session waits for the next call.
+const IDLE: Duration = Duration::from_secs(600);
+
+/// The program that the engine runs for a session.
+const LOOP: &str = "import mimir\nmimir.serve()\n";
+
+/// The sessions of one engine, the most recently used one last.
+#[derive(Default)]
+pub(super) struct ProgramSessions(Arc<Mutex<VecDeque<ProgramSession>>>);
+
+/// A session that waits or runs.
+struct ProgramSession {
+    key: SessionKey,
+    rights: Needs,
+    paths: PathRules,
+    jobs: mpsc::Sender<SessionJob>,
+    task: AbortHandle,
+    sink: ProgramOutput,
+    last: ExitSlot,
+    watch: MountTracking,
+    busy: bool,
+}
+
+impl ProgramSession {
+    fn handle(&self) -> SessionHandle {
+        let last = Arc::clone(&self.last);
+        (
+            self.jobs.clone(),
+            self.sink.clone(),
+            last,
+            self.watch.clone(),
+        )
+    }
+}
+
+/// The owner of a session, and its name for the owner.
+type SessionKey = (String, String);
+
+/// The parts of a session needed to run code in it.
+type SessionHandle = (
+    mpsc::Sender<SessionJob>,
+    ProgramOutput,
+    ExitSlot,
+    MountTracking,
+);
+
+/// The result of a session's program.
+type ExitSlot = Arc<Mutex<Option<Result<i32, ToolError>>>>;
+
+/// Code to run in a session.
+struct SessionJob {
+    document: Value,
+    outside: ScriptEffects,
+    observer: Arc<dyn CallObserver>,
+    fuel: u64,
+    reply: oneshot::Sender<JobOutcome>,
+}
+
+/// The outcome of such code.
+struct JobOutcome {
+    finished: CommandOutput,
+    fuel: u64,
+    memory: u64,
+}
+
+/// The source of code for the program of a session.
+pub(super) struct SessionInput {
+    jobs: mpsc::Receiver<SessionJob>,
+    pub(super) sink: ProgramOutput,
+    running: Option<RunningJob>,
+}
+
+/// The running code.
+struct RunningJob {
+    reply: oneshot::Sender<JobOutcome>,
+    start: Instant,
+    fuel: u64,
+}
+
+impl SessionInput {
+    /// Reports the outcome of the last code and waits for the next one. `left` is the remaining fuel, `memory` the
+    /// peak memory use. Returns the code, with its limits and observer, or `None` if the session is over.
+    pub(super) async fn next_job(
+        &mut self,
+        done: Option<i32>,
+        (left, memory): (u64, u64),
+    ) -> Option<(Value, ScriptEffects, Arc<dyn CallObserver>, u64)> {
+        if let (Some(now), Some(code)) = (self.running.take(), done) {
+            self.sink.flush_lines();
+            self.sink.clear_observer();
+            let finished = self.sink.finish(code, now.start.elapsed());
+            let fuel = now.fuel.saturating_sub(left);
+            // The caller may be gone.
+            now.reply
+                .send(JobOutcome {
+                    finished,
+                    fuel,
+                    memory,
+                })
+                .ok();
+        }
+        let job = tokio::time::timeout(IDLE, self.jobs.recv()).await.ok()??;
+        self.sink.reset(Arc::clone(&job.observer));
+        self.running = Some(RunningJob {
+            reply: job.reply,
+            start: Instant::now(),
+            fuel: job.fuel,
+        });
+        Some((job.document, job.outside, job.observer, job.fuel))
+    }
+}
+
+impl ProgramSessions {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<ProgramSession>> {
+        self.0.lock()
+    }
+
+    fn end(&self, key: &SessionKey) {
+        let mut all = self.lock();
+        if let Some(at) = all.iter().position(|kept| kept.key == *key) {
+            all.remove(at).inspect(|kept| kept.task.abort());
+        }
+    }
+
+    /// Returns the names of an owner's sessions.
+    fn names(&self, whose: &str) -> Vec<String> {
+        let all = self.lock();
+        let own = all
+            .iter()
+            .filter(|kept| kept.key.0 == whose && !kept.jobs.is_closed());
+        own.map(|kept| kept.key.1.clone()).collect()
+    }
+}
+
+/// Ends a session whose code was interrupted.
+struct SessionGuard<'a> {
+    sessions: &'a ProgramSessions,
+    key: SessionKey,
+    whole: bool,
+}
+
+impl Drop for SessionGuard<'_> {
+    fn drop(&mut self) {
+        if self.whole {
+            let mut all = self.sessions.lock();
+            if let Some(kept) = all.iter_mut().find(|kept| kept.key == self.key) {
+                kept.busy = false;
+            }
+        } else {
+            self.sessions.end(&self.key);
+        }
+    }
+}
+
+impl ProgramEngine {
+    /// Runs code in the session of this name, which is started if it does not exist.
+    pub async fn in_session(
+        self: &Arc<Self>,
+        call: &Approved,
+        name: &str,
+        program: ProgramRequest,
+        state: &ScriptState,
+    ) -> (ProgramOutcome, Option<CodeSession>) {
+        match self.attempt_in_session(call, name, program, state).await {
+            Ok(done) => done,
+            Err(error) => (error.into(), None),
+        }
+    }
+
+    async fn attempt_in_session(
+        self: &Arc<Self>,
+        call: &Approved,
+        name: &str,
+        program: ProgramRequest,
+        state: &ScriptState,
+    ) -> Result<(ProgramOutcome, Option<CodeSession>), ToolError> {
+        if self.ready.get().is_none() {
+            let _paused = call.deadline().pause();
+            Box::pin(self.ready()).await?;
+        }
+        let whose = call.context().session_id.clone();
+        let key = (whose.clone(), name.to_owned());
+        let ((jobs, sink, last, watch), fresh) = self.take(call, &key, state)?;
+        if let Some(quota) = &watch.quota {
+            quota.renew(call.limits().new_file_bytes, call.limits().new_files);
+        }
+        // Between calls nothing is recorded, so no changes are allowed.
+        let scope = watch.undo.as_ref();
+        let scope = scope.map(|undo| undo.begin(backend::undo_target(&self.host, call)));
+        let mut guard = SessionGuard {
+            sessions: &self.sessions,
+            key,
+            whole: false,
+        };
+        let start = Instant::now();
+        let timeout = program.timeout;
+        let (reply, answer) = oneshot::channel();
+        let job = SessionJob {
+            document: document(&program),
+            outside: ScriptEffects::for_call(call, &self.host, &state.0),
+            observer: Arc::clone(call.observer()),
+            fuel: call.limits().fuel,
+            reply,
+        };
+        let work = std::pin::pin!(run_with_timeout(timeout, async {
+            // If it is not received, no reply will come.
+            jobs.send(job).await.ok();
+            answer.await
+        }));
+        let ended = call.deadline().run_until(work).await;
+        let mut usage = mimir_core::backend::ResourceUsage::default();
+        let result = match ended {
+            Ok(Some(Ok(ended))) => {
+                guard.whole = true;
+                usage.fuel = Some(ended.fuel);
+                usage.peak_memory = Some(ended.memory);
+                Ok(ended.finished)
+            }
+            Ok(Some(Err(_))) => {
+                sink.flush_lines();
+                let last = last.lock().take();
+                match last {
+                    Some(Ok(code)) => Ok(sink.finish(code, start.elapsed())),
+                    Some(Err(error)) => Err(with_output(error, &sink)),
+                    None => Err(session_ended(
+                        "it was ended to start another one, or was idle for too long",
+                    )),
+                }
+            }
+            Ok(None) | Err(_) => Err(with_output(timeout_error(call.limits(), timeout), &sink)),
+        };
+        let whole = guard.whole;
+        drop(guard);
+        let obeyed = match scope {
+            Some(scope) => {
+                let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
+                scope.finish(call.deadline(), left).await
+            }
+            None => Vec::new(),
+        };
+        let result = report_obeyed(call, result, obeyed);
+        let session = CodeSession {
+            name: name.to_owned(),
+            fresh,
+            ended: !whole,
+            open: self.sessions.names(&whose),
+        };
+        let done = ProgramOutcome {
+            result,
+            returned: None,
+            usage,
+        };
+        Ok((done, Some(session)))
+    }
+
+    /// Returns the session of a key, marked as busy, and true if it was started now.
+    fn take(
+        self: &Arc<Self>,
+        call: &Approved,
+        key: &SessionKey,
+        state: &ScriptState,
+    ) -> Result<(SessionHandle, bool), ToolError> {
+        let mut all = self.sessions.lock();
+        all.retain(|kept| !kept.jobs.is_closed());
+        if let Some(at) = all.iter().position(|kept| kept.key == *key) {
+            if all[at].busy {
+                let message = format!(
+                    "the session `{}` is running code; wait until it has finished",
+                    key.1
+                );
+                return Err(ToolError::new(ToolErrorCode::Unavailable, message));
+            }
+            let same = all[at].rights == *call.rights() && all[at].paths.ptr_eq(call.paths());
+            let found = all.remove(at);
+            if let Some(mut kept) = found {
+                if same {
+                    kept.busy = true;
+                    let handed = kept.handle();
+                    all.push_back(kept);
+                    return Ok((handed, false));
+                }
+                // It could still access files that this call may not.
+                kept.task.abort();
+            }
+        }
+        if all.len() >= MOST {
+            let Some(at) = all.iter().position(|kept| !kept.busy) else {
+                let message = format!(
+                    "{MOST} sessions are running code, which is the limit; wait until one has finished"
+                );
+                return Err(ToolError::new(ToolErrorCode::LimitExceeded, message));
+            };
+            all.remove(at).inspect(|kept| kept.task.abort());
+        }
+        let kept = self.begin_session(call, key, state)?;
+        let handed = kept.handle();
+        all.push_back(kept);
+        Ok((handed, true))
+    }
+
+    fn begin_session(
+        self: &Arc<Self>,
+        call: &Approved,
+        key: &SessionKey,
+        state: &ScriptState,
+    ) -> Result<ProgramSession, ToolError> {
+        let limits = *call.limits();
+        let sink = ProgramOutput::without_observer(&limits);
+        let tmp = TemporaryFolder::new()?;
+        let watch = backend::workspace_tracking(&limits, Some(UndoRecorder::default()));
+        let fs = self.files(call, &tmp, &watch)?;
+        let (jobs, seats) = mpsc::channel(1);
+        let mut asks = ProgramHost::for_call(call, &self.host, &state.0);
+        asks.records = self.parts.records;
+        asks.inner = Some(NestedRights {
+            rights: call.rights().clone(),
+            paths: call.paths().clone(),
+            tmp: (tmp.path().to_owned(), tmp.quota().clone()),
+            limits,
+            imports: true,
+            watch: watch.clone(),
+        });
+        asks.seat = Some(SessionInput {
+            jobs: seats,
+            sink: sink.clone(),
+            running: None,
+        });
+        let program = ProgramRequest {
+            code: LOOP.to_owned(),
+            ..ProgramRequest::default()
+        };
+        let guest = self.start(fs, limits, program, sink.clone(), asks, call);
+        let last = ExitSlot::default();
+        let (engine, ending) = (Arc::clone(self), Arc::clone(&last));
+        let task = tokio::spawn(async move {
+            let _tmp = tmp;
+            let Some(ready) = engine.ready.get() else {
+                return;
+            };
+            let Ok(mut store) = ready.store(guest) else {
+                return;
+            };
+            let ended = ready.run_to_end(&mut store).await;
+            let ended = ended.map_err(|error| trap_error(&error, store.data()));
+            // Before the store is dropped, which wakes the waiting caller.
+            *ending.lock() = Some(ended);
+        });
+        Ok(ProgramSession {
+            key: key.clone(),
+            rights: call.rights().clone(),
+            paths: call.paths().clone(),
+            jobs,
+            task: task.abort_handle(),
+            sink,
+            last,
+            watch,
+            busy: true,
+        })
+    }
+}
+
+fn session_ended(why: &str) -> ToolError {
+    let message = format!("the session is over: {why}; call again to start a new one");
+    ToolError::new(ToolErrorCode::Unavailable, message)
+}
+
+/// Returns the code in the form that the session's program expects.
+fn document(program: &ProgramRequest) -> Value {
+    let directory = program
+        .directory
+        .as_deref()
+        .unwrap_or_default()
+        .trim_matches('/');
+    let directory = match directory {
+        "" | "." => WORKSPACE.to_owned(),
+        directory => format!("{WORKSPACE}/{directory}"),
+    };
+    json!({
+        "code": program.code,
+        "args": program.arguments,
+        "env": program.environment,
+        "stdin": String::from_utf8_lossy(&program.stdin),
+        "cwd": directory,
+        "tmp": TEMPORARY,
+    })
+}

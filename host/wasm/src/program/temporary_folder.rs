@@ -1,0 +1,185 @@
+//! The temporary folder of one program, its `/tmp`: limited in size, and removed when the program ends. Folders left
+//! by a killed process are removed when the next one prepares an engine.
+//!
+//! Out of scope: the workspace.
+
+use std::fs::DirBuilder;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use mimir_core::command::CommandStream;
+use mimir_core::{ToolError, ToolErrorCode};
+
+use super::ProgramOutput;
+use crate::fs::MountQuota;
+use crate::output_pipes::OutputTarget as _;
+
+/// Limit in bytes. The folder may be in memory, and a call may have 256 MB of that; larger files belong in the
+/// workspace, where they stay.
+const BYTES: u64 = 256 << 20;
+
+/// Limit for files, folders and links: about as many as in an unpacked archive of sources.
+const ENTRIES: u64 = 10_000;
+
+/// The prefix of its name.
+const NAME: &str = "mimir-";
+
+/// A folder for one program, removed on drop.
+pub(super) struct TemporaryFolder {
+    path: PathBuf,
+    quota: MountQuota,
+    /// Locked as long as the folder is in use.
+    #[cfg(unix)]
+    _lock: std::fs::File,
+}
+
+impl TemporaryFolder {
+    pub(super) fn new() -> Result<Self, ToolError> {
+        use std::hash::{BuildHasher as _, RandomState};
+        let name = RandomState::new().hash_one(Instant::now());
+        let name = format!("{NAME}{}-{name:016x}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        #[cfg_attr(
+            not(unix),
+            expect(
+                unused_mut,
+                reason = "only changed by modes, which this platform does not have"
+            )
+        )]
+        let mut builder = DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        let failed = |error: std::io::Error| {
+            let message = format!("cannot create a temporary folder: {error}");
+            ToolError::new(ToolErrorCode::ExecutionError, message)
+        };
+        builder.create(&path).map_err(failed)?;
+        Ok(Self {
+            #[cfg(unix)]
+            _lock: lock(&path).map_err(failed)?,
+            quota: MountQuota::new(BYTES, ENTRIES),
+            path,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn quota(&self) -> &MountQuota {
+        &self.quota
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        // Usually it is empty. If it cannot be removed, the system will clean it up.
+        if std::fs::remove_dir(&self.path).is_err() {
+            std::fs::remove_dir_all(&self.path).ok();
+        }
+    }
+}
+
+/// Reports on stderr that writing has failed, and why.
+pub(super) fn report_full(sink: &ProgramOutput) {
+    let said = format!(
+        "mimir: /tmp is limited to {} MiB and {ENTRIES} files; write the rest to the workspace\n",
+        BYTES >> 20
+    );
+    sink.stream(CommandStream::Stderr).take(said.as_bytes());
+}
+
+#[cfg(unix)]
+fn lock(path: &Path) -> std::io::Result<std::fs::File> {
+    use rustix::fs::{FlockOperation, flock};
+    let folder = std::fs::File::open(path)?;
+    flock(&folder, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(folder)
+}
+
+/// A younger folder may be one that its process has not locked yet.
+#[cfg(unix)]
+const YOUNG: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Removes the folders that are not in use any more. Checking the process by its number would not work, since it may
+/// belong to another process by now, or to another container; a lock works.
+#[cfg(unix)]
+pub(super) fn sweep() {
+    use std::os::unix::fs::MetadataExt as _;
+    let own = rustix::process::geteuid().as_raw();
+    let entries = std::fs::read_dir(std::env::temp_dir());
+    for entry in entries.into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        if !name.to_str().is_some_and(is_ours) {
+            continue;
+        }
+        let path = entry.path();
+        let Ok(meta) = path.symlink_metadata() else {
+            continue;
+        };
+        let age = meta.modified().ok().and_then(|time| time.elapsed().ok());
+        let left = meta.is_dir() && meta.uid() == own && age.is_some_and(|age| age > YOUNG);
+        // While it is locked here, no other process removes it.
+        if left && let Ok(_lock) = lock(&path) {
+            std::fs::remove_dir_all(&path).ok();
+        }
+    }
+}
+
+/// Use cannot be detected on this platform; the system cleans up.
+#[cfg(not(unix))]
+pub(super) fn sweep() {}
+
+/// Returns true if a folder of this name belongs to a program.
+#[cfg_attr(not(unix), cfg(test))]
+fn is_ours(name: &str) -> bool {
+    let rest = name
+        .strip_prefix(NAME)
+        .and_then(|rest| rest.split_once('-'));
+    rest.is_some_and(|(process, mark)| {
+        !process.is_empty()
+            && process.bytes().all(|byte| byte.is_ascii_digit())
+            && mark.len() == 16
+            && mark.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sweep_removes_only_folders_of_programs() {
+        assert!(is_ours("mimir-12-0123456789abcdef"));
+        for other in [
+            "mimir-12",
+            "mimir-x-0123456789abcdef",
+            "mimir-12-0123",
+            "mimir--0123456789abcdef",
+            "other",
+        ] {
+            assert!(!is_ours(other), "{other}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn sweep_keeps_folders_in_use() {
+        let used = TemporaryFolder::new().unwrap();
+        let left = TemporaryFolder::new().unwrap();
+        let path = left.path().to_owned();
+        std::fs::write(path.join("a"), "a").unwrap();
+        let old = std::time::SystemTime::now() - 2 * YOUNG;
+        for path in [used.path(), &path] {
+            std::fs::File::open(path)
+                .unwrap()
+                .set_modified(old)
+                .unwrap();
+        }
+        // The state after a killed process: without its lock.
+        let TemporaryFolder { _lock, .. } = &left;
+        rustix::fs::flock(_lock, rustix::fs::FlockOperation::Unlock).unwrap();
+        sweep();
+        assert!(used.path().exists() && !path.exists());
+    }
+}

@@ -1,0 +1,108 @@
+//! Plugins in JavaScript: components of the contract, built here from the runtime and compiled code.
+//!
+//! The code runs once, when the plugin is built, and the resulting state is saved: each call starts there. The code
+//! has no access to anything then, no file, no network and no real clock.
+//!
+//! Out of scope: the languages, and the tools of the plugin.
+
+use std::sync::Arc;
+
+use mimir_core::DirectoryAccess;
+
+use super::{runtime_link, snapshot};
+use crate::compile::run_blocking;
+use crate::error::WasmHostError;
+use crate::host::WasmHost;
+
+/// Display name of the component before the code is added.
+const NAME: &str = "the runtime of plugins in TypeScript";
+
+/// The parts of a plugin in JavaScript.
+#[derive(Debug, Clone, Copy)]
+pub struct JsPluginParts {
+    /// The runtime, as a library.
+    pub runtime: &'static [u8],
+    /// Substitutes for imports of the runtime that no world has, by module name.
+    pub adapters: &'static [(&'static str, &'static [u8])],
+    /// The contract, in WIT.
+    pub contract: &'static str,
+    /// Code that precedes all of the following.
+    pub prelude: &'static str,
+    /// Code for the file requests of a tool, included if it has any.
+    pub files: &'static str,
+    /// Code for requests that change files.
+    pub changes: &'static str,
+    /// Code for HTTP requests.
+    pub requests: &'static str,
+    /// Code for commands.
+    pub commands: &'static str,
+    /// Code for other tools.
+    pub tools: &'static str,
+    /// Code for the model.
+    pub model: &'static str,
+    /// Code for storage.
+    pub storage: &'static str,
+    /// The exports.
+    pub toolset: &'static str,
+}
+
+/// The access of a plugin's tools, which determines its imports.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PluginImports {
+    /// Files of the workspace.
+    pub files: Option<DirectoryAccess>,
+    /// Hosts.
+    pub network: bool,
+    /// Commands.
+    pub commands: bool,
+    /// Other tools.
+    pub tools: bool,
+    /// The model.
+    pub model: bool,
+    /// Storage.
+    pub storage: bool,
+    /// True if it exports the assessment of its own calls.
+    pub assesses: bool,
+}
+
+impl JsPluginParts {
+    /// Returns the module that the runtime is started with.
+    fn module(self, reach: PluginImports, code: &str, about: &str) -> String {
+        let given = [
+            (true, self.prelude),
+            (reach.files.is_some(), self.files),
+            (
+                reach.files == Some(DirectoryAccess::ReadWrite),
+                self.changes,
+            ),
+            (reach.network, self.requests),
+            (reach.commands, self.commands),
+            (reach.tools, self.tools),
+            (reach.model, self.model),
+            (reach.storage, self.storage),
+            (true, self.toolset),
+        ];
+        let given = given.into_iter().filter(|(is_given, _)| *is_given);
+        let mut module: String = given.map(|(_, part)| part).collect();
+        // JSON is valid JavaScript.
+        let code = serde_json::Value::from(code);
+        module += &format!("begin(evaluate({code}), {about});\n");
+        module
+    }
+}
+
+/// Builds a plugin. `code` is a function that returns the exports of the module, `about` the JSON passed to them.
+pub async fn build_plugin(
+    host: &Arc<WasmHost>,
+    parts: JsPluginParts,
+    reach: PluginImports,
+    code: &str,
+    about: &str,
+) -> Result<Vec<u8>, WasmHostError> {
+    let linked = run_blocking(move || {
+        runtime_link::link_runtime(&parts, reach).map_err(snapshot::engine_error)
+    })
+    .await?;
+    let module = parts.module(reach, code, about);
+    snapshot::snapshot(host, &linked, module, NAME).await
+}

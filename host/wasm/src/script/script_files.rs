@@ -1,0 +1,525 @@
+//! File requests of scripts, served by the same file system that components see: the same mounts, protected paths and
+//! limits.
+
+use mimir_core::{Limits, ToolError, ToolErrorCode, text};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use wasmtime::component::Resource;
+use wasmtime_wasi::p2::FsError;
+use wasmtime_wasi::p2::bindings::filesystem::preopens::Host as _;
+use wasmtime_wasi::p2::bindings::filesystem::types::{
+    Descriptor, DescriptorFlags, DescriptorStat, DescriptorType, ErrorCode, HostDescriptor,
+    HostDirectoryEntryStream, OpenFlags, PathFlags,
+};
+
+use super::script_effects::{EffectResult, not_granted};
+use super::script_protocol::FileRequest;
+use super::sync_requests::{ErrnoError, SyncRequest, SyncResult};
+use crate::fs::{FsCtxView, FsView};
+use crate::store_state::StoreState;
+
+/// Bytes read at once.
+const PART: u64 = 1 << 20;
+
+/// Maximum depth of a folder to be removed: a deeper tree is not an honest one.
+const DEEPEST: usize = 256;
+
+/// The mode of writing a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum WriteMode {
+    /// Replaces its content.
+    Replace,
+    /// Appends to its content.
+    Append,
+    /// Only if it does not exist.
+    Create,
+}
+
+impl WriteMode {
+    fn flags(self) -> OpenFlags {
+        match self {
+            Self::Replace => OpenFlags::CREATE | OpenFlags::TRUNCATE,
+            Self::Append => OpenFlags::CREATE,
+            Self::Create => OpenFlags::CREATE | OpenFlags::EXCLUSIVE,
+        }
+    }
+}
+
+/// Performs a file request synchronously.
+pub(super) async fn perform_sync(
+    guest: &mut StoreState,
+    request: SyncRequest,
+    bytes: Vec<u8>,
+) -> SyncResult {
+    let most = guest.most_output as u64;
+    let mut view = ScriptFiles {
+        view: guest.fs(),
+        most,
+    };
+    let done = view.perform(request, bytes).await;
+    done.map_err(|fault| match fault {
+        ScriptFileError::Reported(error) => ErrnoError {
+            code: match error.code {
+                ToolErrorCode::LimitExceeded => "EFBIG",
+                ToolErrorCode::PermissionDenied => "EACCES",
+                _ => "EIO",
+            },
+            why: error.message,
+        },
+        ScriptFileError::Code(_, code) => {
+            let refusal = guest.fs.refusals().last();
+            let refusal = refusal.filter(|_| code == ErrorCode::NotPermitted);
+            ErrnoError {
+                code: errno(code),
+                why: refusal.map_or_else(String::new, ToString::to_string),
+            }
+        }
+    })
+}
+
+/// Returns the errno name of a code.
+fn errno(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::NoEntry => "ENOENT",
+        ErrorCode::Exist => "EEXIST",
+        ErrorCode::NotPermitted => "EPERM",
+        ErrorCode::Access => "EACCES",
+        ErrorCode::ReadOnly => "EROFS",
+        ErrorCode::IsDirectory => "EISDIR",
+        ErrorCode::NotDirectory => "ENOTDIR",
+        ErrorCode::NotEmpty => "ENOTEMPTY",
+        ErrorCode::NameTooLong => "ENAMETOOLONG",
+        ErrorCode::Loop => "ELOOP",
+        ErrorCode::InsufficientSpace => "ENOSPC",
+        ErrorCode::Quota => "EDQUOT",
+        ErrorCode::CrossDevice => "EXDEV",
+        ErrorCode::Invalid => "EINVAL",
+        _ => "EIO",
+    }
+}
+
+/// Performs a file request.
+pub(super) async fn perform_request(
+    guest: &mut StoreState,
+    wish: FileRequest,
+    limits: &Limits,
+) -> EffectResult {
+    let mut view = ScriptFiles {
+        view: guest.fs(),
+        most: limits.output_bytes,
+    };
+    let done = view.perform_request(wish).await;
+    done.map_err(|fault| match fault {
+        ScriptFileError::Reported(error) => error,
+        ScriptFileError::Code(path, code) => {
+            let mut error = failure(&path, code);
+            // The file system stores the reason of a refusal, and returns only a code to a guest.
+            if code == ErrorCode::NotPermitted
+                && let Some(refusal) = guest.fs.refusals().last()
+            {
+                error.message = format!("{} ({refusal})", error.message);
+            }
+            error
+        }
+    })
+}
+
+enum ScriptFileError {
+    Reported(ToolError),
+    Code(String, ErrorCode),
+}
+
+struct ScriptFiles<'a> {
+    view: FsCtxView<'a>,
+    most: u64,
+}
+
+/// Returns the path in the form that the file system expects: relative to the workspace.
+fn relative(path: &str) -> String {
+    let mut rest = path;
+    while let Some(shorter) = rest.strip_prefix("./").or_else(|| rest.strip_prefix('/')) {
+        rest = shorter;
+    }
+    let rest = rest.trim_end_matches('/');
+    if rest.is_empty() { "." } else { rest }.to_owned()
+}
+
+fn failure(path: &str, code: ErrorCode) -> ToolError {
+    let path = text::visible(path);
+    let (code, what) = match code {
+        ErrorCode::NoEntry => (ToolErrorCode::FileNotFound, "does not exist".to_owned()),
+        ErrorCode::Exist => (ToolErrorCode::AlreadyExists, "exists already".to_owned()),
+        ErrorCode::NotPermitted | ErrorCode::Access => {
+            let what = "is not accessible for this tool, or read-only";
+            (ToolErrorCode::PermissionDenied, what.to_owned())
+        }
+        ErrorCode::ReadOnly => (
+            ToolErrorCode::PermissionDenied,
+            "can only be read".to_owned(),
+        ),
+        ErrorCode::IsDirectory => (ToolErrorCode::InvalidPath, "is a directory".to_owned()),
+        ErrorCode::NotDirectory => (ToolErrorCode::InvalidPath, "is not a directory".to_owned()),
+        ErrorCode::NotEmpty => {
+            let what = "is not empty; use `{recursive: true}` to remove its contents as well";
+            (ToolErrorCode::InvalidInput, what.to_owned())
+        }
+        ErrorCode::Invalid | ErrorCode::NameTooLong | ErrorCode::Loop => {
+            (ToolErrorCode::InvalidPath, "is not a valid path".to_owned())
+        }
+        ErrorCode::InsufficientSpace => (
+            ToolErrorCode::LimitExceeded,
+            "cannot be written: the disk is full".to_owned(),
+        ),
+        ErrorCode::Quota => {
+            let what = "cannot be written: the call has added as much to the workspace as it may \
+                (limits.newFileBytes, limits.newFiles)";
+            (ToolErrorCode::LimitExceeded, what.to_owned())
+        }
+        other => (
+            ToolErrorCode::ExecutionError,
+            format!("cannot be used ({other:?})"),
+        ),
+    };
+    ToolError::new(code, format!("`{path}` {what}"))
+}
+
+fn empty(value: Value) -> (Value, Vec<u8>) {
+    (value, Vec::new())
+}
+
+fn kind(of: DescriptorType) -> &'static str {
+    match of {
+        DescriptorType::RegularFile => "file",
+        DescriptorType::Directory => "directory",
+        DescriptorType::SymbolicLink => "link",
+        _ => "other",
+    }
+}
+
+impl ScriptFiles<'_> {
+    async fn perform_request(
+        &mut self,
+        wish: FileRequest,
+    ) -> Result<(Value, Vec<u8>), ScriptFileError> {
+        match wish {
+            FileRequest::Read { path, text } => {
+                let bytes = self.read(&path).await?;
+                Ok(match text {
+                    true => empty(String::from_utf8_lossy(&bytes).into()),
+                    false => (Value::Null, bytes),
+                })
+            }
+            FileRequest::Write { path, data } => {
+                let bytes = data.bytes().map_err(ScriptFileError::Reported)?;
+                self.write(&path, &bytes, WriteMode::Replace).await?;
+                Ok(empty(Value::Null))
+            }
+            FileRequest::Exists { path } => match self.stat(&path, true).await {
+                Ok(_) => Ok(empty(true.into())),
+                Err(ScriptFileError::Code(_, ErrorCode::NoEntry | ErrorCode::NotDirectory)) => {
+                    Ok(empty(false.into()))
+                }
+                Err(fault) => Err(fault),
+            },
+            FileRequest::List { path } => {
+                let mut entries = self.list(&path).await?;
+                entries.sort_by(|one, other| one.0.cmp(&other.0));
+                let entries = entries.into_iter();
+                let entries = entries.map(|(name, of)| json!({ "name": name, "type": kind(of) }));
+                Ok(empty(entries.collect()))
+            }
+            FileRequest::Stat { path } => {
+                let stat = self.stat(&path, true).await?;
+                let modified = stat.data_modification_timestamp;
+                Ok(empty(json!({
+                    "type": kind(stat.type_),
+                    "size": stat.size,
+                    "modified": modified.map_or(0, |time| time.seconds * 1000),
+                })))
+            }
+            FileRequest::Remove { path, recursive } => {
+                self.remove(&path, recursive).await?;
+                Ok(empty(Value::Null))
+            }
+            FileRequest::Mkdir { path } => {
+                self.make_dirs(&path).await?;
+                Ok(empty(Value::Null))
+            }
+        }
+    }
+
+    async fn perform(
+        &mut self,
+        request: SyncRequest,
+        bytes: Vec<u8>,
+    ) -> Result<(Value, Vec<u8>), ScriptFileError> {
+        match request {
+            SyncRequest::Read { path } => return Ok((Value::Null, self.read(&path).await?)),
+            SyncRequest::Write { path, mode } => self.write(&path, &bytes, mode).await?,
+            SyncRequest::List { path } => {
+                return self.perform_request(FileRequest::List { path }).await;
+            }
+            SyncRequest::Stat { path, follow } => {
+                let stat = self.stat(&path, follow).await?;
+                let millis =
+                    |seconds: u64, nanos: u32| seconds as f64 * 1e3 + f64::from(nanos) / 1e6;
+                let times = [
+                    stat.data_access_timestamp,
+                    stat.data_modification_timestamp,
+                    stat.status_change_timestamp,
+                ];
+                let [accessed, modified, changed] =
+                    times.map(|time| time.map(|time| millis(time.seconds, time.nanoseconds)));
+                return Ok(empty(json!({
+                    "type": kind(stat.type_),
+                    "size": stat.size,
+                    "links": stat.link_count,
+                    "accessed": accessed,
+                    "modified": modified,
+                    "changed": changed,
+                })));
+            }
+            SyncRequest::Remove { path, recursive } => self.remove(&path, recursive).await?,
+            SyncRequest::Mkdir { path } => {
+                let root = self.root()?;
+                let handle = borrowed(&root);
+                let done = self.view.create_directory_at(handle, relative(&path)).await;
+                self.close(root)?;
+                done.map_err(|error| self.fault(&path, error))?;
+            }
+            SyncRequest::Rename { path, to } => {
+                let (from, into) = (self.root()?, self.root()?);
+                let (old, new) = (borrowed(&from), borrowed(&into));
+                let names = (relative(&path), relative(&to));
+                let done = self.view.rename_at(old, names.0, new, names.1).await;
+                self.close(from)?;
+                self.close(into)?;
+                done.map_err(|error| self.fault(&path, error))?;
+            }
+            _ => return Err(ScriptFileError::Code(String::new(), ErrorCode::Invalid)),
+        }
+        Ok(empty(Value::Null))
+    }
+
+    /// Returns the root of the workspace.
+    fn root(&mut self) -> Result<Resource<Descriptor>, ScriptFileError> {
+        let roots = self.view.get_directories();
+        let mut roots = roots.map_err(internal)?.into_iter();
+        let root = roots.find(|(_, guest)| guest == "/");
+        let (root, _) = root.ok_or_else(|| ScriptFileError::Reported(not_granted("files")))?;
+        Ok(root)
+    }
+
+    fn fault(&mut self, path: &str, error: FsError) -> ScriptFileError {
+        match error.downcast() {
+            Ok(code) => ScriptFileError::Code(path.to_owned(), code),
+            Err(error) => internal(error),
+        }
+    }
+
+    async fn open(
+        &mut self,
+        path: &str,
+        how: OpenFlags,
+        access: DescriptorFlags,
+    ) -> Result<Resource<Descriptor>, ScriptFileError> {
+        let root = self.root()?;
+        let (follow, name) = (PathFlags::SYMLINK_FOLLOW, relative(path));
+        let handle = borrowed(&root);
+        let opened = self.view.open_at(handle, follow, name, how, access).await;
+        self.close(root)?;
+        opened.map_err(|error| self.fault(path, error))
+    }
+
+    fn close(&mut self, handle: Resource<Descriptor>) -> Result<(), ScriptFileError> {
+        HostDescriptor::drop(&mut self.view, handle).map_err(internal)
+    }
+
+    async fn stat(&mut self, path: &str, follow: bool) -> Result<DescriptorStat, ScriptFileError> {
+        let root = self.root()?;
+        let flags = match follow {
+            true => PathFlags::SYMLINK_FOLLOW,
+            false => PathFlags::empty(),
+        };
+        let (handle, name) = (borrowed(&root), relative(path));
+        let stat = self.view.stat_at(handle, flags, name).await;
+        self.close(root)?;
+        stat.map_err(|error| self.fault(path, error))
+    }
+
+    async fn read(&mut self, path: &str) -> Result<Vec<u8>, ScriptFileError> {
+        let (how, access) = (OpenFlags::empty(), DescriptorFlags::READ);
+        let file = self.open(path, how, access).await?;
+        let read = self.contents(path, &file).await;
+        self.close(file)?;
+        read
+    }
+
+    async fn contents(
+        &mut self,
+        path: &str,
+        file: &Resource<Descriptor>,
+    ) -> Result<Vec<u8>, ScriptFileError> {
+        let mut all = Vec::new();
+        loop {
+            let at = all.len() as u64;
+            let read = self.view.read(borrowed(file), PART, at).await;
+            let (part, end) = read.map_err(|error| self.fault(path, error))?;
+            if at + part.len() as u64 > self.most {
+                let most = text::bytes(self.most);
+                let path = text::visible(path);
+                let message = format!(
+                    "`{path}` is larger than {most}, the limit for one read of a script (limits.outputBytes)"
+                );
+                return Err(ScriptFileError::Reported(ToolError::new(
+                    ToolErrorCode::LimitExceeded,
+                    message,
+                )));
+            }
+            let done = end || part.is_empty();
+            all.extend(part);
+            if done {
+                return Ok(all);
+            }
+        }
+    }
+
+    async fn write(
+        &mut self,
+        path: &str,
+        bytes: &[u8],
+        mode: WriteMode,
+    ) -> Result<(), ScriptFileError> {
+        let access = DescriptorFlags::WRITE;
+        let file = self.open(path, mode.flags(), access).await?;
+        let start = match mode {
+            WriteMode::Append => match self.stat(path, true).await {
+                Ok(stat) => stat.size,
+                Err(fault) => {
+                    self.close(file)?;
+                    return Err(fault);
+                }
+            },
+            WriteMode::Replace | WriteMode::Create => 0,
+        };
+        let mut at = 0;
+        let written = loop {
+            let part = &bytes[at..bytes.len().min(at + PART as usize)];
+            if part.is_empty() {
+                break Ok(());
+            }
+            let to = start + at as u64;
+            match self.view.write(borrowed(&file), part.to_vec(), to).await {
+                Ok(0) => break Err(ScriptFileError::Code(path.to_owned(), ErrorCode::Io)),
+                Ok(count) => at += usize::try_from(count).unwrap_or(part.len()).min(part.len()),
+                Err(error) => break Err(self.fault(path, error)),
+            }
+        };
+        self.close(file)?;
+        written
+    }
+
+    async fn list(&mut self, path: &str) -> Result<Vec<(String, DescriptorType)>, ScriptFileError> {
+        let (how, access) = (OpenFlags::DIRECTORY, DescriptorFlags::READ);
+        let folder = self.open(path, how, access).await?;
+        let opened = self.view.read_directory(borrowed(&folder)).await;
+        let mut found = Vec::new();
+        let read = match opened {
+            Err(error) => Err(self.fault(path, error)),
+            Ok(stream) => {
+                let read = loop {
+                    let handle = Resource::new_borrow(stream.rep());
+                    match self.view.read_directory_entry(handle).await {
+                        Ok(Some(entry)) => found.push((entry.name, entry.type_)),
+                        Ok(None) => break Ok(()),
+                        Err(error) => break Err(self.fault(path, error)),
+                    }
+                };
+                HostDirectoryEntryStream::drop(&mut self.view, stream).map_err(internal)?;
+                read
+            }
+        };
+        self.close(folder)?;
+        read.map(|()| found)
+    }
+
+    /// Creates a folder, and its missing parents.
+    async fn make_dirs(&mut self, path: &str) -> Result<(), ScriptFileError> {
+        let whole = relative(path);
+        let mut made = String::new();
+        for part in whole.split('/').filter(|part| !part.is_empty()) {
+            if !made.is_empty() {
+                made.push('/');
+            }
+            made.push_str(part);
+            let root = self.root()?;
+            let done = self
+                .view
+                .create_directory_at(borrowed(&root), made.clone())
+                .await;
+            self.close(root)?;
+            match done.map_err(|error| self.fault(&made, error)) {
+                Ok(()) => {}
+                Err(ScriptFileError::Code(_, ErrorCode::Exist))
+                    if self.stat(&made, true).await?.type_ == DescriptorType::Directory => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(())
+    }
+
+    async fn remove(&mut self, path: &str, recursive: bool) -> Result<(), ScriptFileError> {
+        let whole = relative(path);
+        if self.stat(&whole, false).await?.type_ != DescriptorType::Directory {
+            return self.remove_one(&whole, false).await;
+        }
+        if !recursive {
+            return self.remove_one(&whole, true).await;
+        }
+        let depth = |path: &str| path.split('/').count();
+        let top = depth(&whole);
+        let mut folders = vec![whole];
+        let mut emptied = Vec::new();
+        while let Some(folder) = folders.pop() {
+            if depth(&folder) - top > DEEPEST {
+                return Err(ScriptFileError::Code(folder, ErrorCode::NameTooLong));
+            }
+            for (name, of) in self.list(&folder).await? {
+                let path = format!("{folder}/{name}");
+                match of {
+                    DescriptorType::Directory => folders.push(path),
+                    _ => self.remove_one(&path, false).await?,
+                }
+            }
+            emptied.push(folder);
+        }
+        // In reverse order, so that a folder is removed after its subfolders.
+        for folder in emptied.iter().rev() {
+            self.remove_one(folder, true).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove_one(&mut self, path: &str, folder: bool) -> Result<(), ScriptFileError> {
+        let root = self.root()?;
+        let (handle, name) = (borrowed(&root), path.to_owned());
+        let done = match folder {
+            true => self.view.remove_directory_at(handle, name).await,
+            false => self.view.unlink_file_at(handle, name).await,
+        };
+        self.close(root)?;
+        done.map_err(|error| self.fault(path, error))
+    }
+}
+
+fn borrowed(handle: &Resource<Descriptor>) -> Resource<Descriptor> {
+    Resource::new_borrow(handle.rep())
+}
+
+fn internal(error: wasmtime::Error) -> ScriptFileError {
+    ScriptFileError::Reported(ToolError::new(
+        ToolErrorCode::Internal,
+        format!("{error:#}"),
+    ))
+}

@@ -1,0 +1,276 @@
+//! Creates the state of an engine in which every call starts: its runtime initialized, its prelude run. This is done
+//! once per machine and version; a call only copies pages.
+//!
+//! It is done here rather than in a build script, because it needs an engine that runs wasm: a second wasmtime in
+//! every build costs minutes, two compilations of the engine here cost seconds, once.
+
+use std::sync::Arc;
+
+use mimir_core::{Limits, ToolError, ToolErrorCode};
+use wasmtime::Store;
+use wasmtime::component::{Instance, InstancePre, Lift, Linker, TypedFunc, WasmList};
+use wasmtime_wizer::Wizer;
+
+use super::EngineParts;
+use super::script_effects::EffectResult;
+use crate::call;
+use crate::compile::{self, CompileLane, CompileRequest};
+use crate::digest::Sha256Digest;
+use crate::error::WasmHostError;
+use crate::fs::GuardedFs;
+use crate::host::WasmHost;
+use crate::store_state::{StoreOptions, StoreState};
+
+/// Code that the runtime requires before any script: the object for types of streams, which are not used.
+const SHIM: &str = "globalThis.wit = {};";
+
+/// Part of the cache key of the state: increase it when its creation changes.
+const FORM: u32 = 1;
+
+/// Fuel for creating the state.
+const FUEL: u64 = 20_000_000_000;
+const HANDED_OVER: usize = 256 << 20;
+
+/// An engine that can be instantiated in its initial state.
+pub(super) struct WarmEngine {
+    pre: InstancePre<StoreState>,
+}
+
+/// One instance, for one call.
+pub(super) struct ScriptInstance {
+    instance: Instance,
+    resume: Option<ResumeFunction>,
+}
+
+type ResumeFunction = TypedFunc<(u32, bool, String, Vec<u8>), (String,)>;
+
+/// Returns the engine, from the cache or created now.
+pub(super) async fn load_or_snapshot(
+    host: &Arc<WasmHost>,
+    parts: &EngineParts,
+) -> Result<WarmEngine, WasmHostError> {
+    let running = host.running()?;
+    let (digest, limits) = (digest(parts), host.compile_limits());
+    let component = match compile::cached_component(&running.engine, host.cache(), &digest) {
+        Some(component) => component,
+        None => {
+            let warm =
+                snapshot(host, parts.component, parts.prelude.to_owned(), parts.name).await?;
+            let request = CompileRequest {
+                digest,
+                name: parts.name.to_owned(),
+                lane: CompileLane::BuiltIn,
+                limits,
+            };
+            host.component(request, move || Ok(warm.into())).await?
+        }
+    };
+    let linker = linker(&running.linker).map_err(engine_error)?;
+    let pre = linker.instantiate_pre(&component).map_err(engine_error)?;
+    Ok(WarmEngine { pre })
+}
+
+fn digest(parts: &EngineParts) -> Sha256Digest {
+    let component = Sha256Digest::of_bytes(parts.component);
+    let prelude = Sha256Digest::of_bytes(parts.prelude.as_bytes());
+    Sha256Digest::of_bytes(format!("{FORM} {component} {prelude} {SHIM}").as_bytes())
+}
+
+pub(super) fn engine_error(error: wasmtime::Error) -> WasmHostError {
+    WasmHostError::Engine(format!("the engine for scripts is broken: {error:#}"))
+}
+
+/// Returns the linker of all components, with the runtime's import for loading modules, which always fails.
+fn linker(all: &Linker<StoreState>) -> wasmtime::Result<Linker<StoreState>> {
+    type ResumeReply = (Result<String, String>,);
+    let none = || Ok((Err("scripts cannot import modules".to_owned()),));
+    let mut linker = all.clone();
+    let mut loader = linker.instance("local:init/module-loader")?;
+    loader.func_wrap(
+        "resolve",
+        move |_, _: (String, String)| -> wasmtime::Result<ResumeReply> { none() },
+    )?;
+    loader.func_wrap(
+        "load",
+        move |_, _: (String,)| -> wasmtime::Result<ResumeReply> { none() },
+    )?;
+    super::sync_requests::add_to_linker(&mut linker)?;
+    Ok(linker)
+}
+
+/// Returns a linked component in the state of its runtime after the module `prelude` has run. `name` is shown during
+/// compilation.
+pub(super) async fn snapshot(
+    host: &Arc<WasmHost>,
+    linked: &[u8],
+    prelude: String,
+    name: &str,
+) -> Result<Vec<u8>, WasmHostError> {
+    let wizer = Wizer::new();
+    let (context, instrumented) = wizer.instrument_component(linked).map_err(engine_error)?;
+    let request = CompileRequest {
+        digest: Sha256Digest::of_bytes(&instrumented),
+        name: name.to_owned(),
+        lane: CompileLane::BuiltIn,
+        limits: host.compile_limits(),
+    };
+    let component = host
+        .component(request, move || Ok(instrumented.into()))
+        .await?;
+    let running = host.running()?;
+    let linker = linker(&running.linker).map_err(engine_error)?;
+    let pre = linker.instantiate_pre(&component).map_err(engine_error)?;
+    let limits = Limits {
+        fuel: FUEL,
+        ..Limits::default()
+    };
+    let start = StoreOptions::isolated(GuardedFs::empty(), limits);
+    let mut store = call::store(pre.engine(), start, HANDED_OVER, "").map_err(engine_error)?;
+    let instance = pre
+        .instantiate_async(&mut store)
+        .await
+        .map_err(engine_error)?;
+    type InitArguments = (String, String, Option<String>, bool);
+    let init = instance
+        .get_typed_func::<InitArguments, (Result<(), String>,)>(&mut store, "init")
+        .map_err(engine_error)?;
+    let arguments = (SHIM.to_owned(), prelude, None, false);
+    let (done,) = init
+        .call_async(&mut store, arguments)
+        .await
+        .map_err(engine_error)?;
+    done.map_err(|error| WasmHostError::Engine(format!("the prelude of scripts failed: {error}")))?;
+    let mut state = SnapshotState {
+        store: &mut store,
+        instance,
+        fault: None,
+    };
+    let warm = wizer.snapshot_component(&context, &mut state).await;
+    match state.fault {
+        Some(fault) => Err(engine_error(fault)),
+        None => warm.map_err(engine_error),
+    }
+}
+
+/// Source of an instance's state: functions added by `instrument_component`.
+struct SnapshotState<'a> {
+    store: &'a mut Store<StoreState>,
+    instance: Instance,
+    /// The first error; the trait cannot return one.
+    fault: Option<wasmtime::Error>,
+}
+
+impl SnapshotState<'_> {
+    async fn read<R: Lift + Send + Sync + 'static>(
+        &mut self,
+        instance: &str,
+        function: &str,
+    ) -> Option<R> {
+        let found = self.call(instance, function).await;
+        found.map_err(|error| self.fault.get_or_insert(error)).ok()
+    }
+
+    async fn call<R: Lift + Send + Sync + 'static>(
+        &mut self,
+        instance: &str,
+        function: &str,
+    ) -> wasmtime::Result<R> {
+        let missing = || wasmtime::Error::msg(format!("no {instance}#{function}"));
+        let inside = self
+            .instance
+            .get_export_index(&mut *self.store, None, instance)
+            .ok_or_else(missing)?;
+        let index = self
+            .instance
+            .get_export_index(&mut *self.store, Some(&inside), function)
+            .ok_or_else(missing)?;
+        let function = self
+            .instance
+            .get_typed_func::<(), (R,)>(&mut *self.store, index)?;
+        Ok(function.call_async(&mut *self.store, ()).await?.0)
+    }
+}
+
+impl wasmtime_wizer::ComponentInstanceState for SnapshotState<'_> {
+    async fn call_func_ret_list_u8(
+        &mut self,
+        instance: &str,
+        function: &str,
+        contents: impl FnOnce(&[u8]) + Send,
+    ) {
+        match self.read::<WasmList<u8>>(instance, function).await {
+            Some(list) => contents(list.as_le_slice(&*self.store)),
+            None => contents(&[]),
+        }
+    }
+
+    async fn call_func_ret_s32(&mut self, instance: &str, function: &str) -> i32 {
+        self.read(instance, function).await.unwrap_or_default()
+    }
+
+    async fn call_func_ret_s64(&mut self, instance: &str, function: &str) -> i64 {
+        self.read(instance, function).await.unwrap_or_default()
+    }
+
+    async fn call_func_ret_f32(&mut self, instance: &str, function: &str) -> u32 {
+        let number: f32 = self.read(instance, function).await.unwrap_or_default();
+        number.to_bits()
+    }
+
+    async fn call_func_ret_f64(&mut self, instance: &str, function: &str) -> u64 {
+        let number: f64 = self.read(instance, function).await.unwrap_or_default();
+        number.to_bits()
+    }
+}
+
+impl WarmEngine {
+    /// Creates a store with the limits of one call.
+    pub(super) fn store(&self, start: StoreOptions) -> Result<Store<StoreState>, ToolError> {
+        let most = usize::try_from(start.limits.output_bytes).unwrap_or(usize::MAX);
+        call::store(self.pre.engine(), start, most, call::OUTPUT_LIMIT)
+            .map_err(|error| ToolError::new(ToolErrorCode::Internal, format!("{error:#}")))
+    }
+
+    pub(super) async fn instantiate(
+        &self,
+        store: &mut Store<StoreState>,
+    ) -> wasmtime::Result<ScriptInstance> {
+        Ok(ScriptInstance {
+            instance: self.pre.instantiate_async(store).await?,
+            resume: None,
+        })
+    }
+}
+
+impl ScriptInstance {
+    /// Runs the first turn.
+    pub(super) async fn start(
+        &self,
+        store: &mut Store<StoreState>,
+        code: &str,
+        input: &str,
+    ) -> wasmtime::Result<String> {
+        let start = self
+            .instance
+            .get_typed_func::<(&str, &str), (String,)>(&mut *store, "start")?;
+        Ok(start.call_async(&mut *store, (code, input)).await?.0)
+    }
+
+    /// Runs the next turn.
+    pub(super) async fn resume(
+        &mut self,
+        store: &mut Store<StoreState>,
+        id: u32,
+        answer: EffectResult,
+    ) -> wasmtime::Result<String> {
+        let resume = match self.resume {
+            Some(resume) => resume,
+            None => *self
+                .resume
+                .insert(self.instance.get_typed_func(&mut *store, "resume")?),
+        };
+        let (failed, text, bytes) = super::script_effects::encode_result(answer);
+        let turn = resume.call_async(&mut *store, (id, failed, text, bytes));
+        Ok(turn.await?.0)
+    }
+}

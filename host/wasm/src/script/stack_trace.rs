@@ -1,0 +1,115 @@
+//! Mapping of JavaScript stack traces to the lines of the source files.
+
+use mimir_core::ToolError;
+use serde_json::Value;
+
+use super::STACK;
+
+/// The engine's names for evaluated code, which precede its positions.
+const EVALUATED: [&str; 2] = ["<input>:", "<eval>:"];
+
+/// Maximum number of frames in a stack trace. The innermost ones show the fault.
+const MOST: usize = 20;
+
+/// Lines before the first file: code evaluated as text has its own lines from 1 on, and is distinguished by that.
+const BEFORE: u32 = 1_000;
+
+/// Code that a program has loaded.
+#[derive(Debug, Clone, Default)]
+pub struct LoadedCode {
+    /// The name of the file in stack traces.
+    pub path: String,
+    /// Number of lines before its first one, as counted by the engine.
+    pub base: u32,
+    /// Its number of lines, as compiled.
+    pub lines: u32,
+    /// Map of positions in the evaluated code to positions in the file: line and column there, line and column here,
+    /// all from 1, in the order of the former.
+    pub map: Vec<[u32; 4]>,
+}
+
+impl LoadedCode {
+    /// Returns the initial file of a program, compiled to `code`.
+    pub fn entry_file(path: &str, code: &str, map: Vec<[u32; 4]>) -> Self {
+        Self::loaded_after(&[], path.to_owned(), code, map)
+    }
+
+    /// Returns a file loaded after these: its lines begin where no other code has any.
+    pub(crate) fn loaded_after(all: &[Self], path: String, code: &str, map: Vec<[u32; 4]>) -> Self {
+        let base = all.last().map_or(BEFORE, |last| last.base + last.lines);
+        Self {
+            path,
+            base,
+            lines: u32::try_from(code.lines().count()).unwrap_or(u32::MAX >> 8) + 1,
+            map,
+        }
+    }
+}
+
+/// Returns the frames of a stack that are in these files, with their positions in them.
+pub fn stack_frames(all: &[LoadedCode], stack: &str) -> Vec<String> {
+    mapped(stack, &|row, column| {
+        let at = all.partition_point(|one| one.base < row);
+        let one = all.get(at.checked_sub(1)?)?;
+        if row > one.base + one.lines {
+            return None;
+        }
+        let [line, column] = original_position(&one.map, row - one.base, column)?;
+        Some(format!("{}:{line}:{column}", one.path))
+    })
+}
+
+/// Returns the text for stderr after an uncaught error.
+pub(super) fn uncaught(all: &[LoadedCode], error: &ToolError) -> String {
+    let stack = error
+        .details
+        .as_ref()
+        .and_then(|details| details.get(STACK));
+    let stack = stack.and_then(Value::as_str).unwrap_or_default();
+    let mut text = format!("Uncaught {}\n", error.message);
+    for frame in stack_frames(all, stack) {
+        text += &format!("    at {frame}\n");
+    }
+    text
+}
+
+/// Returns the frames of a stack whose line and column can be mapped.
+pub fn mapped(stack: &str, place: &dyn Fn(u32, u32) -> Option<String>) -> Vec<String> {
+    let frames = stack.lines().filter_map(|line| {
+        let line = line.trim();
+        let (mark, begin) = EVALUATED
+            .iter()
+            .find_map(|mark| line.find(mark).map(|at| (mark, at)))?;
+        let numbers = line[begin + mark.len()..].trim_end_matches(')');
+        let mut numbers = numbers.split(':').map(str::parse::<u32>);
+        let (Some(Ok(row)), Some(Ok(column))) = (numbers.next(), numbers.next()) else {
+            return None;
+        };
+        let place = place(row, column)?;
+        let function = line
+            .strip_prefix("at ")
+            .and_then(|rest| rest.split(" (").next());
+        let function = function.filter(|name| !name.contains(mark) && !name.starts_with('<'));
+        Some(match function {
+            Some(function) => format!("{function} ({place})"),
+            None => place,
+        })
+    });
+    let mut kept: Vec<String> = Vec::new();
+    for frame in frames {
+        if kept.last() != Some(&frame) {
+            kept.push(frame);
+        }
+        if kept.len() == MOST {
+            break;
+        }
+    }
+    kept
+}
+
+/// Returns the source position of a position in the compiled code.
+pub fn original_position(map: &[[u32; 4]], row: u32, column: u32) -> Option<[u32; 2]> {
+    let after = map.partition_point(|[line, at, ..]| (*line, *at) <= (row, column));
+    let [line, _, source, at] = *map.get(after.checked_sub(1)?)?;
+    (line == row).then_some([source, at])
+}

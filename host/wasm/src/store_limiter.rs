@@ -1,0 +1,119 @@
+//! Accounting of a call's resources, over all its memories, tables and instances.
+
+use wasmtime::{ResourceLimiter, Result};
+
+use mimir_core::Limits;
+
+/// Limits the memory of one call. An allocation beyond a limit is refused to the guest, which usually traps then; the
+/// limit is stored, so that the caller learns the cause.
+pub(crate) struct StoreLimiter {
+    memory: u64,
+    most_memory: u64,
+    peak: u64,
+    tables: u64,
+    most_tables: u64,
+    instances: usize,
+    hit: Option<&'static str>,
+}
+
+/// Maximum number of memories and tables of one call, whatever their size. Each takes a slot of the pool.
+const MOST_MEMORIES: usize = 32;
+const MOST_TABLES: usize = 128;
+
+impl StoreLimiter {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            memory: 0,
+            most_memory: limits.memory,
+            peak: 0,
+            tables: 0,
+            most_tables: limits.table_elements,
+            instances: limits.instances as usize,
+            hit: None,
+        }
+    }
+
+    /// Returns the peak memory use in bytes.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        self.peak
+    }
+
+    /// Returns the limit that was hit, in the spelling of the settings.
+    pub(crate) fn limit_hit(&self) -> Option<&'static str> {
+        self.hit
+    }
+}
+
+impl ResourceLimiter for StoreLimiter {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> Result<bool> {
+        if maximum.is_some_and(|maximum| desired > maximum) {
+            return Ok(false);
+        }
+        let total = self.memory.saturating_add((desired - current) as u64);
+        if total > self.most_memory {
+            self.hit = Some("limits.memoryMb");
+            return Ok(false);
+        }
+        self.memory = total;
+        self.peak = self.peak.max(total);
+        Ok(true)
+    }
+
+    fn memory_grow_failed(&mut self, _: wasmtime::Error) -> Result<()> {
+        // Nothing was allocated, although it was counted above. The sum may now be too high, which only tightens the
+        // limit.
+        Ok(())
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> Result<bool> {
+        let total = self.tables.saturating_add((desired - current) as u64);
+        if total > self.most_tables {
+            self.hit = Some("limits.tableElements");
+            return Ok(false);
+        }
+        self.tables = total;
+        Ok(true)
+    }
+
+    fn instances(&self) -> usize {
+        self.instances
+    }
+
+    fn tables(&self) -> usize {
+        MOST_TABLES
+    }
+
+    fn memories(&self) -> usize {
+        MOST_MEMORIES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_beyond_the_memory_maximum_is_not_counted() {
+        let mut limiter = StoreLimiter::new(&Limits::default());
+        let page = 64 << 10;
+        assert!(limiter.memory_growing(0, page, Some(2 * page)).unwrap());
+        for _ in 0..10 {
+            let wide = limiter.memory_growing(page, 1000 * page, Some(2 * page));
+            assert!(!wide.unwrap());
+        }
+        assert!(
+            limiter
+                .memory_growing(page, 2 * page, Some(2 * page))
+                .unwrap()
+        );
+        assert_eq!(
+            (limiter.peak_memory(), limiter.limit_hit()),
+            (2 * page as u64, None)
+        );
+    }
+}

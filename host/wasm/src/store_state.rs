@@ -1,0 +1,289 @@
+//! State of one call's store: everything that the guest can reach.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use wasmtime::component::{Resource, ResourceTable};
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
+use wasmtime_wasi_io::IoView;
+
+use mimir_core::call::{CallObserver, NoObserver};
+use mimir_core::command::CommandStream;
+use mimir_core::needs::SECRET_VALUE;
+use mimir_core::pipeline::{EffectGate, NestedCaller, PluginStorage};
+use mimir_core::{Limits, ToolError};
+
+use crate::bindings::types;
+use crate::call::OUTPUT_LIMIT;
+use crate::call_log::CallLog;
+use crate::convert;
+use crate::fs::{FsCtxView, FsView, GuardedFs};
+use crate::http::GuestNetwork;
+use crate::output_pipes::{LogLines, OutputPipe, StdoutCapture};
+use crate::program::{ProgramHost, ProgramOutput};
+use crate::script::{LoadedCode, ScriptCompiler};
+use crate::store_limiter::StoreLimiter;
+
+/// Maximum number of handles of all kinds in one call: files, streams, pollables. Far more than an honest guest has,
+/// far less than would burden the host.
+const MOST_HANDLES: usize = 10_000;
+
+/// Maximum number of progress reports passed on from one call; a client redraws at each.
+const MOST_REPORTS: u32 = 10_000;
+
+/// The state of one call's store.
+pub(crate) struct StoreState {
+    wasi: WasiCtx,
+    http: WasiHttpCtx,
+    pub(crate) network: GuestNetwork,
+    table: ResourceTable,
+    pub(crate) fs: GuardedFs,
+    pub(crate) limiter: StoreLimiter,
+    pub(crate) logs: CallLog,
+    pub(crate) observer: Arc<dyn CallObserver>,
+    pub(crate) nested: Option<NestedCaller>,
+    pub(crate) commands: Option<EffectGate>,
+    /// Its access to the language model, if granted.
+    pub(crate) model: Option<EffectGate>,
+    /// Its plugin's storage between calls.
+    pub(crate) storage: Option<PluginStorage>,
+    /// The values of `wasi:config/store`.
+    pub(crate) config: Vec<(String, String)>,
+    /// The last failure of a command or of another tool that the guest received.
+    last_failure: Option<ToolError>,
+    pub(crate) reports: u32,
+    /// The setting that limits the data that it hands over at once.
+    pub(crate) transfer_setting: &'static str,
+    /// Maximum size of its result in bytes.
+    pub(crate) most_output: usize,
+    /// Time of its last yield in a host call.
+    pub(crate) last_yield: Instant,
+    stdout: Option<LogLines>,
+    stderr: LogLines,
+    /// A program's access to the host; `None` for other guests.
+    pub(crate) program_host: Option<ProgramHost>,
+    /// Destination of the console of a script that is a program; a tool's console goes to the log.
+    pub(crate) console: Option<ProgramOutput>,
+    /// Compiler for code that a JavaScript program loads while it runs.
+    pub(crate) compiler: Option<ScriptCompiler>,
+    /// The code that such a program has loaded.
+    pub(crate) loaded: Vec<LoadedCode>,
+    /// A hash in progress.
+    pub(crate) hash: Option<ring::digest::Context>,
+}
+
+/// Options for starting a guest.
+pub(crate) struct StoreOptions {
+    /// The files that it can reach.
+    pub fs: GuardedFs,
+    /// Its limits.
+    pub limits: Limits,
+    /// The observer of the call.
+    pub observer: Arc<dyn CallObserver>,
+    /// Its access to other tools.
+    pub nested: Option<NestedCaller>,
+    /// Its access to the network.
+    pub network: GuestNetwork,
+    /// Its access to commands.
+    pub commands: Option<EffectGate>,
+    /// Its access to the language model.
+    pub model: Option<EffectGate>,
+    /// Its plugin's storage between calls.
+    pub storage: Option<PluginStorage>,
+    /// Settings that it may see.
+    pub variables: Vec<(String, String)>,
+    /// The values of `wasi:config/store`.
+    pub config: Vec<(String, String)>,
+    /// argv and streams of a command; `None` for a toolset.
+    pub command: Option<ProgramInput>,
+    /// A program's access to the host.
+    pub program_host: Option<ProgramHost>,
+}
+
+impl StoreOptions {
+    /// Returns the options for a component that the host itself queries: it sees these files, and reaches nothing
+    /// else.
+    pub(crate) fn isolated(fs: GuardedFs, limits: Limits) -> Self {
+        Self {
+            fs,
+            limits,
+            observer: Arc::new(NoObserver),
+            nested: None,
+            network: GuestNetwork::disabled(),
+            commands: None,
+            model: None,
+            storage: None,
+            variables: Vec::new(),
+            config: Vec::new(),
+            command: None,
+            program_host: None,
+        }
+    }
+}
+
+/// The input of a program.
+pub(crate) struct ProgramInput {
+    pub argv: Vec<String>,
+    pub stdin: Vec<u8>,
+    pub streams: GuestStreams,
+}
+
+/// Destinations of a program's output.
+pub(crate) enum GuestStreams {
+    /// stdout is the result, stderr goes to the log.
+    Command(StdoutCapture),
+    /// Both are the result.
+    Program(ProgramOutput),
+}
+
+impl StoreState {
+    pub(crate) fn new(start: StoreOptions) -> Self {
+        let logs = CallLog::new(Arc::clone(&start.observer), &start.limits);
+        let stderr = LogLines::stderr(&logs);
+        let mut wasi = WasiCtx::builder();
+        wasi.stderr(OutputPipe(stderr.clone()))
+            .allow_tcp(false)
+            .allow_udp(false)
+            .allow_ip_name_lookup(false);
+        let stdout = match start.command {
+            Some(command) => {
+                wasi.args(&command.argv);
+                wasi.stdin(wasmtime_wasi::p2::pipe::MemoryInputPipe::new(command.stdin));
+                match command.streams {
+                    GuestStreams::Command(stdout) => {
+                        wasi.stdout(OutputPipe(stdout));
+                    }
+                    GuestStreams::Program(sink) => {
+                        wasi.stdout(OutputPipe(sink.stream(CommandStream::Stdout)));
+                        wasi.stderr(OutputPipe(sink.stream(CommandStream::Stderr)));
+                    }
+                }
+                None
+            }
+            None => {
+                let lines = LogLines::stdout(&logs);
+                wasi.stdout(OutputPipe(lines.clone()));
+                Some(lines)
+            }
+        };
+        wasi.envs(&start.variables);
+        for (name, placeholder) in start.network.placeholders() {
+            wasi.env(name, placeholder);
+        }
+        let mut config = start.config;
+        for (_, value) in &mut config {
+            // Sent in place of the placeholder, and only to hosts that the user has allowed.
+            if let Some(secret) = value.strip_prefix(SECRET_VALUE) {
+                let mut all = start.network.placeholders();
+                let found = all.find(|(name, _)| *name == secret);
+                *value = found.map_or_else(String::new, |(_, placeholder)| placeholder.to_owned());
+            }
+        }
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(MOST_HANDLES);
+        Self {
+            wasi: wasi.build(),
+            http: WasiHttpCtx::new(),
+            network: start.network,
+            table,
+            fs: start.fs,
+            limiter: StoreLimiter::new(&start.limits),
+            logs,
+            observer: start.observer,
+            nested: start.nested,
+            commands: start.commands,
+            model: start.model,
+            storage: start.storage,
+            config,
+            last_failure: None,
+            reports: MOST_REPORTS,
+            transfer_setting: OUTPUT_LIMIT,
+            most_output: usize::try_from(start.limits.output_bytes).unwrap_or(usize::MAX),
+            last_yield: Instant::now(),
+            stdout,
+            stderr,
+            program_host: start.program_host,
+            console: None,
+            compiler: None,
+            loaded: Vec::new(),
+            hash: None,
+        }
+    }
+
+    /// Converts the error that ended a stream.
+    pub(crate) fn stream_error(
+        &self,
+        error: &Resource<wasmtime::Error>,
+    ) -> wasmtime::Result<&wasmtime::Error> {
+        Ok(self.table.get(error)?)
+    }
+
+    /// Converts a result of the host into the guest's types.
+    pub(crate) fn to_guest_result<T>(
+        &mut self,
+        done: Result<T, ToolError>,
+    ) -> Result<T, types::Error> {
+        done.map_err(|error| {
+            let told = convert::error_to_guest(&error);
+            self.last_failure = Some(error);
+            told
+        })
+    }
+
+    /// Returns the original failure if the guest's own error repeats its message.
+    pub(crate) fn original_failure(&self, error: &ToolError) -> Option<&ToolError> {
+        let told = self.last_failure.as_ref()?;
+        error.message.contains(&told.message).then_some(told)
+    }
+
+    /// Replaces the observer.
+    pub(crate) fn set_observer(&mut self, observer: Arc<dyn CallObserver>) {
+        self.logs.set_observer(Arc::clone(&observer));
+        self.observer = observer;
+        self.reports = MOST_REPORTS;
+    }
+
+    /// Flushes the guest's remaining output.
+    pub(crate) fn flush_logs(&self) {
+        if let Some(stdout) = &self.stdout {
+            stdout.flush();
+        }
+        self.stderr.flush();
+        self.logs.report_dropped();
+    }
+}
+
+impl WasiView for StoreState {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView {
+            ctx: &mut self.wasi,
+            table: &mut self.table,
+        }
+    }
+}
+
+impl IoView for StoreState {
+    fn table(&mut self) -> &mut ResourceTable {
+        &mut self.table
+    }
+}
+
+impl WasiHttpView for StoreState {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView {
+            ctx: &mut self.http,
+            table: &mut self.table,
+            hooks: &mut self.network,
+        }
+    }
+}
+
+impl FsView for StoreState {
+    fn fs(&mut self) -> FsCtxView<'_> {
+        FsCtxView {
+            fs: &mut self.fs,
+            table: &mut self.table,
+        }
+    }
+}

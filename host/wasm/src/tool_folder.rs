@@ -1,0 +1,432 @@
+//! Contents of a folder of tools, and the cached index of it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fs::{DirEntry, Metadata};
+use std::io;
+use std::num::NonZero;
+use std::path::Path;
+use std::thread::ScopedJoinHandle;
+use std::time::UNIX_EPOCH;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::cache::{CacheEntryKind, ComponentCache};
+use crate::describe::DescriptionResult;
+use crate::digest::Sha256Digest;
+
+/// Metadata of a file. Equal stamps mean equal content; the content is hashed before it runs all the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ToolFileStamp {
+    size: u64,
+    modified: u128,
+    changed: i128,
+    inode: u64,
+}
+
+impl ToolFileStamp {
+    fn from_metadata(meta: &Metadata) -> Self {
+        let modified = meta
+            .modified()
+            .ok()
+            .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        #[cfg(unix)]
+        let (changed, inode) = {
+            use std::os::unix::fs::MetadataExt;
+            (
+                i128::from(meta.ctime()) * 1_000_000_000 + i128::from(meta.ctime_nsec()),
+                meta.ino(),
+            )
+        };
+        #[cfg(not(unix))]
+        let (changed, inode) = (0, 0);
+        Self {
+            size: meta.len(),
+            modified: modified.map_or(0, |time| time.as_nanos()),
+            changed,
+            inode,
+        }
+    }
+}
+
+/// The contents of a folder of tools.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct FolderScan {
+    /// The components by name.
+    pub(crate) files: BTreeMap<String, ToolFileStamp>,
+    /// The scripts by name: not read here, but watched like the components.
+    pub(crate) scripts: BTreeMap<String, ToolFileStamp>,
+    /// The names that are not Unicode, as displayed, in order.
+    pub(crate) unnamed: Vec<String>,
+    /// The names of dangling links.
+    pub(crate) dangling: Vec<String>,
+    /// The names of WebAssembly text files, in order.
+    pub(crate) texts: Vec<String>,
+}
+
+/// Scans a folder for components. A missing folder is empty.
+pub(crate) fn scan_folder(folder: &Path) -> io::Result<FolderScan> {
+    Ok(list_names(folder)?.scan())
+}
+
+/// Scans a folder and reads its index, in parallel: both take about the same time.
+pub(crate) fn scan_known(
+    cache: &ComponentCache,
+    folder: &Path,
+) -> io::Result<(FolderScan, FolderIndex)> {
+    let names = list_names(folder)?;
+    let index = || FolderIndex::read(cache, folder);
+    if names.entries.len() < SHARE {
+        return Ok((names.scan(), index()));
+    }
+    std::thread::scope(|scope| {
+        let index = scope.spawn(index);
+        Ok((names.scan(), joined(index)))
+    })
+}
+
+/// The names in a folder that may be components or scripts.
+#[derive(Default)]
+struct FolderNames {
+    entries: Vec<(String, DirEntry)>,
+    unnamed: Vec<String>,
+    texts: Vec<String>,
+}
+
+fn list_names(folder: &Path) -> io::Result<FolderNames> {
+    let mut found = FolderNames::default();
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+        other => other?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name().into_string();
+        let exact = name.is_ok();
+        let name = name.unwrap_or_else(|odd| odd.to_string_lossy().into_owned());
+        if is_text(&name) && !name.starts_with('.') {
+            found.texts.push(name);
+            continue;
+        }
+        if !(stem(&name).is_some() || is_script(&name)) || name.starts_with('.') {
+            continue;
+        }
+        if exact {
+            found.entries.push((name, entry));
+        } else {
+            found.unnamed.push(name);
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the name of a component's file without its extension, which some systems write in capitals.
+pub(crate) fn stem(name: &str) -> Option<&str> {
+    let (stem, ending) = name.rsplit_once('.')?;
+    ending.eq_ignore_ascii_case("wasm").then_some(stem)
+}
+
+/// Returns true if a file of this name is WebAssembly text.
+fn is_text(name: &str) -> bool {
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+    ending.is_some_and(|ending| ending.eq_ignore_ascii_case("wat"))
+}
+
+/// Returns true if a file of this name is a script.
+fn is_script(name: &str) -> bool {
+    name.ends_with(".yml") || name.ends_with(".yaml")
+}
+
+/// The kind of file at a name.
+enum FileLookup {
+    File(ToolFileStamp),
+    Dangling,
+    Gone,
+}
+
+impl FolderNames {
+    /// Reads the metadata of each file.
+    fn scan(self) -> FolderScan {
+        let Self {
+            entries,
+            mut unnamed,
+            mut texts,
+        } = self;
+        unnamed.sort();
+        texts.sort();
+        let stamps = map_in_parallel(&entries, |(_, entry)| {
+            // Follows a link: people link to the output of their build. Other files are looked up from their folder,
+            // which is half the work.
+            match entry.metadata() {
+                Ok(meta) if meta.is_symlink() => match std::fs::metadata(entry.path()) {
+                    Ok(meta) => FileLookup::File(ToolFileStamp::from_metadata(&meta)),
+                    Err(_) => FileLookup::Dangling,
+                },
+                Ok(meta) => FileLookup::File(ToolFileStamp::from_metadata(&meta)),
+                // Removed in the meantime.
+                Err(_) => FileLookup::Gone,
+            }
+        });
+        let mut scan = FolderScan {
+            unnamed,
+            texts,
+            ..FolderScan::default()
+        };
+        for ((name, _), look) in entries.into_iter().zip(stamps) {
+            match look {
+                FileLookup::File(stamp) if is_script(&name) => {
+                    scan.scripts.insert(name, stamp);
+                }
+                FileLookup::File(stamp) => {
+                    scan.files.insert(name, stamp);
+                }
+                FileLookup::Dangling => scan.dangling.push(name),
+                FileLookup::Gone => {}
+            }
+        }
+        scan.dangling.sort();
+        scan
+    }
+}
+
+/// Number of files per thread: for fewer files, starting another thread takes longer than it saves.
+const SHARE: usize = 200;
+
+/// Maximum number of threads: more would wait for each other in the file system.
+const THREADS: usize = 4;
+
+/// Applies a function to each item, on several threads if there are many, and returns the results in order.
+pub(crate) fn map_in_parallel<T: Sync, R: Send>(
+    all: &[T],
+    work: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
+    let part = |part: &[T]| part.iter().map(&work).collect::<Vec<R>>();
+    if all.len() < 2 * SHARE {
+        return part(all);
+    }
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let parts = cores.min(THREADS).min(all.len() / SHARE);
+    let (own, others) = all.split_at(all.len() / parts);
+    let part = &part;
+    std::thread::scope(|scope| {
+        let others = others.chunks(own.len());
+        let others: Vec<_> = others.map(|share| scope.spawn(|| part(share))).collect();
+        let mut results = part(own);
+        for other in others {
+            results.extend(joined(other));
+        }
+        results
+    })
+}
+
+/// Returns the result of a thread; resumes its panic if it panicked.
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    match thread.join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Cached index of a folder's files. Stored as one line per file that identifies it, followed by the descriptions. A
+/// description is parsed only on demand, and copied as is when the index is written again.
+#[derive(Debug, Default)]
+pub(crate) struct FolderIndex {
+    entries: BTreeMap<String, FolderIndexEntry>,
+    changed: bool,
+}
+
+#[derive(Debug)]
+struct FolderIndexEntry {
+    stamp: ToolFileStamp,
+    digest: Sha256Digest,
+    described: Bytes,
+}
+
+/// The index line of a file.
+#[derive(Serialize, Deserialize)]
+struct FolderIndexLine<'a> {
+    name: Cow<'a, str>,
+    stamp: ToolFileStamp,
+    digest: Sha256Digest,
+    /// The length in bytes of its description.
+    length: usize,
+}
+
+impl FolderIndex {
+    /// Reads the cached index of `folder`.
+    pub(crate) fn read(cache: &ComponentCache, folder: &Path) -> Self {
+        let kept = cache.get(CacheEntryKind::Folder, &key(folder));
+        let entries = kept.and_then(entries);
+        Self {
+            entries: entries.unwrap_or_default(),
+            changed: false,
+        }
+    }
+
+    /// Stores the index if it differs from the one read.
+    pub(crate) fn write(&self, cache: &ComponentCache, folder: &Path) {
+        if !self.changed {
+            return;
+        }
+        match self.encode() {
+            Ok(content) => cache.put(CacheEntryKind::Folder, &key(folder), &content),
+            Err(error) => tracing::warn!(%error, "cannot store the index of a folder"),
+        }
+    }
+
+    fn encode(&self) -> serde_json::Result<Vec<u8>> {
+        let mut content = Vec::new();
+        for (name, entry) in &self.entries {
+            let line = FolderIndexLine {
+                name: Cow::Borrowed(name),
+                stamp: entry.stamp.clone(),
+                digest: entry.digest,
+                length: entry.described.len(),
+            };
+            serde_json::to_writer(&mut content, &line)?;
+            content.push(b'\n');
+            content.extend_from_slice(&entry.described);
+        }
+        Ok(content)
+    }
+
+    /// Removes files that are gone or have changed.
+    pub(crate) fn retain(&mut self, files: &BTreeMap<String, ToolFileStamp>) {
+        let before = self.entries.len();
+        self.entries
+            .retain(|name, entry| files.get(name) == Some(&entry.stamp));
+        self.changed |= self.entries.len() != before;
+    }
+
+    /// Returns the entry of a file.
+    pub(crate) fn get(&self, name: &str) -> Option<(Sha256Digest, DescriptionResult)> {
+        let entry = self.entries.get(name)?;
+        let described = serde_json::from_slice(&entry.described).ok()?;
+        Some((entry.digest, described))
+    }
+
+    /// Adds the entry of a file.
+    pub(crate) fn put(
+        &mut self,
+        name: &str,
+        stamp: ToolFileStamp,
+        digest: Sha256Digest,
+        described: &DescriptionResult,
+    ) {
+        if let Ok(described) = serde_json::to_vec(described) {
+            let entry = FolderIndexEntry {
+                stamp,
+                digest,
+                described: described.into(),
+            };
+            self.entries.insert(name.to_owned(), entry);
+            self.changed = true;
+        }
+    }
+}
+
+/// Parses the stored form; `None` if it is not valid.
+fn entries(mut kept: Bytes) -> Option<BTreeMap<String, FolderIndexEntry>> {
+    let mut entries = BTreeMap::new();
+    while !kept.is_empty() {
+        let end = kept.iter().position(|byte| *byte == b'\n')?;
+        let line: FolderIndexLine<'_> = serde_json::from_slice(&kept[..end]).ok()?;
+        let (name, length) = (line.name.into_owned(), line.length);
+        let (stamp, digest) = (line.stamp, line.digest);
+        kept = kept.slice(end + 1..);
+        if kept.len() < length {
+            return None;
+        }
+        let described = kept.split_to(length);
+        let entry = FolderIndexEntry {
+            stamp,
+            digest,
+            described,
+        };
+        entries.insert(name, entry);
+    }
+    Some(entries)
+}
+
+/// Returns the cache key of a folder's index: the folder, and the version of the form.
+fn key(folder: &Path) -> String {
+    let full = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let hash = Sha256Digest::of_bytes(full.as_os_str().as_encoded_bytes()).to_string();
+    format!("{}-{}", &hash[..32], crate::describe::FORM)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mimir_core::ToolErrorCode;
+
+    fn index() -> FolderIndex {
+        let mut index = FolderIndex::default();
+        for (name, size) in [("a.wasm", 1), ("ä\nb.wasm", 2)] {
+            let stamp = ToolFileStamp {
+                size,
+                modified: 3,
+                changed: -4,
+                inode: 5,
+            };
+            let reason = format!("it is bad:\n{name}");
+            let described = Err((ToolErrorCode::InvalidInput, reason));
+            index.put(
+                name,
+                stamp,
+                Sha256Digest::of_bytes(name.as_bytes()),
+                &described,
+            );
+        }
+        index
+    }
+
+    #[test]
+    fn index_returns_stored_entries() {
+        let index = index();
+        let kept = Bytes::from(index.encode().unwrap());
+        let again = FolderIndex {
+            entries: entries(kept.clone()).unwrap(),
+            changed: false,
+        };
+        assert_eq!(again.encode().unwrap(), kept);
+        let (digest, described) = again.get("ä\nb.wasm").unwrap();
+        assert_eq!(digest, Sha256Digest::of_bytes("ä\nb.wasm".as_bytes()));
+        assert_eq!(described.unwrap_err().1, "it is bad:\nä\nb.wasm");
+        assert!(again.get("b.wasm").is_none());
+    }
+
+    #[test]
+    fn stem_accepts_an_extension_in_capitals() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.wasm", "Tool.WASM", "b.Wasm.txt", "wasm"] {
+            std::fs::write(folder.path().join(name), "x").unwrap();
+        }
+        let found = list_names(folder.path()).unwrap().entries;
+        let mut found: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+        found.sort_unstable();
+        assert_eq!(found, ["Tool.WASM", "a.wasm"]);
+        assert_eq!(stem("Tool.WASM"), Some("Tool"));
+    }
+
+    #[test]
+    fn in_parts_keeps_the_order() {
+        for count in [0, 1, 2 * SHARE - 1, 2 * SHARE, 10 * SHARE + 7] {
+            let all: Vec<usize> = (0..count).collect();
+            let doubled = map_in_parallel(&all, |number| number * 2);
+            assert_eq!(
+                doubled,
+                all.iter().map(|number| number * 2).collect::<Vec<_>>()
+            );
+        }
+    }
+
+    #[test]
+    fn index_ignores_truncated_data() {
+        let kept = Bytes::from(index().encode().unwrap());
+        let whole = (0..=kept.len()).filter(|length| entries(kept.slice(..*length)).is_some());
+        // No file, the first file, both.
+        assert_eq!(whole.count(), 3);
+    }
+}
