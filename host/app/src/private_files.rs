@@ -191,6 +191,6 @@ fn copy_permissions(old: &Metadata, file: &File) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn keep(_: &Metadata, _: &File) -> io::Result<()> {
+fn copy_permissions(_: &Metadata, _: &File) -> io::Result<()> {
     Ok(())
 }

@@ -84,7 +84,7 @@ fn check_ownership(folder: &Path) -> std::io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn owned(_: &Path) -> std::io::Result<()> {
+fn check_ownership(_: &Path) -> std::io::Result<()> {
     Ok(())
 }
 

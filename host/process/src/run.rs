@@ -148,6 +148,13 @@ impl RunningCommand {
         spec: &CommandSpec,
     ) -> Result<Self, SandboxError> {
         let begun = Instant::now();
+        #[cfg_attr(
+            not(unix),
+            expect(
+                unused_mut,
+                reason = "only changed for git, whose files this platform does not protect"
+            )
+        )]
         let mut spec = spec.clone();
         let mut guard = WorkspaceGuard::disabled();
         if sandbox.enforces_path_rules() {

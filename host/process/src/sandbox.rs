@@ -60,6 +60,7 @@ pub(crate) use special_folders::{
 };
 
 /// The description line of a sandbox in which every command is isolated from the others.
+#[cfg(unix)]
 const APART: &str =
     "shared by the commands of one session: nothing; start a server and its client in one command";
 

@@ -416,7 +416,7 @@ fn restrict_to_owner(folder: &Path) -> std::io::Result<()> {
 
 /// Access rights of a folder are inherited on this platform.
 #[cfg(not(unix))]
-fn close_to_others(_: &Path) -> std::io::Result<()> {
+fn restrict_to_owner(_: &Path) -> std::io::Result<()> {
     Ok(())
 }
 

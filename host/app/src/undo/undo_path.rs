@@ -9,7 +9,7 @@ use std::path::{Component, Path};
 pub use unix::UndoPath;
 
 #[cfg(not(unix))]
-pub use portable::Place;
+pub use portable::UndoPath;
 
 /// The item at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -241,11 +241,11 @@ mod portable {
     use std::io::{self, Read};
     use std::path::{Path, PathBuf};
 
-    use super::{Item, names, regular, unfinished};
+    use super::{PathKind, regular, split_path, unfinished};
 
     /// The location of a file that may not exist yet.
     #[derive(Debug)]
-    pub struct Place {
+    pub struct UndoPath {
         folder: PathBuf,
         path: PathBuf,
     }
@@ -262,11 +262,11 @@ mod portable {
 
     impl UndoPath {
         /// Finds the folder of `path` below `root`; creates missing folders if `make`.
-        pub fn find(root: &Path, path: &str, make: bool) -> io::Result<Self> {
+        pub fn resolve(root: &Path, path: &str, make: bool) -> io::Result<Self> {
             let mut names = split_path(path)?;
-            let name = split_path.pop().unwrap_or_default();
+            let name = names.pop().unwrap_or_default();
             let mut folder = root.to_owned();
-            for part in split_path {
+            for part in names {
                 folder.push(part);
                 match refuse_link(&folder) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound && make => {
@@ -288,7 +288,7 @@ mod portable {
         }
 
         /// Writes a file atomically.
-        pub fn put(&self, content: &mut dyn Read, _mode: Option<u32>) -> io::Result<()> {
+        pub fn write_file(&self, content: &mut dyn Read, _mode: Option<u32>) -> io::Result<()> {
             let unfinished = self.folder.join(unfinished());
             let done = File::create_new(&unfinished)
                 .and_then(|mut file| io::copy(content, &mut file).and_then(|_| file.sync_all()))
@@ -300,7 +300,7 @@ mod portable {
         }
 
         /// The item at this location.
-        pub fn item(&self) -> io::Result<PathKind> {
+        pub fn kind(&self) -> io::Result<PathKind> {
             let meta = match fs::symlink_metadata(&self.path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     return Ok(PathKind::Absent);
@@ -332,12 +332,12 @@ mod portable {
         }
 
         /// Stores the file at `copy`, too.
-        pub fn keep_at(&self, copy: &Self) -> io::Result<()> {
-            copy.put(&mut self.open()?, None)
+        pub fn hard_link_to(&self, copy: &Self) -> io::Result<()> {
+            copy.write_file(&mut self.open()?, None)
         }
 
         /// Not supported, because Windows distinguishes links to directories from links to files.
-        pub fn link(&self, _target: &str) -> io::Result<()> {
+        pub fn make_link(&self, _target: &str) -> io::Result<()> {
             Err(io::Error::new(
                 io::ErrorKind::Unsupported,
                 "links cannot be restored on this platform",
@@ -346,7 +346,7 @@ mod portable {
 
         /// Removes the file, or the directory if it is empty.
         pub fn remove(&self) -> io::Result<()> {
-            match self.item()? {
+            match self.kind()? {
                 PathKind::Directory => fs::remove_dir(&self.path),
                 _ => fs::remove_file(&self.path),
             }

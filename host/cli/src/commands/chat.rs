@@ -229,7 +229,7 @@ fn listen_for_ctrl_c() -> std::io::Result<tokio::signal::unix::Signal> {
 }
 
 #[cfg(not(unix))]
-fn hears() -> std::io::Result<()> {
+fn listen_for_ctrl_c() -> std::io::Result<()> {
     Ok(())
 }
 

@@ -162,6 +162,13 @@ impl WorkspaceGuard {
     }
 
     /// Folders and files `.git` of the workspace.
+    #[cfg_attr(
+        not(unix),
+        expect(
+            dead_code,
+            reason = "only git needs them, whose files are protected on Unix alone"
+        )
+    )]
     pub(crate) fn repositories(&self) -> &[String] {
         self.workspace_tree()
             .map_or(&[], TreeSnapshot::repositories)
@@ -375,7 +382,7 @@ impl Drop for WorkspaceGuard {
 #[cfg(unix)]
 type FolderStamp = (u64, i64, i64);
 #[cfg(not(unix))]
-type Stamp = std::time::SystemTime;
+type FolderStamp = std::time::SystemTime;
 
 /// The time at which an entry was last created or removed in a folder. Links are not watched.
 #[cfg(unix)]

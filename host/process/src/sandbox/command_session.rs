@@ -3,10 +3,11 @@
 
 use std::fmt;
 use std::io;
-
-use parking_lot::Mutex;
 #[cfg(target_os = "linux")]
 use std::sync::Arc;
+
+#[cfg(target_os = "linux")]
+use parking_lot::Mutex;
 
 #[cfg(target_os = "linux")]
 use super::process::SessionNamespaces;

@@ -42,11 +42,11 @@ impl FileIdentity {
 
     /// Identifies the file at a path that must not contain a symbolic link. The check for links is not atomic here.
     #[cfg(all(unix, not(target_os = "linux")))]
-    pub(super) fn by_no_link(path: &Path) -> io::Result<Self> {
+    pub(super) fn of_path_without_links(path: &Path) -> io::Result<Self> {
         if path.canonicalize()? != path {
             return Err(io::Error::other("its path contains a symbolic link"));
         }
-        Ok(Self::with(path, &path.symlink_metadata()?))
+        Ok(Self::from_metadata(path, &path.symlink_metadata()?))
     }
 
     #[cfg(unix)]
@@ -69,7 +69,7 @@ impl FileIdentity {
 
     /// No sandbox on other systems covers files.
     #[cfg(not(unix))]
-    pub(crate) fn of(_: &Path) -> Option<Self> {
+    pub(crate) fn of_path(_: &Path) -> Option<Self> {
         None
     }
 

@@ -19,7 +19,7 @@ mod here {
     use mimir_core::backend::BoxFuture;
     use tokio::process::Command;
 
-    use super::profile::{self, Profile};
+    use super::profile::{self, SeatbeltProfile};
     use crate::sandbox::environment::{AmbientEnvironment, PROXY};
     use crate::sandbox::mount_mask::{find_masks, find_outside_masks};
     use crate::sandbox::{
@@ -35,7 +35,7 @@ mod here {
     /// The sandbox `process` of macOS.
     #[derive(Debug)]
     pub struct SeatbeltSandbox {
-        ambient: Ambient,
+        ambient: AmbientEnvironment,
     }
 
     impl Default for SeatbeltSandbox {
@@ -48,17 +48,22 @@ mod here {
         /// Reads the environment of this process.
         pub fn new() -> Self {
             Self {
-                ambient: Ambient::of_this_process(),
+                ambient: AmbientEnvironment::of_this_process(),
             }
         }
 
-        fn begin(&self, spec: &Spec) -> Result<Child, Fault> {
-            let found = find::resolve(&spec.program, &self.ambient.path, &spec.directory)?;
-            let room = Room::new().map_err(Fault::io("a command has no temporary folder"))?;
+        fn begin(&self, spec: &CommandSpec) -> Result<SandboxChild, SandboxError> {
+            let found = program_lookup::resolve_program(
+                &spec.program,
+                &self.ambient.path,
+                &spec.directory,
+            )?;
+            let room = ScratchFolder::new()
+                .map_err(SandboxError::io_error("a command has no temporary folder"))?;
             let parts = spec.parts();
             let writes = parts.iter().any(|(_, writable)| *writable);
-            let covers = covers(NAME, &spec.workspace, &spec.shield, writes)?;
-            let beside = covers_beside(NAME, spec)?;
+            let covers = find_masks(NAME, &spec.workspace, &spec.path_rules, writes)?;
+            let beside = find_outside_masks(NAME, spec)?;
             let covers = covers
                 .into_iter()
                 .map(|(path, with)| (spec.workspace.join(path), with))
@@ -66,11 +71,11 @@ mod here {
                 .collect::<Vec<_>>();
             let seen = covers
                 .iter()
-                .filter_map(|(path, _)| Seen::of(path))
+                .filter_map(|(path, _)| FileIdentity::of_path(path))
                 .collect();
             let home = self.ambient.home.as_deref();
             let (homes, settings) = home.map(profile::toolchains).unwrap_or_default();
-            let profile = Profile {
+            let profile = SeatbeltProfile {
                 home,
                 path: &self.ambient.path,
                 settings: &settings,
@@ -80,9 +85,13 @@ mod here {
                 mounts: &spec.mounts,
                 covers: &covers,
             };
-            let mut variables =
-                self.ambient
-                    .of(spec, &self.ambient.path, &room.0, &room.0, PROXY)?;
+            let mut variables = self.ambient.command_variables(
+                spec,
+                &self.ambient.path,
+                &room.0,
+                &room.0,
+                PROXY,
+            )?;
             // The private home is a temporary folder, where toolchains would look for themselves in vain.
             for (name, folder) in homes {
                 variables.entry(name.into()).or_insert(folder.into());
@@ -91,10 +100,12 @@ mod here {
             command.arg("-p").arg(profile.text()?).arg("--");
             command.arg(&found.file);
             command.args(found.arguments.get(1..).unwrap_or_default());
-            let running = none::run(command, variables, spec, none::Lead::Session);
-            let running = running.map_err(Fault::io("a command could not be started"))?;
-            let mut child = running.child(seen)?;
-            child.handle = Box::new(Housed {
+            let running =
+                none::spawn_command(command, variables, spec, none::ProcessLeader::Session);
+            let running =
+                running.map_err(SandboxError::io_error("a command could not be started"))?;
+            let mut child = running.into_child(seen)?;
+            child.handle = Box::new(SeatbeltCommand {
                 handle: child.handle,
                 room: Some(room),
             });
@@ -103,31 +114,31 @@ mod here {
     }
 
     /// A temporary folder that is removed together with the command.
-    struct Room(PathBuf);
+    struct ScratchFolder(PathBuf);
 
-    impl Room {
+    impl ScratchFolder {
         fn new() -> std::io::Result<Self> {
             let temporary = std::env::temp_dir().canonicalize()?;
-            let folder = temporary.join(format!("mimir-{}", none::mark()));
+            let folder = temporary.join(format!("mimir-{}", none::unique_mark()));
             std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
             Ok(Self(folder))
         }
     }
 
-    impl Drop for Room {
+    impl Drop for ScratchFolder {
         fn drop(&mut self) {
             let _ = std::fs::remove_dir_all(&self.0);
         }
     }
 
     /// A command and its temporary folder.
-    struct Housed {
-        handle: Box<dyn Handle>,
-        room: Option<Room>,
+    struct SeatbeltCommand {
+        handle: Box<dyn CommandHandle>,
+        room: Option<ScratchFolder>,
     }
 
-    impl Handle for Housed {
-        fn wait(&mut self) -> BoxFuture<'_, Result<Exit, Fault>> {
+    impl CommandHandle for SeatbeltCommand {
+        fn wait(&mut self) -> BoxFuture<'_, Result<CommandExit, SandboxError>> {
             Box::pin(async move {
                 let exit = self.handle.wait().await?;
                 self.room = None;
@@ -149,10 +160,10 @@ mod here {
             NAME
         }
 
-        fn gives(&self, _: &Bounds) -> Result<Vec<String>, Fault> {
+        fn describe_guarantees(&self, _: &ResourceBounds) -> Result<Vec<String>, SandboxError> {
             if !Path::new(PROGRAM).is_file() {
                 let why = format!("`{PROGRAM}` does not exist");
-                return Err(Fault::Unavailable { sandbox: NAME, why });
+                return Err(SandboxError::Unavailable { sandbox: NAME, why });
             }
             Ok(vec![
                 "untested: written from the documentation of the system, but never run".to_owned(),
@@ -163,31 +174,34 @@ mod here {
             ])
         }
 
-        fn has(&self, program: &str, directory: &Path) -> Result<(), Fault> {
-            find::program(program, &self.ambient.path, directory)
+        fn check_program(&self, program: &str, directory: &Path) -> Result<(), SandboxError> {
+            program_lookup::check_program(program, &self.ambient.path, directory)
         }
 
-        fn holds(&self, spec: &Spec) -> Result<(), Fault> {
+        fn check_support(&self, spec: &CommandSpec) -> Result<(), SandboxError> {
             let elsewhere = spec.mounts.iter().any(|mount| mount.from != mount.at);
-            let what = if spec.network != Network::None {
+            let what = if spec.network != CommandNetwork::None {
                 "access to the network"
-            } else if let Some(bound) = spec.bounds.asked() {
+            } else if let Some(bound) = spec.bounds.first_requested() {
                 bound
             } else if elsewhere {
                 "mounting a folder at another path"
             } else {
                 return Ok(());
             };
-            Err(Fault::CannotHold {
+            Err(SandboxError::CannotHold {
                 sandbox: NAME,
                 what,
                 why: "the macOS sandbox cannot do that".to_owned(),
             })
         }
 
-        fn start<'a>(&'a self, spec: &'a Spec) -> BoxFuture<'a, Result<Child, Fault>> {
+        fn start<'a>(
+            &'a self,
+            spec: &'a CommandSpec,
+        ) -> BoxFuture<'a, Result<SandboxChild, SandboxError>> {
             Box::pin(async move {
-                self.holds(spec)?;
+                self.check_support(spec)?;
                 self.begin(spec)
             })
         }

@@ -140,6 +140,6 @@ fn file_stamp(file: &File) -> Option<String> {
 
 /// Other platforms have no file metadata that a program cannot set.
 #[cfg(not(unix))]
-fn stamped(_: &File) -> Option<String> {
+fn file_stamp(_: &File) -> Option<String> {
     None
 }

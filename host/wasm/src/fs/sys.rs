@@ -1,7 +1,7 @@
 //! Interface to the operating system below the guard: every operation takes a directory handle and one name in it, and
 //! follows no link.
 //!
-//! Unix uses `rustix`, other systems `cap-std`. Out of scope: paths of several components (except for [`direct`],
+//! Unix uses `rustix`, other systems `cap-std`. Out of scope: paths of several components (except for [`open_beneath`],
 //! where the kernel itself prevents leaving the directory), rules, WASI's error codes.
 
 #[cfg(not(unix))]

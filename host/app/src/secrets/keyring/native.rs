@@ -14,11 +14,11 @@ use windows_native_keyring_store::Store;
 use super::{SERVICE, refused};
 
 /// An available keyring.
-pub struct Keyring {
+pub struct SystemKeyring {
     store: Arc<Store>,
 }
 
-impl Keyring {
+impl SystemKeyring {
     /// The user's own keyring.
     pub fn find() -> Option<Self> {
         let store = Store::new().ok()?;

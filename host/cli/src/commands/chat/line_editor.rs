@@ -119,11 +119,11 @@ impl SavedTerminalMode {
 }
 
 #[cfg(not(unix))]
-struct Terminal;
+struct SavedTerminalMode;
 
 #[cfg(not(unix))]
 impl SavedTerminalMode {
-    fn now() -> Self {
+    fn save() -> Self {
         Self
     }
 

@@ -3,20 +3,20 @@
 
 use std::io;
 
-use super::Streams;
+use super::StdioStreams;
 
-pub(super) fn take() -> io::Result<Streams> {
-    Ok(Streams {
+pub(super) fn take() -> io::Result<StdioStreams> {
+    Ok(StdioStreams {
         reader: Box::new(tokio::io::stdin()),
         writer: Box::new(tokio::io::stdout()),
-        line: Line,
+        line: ClientLine,
     })
 }
 
 /// The client's side of the connection.
-pub struct Line;
+pub struct ClientLine;
 
-impl Line {
+impl ClientLine {
     /// Cannot detect whether a silent client still reads, so its calls get a few seconds to end.
     pub async fn hung_up(&self) {
         std::future::pending().await

@@ -43,7 +43,7 @@ impl OpenFolder {
 }
 
 #[cfg(not(target_os = "linux"))]
-struct Folder(PathBuf);
+struct OpenFolder(PathBuf);
 
 #[cfg(not(target_os = "linux"))]
 impl OpenFolder {

@@ -78,15 +78,15 @@ impl OomCounter {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) struct Counter;
+pub(super) struct OomCounter;
 
 #[cfg(not(target_os = "linux"))]
 impl OomCounter {
-    pub(super) fn of(_: i32, _: &str) -> Self {
+    pub(super) fn for_container(_: i32, _: &str) -> Self {
         Self
     }
 
-    pub(super) fn has_counted(&self, _: bool) -> bool {
+    pub(super) fn has_oom_kill(&self, _: bool) -> bool {
         false
     }
 }

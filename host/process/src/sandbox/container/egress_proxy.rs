@@ -13,7 +13,7 @@ use crate::sandbox::SandboxError;
 pub(super) use linux::{EgressProxy, check_possible, open_proxy};
 
 #[cfg(not(target_os = "linux"))]
-pub(super) use elsewhere::{WayOut, open, possible};
+pub(super) use elsewhere::{EgressProxy, check_possible, open_proxy};
 
 fn proxy_error(why: &str) -> SandboxError {
     SandboxError::CannotHold {
@@ -86,13 +86,13 @@ mod elsewhere {
                        `sandbox: {mode: process, networkAccess: true}` where it is available";
 
     /// Never created on this platform.
-    pub(in super::super) enum WayOut {}
+    pub(in super::super) enum EgressProxy {}
 
-    pub(in super::super) fn possible(_: &ContainerEngineFacts) -> Result<(), SandboxError> {
+    pub(in super::super) fn check_possible(_: &ContainerEngineFacts) -> Result<(), SandboxError> {
         Err(proxy_error(WHY))
     }
 
-    pub(in super::super) async fn open<F>(
+    pub(in super::super) async fn open_proxy<F>(
         _: i32,
         _: &Proxy,
         _: impl Fn() -> F,

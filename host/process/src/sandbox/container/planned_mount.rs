@@ -203,8 +203,8 @@ mod linux {
 pub(super) async fn compare(_: i32, _: &Path, all: &[PlannedMount]) -> Result<(), SandboxError> {
     match all
         .iter()
-        .flat_map(PlannedMount::seen)
-        .find(|seen| !seen.stays())
+        .flat_map(PlannedMount::identities)
+        .find(|seen| !seen.is_unchanged())
     {
         Some(seen) => Err(SandboxError::Replaced(seen.path().to_owned())),
         None => Ok(()),

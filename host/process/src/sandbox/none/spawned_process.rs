@@ -9,7 +9,7 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 #[cfg(not(windows))]
 pub(super) type SpawnedProcess = tokio::process::Child;
 #[cfg(windows)]
-pub(super) type Process = Box<dyn process_wrap::tokio::ChildWrapper>;
+pub(super) type SpawnedProcess = Box<dyn process_wrap::tokio::ChildWrapper>;
 
 #[cfg(not(windows))]
 pub(super) fn spawn(mut command: Command) -> io::Result<SpawnedProcess> {

@@ -1,6 +1,6 @@
 //! Other systems: `cap-std`, with one name at a time.
 
-use super::{Kind, Name, Opened, Stamp, Stat, Wanted};
+use super::{EntryName, FileKind, FileStat, OpenMode, OpenedObject, TimeUpdate};
 use cap_fs_ext::{
     DirExt, FollowSymlinks, MetadataExt, OpenOptionsFollowExt, OpenOptionsMaybeDirExt,
     SystemTimeSpec,
@@ -14,27 +14,34 @@ use std::io;
 use std::path::Path;
 
 /// A directory handle.
-pub(in crate::fs) type Dir = cap_std::fs::Dir;
+pub(in crate::fs) type DirHandle = cap_std::fs::Dir;
 
 /// Opens a directory of the host by its path, which is trusted.
-pub(in crate::fs) fn root(path: &Path) -> io::Result<Dir> {
-    Dir::open_ambient_dir(path, ambient_authority())
+pub(in crate::fs) fn root(path: &Path) -> io::Result<DirHandle> {
+    DirHandle::open_ambient_dir(path, ambient_authority())
 }
 
 /// Opens a directory for listing and traversal.
-pub(in crate::fs) fn open_dir(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<Dir> {
+pub(in crate::fs) fn open_dir(at: &DirHandle, name: impl AsRef<OsStr>) -> io::Result<DirHandle> {
     at.open_dir_nofollow(name.as_ref())
 }
 
 /// Opens a directory for traversal.
-pub(in crate::fs) fn pass(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<Dir> {
+pub(in crate::fs) fn open_dir_to_traverse(
+    at: &DirHandle,
+    name: impl AsRef<OsStr>,
+) -> io::Result<DirHandle> {
     at.open_dir_nofollow(name.as_ref())
 }
 
 /// Opens the object `name`, unless it is a link.
-pub(in crate::fs) fn open(at: &Dir, name: &str, wanted: Wanted) -> io::Result<Opened> {
+pub(in crate::fs) fn open(
+    at: &DirHandle,
+    name: &str,
+    wanted: OpenMode,
+) -> io::Result<OpenedObject> {
     if wanted.directory || name == "." {
-        return Ok(Opened::Dir(if name == "." {
+        return Ok(OpenedObject::Dir(if name == "." {
             at.open_dir(".")?
         } else {
             at.open_dir_nofollow(name)?
@@ -55,34 +62,38 @@ pub(in crate::fs) fn open(at: &Dir, name: &str, wanted: Wanted) -> io::Result<Op
     let kind = file.metadata()?.file_type();
     let file = file.into_std();
     Ok(if kind.is_dir() {
-        Opened::Dir(Dir::from_std_file(file))
+        OpenedObject::Dir(DirHandle::from_std_file(file))
     } else if kind.is_file() {
-        Opened::File(file)
+        OpenedObject::File(file)
     } else {
-        Opened::Neither
+        OpenedObject::Neither
     })
 }
 
 /// This platform has no such call.
-pub(in crate::fs) fn direct(_: &Dir, _: &str, _: Wanted) -> Option<io::Result<Opened>> {
+pub(in crate::fs) fn open_beneath(
+    _: &DirHandle,
+    _: &str,
+    _: OpenMode,
+) -> Option<io::Result<OpenedObject>> {
     None
 }
 
 /// This platform has no such call.
-pub(in crate::fs) fn direct_pass(_: &Dir, _: &str) -> Option<io::Result<Dir>> {
+pub(in crate::fs) fn traverse_beneath(_: &DirHandle, _: &str) -> Option<io::Result<DirHandle>> {
     None
 }
 
 /// Returns true if an open failed because of a link where none is allowed, or because a directory was replaced. The
 /// platform has several codes for it; a retry settles it.
-pub(in crate::fs) fn met_a_link(error: &io::Error) -> bool {
+pub(in crate::fs) fn is_link_error(error: &io::Error) -> bool {
     !matches!(
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::AlreadyExists
     )
 }
 
-pub(in crate::fs) fn stat_at(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<Stat> {
+pub(in crate::fs) fn stat_at(at: &DirHandle, name: impl AsRef<OsStr>) -> io::Result<FileStat> {
     let name = name.as_ref();
     if name == "." {
         return stat_dir(at);
@@ -90,24 +101,24 @@ pub(in crate::fs) fn stat_at(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<St
     Ok(convert(&at.symlink_metadata(name)?))
 }
 
-pub(in crate::fs) fn stat_file(file: &File) -> io::Result<Stat> {
+pub(in crate::fs) fn stat_file(file: &File) -> io::Result<FileStat> {
     Ok(convert(
         &cap_std::fs::File::from_std(file.try_clone()?).metadata()?,
     ))
 }
 
-pub(in crate::fs) fn stat_dir(dir: &Dir) -> io::Result<Stat> {
+pub(in crate::fs) fn stat_dir(dir: &DirHandle) -> io::Result<FileStat> {
     Ok(convert(&dir.dir_metadata()?))
 }
 
-fn convert(meta: &Metadata) -> Stat {
+fn convert(meta: &Metadata) -> FileStat {
     let since = |time: io::Result<SystemTime>| {
         time.ok()?
             .into_std()
             .duration_since(std::time::UNIX_EPOCH)
             .ok()
     };
-    Stat {
+    FileStat {
         kind: kind(meta.file_type()),
         links: meta.nlink(),
         size: meta.len(),
@@ -118,20 +129,20 @@ fn convert(meta: &Metadata) -> Stat {
     }
 }
 
-fn kind(file_type: FileType) -> Kind {
+fn kind(file_type: FileType) -> FileKind {
     if file_type.is_dir() {
-        Kind::Directory
+        FileKind::Directory
     } else if file_type.is_file() {
-        Kind::File
+        FileKind::File
     } else if file_type.is_symlink() {
-        Kind::Link
+        FileKind::Link
     } else {
-        Kind::Other
+        FileKind::Other
     }
 }
 
 /// Returns the text of a link, with `/` between components.
-pub(in crate::fs) fn link_text(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<OsString> {
+pub(in crate::fs) fn link_text(at: &DirHandle, name: impl AsRef<OsStr>) -> io::Result<OsString> {
     let target = at.read_link_contents(name.as_ref())?.into_os_string();
     Ok(match target.into_string() {
         Ok(text) if cfg!(windows) => text.replace('\\', "/").into(),
@@ -141,69 +152,84 @@ pub(in crate::fs) fn link_text(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<
 }
 
 /// Returns the text of a link; an error if it is not Unicode.
-pub(in crate::fs) fn read_link(at: &Dir, name: &str) -> io::Result<String> {
+pub(in crate::fs) fn read_link(at: &DirHandle, name: &str) -> io::Result<String> {
     let target = link_text(at, name)?.into_string();
     target.map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
 /// Access rights are inherited from the directory on this platform.
-pub(in crate::fs) fn make_dir(at: &Dir, name: &str, _private: bool) -> io::Result<()> {
+pub(in crate::fs) fn make_dir(at: &DirHandle, name: &str, _private: bool) -> io::Result<()> {
     at.create_dir(name)
 }
 
-pub(in crate::fs) fn remove_dir(at: &Dir, name: &str) -> io::Result<()> {
+pub(in crate::fs) fn remove_dir(at: &DirHandle, name: &str) -> io::Result<()> {
     at.remove_dir(name)
 }
 
 /// Permission to remove entries of a directory shows only when it is tried.
-pub(in crate::fs) fn may_change_entries(_: &Dir) -> bool {
+pub(in crate::fs) fn may_change_entries(_: &DirHandle) -> bool {
     true
 }
 
-pub(in crate::fs) fn remove_file(at: &Dir, name: &str) -> io::Result<()> {
+pub(in crate::fs) fn remove_file(at: &DirHandle, name: &str) -> io::Result<()> {
     at.remove_file_or_symlink(name)
 }
 
 /// Access rights are inherited from the directory on this platform.
-pub(in crate::fs) fn close_to_others(_: &File) {}
+pub(in crate::fs) fn restrict_to_owner(_: &File) {}
 
 /// This platform has no permission bits.
-pub(in crate::fs) enum Bits {}
+pub(in crate::fs) enum PermissionBits {}
 
 /// This platform has no permission bits.
-pub(in crate::fs) fn take_bits(_: &Dir, _: &str, _: &Dir, _: &str) -> Option<Bits> {
+pub(in crate::fs) fn take_permission_bits(
+    _: &DirHandle,
+    _: &str,
+    _: &DirHandle,
+    _: &str,
+) -> Option<PermissionBits> {
     None
 }
 
-impl Bits {
+impl PermissionBits {
     /// This platform has no permission bits.
-    pub(in crate::fs) fn give_back(self) {
+    pub(in crate::fs) fn restore(self) {
         match self {}
     }
 }
 
-pub(in crate::fs) fn rename(at: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {
+pub(in crate::fs) fn rename(
+    at: &DirHandle,
+    name: &str,
+    to: &DirHandle,
+    new: &str,
+) -> io::Result<()> {
     at.rename(name, to, new)
 }
 
-pub(in crate::fs) fn hard_link(at: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {
+pub(in crate::fs) fn hard_link(
+    at: &DirHandle,
+    name: &str,
+    to: &DirHandle,
+    new: &str,
+) -> io::Result<()> {
     at.hard_link(name, to, new)
 }
 
-pub(in crate::fs) fn soft_link(target: &str, at: &Dir, name: &str) -> io::Result<()> {
+pub(in crate::fs) fn soft_link(target: &str, at: &DirHandle, name: &str) -> io::Result<()> {
     at.symlink(target, name)
 }
 
 pub(in crate::fs) fn set_times_at(
-    at: &Dir,
+    at: &DirHandle,
     name: &str,
-    accessed: Stamp,
-    modified: Stamp,
+    accessed: TimeUpdate,
+    modified: TimeUpdate,
 ) -> io::Result<()> {
     let spec = |stamp| match stamp {
-        Stamp::Keep => None,
-        Stamp::Now => Some(SystemTimeSpec::SymbolicNow),
-        Stamp::At(since) => Some(SystemTimeSpec::Absolute(SystemTime::from_std(
+        TimeUpdate::Keep => None,
+        TimeUpdate::Now => Some(SystemTimeSpec::SymbolicNow),
+        TimeUpdate::At(since) => Some(SystemTimeSpec::Absolute(SystemTime::from_std(
             std::time::UNIX_EPOCH + since,
         ))),
     };
@@ -212,23 +238,23 @@ pub(in crate::fs) fn set_times_at(
 
 pub(in crate::fs) fn set_times(
     file: &impl Timed,
-    accessed: Stamp,
-    modified: Stamp,
+    accessed: TimeUpdate,
+    modified: TimeUpdate,
 ) -> io::Result<()> {
     file.set(accessed, modified)
 }
 
 /// A handle whose times can be set.
 pub(in crate::fs) trait Timed {
-    fn set(&self, accessed: Stamp, modified: Stamp) -> io::Result<()>;
+    fn set(&self, accessed: TimeUpdate, modified: TimeUpdate) -> io::Result<()>;
 }
 
 impl Timed for File {
-    fn set(&self, accessed: Stamp, modified: Stamp) -> io::Result<()> {
+    fn set(&self, accessed: TimeUpdate, modified: TimeUpdate) -> io::Result<()> {
         let time = |stamp| match stamp {
-            Stamp::Keep => None,
-            Stamp::Now => Some(std::time::SystemTime::now()),
-            Stamp::At(since) => Some(std::time::UNIX_EPOCH + since),
+            TimeUpdate::Keep => None,
+            TimeUpdate::Now => Some(std::time::SystemTime::now()),
+            TimeUpdate::At(since) => Some(std::time::UNIX_EPOCH + since),
         };
         let mut times = std::fs::FileTimes::new();
         if let Some(accessed) = time(accessed) {
@@ -241,14 +267,14 @@ impl Timed for File {
     }
 }
 
-impl Timed for Dir {
-    fn set(&self, accessed: Stamp, modified: Stamp) -> io::Result<()> {
+impl Timed for DirHandle {
+    fn set(&self, accessed: TimeUpdate, modified: TimeUpdate) -> io::Result<()> {
         self.try_clone()?.into_std_file().set(accessed, modified)
     }
 }
 
 /// Directories need no flushing on this platform.
-pub(in crate::fs) fn sync_dir(_: &Dir) -> io::Result<()> {
+pub(in crate::fs) fn sync_dir(_: &DirHandle) -> io::Result<()> {
     Ok(())
 }
 
@@ -296,17 +322,17 @@ pub(in crate::fs) fn advise(_: &File, _: u64, _: u64, _: crate::fs::Advice) -> i
 }
 
 /// A directory being listed.
-pub(in crate::fs) struct List(ReadDir);
+pub(in crate::fs) struct DirEntries(ReadDir);
 
-pub(in crate::fs) fn list(dir: &Dir) -> io::Result<List> {
-    Ok(List(dir.entries()?))
+pub(in crate::fs) fn list(dir: &DirHandle) -> io::Result<DirEntries> {
+    Ok(DirEntries(dir.entries()?))
 }
 
-impl List {
+impl DirEntries {
     /// Returns the next entry.
-    pub(in crate::fs) fn next(&mut self) -> Option<io::Result<(Name, Kind)>> {
+    pub(in crate::fs) fn next(&mut self) -> Option<io::Result<(EntryName, FileKind)>> {
         Some(self.0.next()?.map(|entry| {
-            let kind = entry.file_type().map_or(Kind::Other, kind);
+            let kind = entry.file_type().map_or(FileKind::Other, kind);
             (entry.file_name().into_string(), kind)
         }))
     }

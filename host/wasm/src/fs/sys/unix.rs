@@ -102,7 +102,7 @@ fn beneath(at: &DirHandle, path: &str, flags: OFlags, mode: Mode) -> Option<io::
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(in crate::fs) fn direct(
+pub(in crate::fs) fn open_beneath(
     _: &DirHandle,
     _: &str,
     _: OpenMode,
@@ -111,7 +111,7 @@ pub(in crate::fs) fn direct(
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(in crate::fs) fn direct_pass(_: &DirHandle, _: &str) -> Option<io::Result<DirHandle>> {
+pub(in crate::fs) fn traverse_beneath(_: &DirHandle, _: &str) -> Option<io::Result<DirHandle>> {
     None
 }
 
