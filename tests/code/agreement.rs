@@ -74,7 +74,7 @@ fn compare(interpreter: &str, language: &str, text: &'static str, known: &[&str]
 
 #[test]
 #[ignore = "needs python3"]
-fn python_does_what_python_does() {
+fn python_output_matches_the_real_python() {
     assert!(programs(PYTHON).len() >= 150);
     let known = [
         // System errors have the numbers of WASI.
@@ -90,14 +90,14 @@ fn python_does_what_python_does() {
 
 #[test]
 #[ignore = "needs bash and what a machine has with it"]
-fn bash_does_what_bash_does() {
+fn bash_output_matches_the_real_bash() {
     assert!(programs(BASH).len() >= 60);
     // `set -u` ends a script with 1, and stdin is available again to the command after the one that read it.
     compare("bash", "bash", BASH, &["nounset", "stdin"], 0.97);
 }
 
 #[test]
-fn bash_does_what_was_recorded_of_bash() {
+fn bash_output_matches_recorded_bash() {
     let mut differing = Vec::new();
     for (name, text) in programs(RECORDED) {
         let (code, answer) = text.split_once("\n=== ").unwrap();
@@ -112,7 +112,7 @@ fn bash_does_what_was_recorded_of_bash() {
 }
 
 #[test]
-fn bash_says_which_bound_it_reached_and_does_not_go_on() {
+fn bash_names_the_limit_it_reached_and_stops() {
     for (code, sentence) in [
         ("head -c 1000000000 /dev/zero | wc -c", "read fewer"),
         ("head -c 2000000 < /dev/zero | wc -c", "name the device"),

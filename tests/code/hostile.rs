@@ -121,7 +121,7 @@ const HOSTILE: &[(&str, &str, Comes)] = &[
 ];
 
 #[test]
-fn what_harms_is_stopped_and_harms_nobody_else() {
+fn hostile_code_is_stopped_and_later_calls_work() {
     let place = Place::new();
     for language in ["python", "bash", "javascript"] {
         place.run(language, "");
@@ -181,7 +181,7 @@ fn what_harms_is_stopped_and_harms_nobody_else() {
 }
 
 #[test]
-fn the_library_of_python_is_nobody_s_to_write() {
+fn python_library_archive_is_read_only() {
     let place = Place::new();
     let code = r#"
 import os
@@ -211,7 +211,7 @@ import xml.dom.minidom
 
 #[cfg(unix)]
 #[test]
-fn nothing_leaves_the_workspace() {
+fn code_cannot_reach_outside_or_protected_files() {
     let place = Place::new();
     let outside = tempfile::tempdir().unwrap();
     std::fs::write(outside.path().join("secret"), "outside").unwrap();
@@ -261,7 +261,7 @@ fn nothing_leaves_the_workspace() {
 }
 
 #[test]
-fn what_nobody_keeps_is_bounded() {
+fn code_temporary_files_are_limited() {
     let place = Place::new();
     let full = "write the rest to the workspace";
     for (language, code) in [
@@ -296,7 +296,7 @@ fn what_nobody_keeps_is_bounded() {
 }
 
 #[test]
-fn code_adds_no_more_to_the_workspace_than_one_call_may() {
+fn code_new_files_are_limited_per_call() {
     let place = Place::with_limits(json!({"newFileBytes": 4 << 20, "newFiles": 20}));
     let full = "one call may add 4.0 MB and 20 files to the workspace";
     for (language, code) in [

@@ -10,7 +10,7 @@ use super::Place;
 const WINDOWS: [&str; 4] = ["msvcrt", "nt", "winreg", "winsound"];
 
 #[test]
-fn python_note_names_the_modules_that_are_absent_and_no_others() {
+fn python_note_lists_exactly_the_missing_modules() {
     let place = Place::new();
     let left = place.run(
         "python",
@@ -117,7 +117,7 @@ for path in ('/tmp/a.db', 'a.db'):
 }
 
 #[test]
-fn python_says_that_a_database_is_locked_for_a_second_connection() {
+fn python_sqlite_reports_locked_to_a_second_connection() {
     let place = Place::new();
     let code = "import sqlite3
 one, other = sqlite3.connect('a.db', timeout=0.1), sqlite3.connect('a.db', timeout=0.1)

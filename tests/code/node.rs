@@ -8,7 +8,7 @@ use super::{Place, left};
 const SNIPPETS: &str = include_str!("node.txt");
 
 #[test]
-fn javascript_prints_what_node_prints() {
+fn javascript_output_matches_node() {
     let all: Vec<&str> = SNIPPETS.split("### ").skip(1).collect();
     assert!(all.len() >= 50, "{}", all.len());
     let mut wrong = Vec::new();
@@ -37,7 +37,7 @@ fn javascript_prints_what_node_prints() {
 }
 
 #[test]
-fn javascript_names_what_it_has_instead_of_a_module() {
+fn javascript_errors_name_the_replacement_of_a_missing_module() {
     let place = Place::new();
     for (code, said) in [
         ("require('http')", "fetch"),
@@ -120,7 +120,7 @@ fn javascript_errors_have_their_class_and_their_stack() {
 }
 
 #[test]
-fn javascript_is_kept_to_the_workspace() {
+fn javascript_file_access_is_limited_to_the_workspace() {
     let place = Place::new();
     std::fs::create_dir(place.path().join(".mimir")).unwrap();
     std::fs::write(place.path().join(".env"), "SECRET=1").unwrap();

@@ -15,7 +15,7 @@ fn run(place: &Place, session: &str, code: &str) -> Left {
 }
 
 #[test]
-fn what_was_made_is_there_again() {
+fn session_variables_persist_and_are_not_shared() {
     let place = Place::new();
     let first = run(
         &place,
@@ -50,7 +50,7 @@ fn what_was_made_is_there_again() {
 }
 
 #[test]
-fn a_failure_ends_the_code_and_not_the_session() {
+fn session_survives_exceptions_and_exit() {
     let place = Place::new();
     let cases = [
         (
@@ -81,7 +81,7 @@ fn a_failure_ends_the_code_and_not_the_session() {
 }
 
 #[test]
-fn what_does_not_end_is_stopped_and_begins_anew() {
+fn session_restarts_after_a_timeout_or_exit() {
     let place = Place::new();
     run(&place, "s", "n = 1");
     for code in [
@@ -120,7 +120,7 @@ fn what_does_not_end_is_stopped_and_begins_anew() {
 }
 
 #[test]
-fn there_are_few_and_the_oldest_makes_room() {
+fn session_limit_evicts_the_least_recently_used() {
     let place = Place::new();
     for name in ["a", "b", "c", "d", "a", "e"] {
         run(&place, name, "n = globals().get('n', 0) + 1");
@@ -134,7 +134,7 @@ fn there_are_few_and_the_oldest_makes_room() {
 }
 
 #[test]
-fn each_call_has_its_own_output_and_arguments() {
+fn session_calls_have_their_own_args_and_stdin() {
     let place = Place::new();
     let call = |code: &str, more: Value| {
         let mut wish = json!({"language": "python", "code": code, "session": "s"});
@@ -167,7 +167,7 @@ impl CallObserver for Listener {
 }
 
 #[test]
-fn session_lets_go_of_whoever_watched_a_call_before_the_call_is_answered() {
+fn session_drops_its_listener_before_the_reply() {
     let place = Place::new();
     for at in ["first", "second"] {
         let code = format!("import mimir\nmimir.logger.info('log {at}')\nprint('line {at}')");

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Place, left};
 
 #[test]
-fn each_language_has_arguments_environment_stdin_and_an_exit_code() {
+fn code_gets_args_environment_stdin_and_an_exit_code() {
     let place = Place::new();
     for (language, code) in [
         (
@@ -36,7 +36,7 @@ fn each_language_has_arguments_environment_stdin_and_an_exit_code() {
 }
 
 #[test]
-fn files_are_those_of_the_workspace() {
+fn code_reads_and_writes_workspace_files() {
     for (language, code) in [
         (
             "python",
@@ -66,7 +66,7 @@ fn files_are_those_of_the_workspace() {
 }
 
 #[test]
-fn nothing_is_written_where_nothing_may_be() {
+fn code_cannot_write_with_read_only_access() {
     let place = Place::with(DirectoryAccess::Read);
     std::fs::write(place.path().join("in.txt"), "x").unwrap();
     for (language, code) in [
@@ -86,7 +86,7 @@ fn nothing_is_written_where_nothing_may_be() {
 }
 
 #[test]
-fn output_up_to_a_kill_is_kept() {
+fn code_output_before_a_timeout_is_reported() {
     let place = Place::new();
     for (language, code) in [
         ("python", "import time\nprint('before')\ntime.sleep(60)"),
@@ -116,7 +116,7 @@ fn output_up_to_a_kill_is_kept() {
 }
 
 #[test]
-fn nothing_of_one_run_is_there_in_the_next() {
+fn code_runs_without_a_session_share_no_state() {
     let place = Place::new();
     let python = "import sys, os\nprint(hasattr(sys, 'mine'), os.path.exists('/tmp/x'), os.environ.get('MINE'))\nsys.mine = 1\nopen('/tmp/x', 'w').close()\nos.environ['MINE'] = '1'";
     let bash = "[ -e /tmp/x ] && echo there || echo gone; touch /tmp/x";
@@ -137,7 +137,7 @@ fn bash_runs_python_with_its_files() {
 }
 
 #[test]
-fn bash_reads_a_file_line_by_line_without_copying_it_for_each() {
+fn bash_line_by_line_reading_takes_linear_fuel() {
     let place = Place::new();
     let fuel = |lines: usize, code: &str| {
         let text: String = (0..lines)
@@ -162,7 +162,7 @@ fn bash_reads_a_file_line_by_line_without_copying_it_for_each() {
 }
 
 #[test]
-fn javascript_fails_as_programs_do() {
+fn javascript_uncaught_errors_end_with_exit_code_1() {
     let place = Place::new();
     let left = place.run("javascript", "console.log(1);\nthrow new RangeError('no');");
     assert_eq!((left.stdout.as_str(), left.code), ("1\n", 1));
@@ -225,7 +225,7 @@ fn changes(place: &Place) -> Vec<(String, String, String)> {
 }
 
 #[test]
-fn what_code_changes_is_kept_for_undo() {
+fn undo_records_files_changed_by_code() {
     let change = |path: &str, before: &str, after: &str| {
         (path.to_owned(), before.to_owned(), after.to_owned())
     };
@@ -271,7 +271,7 @@ fn what_code_changes_is_kept_for_undo() {
 }
 
 #[test]
-fn undo_reads_nothing_of_a_file_that_code_has_made() {
+fn undo_record_of_a_new_file_has_no_hash() {
     let place = Place::new();
     for (language, code) in [
         ("python", "open('new', 'wb').truncate(1 << 30)"),
@@ -301,7 +301,7 @@ fn undo_reads_nothing_of_a_file_that_code_has_made() {
 }
 
 #[test]
-fn what_a_call_of_a_session_changes_is_kept_for_that_call() {
+fn undo_records_session_changes_per_call() {
     let place = Place::new();
     for name in ["a", "b"] {
         std::fs::write(place.path().join(name), name).unwrap();
@@ -325,7 +325,7 @@ fn what_a_call_of_a_session_changes_is_kept_for_that_call() {
 }
 
 #[test]
-fn what_is_too_large_to_be_kept_is_not_changed() {
+fn code_cannot_change_files_too_large_for_undo() {
     let place = Place::new();
     let file = std::fs::File::create(place.path().join("large")).unwrap();
     file.set_len(101 << 20).unwrap();
@@ -362,7 +362,7 @@ fn what_is_too_large_to_be_kept_is_not_changed() {
 }
 
 #[test]
-fn code_starts_in_no_folder_that_is_not_there() {
+fn code_rejects_a_missing_start_folder() {
     let place = Place::new();
     std::fs::create_dir(place.path().join("src")).unwrap();
     std::fs::write(place.path().join("file"), "").unwrap();

@@ -195,7 +195,7 @@ fn named(package: &Package) -> BTreeSet<&str> {
 }
 
 #[test]
-fn who_may_name_whom() {
+fn crate_dependencies_follow_the_matrix() {
     let metadata = metadata();
     let members = metadata.workspace_packages();
     let ours: BTreeSet<&str> = members
@@ -232,7 +232,7 @@ fn who_may_name_whom() {
 }
 
 #[test]
-fn core_names_only_data() {
+fn core_depends_only_on_data_crates() {
     let metadata = metadata();
     let packages = metadata.workspace_packages();
     let core = packages
@@ -247,7 +247,7 @@ fn core_names_only_data() {
 }
 
 #[test]
-fn core_reaches_no_device() {
+fn core_dependency_tree_has_no_device_access() {
     // Checked with core's own features: in the workspace they are unified with those of other crates.
     let output = std::process::Command::new(env!("CARGO"))
         .current_dir(root())
@@ -283,7 +283,7 @@ fn core_reaches_no_device() {
 }
 
 #[test]
-fn a_plugin_is_told_by_its_name() {
+fn plugin_crates_share_the_mimir_plugin_prefix() {
     for package in metadata().workspace_packages() {
         let folder = package.manifest_path.parent().unwrap();
         let plugin = folder

@@ -60,7 +60,7 @@ fn types() -> Vec<(String, PathBuf)> {
 }
 
 #[test]
-fn names_of_types_are_unique_over_the_host_crates() {
+fn type_names_are_unique_across_host_crates() {
     let mut files: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for (name, path) in types() {
         let known = files.entry(name).or_default();
@@ -80,7 +80,7 @@ fn names_of_types_are_unique_over_the_host_crates() {
 }
 
 #[test]
-fn few_names_of_types_are_one_bare_word() {
+fn type_names_of_one_bare_word_are_rare() {
     let types = types();
     let is_bare = |name: &str| {
         let mut letters = name.chars().skip(1);

@@ -84,7 +84,7 @@ fn tracked() -> Option<Vec<String>> {
 }
 
 #[test]
-fn no_component_is_under_version_control() {
+fn version_control_has_no_wasm_components() {
     let Some(files) = tracked() else {
         return;
     };
@@ -97,7 +97,7 @@ fn no_component_is_under_version_control() {
 }
 
 #[test]
-fn the_top_level_is_fixed() {
+fn top_level_entries_are_fixed() {
     let Some(files) = tracked() else {
         return;
     };
@@ -111,7 +111,7 @@ fn the_top_level_is_fixed() {
 }
 
 #[test]
-fn no_file_is_too_long() {
+fn source_files_respect_the_line_limit() {
     let mut long = vec![];
     for folder in ["host", "sdk", "plugins", "tests"] {
         for path in sources(&root().join(folder)) {
@@ -125,7 +125,7 @@ fn no_file_is_too_long() {
 }
 
 #[test]
-fn every_module_has_a_doc_comment() {
+fn modules_have_a_doc_comment() {
     let mut silent = vec![];
     for folder in ["host", "sdk", "plugins", "tests"] {
         for path in sources(&root().join(folder)) {

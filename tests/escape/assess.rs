@@ -24,23 +24,23 @@ fn asked(how: &str) -> Card {
 }
 
 #[test]
-fn an_opinion_that_never_comes() {
+fn assess_that_loops_asks_a_person() {
     asked("loop");
 }
 
 #[test]
-fn an_opinion_that_crashes() {
+fn assess_that_crashes_asks_a_person() {
     asked("crash");
 }
 
 #[test]
-fn an_opinion_of_megabytes() {
+fn assess_of_megabytes_asks_with_a_bounded_card() {
     let card = asked("much");
     assert!(serde_json::to_string(&card).unwrap().len() < 1 << 20);
 }
 
 #[test]
-fn an_opinion_that_lies() {
+fn assess_that_lies_still_asks_without_control_characters() {
     let card = asked("lie");
     let shown = format!("{}{}", card.summary, card.risks.concat());
     assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown:?}");

@@ -37,7 +37,7 @@ fn dropped_calls_make_room(guest: Guest) {
 }
 
 #[test]
-fn a_computing_guest_stops_when_its_caller_goes_away() {
+fn cancel_on_drop_stops_a_computing_guest() {
     dropped_calls_make_room(guests::INFINITE_LOOP);
     let arena =
         Arena::new(guests::INFINITE_LOOP).limits(json!({"timeMs": 60_000, "concurrent": 8}));
@@ -68,17 +68,17 @@ fn a_computing_guest_stops_when_its_caller_goes_away() {
 }
 
 #[test]
-fn a_sleeping_guest_stops_when_its_caller_goes_away() {
+fn cancel_on_drop_stops_a_sleeping_guest() {
     dropped_calls_make_room(guests::SLEEP_AN_HOUR);
 }
 
 #[test]
-fn a_guest_in_a_host_call_stops_when_its_caller_goes_away() {
+fn cancel_on_drop_stops_a_running_host_call() {
     dropped_calls_make_room(guests::POLL_BUSILY);
 }
 
 #[test]
-fn sixty_four_calls_at_once() {
+fn concurrent_calls_get_their_own_results() {
     let arena = Arena::new(guests::INFINITE_LOOP).limits(json!({"timeMs": 60_000}));
     let calls = (0..64).map(|at| arena.kit().start("echo", json!({ "at": at })));
     let outcomes = arena.kit().block_on(join_all(calls));
@@ -88,7 +88,7 @@ fn sixty_four_calls_at_once() {
 }
 
 #[test]
-fn sixty_four_hanging_calls_of_one_plugin_do_not_stop_another() {
+fn concurrent_hanging_calls_do_not_block_another_plugin() {
     let arena = Arena::new(guests::SLEEP_AN_HOUR).limits(json!({"timeMs": 2_000}));
     let kit = arena.kit();
     kit.block_on(async {

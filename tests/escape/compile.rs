@@ -23,7 +23,7 @@ fn tangle(locals: usize, branches: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_function_that_takes_minutes_to_compile() {
+fn compile_time_limit_stops_a_slow_function() {
     let kit = Testkit::empty().unwrap();
     kit.add(guests::ECHO.path).unwrap();
     kit.add_bytes("bomb", &tangle(1_000, 20_000)).unwrap();
@@ -41,7 +41,7 @@ fn a_function_that_takes_minutes_to_compile() {
 }
 
 #[test]
-fn honest_code_of_that_kind_is_compiled() {
+fn compile_accepts_a_smaller_tangled_function() {
     let kit = Testkit::empty().unwrap();
     kit.add_bytes("fine", &tangle(100, 500)).unwrap();
     assert!(kit.call("big", nothing()).text().contains('7'));

@@ -8,13 +8,13 @@ use super::nothing;
 use crate::guests;
 
 #[test]
-fn trap() {
+fn crash_by_trap_is_an_execution_error() {
     let error = Arena::new(guests::TRAP).stopped(nothing(), ToolErrorCode::ExecutionError);
     assert!(error.message.contains("crashed"), "{error}");
 }
 
 #[test]
-fn panic_reaches_its_author() {
+fn crash_by_panic_shows_and_logs_its_message() {
     let arena = Arena::new(guests::PANIC_MESSAGE);
     let error = arena.stopped(nothing(), ToolErrorCode::ExecutionError);
     assert!(
@@ -30,28 +30,28 @@ fn panic_reaches_its_author() {
 }
 
 #[test]
-fn deep_recursion() {
+fn crash_by_deep_recursion_is_limit_exceeded() {
     Arena::new(guests::DEEP_RECURSION).stopped(nothing(), ToolErrorCode::LimitExceeded);
 }
 
 #[test]
-fn exit_ends_the_guest_and_not_the_host() {
+fn crash_by_exit_does_not_end_the_host() {
     Arena::new(guests::EXIT_PROCESS).stopped(nothing(), ToolErrorCode::ExecutionError);
 }
 
 #[test]
-fn an_allocator_that_lies() {
+fn realloc_out_of_bounds_is_an_execution_error() {
     Arena::new(guests::REALLOC_LIE)
         .stopped(json!({"text": "hello"}), ToolErrorCode::ExecutionError);
 }
 
 #[test]
-fn a_result_that_is_not_in_its_memory() {
+fn result_outside_guest_memory_is_an_execution_error() {
     Arena::new(guests::LIFTED_OUT_OF_BOUNDS).stopped(nothing(), ToolErrorCode::ExecutionError);
 }
 
 #[test]
-fn a_contract_that_is_only_claimed() {
+fn contract_with_the_wrong_functions_is_rejected() {
     // The error occurs at load time or at call time, but the code never runs.
     let arena = Arena::new(guests::FALSE_CONTRACT);
     arena.left_out(ToolErrorCode::InvalidInput);

@@ -28,7 +28,7 @@ fn describe_that_crashes() {
 }
 
 #[test]
-fn ten_thousand_tools() {
+fn describe_with_ten_thousand_tools_is_rejected() {
     let arena = Arena::new(guests::DESCRIBE_MANY_TOOLS);
     let left = arena
         .kit()
@@ -47,17 +47,17 @@ fn ten_thousand_tools() {
 }
 
 #[test]
-fn a_description_of_fifty_megabytes() {
+fn describe_of_fifty_megabytes_exceeds_the_limit() {
     Arena::new(guests::DESCRIBE_HUGE).left_out(ToolErrorCode::LimitExceeded);
 }
 
 #[test]
-fn a_terabyte_of_descriptions_out_of_one_megabyte() {
+fn describe_amplified_to_a_terabyte_exceeds_the_limit() {
     Arena::new(guests::DESCRIBE_AMPLIFIED).left_out(ToolErrorCode::LimitExceeded);
 }
 
 #[test]
-fn two_tools_of_one_name() {
+fn describe_with_a_duplicate_tool_name_uses_the_first() {
     let arena = Arena::new(guests::DESCRIBE_DUPLICATES);
     let left = arena.left_out(ToolErrorCode::InvalidInput);
     assert!(left.reason.contains("twice"), "{}", left.reason);
@@ -65,18 +65,18 @@ fn two_tools_of_one_name() {
 }
 
 #[test]
-fn no_tools_at_all() {
+fn describe_without_tools_is_rejected() {
     Arena::new(guests::DESCRIBE_NOTHING).left_out(ToolErrorCode::InvalidInput);
 }
 
 #[test]
-fn a_schema_that_is_none() {
+fn describe_with_an_invalid_input_schema_is_rejected() {
     let left = Arena::new(guests::DESCRIBE_BAD_SCHEMA).left_out(ToolErrorCode::InvalidInput);
     assert!(left.reason.contains("input schema"), "{}", left.reason);
 }
 
 #[test]
-fn schemas_that_unfold_to_millions() {
+fn describe_with_a_schema_unfolding_to_millions_is_rejected() {
     let arena = Arena::new(guests::DESCRIBE_SCHEMA_UNFOLDS);
     let left = arena.kit().quarantined();
     for which in ["input", "output"] {
@@ -91,7 +91,7 @@ fn schemas_that_unfold_to_millions() {
 }
 
 #[test]
-fn a_schema_that_reaches_out() {
+fn describe_with_a_remote_schema_reference_is_rejected() {
     let left = Arena::new(guests::DESCRIBE_REMOTE_SCHEMA).left_out(ToolErrorCode::InvalidInput);
     assert!(
         !left.reason.contains("root:"),
@@ -101,26 +101,26 @@ fn a_schema_that_reaches_out() {
 }
 
 #[test]
-fn a_name_that_is_a_path() {
+fn describe_with_a_path_as_tool_name_is_rejected() {
     let left = Arena::new(guests::DESCRIBE_BAD_NAME).left_out(ToolErrorCode::InvalidInput);
     let shown = format!("{}{}", left.location, left.reason);
     assert!(!shown.contains('\u{1b}'), "{shown:?}");
 }
 
 #[test]
-fn a_description_that_is_no_text() {
+fn describe_that_is_not_utf8_is_rejected() {
     let left = Arena::new(guests::DESCRIBE_BAD_UTF8).left_out(ToolErrorCode::ExecutionError);
     assert!(left.reason.contains("not UTF-8"), "{}", left.reason);
 }
 
 #[test]
-fn needs_outside_the_workspace() {
+fn describe_with_needs_outside_the_workspace_is_rejected() {
     let left = Arena::new(guests::DESCRIBE_OUTSIDE_NEEDS).left_out(ToolErrorCode::InvalidInput);
     assert!(left.reason.contains("`../..`"), "{}", left.reason);
 }
 
 #[test]
-fn a_description_that_drives_the_terminal() {
+fn describe_text_cannot_drive_the_terminal() {
     let arena = Arena::new(guests::DESCRIBE_DISGUISED);
     let tools = arena.kit().tools();
     let tool = tools

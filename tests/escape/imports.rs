@@ -9,7 +9,7 @@ use mimir_testkit::json;
 use crate::guests;
 
 #[test]
-fn no_socket_no_name_no_http() {
+fn network_is_unreachable_without_a_grant() {
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = tcp.local_addr().unwrap().port();
     let udp = UdpSocket::bind(("127.0.0.1", port)).unwrap();

@@ -39,7 +39,7 @@ fn calls_do_not_see_each_other() {
 }
 
 #[test]
-fn what_was_not_granted_is_refused() {
+fn ungranted_capabilities_are_refused() {
     let arena = Arena::new(guests::UNGRANTED);
     let outcome = arena.call(nothing());
     let text = outcome.text();
@@ -49,7 +49,7 @@ fn what_was_not_granted_is_refused() {
 }
 
 #[test]
-fn a_granted_model_answers_and_nothing_else_does() {
+fn model_grant_opens_nothing_but_the_model() {
     let kit = Testkit::new(guests::UNGRANTED.path)
         .unwrap()
         .model(|prompt| format!("heard {prompt}"));
@@ -71,7 +71,7 @@ fn a_granted_model_answers_and_nothing_else_does() {
 }
 
 #[test]
-fn a_tool_that_calls_itself_twice_from_every_call() {
+fn recursive_tool_calls_are_limited() {
     let arena = Arena::new(guests::NESTED_BOMB)
         .settings(json!({"limits": {"timeMs": 3_000, "concurrent": 64}}));
     let outcome = arena.call(nothing());

@@ -23,7 +23,7 @@ fn within_bounds(arena: &Arena) {
 }
 
 #[test]
-fn a_gigabyte_on_stdout() {
+fn log_of_a_gigabyte_on_stdout_is_bounded() {
     let arena = Arena::new(guests::STDOUT_GIGABYTE).limits(json!({"timeMs": 8_000}));
     let outcome = arena.call(nothing());
     match outcome.result() {
@@ -40,7 +40,7 @@ fn a_gigabyte_on_stdout() {
 }
 
 #[test]
-fn a_million_log_lines() {
+fn log_of_a_million_lines_is_bounded() {
     let arena = Arena::new(guests::LOG_FLOOD).limits(json!({"timeMs": 60_000}));
     let outcome = arena.call(nothing());
     assert!(outcome.is_ok(), "{}", outcome.text());
@@ -59,7 +59,7 @@ fn a_million_log_lines() {
 }
 
 #[test]
-fn log_lines_of_a_hundred_megabytes() {
+fn log_lines_of_a_hundred_megabytes_are_bounded() {
     let arena = Arena::new(guests::LOG_LONG_LINE).limits(json!({"timeMs": 60_000}));
     let outcome = arena.call(nothing());
     if let Err(error) = outcome.result() {

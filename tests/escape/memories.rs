@@ -26,7 +26,7 @@ fn seen(kit: &Testkit) -> Vec<(String, String)> {
 }
 
 #[test]
-fn no_name_leads_out_of_it() {
+fn memory_names_cannot_lead_out_of_the_folder() {
     let kit = kit();
     let before = seen(&kit);
     let outside = Outside::new();
@@ -80,7 +80,7 @@ fn no_name_leads_out_of_it() {
 
 #[cfg(unix)]
 #[test]
-fn links_lead_nowhere() {
+fn memory_links_are_not_followed() {
     use std::os::unix::fs::symlink;
 
     let outside = Outside::new();
@@ -138,7 +138,7 @@ fn links_lead_nowhere() {
 }
 
 #[test]
-fn no_other_tool_writes_there() {
+fn memory_files_cannot_be_changed_by_other_tools() {
     let kit = kit();
     let before = seen(&kit);
     let path = ".mimir/memory/notes.md";
@@ -174,7 +174,7 @@ fn no_other_tool_writes_there() {
 }
 
 #[test]
-fn a_plugin_of_somebody_has_no_memory_to_write_to() {
+fn memory_folder_is_not_writable_by_third_party_plugins() {
     let arena = Arena::new(guests::FILE_PROBE).person(Approve::Always);
     let kit = arena.kit();
     fs::create_dir_all(kit.path().join(".mimir/memory")).unwrap();

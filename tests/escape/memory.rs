@@ -24,17 +24,17 @@ fn memory_bomb_at_once() {
 }
 
 #[test]
-fn memories_that_are_large_only_together() {
+fn memory_limit_covers_the_sum_of_large_memories() {
     Arena::new(guests::BIG_MEMORIES).stopped(nothing(), ToolErrorCode::LimitExceeded);
 }
 
 #[test]
-fn many_memories() {
+fn memory_limit_covers_many_memories() {
     Arena::new(guests::MANY_MEMORIES).stopped(nothing(), ToolErrorCode::LimitExceeded);
 }
 
 #[test]
-fn memories_that_grow_in_turn() {
+fn memory_limit_covers_memories_that_grow_in_turn() {
     let outcome = Arena::new(guests::GROWN_MEMORIES).call(nothing());
     // It handles refused allocations, so the amount that it got is checked.
     let megabytes = outcome.result().unwrap().structured.clone().unwrap();
@@ -43,12 +43,12 @@ fn memories_that_grow_in_turn() {
 }
 
 #[test]
-fn tables_that_are_large_only_together() {
+fn table_limit_covers_the_sum_of_large_tables() {
     Arena::new(guests::BIG_TABLES).stopped(nothing(), ToolErrorCode::LimitExceeded);
 }
 
 #[test]
-fn table_that_grows() {
+fn table_growth_is_limited() {
     let outcome = Arena::new(guests::GROWN_TABLE).call(nothing());
     let elements = outcome.result().unwrap().structured.clone().unwrap();
     let elements = elements["result"].as_u64().unwrap();
@@ -56,24 +56,24 @@ fn table_that_grows() {
 }
 
 #[test]
-fn many_instances() {
+fn memory_limit_covers_many_instances() {
     Arena::new(guests::MANY_INSTANCES).stopped(nothing(), ToolErrorCode::LimitExceeded);
 }
 
 #[test]
-fn handles_without_end() {
+fn resource_handles_are_limited() {
     Arena::new(guests::HANDLE_FLOOD).stopped(nothing(), ToolErrorCode::LimitExceeded);
 }
 
 #[test]
-fn headers_without_end() {
+fn http_headers_without_end_are_bounded() {
     let outcome = Arena::new(guests::HEADER_FLOOD).call(nothing());
     // Refused or stopped; the arena checks that the host's memory did not grow.
     assert_ne!(outcome.text(), "160 GB");
 }
 
 #[test]
-fn a_terabyte_of_random_bytes() {
+fn random_bytes_without_end_are_bounded() {
     let outcome = Arena::new(guests::RANDOM_FLOOD).call(nothing());
     assert!(bounded(outcome.result().unwrap_err().code));
 }

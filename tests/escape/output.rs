@@ -8,33 +8,33 @@ use super::nothing;
 use crate::guests;
 
 #[test]
-fn a_result_as_large_as_the_memory() {
+fn output_as_large_as_the_memory_exceeds_the_limit() {
     let error = Arena::new(guests::RESULT_HUGE).stopped(nothing(), ToolErrorCode::LimitExceeded);
     assert!(error.message.contains("limits.outputBytes"), "{error}");
 }
 
 #[test]
-fn a_terabyte_out_of_one_megabyte() {
+fn output_amplified_to_a_terabyte_exceeds_the_limit() {
     Arena::new(guests::RESULT_AMPLIFIED).stopped(nothing(), ToolErrorCode::LimitExceeded);
 }
 
 #[test]
-fn millions_of_empty_parts() {
+fn output_of_millions_of_empty_parts_exceeds_the_limit() {
     Arena::new(guests::RESULT_MANY_PARTS).stopped(nothing(), ToolErrorCode::LimitExceeded);
 }
 
 #[test]
-fn a_lifted_list_of_one_and_the_same_text() {
+fn output_list_repeating_one_text_exceeds_the_limit() {
     Arena::new(guests::LIFTED_AMPLIFIED).stopped(nothing(), ToolErrorCode::LimitExceeded);
 }
 
 #[test]
-fn an_error_as_large_as_the_memory() {
+fn error_as_large_as_the_memory_exceeds_the_limit() {
     Arena::new(guests::ERROR_HUGE).stopped(nothing(), ToolErrorCode::LimitExceeded);
 }
 
 #[test]
-fn invalid_json_as_structured_result() {
+fn structured_result_that_is_not_json_is_an_error() {
     let arena = Arena::new(guests::STRUCTURED_NOT_JSON);
     let error = arena.stopped(nothing(), ToolErrorCode::ExecutionError);
     assert!(error.message.contains("not JSON"), "{error}");
@@ -42,7 +42,7 @@ fn invalid_json_as_structured_result() {
 }
 
 #[test]
-fn a_structured_result_against_its_own_schema() {
+fn structured_result_that_breaks_its_schema_is_an_error() {
     let arena = Arena::new(guests::STRUCTURED_BREAKS_SCHEMA);
     let error = arena.stopped(nothing(), ToolErrorCode::ExecutionError);
     assert!(error.message.contains("/n"), "{error}");
@@ -50,7 +50,7 @@ fn a_structured_result_against_its_own_schema() {
 }
 
 #[test]
-fn schemas_that_loop_are_checked_in_time() {
+fn schema_loops_are_checked_in_bounded_time() {
     let arena = Arena::new(guests::SCHEMA_LOOPS);
     let before = arena.kit().events().len();
     // Arguments that a model may pass to an honest tool.
@@ -67,7 +67,7 @@ fn schemas_that_loop_are_checked_in_time() {
 }
 
 #[test]
-fn forged_codes_stay_the_tools_own() {
+fn error_codes_forged_by_a_tool_become_execution_errors() {
     let arena = Arena::new(guests::FORGED_CODE);
     for code in [
         "POLICY_DENIED",
@@ -98,7 +98,7 @@ fn forged_codes_stay_the_tools_own() {
 }
 
 #[test]
-fn text_cannot_drive_a_terminal() {
+fn output_text_cannot_drive_a_terminal() {
     let arena = Arena::new(guests::DISGUISED_TEXT);
     let outcome = arena.call(nothing());
     let text = outcome.text();

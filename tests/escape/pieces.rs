@@ -44,7 +44,7 @@ fn nothing_of_the_key(seen: &str) {
 }
 
 #[test]
-fn a_private_key_line_by_line() {
+fn private_key_read_line_by_line_is_masked() {
     let kit = workspace();
     for start in 1..=7 {
         for end in start..=7 {
@@ -61,7 +61,7 @@ fn a_private_key_line_by_line() {
 }
 
 #[test]
-fn a_private_key_by_searching() {
+fn private_key_found_by_search_is_masked() {
     let kit = workspace();
     for query in ["MIIE", "qZ4x", "uY1", "--END", "KEY", "after", "first"] {
         for context in [0, 1, 3] {
@@ -77,7 +77,7 @@ fn a_private_key_by_searching() {
 }
 
 #[test]
-fn a_token_by_what_is_shown_of_a_long_line() {
+fn token_in_an_excerpt_is_masked() {
     let kit = workspace();
     for cut in 4..TOKEN.len() {
         let search = json!({"mode": "grep", "query": &TOKEN[cut - 4..cut], "path": "long.json"});

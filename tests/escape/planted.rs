@@ -92,7 +92,7 @@ fn place() -> Place {
 }
 
 #[test]
-fn a_tool_loads_nothing_from_the_workspace() {
+fn script_tools_load_nothing_from_the_workspace() {
     let place = place();
     let outcome = place.call_tool("py", json!({}));
     let text = outcome.text();
@@ -110,7 +110,7 @@ fn a_tool_loads_nothing_from_the_workspace() {
 }
 
 #[test]
-fn code_may_load_it_behind_what_the_language_has() {
+fn code_imports_workspace_modules_after_the_standard_library() {
     let place = place();
     let code = "import sys, mimir, plistlib, traceback\nprint(hasattr(sys, 'owned'), hasattr(mimir, 'call'))\nimport planted\nprint(sys.path[-1:], sys.argv[1:])";
     let wanted = "False True\nowned\n[''] ['one', 'two words']\n";

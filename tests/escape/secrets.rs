@@ -40,42 +40,42 @@ fn masked(how: &str) {
 }
 
 #[test]
-fn split_over_two_parts() {
+fn secret_split_over_two_parts_is_masked() {
     masked("two parts");
 }
 
 #[test]
-fn a_private_key_with_a_part_for_each_line() {
+fn secret_key_with_a_part_per_line_is_masked() {
     masked("key in parts");
 }
 
 #[test]
-fn with_something_invisible_inside() {
+fn secret_with_invisible_characters_inside_is_masked() {
     masked("invisible");
 }
 
 #[test]
-fn inside_of_json_inside_of_json() {
+fn secret_in_nested_json_is_masked() {
     masked("escaped");
 }
 
 #[test]
-fn where_the_result_is_cut() {
+fn secret_at_the_cut_of_a_result_is_masked() {
     let (seen, _) = seen("far back");
     assert!(!seen.contains("8aZq2"), "{}", &seen[seen.len() - 400..]);
 }
 
 #[test]
-fn in_keys_lists_and_below_telling_keys() {
+fn secret_in_structured_keys_and_lists_is_masked() {
     masked("structured");
 }
 
 #[test]
-fn in_log_lines_and_progress() {
+fn secret_in_log_and_progress_is_masked() {
     masked("log");
 }
 
 #[test]
-fn in_an_error_and_its_details() {
+fn secret_in_an_error_and_its_details_is_masked() {
     masked("error");
 }

@@ -17,7 +17,7 @@ fn folders(kit: &Testkit) -> Vec<PathBuf> {
 }
 
 #[test]
-fn storage_is_bounded_and_has_no_way_out() {
+fn storage_is_limited_and_stays_in_its_folder() {
     for (arguments, told) in [
         (
             json!({"small": true}),
@@ -47,7 +47,7 @@ fn storage_is_bounded_and_has_no_way_out() {
 }
 
 #[test]
-fn each_plugin_sees_its_own_and_finds_it_again() {
+fn storage_is_separate_per_plugin_and_persistent() {
     let kit = Testkit::empty().unwrap();
     kit.add(guests::KEEPER.path).unwrap();
     let other = kit.path().join("other.wasm");
@@ -76,7 +76,7 @@ fn each_plugin_sees_its_own_and_finds_it_again() {
 
 #[cfg(unix)]
 #[test]
-fn what_came_with_a_checkout_leads_nowhere() {
+fn storage_refuses_links_from_a_checkout() {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     let outside = tempfile::tempdir().unwrap();

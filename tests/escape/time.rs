@@ -27,42 +27,42 @@ fn infinite_loop_runs_out_of_time() {
 }
 
 #[test]
-fn sleep_for_an_hour() {
+fn timeout_stops_a_guest_that_sleeps() {
     short(guests::SLEEP_AN_HOUR).stopped(nothing(), ToolErrorCode::Timeout);
 }
 
 #[test]
-fn poll_forever() {
+fn timeout_stops_a_guest_that_polls_forever() {
     short(guests::POLL_FOREVER).stopped(nothing(), ToolErrorCode::Timeout);
 }
 
 #[test]
-fn poll_what_is_always_ready() {
+fn timeout_stops_a_guest_that_polls_busily() {
     short(guests::POLL_BUSILY).stopped(nothing(), ToolErrorCode::Timeout);
 }
 
 #[test]
-fn keep_the_host_at_work() {
+fn timeout_stops_a_guest_that_logs_megabytes() {
     short(guests::LOG_HEAVY).stopped(nothing(), ToolErrorCode::Timeout);
 }
 
 #[test]
-fn an_instance_that_never_starts() {
+fn timeout_stops_an_endless_start_function() {
     short(guests::START_LOOP).stopped(nothing(), ToolErrorCode::Timeout);
 }
 
 #[test]
-fn a_post_return_that_never_returns() {
+fn timeout_stops_an_endless_post_return() {
     short(guests::POST_RETURN_LOOP).stopped(nothing(), ToolErrorCode::Timeout);
 }
 
 #[test]
-fn an_allocator_that_never_returns() {
+fn timeout_stops_an_endless_allocator() {
     short(guests::REALLOC_LOOP).stopped(json!({"text": "hello"}), ToolErrorCode::Timeout);
 }
 
 #[test]
-fn a_guest_out_of_time_says_what_it_cost() {
+fn timeout_receipt_has_fuel_and_duration() {
     let outcome = short(guests::INFINITE_LOOP).call(nothing());
     let receipt = outcome.receipt();
     assert!(receipt.fuel > Some(0), "{receipt:?}");

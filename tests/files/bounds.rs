@@ -20,7 +20,7 @@ fn huge(path: &Path) {
 
 #[test]
 #[ignore = "needs time"]
-fn a_line_behind_a_gigabyte_is_read() {
+fn read_file_finds_a_line_after_a_gigabyte() {
     let kit = kit();
     huge(&kit.path().join("huge.txt"));
     let arguments = json!({"path": "huge.txt", "startLine": 4, "endLine": 9});
@@ -32,7 +32,7 @@ fn a_line_behind_a_gigabyte_is_read() {
 }
 
 #[test]
-fn a_file_of_a_gigabyte_is_refused_or_read_by_lines() {
+fn huge_file_is_refused_or_read_by_lines() {
     let kit = kit();
     huge(&kit.path().join("huge.txt"));
     let read =
@@ -80,7 +80,7 @@ fn a_file_of_a_gigabyte_is_refused_or_read_by_lines() {
 }
 
 #[test]
-fn a_single_line_of_megabytes_is_found_where_the_hint_says() {
+fn file_search_finds_text_in_a_line_of_megabytes() {
     let kit = kit();
     let half = "x".repeat(4 << 20);
     fs::write(kit.path().join("one.js"), format!("{half}needle{half}")).unwrap();
@@ -103,7 +103,7 @@ fn a_single_line_of_megabytes_is_found_where_the_hint_says() {
 }
 
 #[test]
-fn an_edit_with_millions_of_matches_ends_in_time_and_memory() {
+fn edit_file_with_millions_of_matches_stays_within_limits() {
     let kit = kit();
     // One match per byte: twice as many would be near the limit of fuel.
     let size = 8 << 20;
@@ -127,7 +127,7 @@ fn an_edit_with_millions_of_matches_ends_in_time_and_memory() {
 }
 
 #[test]
-fn a_folder_of_a_hundred_thousand_entries_is_listed_within_bounds() {
+fn list_directory_with_100_000_entries_is_truncated() {
     let kit = kit();
     let folder = kit.path().join("many");
     fs::create_dir(&folder).unwrap();
@@ -161,7 +161,7 @@ fn a_folder_of_a_hundred_thousand_entries_is_listed_within_bounds() {
 }
 
 #[test]
-fn what_is_no_text_says_how_to_read_it() {
+fn read_file_of_binary_data_suggests_base64() {
     let kit = kit().workspace(|root| fs::write(root.join("raw"), [0, 0xff, 0xfe, 1]).unwrap());
     let outcome = kit.call("read_file", json!({"path": "raw"}));
     assert!(outcome.text().contains("base64"), "{}", outcome.text());

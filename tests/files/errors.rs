@@ -8,7 +8,7 @@ use mimir_testkit::json;
 use super::{fails, kit};
 
 #[test]
-fn every_failure_has_its_code() {
+fn file_tool_failures_have_their_error_code() {
     let kit = kit().workspace(|root| {
         fs::write(root.join("file.txt"), "one one").unwrap();
         fs::create_dir(root.join("folder")).unwrap();

@@ -23,7 +23,7 @@ fn asks(kit: &Testkit, tool: &str, arguments: Value) -> bool {
 }
 
 #[test]
-fn reading_and_new_files_are_free_and_loss_is_asked_about() {
+fn approval_is_needed_only_for_data_loss() {
     let kit = kit().approve(Approve::Never).workspace(|root| {
         fs::write(root.join("old.txt"), "old").unwrap();
         fs::create_dir(root.join("folder")).unwrap();
@@ -143,7 +143,7 @@ fn protected_and_outside_paths_are_refused_with_a_code() {
 }
 
 #[test]
-fn a_refusal_names_what_was_asked_for_and_leaves_nothing_behind() {
+fn write_file_refusal_names_path_and_creates_no_folders() {
     let kit = kit().settings(json!({"tools": {"write_file": {"deny": ["new/sub/*.key"]}}}));
     let kit = kit.unwrap().workspace(|root| {
         fs::create_dir(root.join(".vscode")).unwrap();
@@ -165,7 +165,7 @@ fn a_refusal_names_what_was_asked_for_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_rule_against_hidden_files_is_none_against_writing() {
+fn deny_rule_for_hidden_files_blocks_no_other_writes() {
     let deny = json!({"tools": {"write_file": {"deny": ["**/.*"]}}});
     let kit = kit().settings(deny).unwrap();
     done(
@@ -188,7 +188,7 @@ fn a_rule_against_hidden_files_is_none_against_writing() {
 
 #[test]
 #[cfg(unix)]
-fn copies_of_files_are_for_their_owner_alone() {
+fn backup_folder_is_private_to_its_owner() {
     use std::os::unix::fs::PermissionsExt;
     let kit = kit();
     let folder = kit.path().join(".mimir/state/backups");
@@ -243,7 +243,7 @@ fn deny_globs_of_the_config_hold() {
 }
 
 #[test]
-fn a_folder_with_something_protected_in_it_is_deleted_whole_or_not_at_all() {
+fn delete_file_with_protected_content_is_all_or_nothing() {
     for backup in [true, false] {
         let kit = kit().workspace(|root| {
             for path in [

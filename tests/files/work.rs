@@ -7,7 +7,7 @@ use mimir_testkit::json;
 use super::{done, kit};
 
 #[test]
-fn a_file_from_nothing_to_gone() {
+fn file_tools_work_from_create_to_delete() {
     let kit = kit();
     let path = "new folder ä/file.txt";
     let written = done(
@@ -50,7 +50,7 @@ fn a_file_from_nothing_to_gone() {
 }
 
 #[test]
-fn aliases_and_the_compact_form_do_the_same() {
+fn file_tool_aliases_and_compact_form_behave_alike() {
     let kit = kit();
     done(&kit, "write", json!({"path": "a.txt", "content": "x"}));
     for (tool, arguments) in [
@@ -85,7 +85,7 @@ fn aliases_and_the_compact_form_do_the_same() {
 }
 
 #[test]
-fn search_finds_what_is_there_and_honours_gitignore() {
+fn file_search_finds_matches_and_honours_gitignore() {
     let kit = kit();
     let root = kit.path();
     fs::create_dir_all(root.join("src/deep")).unwrap();
@@ -114,7 +114,7 @@ fn search_finds_what_is_there_and_honours_gitignore() {
 }
 
 #[test]
-fn content_survives_as_it_is() {
+fn file_content_round_trips_unchanged() {
     let kit = kit();
     for (name, content) in [
         ("crlf.txt", "one\r\ntwo\r\n"),
@@ -142,7 +142,7 @@ fn content_survives_as_it_is() {
 }
 
 #[test]
-fn bytes_go_both_ways_as_base64() {
+fn file_bytes_round_trip_as_base64() {
     let kit = kit();
     done(
         &kit,

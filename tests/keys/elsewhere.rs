@@ -24,32 +24,32 @@ const SHOWN: &[Shown] = &[
     (
         "profile",
         "host/cli/tests/suite/keys.rs",
-        "the_profile_chooses_what_models_see",
+        "config_profile_selects_the_tools_for_models",
     ),
     (
         "tools.autoLoadCustomTools",
         "host/cli/tests/suite/keys.rs",
-        "custom_tools_are_left_alone_where_that_is_set",
+        "config_can_disable_loading_of_custom_tools",
     ),
     (
         "tools.showTokenCosts",
         "host/cli/tests/suite/tools.rs",
-        "costs_are_not_shown_where_that_is_set",
+        "token_costs_can_be_hidden_by_the_config",
     ),
     (
         "tools.tokenPrice",
         "host/cli/tests/suite/tools.rs",
-        "the_price_is_the_configs",
+        "token_price_comes_from_the_config",
     ),
     (
         "secrets.*.env",
         "host/cli/tests/suite/keys.rs",
-        "a_secret_from_a_variable_is_masked",
+        "secret_from_an_environment_variable_is_masked",
     ),
     (
         "approvals.leaseDays",
         "host/core/src/pipeline/tests/approvals.rs",
-        "always_ends_when_the_settings_say",
+        "approval_always_expires_after_the_lease_days",
     ),
     (
         "limits.compileTimeMs",
@@ -74,7 +74,7 @@ const SHOWN: &[Shown] = &[
     (
         "audit.durability",
         "host/audit/src/tests/together.rs",
-        "only_fsync_waits_for_the_disk",
+        "durability_fsync_alone_waits_for_the_disk",
     ),
     (
         "network.mode",
@@ -149,192 +149,192 @@ const SHOWN: &[Shown] = &[
     (
         "webSearch.provider",
         "tests/net/search.rs",
-        "each_provider_is_asked_as_it_wants_to_be",
+        "web_search_providers_use_their_own_host",
     ),
     (
         "webSearch.url",
         "tests/net/search.rs",
-        "a_searxng_is_asked_where_it_is",
+        "web_search_with_searxng_returns_hits",
     ),
     (
         "webSearch.key",
         "tests/net/search.rs",
-        "the_key_goes_into_the_header_and_nowhere_else",
+        "web_search_key_is_sent_only_in_the_header",
     ),
     (
         "webSearch.header",
         "tests/net/search.rs",
-        "the_key_goes_into_the_header_and_nowhere_else",
+        "web_search_key_is_sent_only_in_the_header",
     ),
     (
         "webSearch.body",
         "tests/net/search.rs",
-        "a_template_asks_anybody",
+        "web_search_template_sends_a_custom_request",
     ),
     (
         "webSearch.results",
         "tests/net/search.rs",
-        "a_template_asks_anybody",
+        "web_search_template_sends_a_custom_request",
     ),
     (
         "webSearch.fields.title",
         "tests/net/search.rs",
-        "a_template_asks_anybody",
+        "web_search_template_sends_a_custom_request",
     ),
     (
         "webSearch.fields.url",
         "tests/net/search.rs",
-        "a_template_asks_anybody",
+        "web_search_template_sends_a_custom_request",
     ),
     (
         "webSearch.fields.snippet",
         "tests/net/search.rs",
-        "a_template_asks_anybody",
+        "web_search_template_sends_a_custom_request",
     ),
     (
         "embeddings.url",
         "tests/net/embeddings.rs",
-        "memories_are_found_by_meaning",
+        "embeddings_find_memories_by_meaning",
     ),
     (
         "embeddings.model",
         "tests/net/embeddings.rs",
-        "memories_are_found_by_meaning",
+        "embeddings_find_memories_by_meaning",
     ),
     (
         "embeddings.dimensions",
         "tests/net/embeddings.rs",
-        "memories_are_found_by_meaning",
+        "embeddings_find_memories_by_meaning",
     ),
     (
         "embeddings.key",
         "tests/net/embeddings.rs",
-        "the_key_goes_into_the_header_and_nowhere_else",
+        "embeddings_key_is_sent_only_in_the_header",
     ),
     (
         "sandbox",
         "host/cli/tests/suite/sandbox.rs",
-        "the_sandbox_is_the_one_that_is_named",
+        "sandbox_setting_selects_the_backend",
     ),
     (
         "sandbox.mode",
         "host/cli/tests/suite/sandbox.rs",
-        "the_sandbox_is_the_one_that_is_named",
+        "sandbox_setting_selects_the_backend",
     ),
     (
         "sandbox.bindMounts",
         "host/cli/tests/suite/sandbox.rs",
-        "what_is_mounted_is_seen",
+        "sandbox_bind_mounts_are_read_only_by_default",
     ),
     (
         "sandbox.networkAccess",
         "host/cli/tests/suite/sandbox.rs",
-        "the_network_is_reached_by_a_proxy_alone_and_only_if_it_is_let",
+        "sandbox_reaches_the_network_only_through_the_proxy",
     ),
     (
         "sandbox.maxMemoryMb",
         "host/cli/tests/suite/sandbox.rs",
-        "what_a_command_uses_up_is_held_or_it_does_not_start",
+        "sandbox_enforces_resource_limits_or_refuses",
     ),
     (
         "sandbox.maxProcesses",
         "host/cli/tests/suite/sandbox.rs",
-        "what_a_command_uses_up_is_held_or_it_does_not_start",
+        "sandbox_enforces_resource_limits_or_refuses",
     ),
     (
         "sandbox.maxCpuPercent",
         "host/cli/tests/suite/sandbox.rs",
-        "what_a_command_uses_up_is_held_or_it_does_not_start",
+        "sandbox_enforces_resource_limits_or_refuses",
     ),
     (
         "sandbox.image",
         "host/cli/tests/suite/sandbox.rs",
-        "what_only_containers_have_is_refused_elsewhere",
+        "sandbox_refuses_container_settings_in_process_mode",
     ),
     (
         "sandbox.images.*",
         "host/cli/tests/suite/code.rs",
-        "a_container_has_the_image_of_the_language_or_says_what_is_missing",
+        "run_code_container_errors_name_the_missing_part",
     ),
     (
         "sandbox.socket",
         "host/cli/tests/suite/sandbox.rs",
-        "a_container_that_is_not_to_be_had_refuses_and_says_why",
+        "sandbox_without_its_container_engine_refuses_and_explains",
     ),
     (
         "model",
         "host/cli/tests/suite/agents.rs",
-        "the_model_of_the_settings_is_asked",
+        "model_comes_from_the_config_or_the_model_option",
     ),
     (
         "providers.*.api",
         "host/cli/tests/suite/agents.rs",
-        "each_protocol_is_spoken_where_it_is_set",
+        "provider_api_setting_selects_the_endpoint",
     ),
     (
         "providers.*.url",
         "host/cli/tests/suite/agents.rs",
-        "each_protocol_is_spoken_where_it_is_set",
+        "provider_api_setting_selects_the_endpoint",
     ),
     (
         "providers.*.key",
         "host/cli/tests/suite/agents.rs",
-        "the_key_is_sent_and_seen_nowhere",
+        "provider_key_is_sent_and_never_logged_or_stored",
     ),
     (
         "providers.*.prices.*.input",
         "host/cli/tests/suite/agents.rs",
-        "money_is_counted_and_bounded",
+        "agent_cost_is_counted_and_limited",
     ),
     (
         "providers.*.prices.*.output",
         "host/cli/tests/suite/agents.rs",
-        "money_is_counted_and_bounded",
+        "agent_cost_is_counted_and_limited",
     ),
     (
         "agent.instructions",
         "host/cli/tests/suite/agents.rs",
-        "the_model_is_told_what_is_set",
+        "agent_instructions_are_sent_in_the_system_prompt",
     ),
     (
         "agent.maxTurns",
         "host/cli/tests/suite/agents.rs",
-        "each_bound_ends_a_task_that_does_not_end",
+        "agent_limits_end_an_endless_task",
     ),
     (
         "agent.maxToolCalls",
         "host/cli/tests/suite/agents.rs",
-        "each_bound_ends_a_task_that_does_not_end",
+        "agent_limits_end_an_endless_task",
     ),
     (
         "agent.maxTokens",
         "host/cli/tests/suite/agents.rs",
-        "each_bound_ends_a_task_that_does_not_end",
+        "agent_limits_end_an_endless_task",
     ),
     (
         "agent.maxTimeMs",
         "host/cli/tests/suite/agents.rs",
-        "each_bound_ends_a_task_that_does_not_end",
+        "agent_limits_end_an_endless_task",
     ),
     (
         "agent.maxCost",
         "host/cli/tests/suite/agents.rs",
-        "money_is_counted_and_bounded",
+        "agent_cost_is_counted_and_limited",
     ),
     (
         "agent.maxAnswerTokens",
         "host/cli/tests/suite/agents.rs",
-        "answers_and_conversations_are_as_long_as_is_set",
+        "agent_token_limits_cap_answers_and_context",
     ),
     (
         "agent.contextTokens",
         "host/cli/tests/suite/agents.rs",
-        "answers_and_conversations_are_as_long_as_is_set",
+        "agent_token_limits_cap_answers_and_context",
     ),
     (
         "agent.retries",
         "host/cli/tests/suite/agents.rs",
-        "a_busy_provider_is_asked_as_often_as_is_set",
+        "provider_rate_limit_is_retried_as_configured",
     ),
 ];
 
@@ -347,7 +347,7 @@ pub fn keys() -> impl Iterator<Item = &'static str> {
 }
 
 #[test]
-fn what_is_shown_elsewhere_is_there() {
+fn keys_tested_elsewhere_have_their_test() {
     for (key, file, test) in shown() {
         let text = fs::read_to_string(root().join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
         let start = [

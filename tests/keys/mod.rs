@@ -35,7 +35,7 @@ use mimir_testkit::json;
 use calls::{among, changed, echo, ending, goes, kit, only, refused, runs, set};
 
 #[test]
-fn every_key_has_a_test_that_shows_it_at_work() {
+fn keys_of_the_config_are_all_tested() {
     let keys = schema::keys();
     let rooms = [
         limits::KEYS,
@@ -59,7 +59,7 @@ fn every_key_has_a_test_that_shows_it_at_work() {
 
 #[test]
 #[should_panic(expected = "holds without it")]
-fn a_check_that_shows_nothing_fails() {
+fn key_check_that_shows_nothing_fails() {
     calls::shows("limits.fuel", |key| {
         runs(&echo(only(key, "echo", json!(1 << 30))), "echo", json!({}));
     });

@@ -77,7 +77,7 @@ fn below(key: &str, name: &str) -> String {
 }
 
 #[test]
-fn all_kinds_of_keys_are_found() {
+fn schema_keys_of_all_kinds_are_found() {
     let keys = keys();
     for key in [
         "profile",

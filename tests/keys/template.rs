@@ -57,7 +57,7 @@ fn is_it(written: &str, key: &str) -> bool {
 }
 
 #[test]
-fn every_key_is_in_the_template() {
+fn template_contains_all_config_keys() {
     let written = written();
     let has = |key: &str| written.iter().any(|written| is_it(written, key));
     let missing: Vec<_> = schema::keys()

@@ -86,7 +86,7 @@ impl Place {
 }
 
 #[test]
-fn the_second_host_compiles_nothing() {
+fn compile_cache_serves_the_second_host() {
     let place = Place::new();
     place.adds_up("first");
     assert_eq!(place.compiled(), 1);
@@ -95,7 +95,7 @@ fn the_second_host_compiles_nothing() {
 }
 
 #[test]
-fn listing_compiles_nothing_and_a_call_only_its_own() {
+fn compile_happens_for_called_tools_and_not_for_listing() {
     let place = Place::new();
     let kit = place.kit(&[guests::ADDER, guests::GROWN_TABLE, guests::ECHO]);
     // A toolset must be queried once for its tools.
@@ -112,7 +112,7 @@ fn listing_compiles_nothing_and_a_call_only_its_own() {
 }
 
 #[test]
-fn only_the_built_in_that_is_called_is_compiled() {
+fn compile_is_limited_to_the_called_builtin() {
     let place = Place::new();
     let kit = place.shipping(builtins());
     assert!(kit.quarantined().is_empty(), "{:?}", kit.quarantined());
@@ -123,7 +123,7 @@ fn only_the_built_in_that_is_called_is_compiled() {
 }
 
 #[test]
-fn a_corrupt_entry_is_compiled_again() {
+fn compile_cache_replaces_a_corrupt_entry() {
     let place = Place::new();
     place.adds_up("first");
     let entries = place.entries();
@@ -150,7 +150,7 @@ fn a_corrupt_entry_is_compiled_again() {
 }
 
 #[test]
-fn an_entry_of_another_component_is_compiled_again() {
+fn compile_cache_rejects_an_entry_of_another_component() {
     let place = Place::new();
     place.adds_up("first");
     let own = place.entries().remove(0);
@@ -169,7 +169,7 @@ fn an_entry_of_another_component_is_compiled_again() {
 
 #[test]
 #[cfg(unix)]
-fn the_cache_is_private() {
+fn compile_cache_is_private() {
     use std::os::unix::fs::PermissionsExt;
     let place = Place::new();
     place.adds_up("first");
@@ -189,7 +189,7 @@ fn the_cache_is_private() {
 }
 
 #[test]
-fn a_cache_that_cannot_be_written_costs_only_time() {
+fn compile_cache_that_is_not_writable_is_skipped() {
     let place = Place::new();
     fs::write(place.cache(), "a file where the folder should be").unwrap();
     place.adds_up("no folder");

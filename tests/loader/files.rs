@@ -27,7 +27,7 @@ fn reason(content: &[u8]) -> String {
 }
 
 #[test]
-fn what_is_no_component_says_so() {
+fn loader_rejects_files_that_are_not_webassembly() {
     for content in [
         &b""[..],
         b"hello",
@@ -45,7 +45,7 @@ fn what_is_no_component_says_so() {
 }
 
 #[test]
-fn a_core_module_says_how_to_make_it_a_component() {
+fn loader_explains_how_to_componentize_a_core_module() {
     let reason = reason(&guests::CORE_MODULE.bytes());
     assert!(
         reason.contains("wasm-tools component new") && reason.contains("wasm32-wasip2"),
@@ -54,7 +54,7 @@ fn a_core_module_says_how_to_make_it_a_component() {
 }
 
 #[test]
-fn a_newer_contract_names_both_versions() {
+fn loader_names_both_versions_of_an_unsupported_contract() {
     for guest in [guests::NEWER_CONTRACT, guests::OTHER_CONTRACT] {
         let reason = reason(&guest.bytes());
         let asked = if guest.name == "newer_contract" {
@@ -70,19 +70,19 @@ fn a_newer_contract_names_both_versions() {
 }
 
 #[test]
-fn an_import_that_nobody_has_is_named() {
+fn loader_names_an_unknown_import() {
     let reason = reason(&guests::UNKNOWN_IMPORT.bytes());
     assert!(reason.contains("evil:host/backdoor@1.0.0"), "{reason}");
 }
 
 #[test]
-fn a_component_without_functions_says_what_it_lacks() {
+fn loader_rejects_a_component_without_functions() {
     let reason = reason(&guests::NOTHING_TO_CALL.bytes());
     assert!(reason.contains("nothing to call"), "{reason}");
 }
 
 #[test]
-fn every_truncated_file_is_left_out() {
+fn loader_survives_truncated_files() {
     let whole = guests::ADDER.bytes();
     let kit = Testkit::new(guests::ECHO.path).unwrap();
     for length in 0..whole.len() {
@@ -109,7 +109,7 @@ fn every_truncated_file_is_left_out() {
 }
 
 #[test]
-fn a_flipped_bit_harms_nobody_else() {
+fn loader_survives_flipped_bits() {
     let whole = guests::ADDER.bytes();
     let kit = Testkit::new(guests::ECHO.path).unwrap();
     let kit = kit.settings(json!({"limits": {"timeMs": 2_000}})).unwrap();
@@ -136,7 +136,7 @@ fn a_flipped_bit_harms_nobody_else() {
 }
 
 #[test]
-fn flipped_bytes_of_a_real_plugin_harm_nobody_else() {
+fn loader_survives_flipped_bytes_of_a_real_plugin() {
     let whole = guests::ECHO.bytes();
     let kit = Testkit::new(guests::ADDER.path).unwrap();
     let kit = kit.settings(json!({"limits": {"timeMs": 2_000}})).unwrap();

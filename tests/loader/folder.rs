@@ -10,7 +10,7 @@ use super::left_out;
 use crate::guests;
 
 #[test]
-fn a_collision_names_both_sources() {
+fn loader_collision_names_both_sources() {
     let kit = Testkit::new(guests::ADDER.path).unwrap();
     kit.add_bytes("second_adder", &guests::ADDER.bytes())
         .unwrap();
@@ -25,7 +25,7 @@ fn a_collision_names_both_sources() {
 }
 
 #[test]
-fn what_is_no_file_is_left_out_at_once() {
+fn loader_skips_folders_broken_links_and_pipes() {
     let kit = Testkit::new(guests::ADDER.path).unwrap();
     let tools = kit.path().join(".mimir/tools");
     fs::create_dir(tools.join("folder.wasm")).unwrap();
@@ -59,7 +59,7 @@ fn what_is_no_file_is_left_out_at_once() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_file_whose_name_is_not_utf_8_is_reported() {
+fn loader_reports_a_file_name_that_is_not_utf8() {
     use std::os::unix::ffi::OsStrExt;
     let kit = Testkit::new(guests::ADDER.path).unwrap();
     let name = std::ffi::OsStr::from_bytes(b"caf\xe9.wasm");
@@ -74,7 +74,7 @@ fn a_file_whose_name_is_not_utf_8_is_reported() {
 
 #[test]
 #[cfg(unix)]
-fn a_folder_that_cannot_be_read_is_reported() {
+fn loader_reports_an_unreadable_tools_folder() {
     use std::os::unix::fs::PermissionsExt;
     let kit = Testkit::new(guests::ADDER.path).unwrap();
     let tools = kit.path().join(".mimir/tools");
@@ -91,7 +91,7 @@ fn a_folder_that_cannot_be_read_is_reported() {
 }
 
 #[test]
-fn a_folder_that_is_a_file_is_reported() {
+fn loader_reports_a_tools_folder_that_is_a_file() {
     let kit = Testkit::empty().unwrap();
     let tools = kit.path().join(".mimir/tools");
     fs::remove_dir(&tools).unwrap();
@@ -103,7 +103,7 @@ fn a_folder_that_is_a_file_is_reported() {
 }
 
 #[test]
-fn a_workspace_can_have_any_name() {
+fn workspace_path_can_have_spaces_and_unicode() {
     let folder = tempfile::Builder::new()
         .prefix("mimir ä 空 'quoted' $HOME ")
         .tempdir()
@@ -124,7 +124,7 @@ fn a_workspace_can_have_any_name() {
 }
 
 #[test]
-fn a_file_that_changes_after_it_was_listed_does_not_run() {
+fn loader_refuses_a_file_changed_after_listing() {
     let kit = Testkit::new(guests::ADDER.path).unwrap();
     fs::write(
         kit.path().join(".mimir/tools/adder.wasm"),

@@ -67,7 +67,7 @@ fn write(kit: &Testkit, path: &str) -> Outcome {
 }
 
 #[test]
-fn named_folders_are_opened_and_no_others() {
+fn grant_opens_only_the_named_folders() {
     let kit = kit(&files());
     assert_eq!(read(&kit, "docs/a.txt").text(), "docs");
     assert_eq!(read(&kit, "out/a.txt").text(), "out");
@@ -98,7 +98,7 @@ fn named_folders_are_opened_and_no_others() {
 }
 
 #[test]
-fn without_folders_a_failure_says_how_to_grant_some() {
+fn grant_hint_is_shown_when_no_folders_were_granted() {
     let kit = kit(&Needs::default());
     let outcome = read(&kit, "docs/a.txt");
     let error = outcome.result().unwrap_err();
@@ -118,7 +118,7 @@ fn without_folders_a_failure_says_how_to_grant_some() {
 }
 
 #[test]
-fn named_variables_and_settings_are_seen() {
+fn grant_exposes_the_named_variables_and_settings() {
     let pair = |name: &str, value: &str| [(name.to_owned(), value.to_owned())].into();
     let kit = kit(&Needs {
         environment: pair("UNITS", "metric"),
@@ -139,7 +139,7 @@ fn named_variables_and_settings_are_seen() {
 }
 
 #[test]
-fn named_rights_do_not_outlive_the_build() {
+fn grant_ends_when_the_build_changes() {
     let kit = Testkit::new(guests::FOREIGN_FILES.path).unwrap();
     let tools = kit.tools();
     let mut grant = Grant::new(&tools, vec![]).unwrap().with_named(files());

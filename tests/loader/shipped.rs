@@ -10,7 +10,7 @@ use mimir_wasm::{HostOptions, Toolbox, WasmHost};
 const WRITE: &str = "MIMIR_WRITE_DESCRIPTIONS";
 
 #[tokio::test]
-async fn what_is_shipped_is_what_the_components_say() {
+async fn shipped_descriptions_match_the_components() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/builtins/src/descriptions");
     let workspace = tempfile::tempdir().unwrap();
     let host = WasmHost::new(HostOptions::new(workspace.path()));
@@ -25,7 +25,7 @@ async fn what_is_shipped_is_what_the_components_say() {
         }
         assert!(
             builtin.description == Some(text.as_str()),
-            "{name} says something else of itself now; this writes it down:\n  {WRITE}=1 cargo test --workspace --test all what_is_shipped"
+            "{name} says something else of itself now; this writes it down:\n  {WRITE}=1 cargo test --workspace --test all shipped_descriptions"
         );
     }
 }

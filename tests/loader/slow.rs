@@ -28,7 +28,7 @@ async fn look(home: &Path, again: bool) -> (Quarantined, Duration) {
 }
 
 #[tokio::test]
-async fn it_is_asked_once_and_again_when_a_person_wants_it() {
+async fn describe_timeout_is_remembered_until_a_person_retries() {
     let home = tempfile::tempdir().unwrap();
     let tools = home.path().join("workspace/tools");
     fs::create_dir_all(&tools).unwrap();
@@ -52,7 +52,7 @@ async fn it_is_asked_once_and_again_when_a_person_wants_it() {
 }
 
 #[tokio::test]
-async fn several_are_waited_for_together_and_not_by_who_needs_none_of_them() {
+async fn describe_of_slow_plugins_is_parallel_or_skipped() {
     let home = tempfile::tempdir().unwrap();
     let tools = home.path().join("workspace/tools");
     fs::create_dir_all(&tools).unwrap();

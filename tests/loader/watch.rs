@@ -25,7 +25,7 @@ fn put(folder: &Path, name: &str, content: &[u8]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn add_change_remove() {
+async fn watch_reports_added_changed_and_removed_tools() {
     let workspace = tempfile::tempdir().unwrap();
     let folder = workspace.path().join("tools");
     let host = WasmHost::new(HostOptions::new(workspace.path()));

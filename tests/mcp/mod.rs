@@ -81,7 +81,7 @@ impl Client {
 const SOON: Duration = Duration::from_millis(100);
 
 #[test]
-fn a_computing_guest_stops_when_its_request_is_cancelled() {
+fn mcp_cancel_stops_a_computing_guest() {
     let arena = Arena::new(guests::INFINITE_LOOP).limits(json!({"timeMs": 60_000}));
     let kit = arena.kit();
     let mut took = Vec::new();
@@ -116,7 +116,7 @@ fn a_computing_guest_stops_when_its_request_is_cancelled() {
 }
 
 #[test]
-fn a_guest_that_floods_its_log_and_its_stdout_leaves_the_protocol_whole() {
+fn mcp_protocol_survives_log_and_stdout_floods() {
     for (guest, most) in [(guests::LOG_FLOOD, 5_000), (guests::STDOUT_GIGABYTE, 5_000)] {
         // Finished or stopped: only the number of notifications matters.
         let arena = Arena::new(guest).limits(json!({"timeMs": 8_000}));

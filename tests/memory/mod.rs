@@ -20,7 +20,7 @@ fn done(kit: &Testkit, tool: &str, arguments: Value) -> Outcome {
 }
 
 #[test]
-fn what_is_saved_is_found_and_read() {
+fn memory_saved_text_is_found_and_read() {
     let kit = kit();
     assert_eq!(
         done(&kit, "memory_get", json!({})).text(),
@@ -74,7 +74,7 @@ fn what_is_saved_is_found_and_read() {
 }
 
 #[test]
-fn what_would_be_lost_is_asked_about() {
+fn memory_replace_asks_before_losing_text() {
     let kit = kit();
     let replace = |content: &str| json!({"name": "a", "content": content, "mode": "replace"});
     done(&kit, "memory_save", replace("first"));
@@ -98,7 +98,7 @@ fn what_would_be_lost_is_asked_about() {
 }
 
 #[test]
-fn what_strangers_could_have_said_does_not_come_back_as_trusted() {
+fn memory_of_untrusted_text_stays_untrusted() {
     let kit = kit().settings(json!({"tools": {
         "read_file": {"labels": {"outputTrust": "untrusted"}},
     }}));
@@ -180,7 +180,7 @@ fn what_strangers_could_have_said_does_not_come_back_as_trusted() {
 }
 
 #[test]
-fn what_a_person_denies_holds_here_too() {
+fn memory_tools_obey_deny_globs() {
     let kit = kit().workspace(|root| {
         fs::create_dir_all(root.join(".mimir/memory")).unwrap();
         for name in ["open.md", "private.md"] {
@@ -203,7 +203,7 @@ fn what_a_person_denies_holds_here_too() {
 }
 
 #[test]
-fn calls_side_by_side_lose_nothing() {
+fn memory_saves_in_parallel_lose_nothing() {
     let kit = kit();
     std::thread::scope(|scope| {
         for thread in 0..6 {

@@ -57,7 +57,7 @@ fn search(kit: &Testkit, query: &str) -> Value {
 }
 
 #[test]
-fn memories_are_found_by_meaning() {
+fn embeddings_find_memories_by_meaning() {
     let site = endpoint();
     let block = json!({"url": site.url("/v1/"), "model": "small", "dimensions": 3});
     let kit = kit(json!({ "embeddings": block }));
@@ -92,7 +92,7 @@ fn memories_are_found_by_meaning() {
 }
 
 #[test]
-fn the_key_goes_into_the_header_and_nowhere_else() {
+fn embeddings_key_is_sent_only_in_the_header() {
     const VALUE: &str = "value-0123456789abcdef";
     let site = endpoint();
     let block = json!({"url": site.url("/v1"), "model": "small", "key": "VECTOR_KEY"});
@@ -109,7 +109,7 @@ fn the_key_goes_into_the_header_and_nowhere_else() {
 }
 
 #[test]
-fn words_are_left_where_the_endpoint_fails() {
+fn embeddings_failure_falls_back_to_word_search() {
     let broken = Arc::new(AtomicBool::new(true));
     let fails = Arc::clone(&broken);
     let site = Site::new(move |got, stream| match fails.load(Ordering::Relaxed) {
@@ -145,7 +145,7 @@ fn words_are_left_where_the_endpoint_fails() {
 }
 
 #[test]
-fn who_has_read_strangers_content_is_asked_before_it_goes_there() {
+fn embeddings_after_untrusted_content_need_approval() {
     let site = endpoint();
     let block = json!({"url": site.url("/v1"), "model": "small"});
     let reads = json!({"read_file": {"labels": {"outputTrust": "untrusted"}}});

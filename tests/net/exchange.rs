@@ -11,7 +11,7 @@ use super::{change, fetch, grant, granted};
 use crate::guests;
 
 #[test]
-fn a_granted_request_goes_out_and_its_answer_comes_back() {
+fn http_granted_request_returns_the_response() {
     let site = Site::new(|_, stream| reply(stream, "418 I'm a teapot", "x-kind: pot\r\n", "short"));
     let kit = granted(json!({}));
     let step = json!({"url": site.url("/a?b=c"), "headers": {"x-own": "1"}});
@@ -27,7 +27,7 @@ fn a_granted_request_goes_out_and_its_answer_comes_back() {
 }
 
 #[test]
-fn bodies_and_trailers_stream_both_ways() {
+fn http_bodies_and_trailers_stream_both_ways() {
     let site = Site::new(|got, stream| {
         let _ = stream
             .write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x-sum\r\n\r\n");
@@ -51,7 +51,7 @@ fn bodies_and_trailers_stream_both_ways() {
 }
 
 #[test]
-fn connections_are_used_again_by_calls_of_the_same_tool() {
+fn http_connections_are_reused_by_calls_of_one_tool() {
     let site = Site::says("ok");
     let kit = granted(json!({}));
     for _ in 0..3 {
@@ -66,7 +66,7 @@ fn connections_are_used_again_by_calls_of_the_same_tool() {
 }
 
 #[test]
-fn a_guest_is_held_to_its_own_timeout_and_to_the_settings() {
+fn http_timeouts_of_guest_and_settings_apply() {
     let silent = Site::new(|_, _| std::thread::sleep(std::time::Duration::from_secs(20)));
     let kit = granted(json!({}));
     let step = json!({"url": silent.url("/"), "firstByteMs": 100});
@@ -84,7 +84,7 @@ fn a_guest_is_held_to_its_own_timeout_and_to_the_settings() {
 }
 
 #[test]
-fn bodies_are_bounded_both_ways() {
+fn http_bodies_are_limited_both_ways() {
     let site = Site::new(|got, stream| {
         let body = "z".repeat(if got.path() == "/large" { 5000 } else { 10 });
         reply(stream, "200 OK", "", &body);
@@ -114,7 +114,7 @@ fn bodies_are_bounded_both_ways() {
 }
 
 #[test]
-fn a_grant_of_hosts_opens_no_socket_and_no_name() {
+fn http_host_grant_opens_no_raw_socket_or_dns() {
     let site = Site::says("ok");
     let kit = Testkit::new(guests::NETWORK.path)
         .unwrap()
@@ -132,7 +132,7 @@ fn a_grant_of_hosts_opens_no_socket_and_no_name() {
 }
 
 #[test]
-fn a_call_that_is_stopped_lets_go_of_its_connection() {
+fn http_connection_closes_when_the_call_is_stopped() {
     let (told, closed) = std::sync::mpsc::channel();
     let site = Site::new(move |_, stream| {
         // The connection is silent until the other side closes it.

@@ -41,7 +41,7 @@ fn kit(hosts: Option<&[&str]>) -> Testkit {
 }
 
 #[test]
-fn it_reaches_the_hosts_that_a_person_has_named_and_no_others() {
+fn http_reaches_only_the_hosts_a_person_named() {
     let site = Arc::new(Site::says("from the site"));
     let arguments = json!({"args": [site.url("/")]});
     let granted = kit(Some(&["127.0.0.1"]));
@@ -79,7 +79,7 @@ fn it_reaches_the_hosts_that_a_person_has_named_and_no_others() {
 }
 
 #[test]
-fn what_can_ask_for_hosts_is_named_none() {
+fn host_naming_is_limited_to_foreign_http_components() {
     let kit = Testkit::new(guests::FETCH.path).unwrap();
     assert!(kit.tools().iter().all(|tool| !grants::takes_hosts(tool)));
     let echo = Testkit::new(guests::ADDER.path).unwrap();

@@ -11,7 +11,7 @@ use super::site::Site;
 use super::{change, fetch, grant, granted};
 
 #[test]
-fn a_method_is_asked_about_at_the_real_request() {
+fn http_method_condition_asks_at_the_real_request() {
     let site = Site::says("ok");
     let settings = json!({"tools": {"fetch": {"approval": {"conditions": {"methodRequiresApproval": ["post"]}}}}});
     let url = site.url("/path?q=1");
@@ -50,7 +50,7 @@ fn a_method_is_asked_about_at_the_real_request() {
 }
 
 #[test]
-fn nobody_to_ask_is_a_no_with_the_way_out() {
+fn http_denial_without_a_person_names_the_setting() {
     let settings = json!({"tools": {"fetch": {"approval": {"conditions": {"methodRequiresApproval": ["GET"]}}}}});
     let site = Site::says("ok");
     let kit = granted(settings);
@@ -72,7 +72,7 @@ fn nobody_to_ask_is_a_no_with_the_way_out() {
 }
 
 #[test]
-fn an_unknown_host_is_asked_about_where_that_is_set() {
+fn http_unknown_host_condition_asks_for_approval() {
     let site = Site::says("ok");
     let url = format!("http://other.example:{}/", site.address.port());
     let settings = json!({
@@ -98,7 +98,7 @@ fn an_unknown_host_is_asked_about_where_that_is_set() {
 }
 
 #[test]
-fn rules_about_urls_hold_for_the_real_request() {
+fn http_url_rules_apply_to_the_real_request() {
     let site = Site::says("ok");
     let deny = json!({"when": {"url": {"regex": "/admin"}}, "decision": "deny", "reason": "not the admin pages"});
     let other = json!({"when": {"path": {"not": {"glob": "a"}}}, "decision": "deny"});
@@ -118,7 +118,7 @@ fn rules_about_urls_hold_for_the_real_request() {
 }
 
 #[test]
-fn hosts_that_are_granted_but_not_on_the_list_are_asked_about() {
+fn http_granted_host_off_the_allowlist_asks_for_approval() {
     let site = Site::says("ok");
     let settings = json!({"network": {"allowedHosts": ["api.example"], "hosts": {"site.example": "127.0.0.1"}}});
     let url = format!("http://site.example:{}/", site.address.port());
@@ -133,7 +133,7 @@ fn hosts_that_are_granted_but_not_on_the_list_are_asked_about() {
 }
 
 #[test]
-fn a_persons_time_does_not_count() {
+fn http_time_limits_exclude_waiting_for_a_person() {
     let site = Site::says("ok");
     let settings = json!({
         "limits": {"timeMs": 2000, "httpTimeMs": 1000},
@@ -149,7 +149,7 @@ fn a_persons_time_does_not_count() {
 }
 
 #[test]
-fn a_yes_to_an_ungranted_call_covers_its_needs_and_no_more() {
+fn http_approval_of_ungranted_call_covers_only_its_needs() {
     let site = Site::says("ok");
     let kit = granted(json!({})).approve(Approve::Always);
     change(&kit, |tool| {

@@ -23,7 +23,7 @@ fn refused(kit: &Testkit, tool: &str, step: Value) -> ToolError {
 }
 
 #[test]
-fn without_a_grant_nothing_is_sent() {
+fn http_without_a_grant_sends_nothing() {
     let site = Site::says("ok");
     let kit = granted(json!({}));
     let error = refused(&kit, "fetch_nothing", json!({"url": site.url("/")}));
@@ -42,7 +42,7 @@ fn without_a_grant_nothing_is_sent() {
 }
 
 #[test]
-fn a_host_or_a_method_beyond_the_needs_is_refused() {
+fn http_host_or_method_beyond_the_needs_is_refused() {
     let site = Site::says("ok");
     let kit = granted(json!({"network": {"mode": "any"}}));
     let error = refused(&kit, "fetch", json!({"url": "http://other.example/"}));
@@ -76,7 +76,7 @@ fn a_host_or_a_method_beyond_the_needs_is_refused() {
 }
 
 #[test]
-fn what_the_settings_forbid_stays_forbidden_under_a_grant() {
+fn http_grant_does_not_override_network_settings() {
     let site = Site::says("ok");
     let port = site.address.port();
     for (settings, words) in [
@@ -100,7 +100,7 @@ fn what_the_settings_forbid_stays_forbidden_under_a_grant() {
 }
 
 #[test]
-fn a_name_that_is_fixed_to_a_private_address_is_reached_there() {
+fn http_pinned_name_reaches_a_private_address() {
     let site = Site::says("ok");
     let port = site.address.port();
     let url = format!("http://inside.example:{port}/");
@@ -129,7 +129,7 @@ impl Resolver for Names {
 }
 
 #[test]
-fn a_name_is_refused_for_where_dns_says_that_it_leads() {
+fn http_name_resolving_to_a_private_address_is_refused() {
     let site = Site::says("secret");
     let port = site.address.port();
     for answers in [
@@ -162,7 +162,7 @@ fn a_name_is_refused_for_where_dns_says_that_it_leads() {
 }
 
 #[test]
-fn an_address_that_was_not_named_is_refused() {
+fn http_address_that_was_not_named_is_refused() {
     let kit = granted(json!({}));
     for url in [
         "http://127.0.0.2/",
@@ -181,7 +181,7 @@ fn an_address_that_was_not_named_is_refused() {
 }
 
 #[test]
-fn a_redirect_is_not_followed_and_its_target_is_judged_like_any_other() {
+fn http_redirect_is_returned_and_its_target_checked() {
     let inside = Site::says("secret");
     let target = format!("http://127.0.0.2:{}/", inside.address.port());
     let location = format!("location: {target}\r\n");
@@ -196,7 +196,7 @@ fn a_redirect_is_not_followed_and_its_target_is_judged_like_any_other() {
 }
 
 #[test]
-fn the_host_header_is_not_the_guests_to_set() {
+fn http_host_header_cannot_be_set_by_the_guest() {
     let site = Site::says("ok");
     let kit = granted(json!({}));
     let steps = json!([
@@ -227,7 +227,7 @@ fn the_host_header_is_not_the_guests_to_set() {
 }
 
 #[test]
-fn nobody_listens_is_told_as_such() {
+fn http_connection_refused_is_a_network_error() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()

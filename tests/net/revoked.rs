@@ -38,7 +38,7 @@ fn now(later: &Later) {
 }
 
 #[test]
-fn the_second_request_after_a_revocation_is_refused() {
+fn revoked_grant_refuses_the_next_request() {
     let later = Later::default();
     let inner = Arc::clone(&later);
     let site = Site::new(move |_, stream| {
@@ -60,7 +60,7 @@ fn the_second_request_after_a_revocation_is_refused() {
 }
 
 #[test]
-fn an_answer_that_is_still_coming_in_ends() {
+fn revoked_grant_cuts_off_a_running_response() {
     let later = Later::default();
     let inner = Arc::clone(&later);
     let site = Site::new(move |_, stream| {

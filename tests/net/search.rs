@@ -31,7 +31,7 @@ fn search(kit: &Testkit, query: &str, count: usize) -> Value {
 }
 
 #[test]
-fn without_a_provider_the_key_is_named_that_sets_one() {
+fn web_search_without_a_provider_names_the_setting() {
     let outcome = kit(json!({})).call("web_search", json!({"query": "x"}));
     let error = outcome.result().unwrap_err();
     assert_eq!(error.code, ToolErrorCode::Unavailable);
@@ -39,7 +39,7 @@ fn without_a_provider_the_key_is_named_that_sets_one() {
 }
 
 #[test]
-fn a_searxng_is_asked_where_it_is() {
+fn web_search_with_searxng_returns_hits() {
     let found = json!({"title": "<b>One</b> &amp; two", "url": "https://one.example/a b", "content": "Some\n words"});
     let odd = json!({"title": "x", "url": "javascript:alert(1)", "content": ""});
     let site = answers(json!({"results": [found, odd, found, found]}));
@@ -61,7 +61,7 @@ fn a_searxng_is_asked_where_it_is() {
 }
 
 #[test]
-fn the_key_goes_into_the_header_and_nowhere_else() {
+fn web_search_key_is_sent_only_in_the_header() {
     const VALUE: &str = "value-0123456789abcdef";
     let echoes = Site::new(|got: &Got, stream| {
         let said = got.header("x-key").unwrap_or_default();
@@ -86,7 +86,7 @@ fn the_key_goes_into_the_header_and_nowhere_else() {
 }
 
 #[test]
-fn a_template_asks_anybody() {
+fn web_search_template_sends_a_custom_request() {
     let site = answers(
         json!({"data": {"items": [{"name": "T", "link": {"href": "https://a.example/"}, "text": "S"}]}}),
     );
@@ -112,7 +112,7 @@ fn a_template_asks_anybody() {
 }
 
 #[test]
-fn each_provider_is_asked_as_it_wants_to_be() {
+fn web_search_providers_use_their_own_host() {
     // Providers on the internet are not contacted here; the plugin's tests check the requests.
     for (provider, host) in [
         ("brave", "https://api.search.brave.com"),
@@ -137,7 +137,7 @@ fn each_provider_is_asked_as_it_wants_to_be() {
 }
 
 #[test]
-fn what_a_provider_answers_is_told_as_what_it_means() {
+fn web_search_provider_errors_have_matching_codes() {
     for (status, body, code, words) in [
         (
             "401 Unauthorized",
@@ -178,7 +178,7 @@ fn what_a_provider_answers_is_told_as_what_it_means() {
 }
 
 #[test]
-fn a_provider_is_reached_and_nobody_else() {
+fn web_search_reaches_only_the_provider() {
     let other = Arc::new(Site::says("{\"results\": []}"));
     let to = other.url("/");
     let site = Site::new(move |_, stream| {

@@ -23,7 +23,7 @@ fn seen(kit: &Testkit) -> String {
 }
 
 #[test]
-fn the_value_goes_into_the_declared_header_for_the_declared_host() {
+fn secret_is_sent_in_its_declared_header_and_host() {
     let site = Site::says("ok");
     let kit = kit(json!({}));
     let step = json!({"url": site.url("/"), "headers": {"Authorization": "Bearer $SITE_KEY"}});
@@ -40,7 +40,7 @@ fn the_value_goes_into_the_declared_header_for_the_declared_host() {
 }
 
 #[test]
-fn anywhere_else_it_is_a_useless_string() {
+fn secret_placeholder_is_not_replaced_elsewhere() {
     let site = Site::says("ok");
     let other = format!("http://inside.example:{}/", site.address.port());
     let kit = kit(json!({"network": {"hosts": {"inside.example": "127.0.0.1"}}}));
@@ -65,7 +65,7 @@ fn anywhere_else_it_is_a_useless_string() {
 }
 
 #[test]
-fn each_call_has_placeholders_of_its_own() {
+fn secret_placeholders_are_unique_per_call() {
     let site = Site::says("ok");
     let kit = kit(json!({}));
     let step = json!({"url": site.url("/$SITE_KEY")});
@@ -77,7 +77,7 @@ fn each_call_has_placeholders_of_its_own() {
 }
 
 #[test]
-fn what_a_server_sends_back_is_masked() {
+fn secret_in_a_response_is_masked() {
     let site = Site::new(|got, stream| {
         let key = got.header("authorization").unwrap_or_default().to_owned();
         reply(stream, "200 OK", &format!("x-echo: {key}\r\n"), &key);
@@ -99,7 +99,7 @@ fn undotted(text: &Value) -> String {
 }
 
 #[test]
-fn secret_that_a_server_reflects_is_masked_before_the_guest_reads_it() {
+fn secret_reflected_by_a_server_is_masked_for_guests() {
     // The second half of the path selects the form of the response and its chunk size in bytes.
     let site = Site::new(|got, stream| {
         let key = got.header("authorization").unwrap_or_default().to_owned();
@@ -182,7 +182,7 @@ fn secret_that_a_server_reflects_is_masked_before_the_guest_reads_it() {
 }
 
 #[test]
-fn a_secret_that_is_not_there_or_was_not_granted_is_not_sent() {
+fn secret_unset_or_not_granted_is_not_sent() {
     let site = Site::says("ok");
     let step = json!({"url": site.url("/"), "headers": {"authorization": "$SITE_KEY"}});
     let unset = granted(json!({}));
@@ -203,7 +203,7 @@ fn a_secret_that_is_not_there_or_was_not_granted_is_not_sent() {
 }
 
 #[test]
-fn nothing_secret_goes_in_the_clear() {
+fn secret_is_not_sent_over_plain_http() {
     let site = Site::says("ok");
     let url = format!("http://site.example:{}/", site.address.port());
     let kit = kit(json!({"network": {"hosts": {"site.example": "127.0.0.1"}}}));

@@ -54,7 +54,7 @@ fn code(outcome: &Outcome) -> Option<ToolErrorCode> {
 }
 
 #[test]
-fn web_fetch_reaches_a_named_port_of_its_own_session_alone() {
+fn web_fetch_named_port_works_only_in_its_session() {
     let kit = kit(json!({}));
     let job = serve(&kit, "one", 8123, &[8123]);
     serve(&kit, "one", 8124, &[]);
@@ -103,7 +103,7 @@ fn web_fetch_reaches_a_named_port_of_its_own_session_alone() {
 }
 
 #[test]
-fn web_fetch_of_a_named_port_asks_nothing_after_content_of_strangers() {
+fn web_fetch_get_from_named_port_ignores_taint() {
     let tools = json!({"exec": {"approval": "allow"}});
     let kit = kit(json!({ "tools": tools }));
     serve(&kit, "one", 8125, &[8125]);
@@ -124,7 +124,7 @@ fn web_fetch_of_a_named_port_asks_nothing_after_content_of_strangers() {
 }
 
 #[test]
-fn web_fetch_to_a_named_port_goes_to_the_session_and_not_to_this_machine() {
+fn web_fetch_named_port_prefers_session_over_host() {
     let here = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = here.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -157,7 +157,7 @@ fn web_fetch_to_a_named_port_goes_to_the_session_and_not_to_this_machine() {
 }
 
 #[test]
-fn web_fetch_to_a_named_port_obeys_what_forbids_the_network() {
+fn web_fetch_named_port_obeys_network_settings() {
     for network in [json!({"mode": "none"}), json!({"blockedPorts": [8123]})] {
         let kit = kit(json!({ "network": network }));
         serve(&kit, "one", 8123, &[8123]);
@@ -172,7 +172,7 @@ fn web_fetch_to_a_named_port_obeys_what_forbids_the_network() {
 }
 
 #[test]
-fn exec_names_ports_for_the_background_alone() {
+fn exec_ports_need_background_mode() {
     let kit = kit(json!({}));
     let outcome = in_session(
         &kit,

@@ -60,7 +60,7 @@ pub(super) fn serves(kind: &'static str, body: impl AsRef<[u8]>) -> Site {
 }
 
 #[test]
-fn a_saved_page_is_something_to_read() {
+fn web_fetch_saved_page_becomes_readable_markdown() {
     // A page of The Rust Programming Language from its generator (MIT OR Apache-2.0).
     let page = include_str!("pages/installation.html");
     let site = serves("text/html; charset=utf-8", page);
@@ -91,7 +91,7 @@ fn a_saved_page_is_something_to_read() {
 }
 
 #[test]
-fn the_box_beside_an_article_keeps_its_labels() {
+fn web_fetch_infobox_keeps_its_labels() {
     // Written for this test, in the form of an encyclopedia article.
     let site = serves(
         "text/html; charset=utf-8",
@@ -109,7 +109,7 @@ fn the_box_beside_an_article_keeps_its_labels() {
 }
 
 #[test]
-fn an_error_status_is_a_result() {
+fn web_fetch_error_status_is_a_result() {
     let site = Site::new(|_, stream| {
         reply(
             stream,
@@ -129,7 +129,7 @@ fn an_error_status_is_a_result() {
 }
 
 #[test]
-fn a_request_is_sent_as_it_is_written() {
+fn web_fetch_sends_the_request_as_written() {
     let site = Site::says("ok");
     let kit = kit(json!({})).approve(Approve::Always);
     let url = named(&site, "site", "/things?a=b%20c");
@@ -158,7 +158,7 @@ fn a_request_is_sent_as_it_is_written() {
 }
 
 #[test]
-fn what_has_no_body_says_so_where_one_is_usual() {
+fn web_fetch_without_body_sends_length_zero_where_usual() {
     let site = Site::says("ok");
     let kit = kit(json!({})).approve(Approve::Always);
     for (method, length) in [
@@ -183,7 +183,7 @@ fn what_has_no_body_says_so_where_one_is_usual() {
 }
 
 #[test]
-fn how_a_request_is_carried_is_not_the_callers_to_say() {
+fn web_fetch_rejects_transport_headers() {
     let site = Site::says("ok");
     let kit = kit(json!({}));
     for name in [
@@ -209,7 +209,7 @@ fn how_a_request_is_carried_is_not_the_callers_to_say() {
 }
 
 #[test]
-fn certificates_that_cannot_be_read_are_in_the_way_of_tls_alone() {
+fn web_fetch_unreadable_extra_roots_affect_only_tls() {
     let site = Site::says("ok");
     let kit = kit(json!({"network": {"extraRoots": ["gone.pem"]}}));
     let plain = named(&site, "site", "/");
@@ -227,7 +227,7 @@ fn certificates_that_cannot_be_read_are_in_the_way_of_tls_alone() {
 }
 
 #[test]
-fn redirects_are_followed_and_told() {
+fn web_fetch_follows_and_reports_redirects() {
     let site = Site::new(|got, stream| {
         let (status, to) = match got.path() {
             "/a" => ("301 Moved", "/b"),
@@ -275,7 +275,7 @@ fn redirects_are_followed_and_told() {
 }
 
 #[test]
-fn what_is_no_text_comes_as_a_file() {
+fn web_fetch_returns_binary_data_as_a_file() {
     let data: Vec<u8> = (0..=255).collect();
     let site = serves("image/png", &data);
     let outcome = kit(json!({})).call(

@@ -11,7 +11,7 @@ fn adder() -> Testkit {
 }
 
 #[test]
-fn an_unknown_tool_names_the_nearest() {
+fn unknown_tool_error_names_the_nearest() {
     let outcome = adder().call("ad", json!({}));
     let error = outcome.result().unwrap_err();
     assert_eq!(error.code, ToolErrorCode::NotFound);
@@ -19,7 +19,7 @@ fn an_unknown_tool_names_the_nearest() {
 }
 
 #[test]
-fn every_bad_argument_is_named_with_its_path() {
+fn bad_arguments_are_named_with_their_path() {
     let kit = adder();
     let outcome = kit.call("add", json!({"a": "one", "b": 1.5}));
     let error = outcome.result().unwrap_err();
@@ -46,7 +46,7 @@ fn every_bad_argument_is_named_with_its_path() {
 }
 
 #[test]
-fn a_plugin_that_could_reach_something_asks_first() {
+fn plugin_with_file_access_asks_for_approval() {
     let kit = Testkit::new(guests::FILE_PROBE.path)
         .unwrap()
         .approve(Approve::Never);
@@ -68,14 +68,14 @@ fn a_plugin_that_could_reach_something_asks_first() {
 }
 
 #[test]
-fn a_plugin_that_can_only_compute_needs_no_grant() {
+fn plugin_that_only_computes_needs_no_grant() {
     let kit = adder().approve(Approve::Nobody);
     assert!(kit.call("add", json!({"a": 1, "b": 2})).is_ok());
     assert!(kit.cards().is_empty());
 }
 
 #[test]
-fn nobody_means_no_and_says_how() {
+fn approval_without_a_person_is_denied_with_a_remedy() {
     let kit = Testkit::new(guests::FILE_PROBE.path)
         .unwrap()
         .approve(Approve::Nobody);
@@ -90,7 +90,7 @@ fn nobody_means_no_and_says_how() {
 }
 
 #[test]
-fn rules_deny_before_anything_runs() {
+fn policy_denies_before_anything_runs() {
     for config in [
         json!({"policy": {"deny": ["infinite_loop"]}}),
         json!({"policy": {"allow": ["echo"]}}),
@@ -112,7 +112,7 @@ fn rules_deny_before_anything_runs() {
 }
 
 #[test]
-fn every_call_is_on_record_with_what_it_cost() {
+fn audit_event_of_a_call_has_its_cost() {
     let arena = Arena::new(guests::INFINITE_LOOP).limits(json!({"timeMs": 300}));
     let before = arena.kit().events().len();
     arena.call(json!({}));
@@ -130,7 +130,7 @@ fn every_call_is_on_record_with_what_it_cost() {
 }
 
 #[test]
-fn the_receipt_counts() {
+fn receipt_counts_bytes_tokens_fuel_and_memory() {
     let kit = Testkit::new(guests::ECHO.path).unwrap();
     let outcome = kit.call("echo", json!({"text": "x".repeat(1000)}));
     let receipt = outcome.receipt();
@@ -149,7 +149,7 @@ fn the_receipt_counts() {
 }
 
 #[test]
-fn a_long_result_is_cut_and_marked() {
+fn output_that_is_too_long_is_cut_and_marked() {
     let kit = Testkit::new(guests::ECHO.path)
         .unwrap()
         .settings(json!({"limits": {"outputChars": 100}}))
@@ -161,7 +161,7 @@ fn a_long_result_is_cut_and_marked() {
 }
 
 #[test]
-fn bytes_of_a_foreign_component_are_bounded_by_their_number() {
+fn output_bytes_of_a_component_are_limited_by_count() {
     let kit = |limits| {
         let kit = Testkit::new(guests::LIFTED_BYTES.path).unwrap();
         kit.settings(json!({ "limits": limits })).unwrap()

@@ -17,7 +17,7 @@ fn package(file: &str, source: &str) -> TempDir {
 }
 
 #[test]
-fn a_package_is_built_and_called() {
+fn testkit_builds_and_calls_a_package() {
     let folder = package(
         "main.rs",
         r#"fn main() {
@@ -56,7 +56,7 @@ fn a_package_is_built_and_called() {
 }
 
 #[test]
-fn what_the_compiler_says_reaches_the_author() {
+fn testkit_reports_compiler_errors() {
     let folder = package("main.rs", "fn main() { not_there() }");
     match Testkit::build(folder.path()) {
         Err(TestkitError::Build { reason, .. }) => {
@@ -67,14 +67,14 @@ fn what_the_compiler_says_reaches_the_author() {
 }
 
 #[test]
-fn a_library_says_what_its_manifest_lacks() {
+fn testkit_names_the_missing_cdylib_crate_type() {
     let folder = package("lib.rs", "");
     let error = Testkit::build(folder.path()).err().unwrap().to_string();
     assert!(error.contains("crate-type = [\"cdylib\"]"), "{error}");
 }
 
 #[test]
-fn a_plugin_that_is_left_out_says_why() {
+fn testkit_explains_why_a_plugin_is_refused() {
     let error = Testkit::from_bytes("broken", b"not a component")
         .err()
         .unwrap();

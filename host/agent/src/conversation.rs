@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_was_stopped_gets_its_result() {
+    fn conversation_answers_interrupted_calls_once() {
         let mut talk = Conversation::new("c", "m");
         talk.answer_open_calls();
         talk.messages = vec![
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_that_does_not_say_what_it_has_read_may_have_read_anything() {
+    fn conversation_without_a_label_is_untrusted_and_sensitive() {
         let mut talk = Conversation::new("c", "m");
         assert_eq!(talk.restored_label().trust, TrustLevel::Untrusted);
         assert_eq!(talk.restored_label().data_class, DataClass::Sensitive);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_kept_without_secrets() {
+    fn conversation_is_stored_with_secrets_masked() {
         let mut talk = Conversation::new("c", "m");
         let mut wanted = call("a");
         wanted.arguments = "{\"x\":\"hunter2-value\"}".into();

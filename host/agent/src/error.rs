@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_is_tried_again_and_what_does_not_is_not() {
+    fn error_status_decides_whether_to_retry() {
         for busy in [408, 429, 500, 502, 503, 504, 529] {
             assert!(status(busy, "").is_passing(), "{busy}");
         }
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_wait_is_named() {
+    fn error_message_names_a_long_retry_delay() {
         let after = |seconds| ModelError::Status {
             provider: "p".into(),
             status: 429,
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn each_has_a_code_and_the_key_a_way_out() {
+    fn error_codes_and_remedies_follow_the_status() {
         let error = ToolError::from(status(401, "no"));
         assert_eq!(error.code, ToolErrorCode::PermissionDenied);
         assert!(error.remedies[0].contains("mimir secrets set"));

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_grow_and_have_an_end() {
+    fn backoff_grows_up_to_a_maximum() {
         for (again, least, most) in [
             (0, 375, 625),
             (1, 750, 1_250),
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_how_long_is_believed_within_reason() {
+    fn retry_after_header_is_followed_within_limits() {
         let seconds = |seconds| Some(Duration::from_secs(seconds));
         assert_eq!(backoff(5, seconds(7)), seconds(7));
         assert_eq!(backoff(0, seconds(3_600)), None);

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_side_by_side_share_what_there_is() {
+    fn session_budget_is_shared_by_parallel_tasks() {
         let (purse, all) = (SessionBudget::default(), all());
         let half = |session: &str, own| purse.reserve_half(session, all, own);
         let mut first = half("a", all).unwrap();
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_agent_and_all_beside_it_draw_from_one_purse() {
+    fn session_budget_counts_agent_and_worker_usage() {
         let (purse, all) = (SessionBudget::default(), all());
         purse.open("a", all);
         let own = TaskUsage {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_takes_what_it_may_cost_and_gives_the_rest_back() {
+    fn session_budget_question_returns_unused_tokens() {
         let purse = SessionBudget::default();
         let all = AgentBudget {
             tokens: 1_000,

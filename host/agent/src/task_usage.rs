@@ -215,7 +215,7 @@ mod tests {
     });
 
     #[test]
-    fn each_bound_stops_the_next_question() {
+    fn task_usage_stops_at_each_budget_limit() {
         let spent = |change: fn(&mut TaskUsage)| {
             let mut spent = TaskUsage::default();
             change(&mut spent);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_answer_takes_is_added_up() {
+    fn task_usage_sums_turns_tokens_time_and_cost() {
         let mut spent = TaskUsage::default();
         let usage = TokenUsage {
             input: 1_000_000,
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_no_provider_can_mean_overflows_nothing() {
+    fn task_usage_saturates_on_huge_counts() {
         let most = TokenUsage {
             input: u64::MAX,
             output: u64::MAX,

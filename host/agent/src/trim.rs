@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_sent_as_it_is() {
+    fn trim_leaves_fitting_messages_unchanged() {
         let all = long();
         let fitted = trim_to_fit(&all, 100_000).unwrap();
         assert!(matches!(fitted.messages, Cow::Borrowed(_)));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn old_results_go_before_rounds_do() {
+    fn trim_drops_old_results_before_whole_rounds() {
         let all = long();
         let fitted = trim_to_fit(&all, 3_300).unwrap();
         let of = |id: &str, out: bool| (id.to_owned(), out);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn no_result_is_sent_without_its_call() {
+    fn trim_keeps_calls_and_results_together() {
         let all = long();
         for room in (1_050..5_000).step_by(50) {
             let Some(fitted) = trim_to_fit(&all, room) else {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_left_out_may_not_fit() {
+    fn trim_fails_if_required_messages_do_not_fit() {
         assert_eq!(
             trim_to_fit(&[Message::user("x".repeat(10_000))], 1_000),
             None

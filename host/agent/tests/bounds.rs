@@ -11,7 +11,7 @@ fn forever() -> Vec<Step> {
 }
 
 #[tokio::test]
-async fn a_model_that_loops_for_ever_ends_at_each_bound() {
+async fn budget_stops_a_looping_model_at_each_limit() {
     for api in APIS {
         let mut room = Room::new(api, forever());
         room.agent.budget.turns = 5;
@@ -56,7 +56,7 @@ async fn a_model_that_loops_for_ever_ends_at_each_bound() {
 }
 
 #[tokio::test]
-async fn what_others_of_the_session_use_up_is_on_its_bill_and_counts_for_its_bounds() {
+async fn budget_includes_usage_of_other_session_tasks() {
     for api in APIS {
         let mut room = Room::new(api, forever());
         let purse = SessionBudget::default();
@@ -88,7 +88,7 @@ async fn what_others_of_the_session_use_up_is_on_its_bill_and_counts_for_its_bou
 }
 
 #[tokio::test]
-async fn time_is_a_bound_between_answers_too() {
+async fn budget_time_limit_applies_between_replies() {
     let steps = vec![calls("echo", json!({"text": "x", "ms": 200}))];
     let mut room = Room::new(APIS[0], steps);
     room.agent.budget.time = std::time::Duration::from_millis(700);
@@ -98,7 +98,7 @@ async fn time_is_a_bound_between_answers_too() {
 }
 
 #[tokio::test]
-async fn a_task_that_was_stopped_by_a_bound_can_go_on() {
+async fn budget_stop_does_not_end_the_conversation() {
     let mut steps = forever();
     steps.push(says("enough"));
     let mut room = Room::new(APIS[2], steps);
@@ -113,7 +113,7 @@ async fn a_task_that_was_stopped_by_a_bound_can_go_on() {
 }
 
 #[tokio::test]
-async fn an_answer_has_only_the_tokens_that_are_left() {
+async fn budget_left_limits_the_tokens_of_a_reply() {
     for api in APIS {
         let mut room = Room::new(api, vec![says("x")]);
         room.agent.budget.answer_tokens = 500;
@@ -131,7 +131,7 @@ async fn an_answer_has_only_the_tokens_that_are_left() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_not_sent() {
+async fn prompt_that_does_not_fit_is_not_sent() {
     let mut room = Room::new(APIS[0], vec![says("x")]);
     assert_eq!(
         room.task(&"y".repeat(500_000)).await.unwrap_err().code,

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::kit::{APIS, KEY, Room, Step, calls, says};
 
 #[tokio::test]
-async fn a_busy_provider_is_asked_again_when_it_says() {
+async fn provider_busy_is_retried_after_the_requested_delay() {
     for api in APIS {
         let busy = |after| {
             Step::Status(
@@ -39,7 +39,7 @@ async fn a_busy_provider_is_asked_again_when_it_says() {
 }
 
 #[tokio::test]
-async fn who_asks_for_an_hour_is_not_waited_for() {
+async fn provider_delay_of_an_hour_is_an_error() {
     let busy = Step::Status(
         429,
         vec![("retry-after", "3600")],
@@ -54,7 +54,7 @@ async fn who_asks_for_an_hour_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn one_that_stays_busy_is_given_up_after_the_retries() {
+async fn provider_busy_fails_after_the_retry_limit() {
     for api in APIS {
         let mut room = Room::new(api, vec![Step::Status(503, vec![("retry-after", "0")], "")]);
         room.agent.budget.retries = 2;
@@ -66,7 +66,7 @@ async fn one_that_stays_busy_is_given_up_after_the_retries() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_asked_for_again_and_does_not_count() {
+async fn reply_that_is_cut_is_retried_and_discarded() {
     for api in APIS {
         let steps = vec![
             Step::Cut("It is nine hund"),
@@ -88,12 +88,12 @@ async fn an_answer_that_breaks_off_is_asked_for_again_and_does_not_count() {
 }
 
 /// The cost of tokens at one dollar each.
-fn a_dollar_each(tokens: u64) -> f64 {
+fn cost_at_one_dollar_per_token(tokens: u64) -> f64 {
     f64::from(u32::try_from(tokens).unwrap())
 }
 
 #[tokio::test]
-async fn an_answer_that_is_stopped_or_breaks_off_is_paid_for() {
+async fn reply_that_is_cut_or_cancelled_counts_as_usage() {
     let price = mimir_core::config::TokenPrice {
         input: 1e6,
         output: 1e6,
@@ -107,7 +107,10 @@ async fn an_answer_that_is_stopped_or_breaks_off_is_paid_for() {
         let spent = room.talk.spent;
         assert_eq!((spent.turns, spent.output_tokens), (1, 5), "{spent:?}");
         assert!(spent.input_tokens > 0 && spent.time_ms >= 400, "{spent:?}");
-        assert_eq!(spent.cost, Some(a_dollar_each(spent.tokens())));
+        assert_eq!(
+            spent.cost,
+            Some(cost_at_one_dollar_per_token(spent.tokens()))
+        );
 
         let mut room = Room::new(api, vec![Step::Cut("Well, let me see."), says("so")]);
         room.agent.price = Some(price);
@@ -116,12 +119,15 @@ async fn an_answer_that_is_stopped_or_breaks_off_is_paid_for() {
         // The complete answer reports 100 and 10 tokens.
         assert_eq!((spent.turns, spent.output_tokens), (1, 15), "{spent:?}");
         assert!(spent.input_tokens > 100, "{spent:?}");
-        assert_eq!(spent.cost, Some(a_dollar_each(spent.tokens())));
+        assert_eq!(
+            spent.cost,
+            Some(cost_at_one_dollar_per_token(spent.tokens()))
+        );
     }
 }
 
 #[tokio::test]
-async fn what_is_wrong_for_good_is_said_once_and_without_the_key() {
+async fn provider_permanent_error_is_reported_once_without_the_key() {
     for api in APIS {
         let said = r#"{"error":{"message":"Incorrect API key provided: key-of-the-test-5417."}}"#;
         let mut room = Room::new(api, vec![Step::Status(401, vec![], said)]);
@@ -137,7 +143,7 @@ async fn what_is_wrong_for_good_is_said_once_and_without_the_key() {
 }
 
 #[tokio::test]
-async fn what_is_no_model_is_told_apart() {
+async fn provider_html_page_is_an_error_with_a_hint() {
     for api in APIS {
         let mut room = Room::new(api, vec![Step::Page]);
         let error = room.task("go").await.unwrap_err();
@@ -150,7 +156,7 @@ async fn what_is_no_model_is_told_apart() {
 }
 
 #[tokio::test]
-async fn nobody_listens_and_it_is_tried_again() {
+async fn provider_connection_refused_is_retried() {
     let mut room = Room::new(APIS[0], vec![says("x")]);
     // A port that was free a moment ago, so that the connection is refused.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -177,7 +183,7 @@ async fn nobody_listens_and_it_is_tried_again() {
 }
 
 #[tokio::test]
-async fn a_model_that_says_nothing_more_ends_with_the_time() {
+async fn reply_that_stalls_times_out() {
     for api in APIS {
         let mut room = Room::new(api, vec![Step::Hangs("Well, ")]);
         room.agent.budget.time = std::time::Duration::from_millis(400);
@@ -190,7 +196,7 @@ async fn a_model_that_says_nothing_more_ends_with_the_time() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_a_provider_finds_too_long_is_cut() {
+async fn conversation_too_long_for_the_provider_is_trimmed() {
     for api in APIS {
         let long = Step::Status(
             400,
@@ -224,7 +230,7 @@ async fn a_conversation_that_a_provider_finds_too_long_is_cut() {
 }
 
 #[tokio::test]
-async fn a_secret_that_is_not_set_names_the_command() {
+async fn missing_api_key_secret_has_a_remedy() {
     let mut room = Room::new(APIS[0], vec![says("x")]);
     let url = room.script.url.clone();
     room.agent.model = std::sync::Arc::new(mimir_agent::ModelProvider::new(

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::kit::{APIS, Room, Step, says};
 
 #[tokio::test]
-async fn a_thousand_calls_at_once_are_bounded_and_each_is_answered() {
+async fn calls_by_the_thousand_are_limited_and_answered() {
     for api in APIS {
         let wanted: Vec<_> = (0..1_000)
             .map(|n| {
@@ -34,7 +34,7 @@ async fn a_thousand_calls_at_once_are_bounded_and_each_is_answered() {
 }
 
 #[tokio::test]
-async fn more_calls_than_the_task_has_end_it() {
+async fn calls_beyond_the_task_limit_end_the_task() {
     let wanted: Vec<_> = (0..10).map(|_| ("echo", "{}".to_owned())).collect();
     let mut room = Room::new(APIS[1], vec![Step::Says(vec![], wanted)]);
     room.agent.budget.tool_calls = 4;

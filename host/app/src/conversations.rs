@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_found_again_without_secrets() {
+    fn conversation_is_saved_redacted_and_loaded_by_id_prefix() {
         let folder = tempfile::tempdir().unwrap();
         let shelf = shelf(folder.path());
         assert_eq!(shelf.load(None).unwrap_err().code, ToolErrorCode::NotFound);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_says_so_and_old_ones_go() {
+    fn conversations_prune_oldest_and_report_damaged_files() {
         let folder = tempfile::tempdir().unwrap();
         let shelf = shelf(folder.path());
         let chats = folder.path().join("chats");
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_read_again_is_not_written() {
+    fn conversation_over_the_size_limit_is_not_written() {
         let folder = tempfile::tempdir().unwrap();
         let shelf = shelf(folder.path());
         shelf.save(&talk(&id(1), "short")).unwrap();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_folder_of_the_user_nothing_is_kept() {
+    fn conversations_are_unavailable_without_a_user_directory() {
         let shelf = ConversationStore::new(None, Arc::new(Redactor::new()));
         let error = shelf.save(&talk(&id(1), "x")).unwrap_err();
         assert_eq!(error.code, ToolErrorCode::Unavailable);

@@ -315,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_in_given_folders_become_absolute() {
+    fn package_arguments_in_launch_folders_become_absolute() {
         let folder = |path: &str| LaunchFolder {
             path: path.to_owned(),
             writable: true,

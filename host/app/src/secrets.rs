@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_kept_for_its_owner_alone() {
+    fn secret_file_is_private_to_its_owner() {
         let folder = tempfile::tempdir().unwrap();
         let secrets = secrets(folder.path());
         let none = BTreeMap::new();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret_is_refused_without_repeating_it() {
+    fn secret_validation_errors_do_not_repeat_the_value() {
         let folder = tempfile::tempdir().unwrap();
         let secrets = secrets(folder.path());
         for (name, value) in [

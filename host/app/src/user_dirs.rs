@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     #[cfg(all(unix, not(target_os = "macos")))]
-    fn xdg_is_followed() {
+    fn user_dirs_follow_xdg_variables() {
         let home = places(&[("HOME", "/h")]);
         assert_eq!(home.config, Some("/h/.config/mimir".into()));
         assert_eq!(home.cache, Some("/h/.cache/mimir".into()));
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn a_team_is_heard_beside_the_machine_and_never_in_its_place() {
+    fn team_variable_adds_to_the_machine_policy_file() {
         let machine = PathBuf::from("/etc/mimir/team.yml");
         for (vars, named) in [
             (&[][..], None),
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn our_own_variables_come_first() {
+    fn user_dirs_prefer_mimir_variables() {
         let own = places(&[
             ("HOME", "/h"),
             ("MIMIR_CACHE_DIR", "/x"),

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_folder_upwards_is_taken() {
+    fn workspace_is_the_nearest_folder_above() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         let deep = root.join("a/b ä");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_folder_must_be_one() {
+    fn workspace_option_must_name_a_directory() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn state_stays_out_of_commits() {
+    fn workspace_state_is_ignored_by_git() {
         let dir = tempfile::tempdir().unwrap();
         let workspace = WorkspaceFolder::find(Some(dir.path())).unwrap();
         workspace.make_state().unwrap();

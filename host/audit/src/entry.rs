@@ -49,7 +49,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_shown_cannot_drive_a_terminal() {
+    fn entry_text_has_no_terminal_escapes() {
         let event = json!({"time": "2026-01-02T03:04:05.678Z", "tool": "a\u{1b}[31m\nb\u{202e}"});
         let mut line = vec![];
         let draft = LineDraft::new(&event).unwrap();

@@ -116,7 +116,7 @@ mod tests {
     const EACH: u32 = 5;
 
     #[test]
-    fn one_wait_does_for_many() {
+    fn group_commit_syncs_once_for_many_waiters() {
         static SYNCS: AtomicU32 = AtomicU32::new(0);
         let commit = GroupCommit::new(|file| {
             SYNCS.fetch_add(1, Ordering::SeqCst);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn everyone_hears_of_a_failure_and_the_next_does_not() {
+    fn group_commit_failure_reaches_its_waiters_only() {
         static BROKEN: AtomicBool = AtomicBool::new(true);
         let commit = GroupCommit::new(|_| {
             std::thread::sleep(Duration::from_millis(5));

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_the_hash_of_everyone_else() {
+    fn hash_is_sha256_in_lowercase_hex() {
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(LineHash::digest_line(b"abc").as_str(), abc);
         assert_eq!(

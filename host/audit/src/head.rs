@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_written_in_place_and_read_again() {
+    fn head_survives_a_round_trip_and_detects_damage() {
         let mut file = tempfile::tempfile().unwrap();
         assert_eq!(LogHead::read(&file).unwrap(), HeadState::Nothing);
         for seq in [SEQ_MAX, 1] {

@@ -134,7 +134,7 @@ mod tests {
     use mimir_core::tool::ToolSource;
 
     #[test]
-    fn it_is_what_others_would_write() {
+    fn json_output_equals_serde_json() {
         let time = SystemTime::UNIX_EPOCH + Duration::from_micros(1_700_000_000_123_456);
         let bare = AuditEvent::new(EventKind::Call, time);
         let text = |text: &str| Some(text.to_owned());

@@ -119,7 +119,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_line_is_what_it_says_it_is() {
+    fn line_has_the_sequence_and_previous_hash() {
         let tip = LogHead {
             seq: 41,
             hash: LineHash::digest_line(b"before"),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_line_has_no_link() {
+    fn line_that_is_invalid_has_no_chain_link() {
         let zero = LineHash::ZERO;
         for bad in [
             String::new(),

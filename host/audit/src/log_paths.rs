@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn segments_are_told_by_their_names_and_sorted_by_number() {
+    fn segments_are_found_by_name_and_sorted() {
         let folder = tempfile::tempdir().unwrap();
         let place = LogPaths::from_log(folder.path().join("audit.jsonl"));
         let mut wanted = vec![];

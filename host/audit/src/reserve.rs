@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_kept_released_once_and_kept_again() {
+    fn reserve_is_released_once_and_recreated() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("audit.reserve");
         assert!(!release(&path).unwrap());

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_whole_line_is_found_behind_any_rubbish() {
+    fn tail_finds_the_last_valid_line_before_garbage() {
         let draft = LineDraft::new(&json!({"event": "call", "long": "x".repeat(40_000)})).unwrap();
         let mut line = vec![];
         let tip = draft.piece().seal(&LogHead::START, &mut line).unwrap();
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_event_says_that_a_file_is_full() {
+    fn tail_rotated_is_read_from_the_event_only() {
         assert!(is_rotated(br#"{"event":"rotated","x":1}"#));
         assert!(!is_rotated(
             br#"{"event":"call","tool":"\"event\":\"rotated\""}"#

@@ -90,7 +90,7 @@ fn event(number: u64) -> AuditEvent {
 }
 
 #[test]
-fn a_log_verifies_and_its_head_can_be_noted() {
+fn verify_accepts_a_log_and_a_noted_head() {
     let bench = Bench::new();
     assert!(bench.report().ok);
     bench.write(3);
@@ -112,7 +112,7 @@ fn a_log_verifies_and_its_head_can_be_noted() {
 /// Runs the script from the crate documentation.
 #[test]
 #[cfg(unix)]
-fn a_stranger_verifies_with_a_shell() {
+fn verify_works_with_the_documented_shell_script() {
     let source = include_str!("lib.rs");
     let script: String = source
         .split("```")
@@ -140,7 +140,7 @@ fn a_stranger_verifies_with_a_shell() {
 }
 
 #[test]
-fn a_clock_that_goes_back_is_no_fault() {
+fn verify_accepts_a_clock_that_goes_back() {
     let bench = Bench::new();
     let log = bench.open();
     for number in [50, 10, 90, 0] {
@@ -150,7 +150,7 @@ fn a_clock_that_goes_back_is_no_fault() {
 }
 
 #[test]
-fn events_of_every_kind_are_kept() {
+fn events_of_each_kind_are_recorded() {
     let bench = Bench::new();
     let log = bench.open();
     for kind in EventKind::ALL {
@@ -169,7 +169,7 @@ fn events_of_every_kind_are_kept() {
 }
 
 #[test]
-fn waiting_for_the_disk_changes_nothing_else() {
+fn durability_fsync_records_calls_across_rotation() {
     let mut bench = Bench::new();
     bench.settings.durability = AuditDurability::Fsync;
     bench.settings.max_bytes = 4096;
@@ -188,7 +188,7 @@ fn waiting_for_the_disk_changes_nothing_else() {
 
 #[test]
 #[cfg(unix)]
-fn the_files_are_the_owners_alone_and_links_are_refused() {
+fn log_files_are_private_and_symlinks_are_rejected() {
     use std::os::unix::fs::{PermissionsExt, symlink};
     let bench = Bench::new();
     bench.open().ready().unwrap();

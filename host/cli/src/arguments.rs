@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn words_become_what_the_schema_says() {
+    fn arguments_are_typed_by_the_schema() {
         let words = [
             "path=1",
             "n=12",
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_may_be_json_and_values_may_hold_equal_signs() {
+    fn arguments_accept_json_arrays_and_equal_signs() {
         let words = ["include=[\"a\",\"b\"]", "include=c", "path=a=b"];
         assert_eq!(
             typed(schema(), &words).unwrap(),
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_in_a_key_names_the_right_one() {
+    fn argument_key_typo_suggests_the_right_key() {
         let error = typed(schema(), &["pth=x"]).unwrap_err();
         assert!(error.message.contains("Did you mean `path`?"), "{error}");
         let error = typed(schema(), &["path=x", "path=y"]).unwrap_err();
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_read() {
+    fn arguments_with_at_sign_read_files() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a file");
         std::fs::write(&path, "ä\n").unwrap();
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_are_told_apart() {
+    fn argument_forms_stdin_json_and_pairs_are_distinguished() {
         let read = |words: &[&str]| {
             ArgumentInput::parse(words.iter().map(|word| (*word).to_owned()).collect())
         };

@@ -210,7 +210,7 @@ mod tests {
     use super::wrapped;
 
     #[test]
-    fn lines_are_broken_between_words_and_lose_nothing() {
+    fn wrapped_lines_break_between_words_and_keep_all_text() {
         let line = "this session says by then that a word is never broken in the middle";
         let parts = wrapped(line, 20);
         assert_eq!(parts.concat(), line);

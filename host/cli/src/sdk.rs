@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_crate_and_its_contract_are_there() {
+    fn sdk_layout_writes_crate_and_wit_and_repairs_them() {
         let dir = tempfile::tempdir().unwrap();
         let layout = lay_out(Some(&dir.path().join("new"))).unwrap();
         let sdk = &layout.package;
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_config_of_somebody_else_stays() {
+    fn sdk_pointer_does_not_overwrite_a_foreign_cargo_config() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(".cargo/config.toml");
         let layout = |place: &str| SdkLayout {

@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_as_others_write_them() {
+    fn push_hex_matches_the_std_hex_format() {
         for number in [0, 1, 15, 16, 255, 0x0123_4567_89ab_cdef, u64::MAX] {
             let mut text = String::new();
             push_hex(&mut text, number, 1);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_told_from_other_names() {
+    fn request_id_validation_rejects_other_text() {
         let id = RequestId::new(SystemTime::now());
         assert!(RequestId::is_valid(id.as_str()), "{id}");
         for other in [

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_watches_the_same_deadline_has_the_last_word() {
+    fn deadline_nested_run_until_expires_in_the_inner_future() {
         let clock = Arc::new(Slow(Mutex::new(Instant::now())));
         let deadline = Deadline::new(clock, Duration::from_millis(150), None);
         let inner = deadline.clone();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_stands_still_while_somebody_is_asked() {
+    fn stopwatch_pause_stops_the_inner_and_outer_watch() {
         let clock = Arc::new(Hand(Mutex::new(Instant::now())));
         let pass = |secs| *clock.0.lock() += Duration::from_secs(secs);
         let outer = Stopwatch::new(clock.clone(), None);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn human_time_is_free_for_the_whole_chain() {
+    fn deadline_pause_stops_the_inner_and_outer_deadline() {
         let clock = Arc::new(Hand(Mutex::new(Instant::now())));
         let pass = |secs| *clock.0.lock() += Duration::from_secs(secs);
         let outer = Deadline::new(clock.clone(), Duration::from_secs(10), None);

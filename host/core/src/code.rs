@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn languages_are_read_as_they_are_written() {
+    fn code_language_names_round_trip_through_json() {
         for language in CodeLanguage::ALL {
             let json = serde_json::to_value(language).unwrap();
             assert_eq!(json, language.as_str());

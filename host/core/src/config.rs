@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seeds_block_is_read() {
+    fn config_tools_block_is_read() {
         let config = read(serde_json::json!({"tools": {
             "file_operations": {"enabled": true},
             "git": {"enabled": false, "approval": "always_deny"},
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_that_cannot_be_held_is_refused_with_its_key() {
+    fn config_limits_out_of_range_name_their_key() {
         for (json, key) in [
             (serde_json::json!({"limits": {"fuel": 0}}), "limits.fuel"),
             (
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_keys_are_refused_everywhere() {
+    fn config_unknown_keys_are_rejected_everywhere() {
         for bad in [
             serde_json::json!({"polcy": {}}),
             serde_json::json!({"policy": {"alow": []}}),

@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn strictest_wins_in_any_order() {
+    fn decision_is_the_strictest_in_any_order() {
         let mut evaluation = PolicyEvaluation::default();
         assert_eq!(evaluation.decision(), Decision::Ask, "silence asks");
         evaluation.push(reason(Decision::Allow));
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn seed_spellings_are_read() {
+    fn decision_alias_spellings_are_read() {
         for (text, decision) in [
             ("auto", Decision::Allow),
             ("preApproved", Decision::Allow),

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_regular_file_is_read_up_to_its_most() {
+    fn file_read_stops_at_the_size_limit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, "text").unwrap();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_file_takes_no_more_memory_than_it_is_long() {
+    fn file_read_allocates_no_more_than_the_file_length() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, vec![7; 100_000]).unwrap();
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn a_link_is_refused_or_followed_to_a_regular_file() {
+    fn file_open_refuses_or_follows_links_by_policy() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         std::fs::write(at("file"), "text").unwrap();
@@ -209,14 +209,17 @@ mod tests {
             assert!(refused.to_string().ends_with("is a link; remove it"));
         }
         let device = read(&at("device"), LinkPolicy::Follow, 4).unwrap_err();
-        assert!(device.to_string().contains("no regular file"), "{device}");
+        assert!(
+            device.to_string().contains("not a regular file"),
+            "{device}"
+        );
         assert!(!at("made").exists(), "nothing was made through a link");
         assert!(open_with(&at("new"), LinkPolicy::Refuse, &mut create).is_ok());
     }
 
     #[test]
     #[cfg(unix)]
-    fn the_outermost_link_on_the_way_is_named() {
+    fn reject_links_names_the_outermost_link() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
         std::fs::create_dir_all(root.join("real/inner")).unwrap();

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_functions_are_names_of_tools() {
+    fn snake_case_tool_names_come_from_function_names() {
         for (name, tool) in [
             ("calculateFibonacci", "calculate_fibonacci"),
             ("parseHTML", "parse_html"),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_finds_its_name() {
+    fn name_suggestions_find_the_nearest_name() {
         let known = ["read_file", "write_file", "file_search", "git"];
         assert_eq!(nearest("raed_file", known).first(), Some(&"read_file"));
         assert_eq!(nearest("search", known).first(), Some(&"file_search"));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn serdes_words_gain_the_nearest() {
+    fn name_suggestions_are_added_to_serde_errors() {
         assert_eq!(
             with_nearest_name(
                 "permissions: unknown field `allowlst`, expected `allowlist` or `autoAccept`"

@@ -10,13 +10,13 @@
 //!
 //! # Walks
 //!
-//! A call: `call.rs` (`Call`) → `pipeline.rs` (`Pipeline::call`) → `pipeline/trail.rs` (starts the record) →
+//! A call: `call.rs` (`Call`) → `pipeline.rs` (`Pipeline::call`) → `pipeline/call_recorder.rs` (starts the record) →
 //! `pipeline/validate.rs` (`Checked`) → `pipeline/decide.rs` (rules, paths, network, the tool's assessor: `Ruled`) →
 //! `pipeline/approve.rs` (a question if a rule asks: `Approved`) → `pipeline/run.rs` (waits for a slot) → the backend,
 //! such as `host/wasm/src/backend.rs` (`Raw`) → `pipeline/sanitize.rs` (`Clean`) → `pipeline/label.rs` (`Labeled`) →
 //! `pipeline/audit.rs` (`Outcome`).
 //!
-//! A grant: `host/app/src/ledger.rs` or `mimir tools trust` (`host/cli/src/commands/tools_trust.rs`) makes a `Grant` →
+//! A grant: `host/app/src/approval_store.rs` or `mimir tools trust` (`host/cli/src/commands/tools_trust.rs`) makes a `Grant` →
 //! `.mimir/tools.lock`, and the id of the grant in the user's own store → `host/app/src/setup.rs` loads both →
 //! `grants.rs` (`apply` sets the trust and the granted needs of each tool) → `registry.rs` → `pipeline/decide.rs` (asks
 //! if the grant is missing) → `pipeline/approve.rs` (the rights of the call) → the backend (mounts), and again for each

@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_cannot_drive_a_terminal() {
+    fn sanitize_removes_terminal_escapes() {
         let clean = |text: &str| sanitize(text.to_owned());
         assert_eq!(clean("a\u{1b}[31mred\u{1b}[0m b"), "ared b");
         assert_eq!(
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_seen_is_written_out() {
+    fn sanitize_writes_out_invisible_characters() {
         for plain in ["\u{feff}x", "👩‍💻 ❤️‍🔥 1️⃣ 葛󠄀 می‌خواهم ä", "a\tb\nc\r\nd"]
         {
             assert_eq!(sanitize(plain.to_owned()), plain);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn escaping_removes_nothing() {
+    fn escape_text_removes_nothing() {
         assert_eq!(
             escape("a\u{1b}[31mb\rc\u{202e}d\u{9b}".to_owned()),
             "a\u{1b}[31mb\rc\\u{202e}d\\u{9b}"
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_fall_between_characters() {
+    fn text_prefix_cuts_between_characters() {
         assert_eq!(prefix("aäb", 2), "aä");
         assert_eq!(prefix("aäb", 9), "aäb");
         assert_eq!(prefix_bytes("aäb", 2), "a");

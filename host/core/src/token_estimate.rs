@@ -123,7 +123,7 @@ mod tests {
     use super::estimate_tokens;
 
     #[test]
-    fn nothing_is_nothing_and_a_word_is_a_token() {
+    fn token_estimate_of_empty_and_short_texts() {
         let ruler = "=".repeat(80);
         for (text, tokens) in [
             ("", 0),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn languages_are_about_what_the_tokenizer_counts() {
+    fn token_estimate_of_languages_is_close_to_the_tokenizer() {
         // By o200k; that prose, code and data are is tested where there is a tokenizer.
         for (text, counted) in [
             (

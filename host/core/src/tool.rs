@@ -350,7 +350,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_checked() {
+    fn tool_name_is_validated() {
         assert!(ToolName::new("read_file").is_ok());
         for bad in ["", "Read", "a-b", "ä", "a b", &"x".repeat(65)] {
             assert!(ToolName::new(bad).is_err(), "{bad:?}");

@@ -427,7 +427,7 @@ mod tests {
     use crate::authorize::PolicyOnly;
 
     #[test]
-    fn what_is_known_of_an_origin_changes_no_reading() {
+    fn origin_cache_does_not_change_url_parsing() {
         let guard = Arc::new(PolicyGuard::new(NetworkPolicy::default()));
         let asks = Arc::new(PolicyOnly);
         let client = HttpClient::new(

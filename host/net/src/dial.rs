@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn families_take_turns() {
+    fn dial_alternates_address_families() {
         let parse = |text: &str| -> Vec<SocketAddr> {
             text.split(' ')
                 .map(|address| address.parse().unwrap())
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_that_refuses_leaves_the_next_one_its_chance() {
+    async fn dial_tries_the_next_address_after_a_refusal() {
         let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let dead = closed.local_addr().unwrap();
         drop(closed);

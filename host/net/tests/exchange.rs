@@ -252,7 +252,11 @@ fn proxies_of_the_environment_are_ignored() {
         again.env(variable, &url);
     }
     let output = again
-        .args(["--exact", "exchange::a_direct_request", "--ignored"])
+        .args([
+            "--exact",
+            "exchange::direct_request_ignores_proxy_variables",
+            "--ignored",
+        ])
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
@@ -265,7 +269,7 @@ fn proxies_of_the_environment_are_ignored() {
 
 #[tokio::test]
 #[ignore = "run by `proxies_of_the_environment_are_ignored`"]
-async fn a_direct_request() {
+async fn direct_request_ignores_proxy_variables() {
     assert!(std::env::var("HTTP_PROXY").is_ok());
     let site = Site::says(|_| answer("200 OK", "", "direct")).await;
     let answer = client(lax())

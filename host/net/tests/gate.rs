@@ -95,7 +95,7 @@ async fn refused_hop_is_reported_as_itself() {
 }
 
 #[tokio::test]
-async fn every_hop_is_authorized_as_sent() {
+async fn authorizer_checks_each_hop_as_sent() {
     let site = Site::says(|head| match head.starts_with("POST /form ") {
         true => answer("303 See Other", "location: /done?id=1\r\n", ""),
         false => answer("200 OK", "", "done"),

@@ -118,7 +118,7 @@ mod tests {
     use mimir_core::command::CommandProgram;
 
     #[test]
-    fn a_file_is_made_only_where_certificates_are_named() {
+    fn certificate_bundle_requires_readable_extra_roots() {
         let folder = tempfile::tempdir().unwrap();
         let trust = CertificateTrust::default();
         assert!(trust.bundle_for(folder.path(), &[]).unwrap().is_none());
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_told_unless_the_command_says_it_itself() {
+    fn certificate_variables_do_not_override_the_commands_own() {
         let bundle = CertificateBundle::new(b"x").unwrap();
         let mut spec = CommandSpec::new(CommandProgram::Vector(vec!["true".into()]), "/w");
         spec.environment = vec![("SSL_CERT_FILE".into(), "/own".into())];

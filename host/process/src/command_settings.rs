@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_of_the_language_goes_before_the_one_of_commands() {
+    fn container_image_of_a_language_precedes_the_default_image() {
         let python = CommandTarget::Container(CodeLanguage::Python);
         let both = json!({"image": "debian", "images": {"python": "python:3"}});
         let settings = at(both.clone(), python).unwrap();
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_containers_alone_gets_nothing_else() {
+    fn host_programs_are_unavailable_in_container_mode() {
         let fault = at(
             json!({"mode": "container", "image": "x"}),
             CommandTarget::HostPrograms,

@@ -194,7 +194,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn what_a_program_starts_is_not_looked_for_in_the_workspace() {
+    fn launch_path_excludes_workspace_folders() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = folder.path().canonicalize().unwrap();
         let bin = workspace.join("node_modules/.bin");
@@ -207,7 +207,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn an_empty_folder_is_made_where_nobody_else_writes() {
+    fn empty_folder_is_not_created_where_others_can_write() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let workspace = Path::new("/nowhere");

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shells_are_understood() {
+    fn missing_program_is_recognized_in_shell_messages() {
         for (line, name, wanted) in [
             (
                 "bash: line 1: carg: command not found",

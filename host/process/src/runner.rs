@@ -276,7 +276,7 @@ mod tests {
     use mimir_core::ToolErrorCode;
 
     #[test]
-    fn where_a_container_may_run_a_text_its_shell_may_be_any() {
+    fn script_for_a_container_is_parsed_without_assuming_bash() {
         let folder = tempfile::tempdir().unwrap();
         for (mode, image, alike) in [
             (SandboxMode::None, None, true),
@@ -331,7 +331,7 @@ mod tests {
 
     #[cfg(unix)]
     #[tokio::test]
-    async fn an_engine_that_does_not_answer_is_waited_for_once_and_stops_nobody_else() {
+    async fn engine_timeout_is_shared_and_blocks_no_other_target() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("s");
         let asked = silent(&socket);
@@ -354,7 +354,7 @@ mod tests {
 
     #[cfg(unix)]
     #[tokio::test]
-    async fn a_program_that_waits_for_an_engine_stops_nobody_else() {
+    async fn launch_with_a_silent_engine_is_asynchronous() {
         use mimir_core::launch::{LaunchSpec, ProcessLauncher as _};
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("s");

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn ports_are_named_as_long_as_a_command_of_the_session_runs() {
+    async fn session_ports_are_listed_while_a_command_serves_them() {
         let sessions = CommandSessions::default();
         let one = sessions.name_ports(&owner("a", "p"), &[8080, 3000]);
         let other = sessions.name_ports(&owner("a", "p"), &[3000]);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn each_session_and_each_plugin_has_its_own() {
+    fn sessions_are_separate_per_session_and_plugin() {
         let sessions = CommandSessions::default();
         let first = sessions.session(&owner("a", "p"));
         assert!(Arc::ptr_eq(&first, &sessions.session(&owner("a", "p"))));

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_names_a_program_is_found_and_a_version_is_none() {
+    fn toolchain_file_counts_only_if_it_names_a_program() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = folder.path();
         std::fs::create_dir_all(workspace.join("a/b")).unwrap();

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entropy_is_shannons() {
+    fn entropy_is_shannon_entropy() {
         assert_eq!(entropy(b"aaaa"), 0.0);
         assert_eq!(entropy(b"abab"), 1.0);
         assert_eq!(entropy(b"abcdefgh"), 3.0);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_ends_somewhere() {
+    fn allow_list_lines_have_a_maximum_length() {
         let text = b"first\nthe second\nthird";
         assert_eq!(lines(text, &(10..12)), 6..16);
         let long = vec![b'x'; 4096];

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_read_as_what_it_stands_for() {
+    fn escapes_are_decoded_repeatedly() {
         for (text, wanted) in [
             ("plain % & \\ text", "plain % & \\ text"),
             ("%41%4a%4A", "AJJ"),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn places_lead_back() {
+    fn escapes_map_positions_to_the_original() {
         let text = "a%2541b&lt;c\\u00e4d";
         let readings = DecodedTexts::decode_all(text.as_bytes());
         let texts: Vec<&[u8]> = readings.texts().collect();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_go_on_is_not_whole() {
+    fn escapes_incomplete_at_the_end_are_held_back() {
         for (text, wanted) in [("abc%4", 3), ("abc&lt", 3), ("abc\\u00", 3), ("abc", 3)] {
             assert_eq!(whole(text.as_bytes()), wanted, "{text}");
         }

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_seen_goes() {
+    fn invisible_characters_are_removed() {
         for text in [
             "a\u{1b}[1;31mbc",
             "a\u{200b}bc",
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seen_stays() {
+    fn invisible_filter_leaves_visible_text_unchanged() {
         for text in [
             "",
             "plain\r\n\ttext",
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_neighbourhood_is_looked_at() {
+    fn invisible_filter_reads_a_limited_context() {
         let text = format!("{0}\u{200b}{0}\u{200b}{0}", "x".repeat(100));
         let parts = |around| -> Vec<(usize, usize)> {
             strip_invisible(text.as_bytes(), around)
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn places_lead_back() {
+    fn invisible_filter_maps_positions_to_the_original() {
         let text = "ab\u{200b}cd\u{1b}[0mef";
         let left = strip_invisible(text.as_bytes(), 9).next().unwrap();
         assert_eq!(left.text, b"abcdef");

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_are_read_and_lead_back() {
+    fn json_escapes_map_positions_to_the_original() {
         let text = br#"a\n\"k\u0065y\": \/x\q"#;
         let plain = UnescapedText::read(text).unwrap();
         assert_eq!(plain.text, b"a\n\"key\": /x\\q");
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn json_in_json_is_read_twice() {
+    fn json_escapes_of_nested_json_are_decoded_twice() {
         let text = br#"{\"a\": \"\\\"b\\nc\"}"#;
         let once = UnescapedText::read(text).unwrap();
         assert_eq!(once.text, br#"{"a": "\"b\nc"}"#);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn where_escapes_end() {
+    fn json_escape_ends_are_detected() {
         for text in [&br"x\n"[..], b"x%3D", br"\u003d", br"\\n"] {
             assert!(
                 ends_at(text, text.len()),

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn known_stream_keeps_back_only_what_may_become_a_value() {
+    fn known_stream_holds_back_only_possible_values() {
         let redactor = Redactor::new().with_values([("KEY", KEY)]);
         let mut stream = redactor.known_value_masker().unwrap();
         assert_eq!(

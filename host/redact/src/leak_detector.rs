@@ -67,7 +67,7 @@ mod tests {
     const KEY: &str = "s3cr3t/value+0f=mine";
 
     #[test]
-    fn a_value_is_seen_in_every_form_and_in_pieces() {
+    fn leak_detector_finds_values_encoded_or_in_chunks() {
         let redactor = Redactor::new().with_values([("KEY", KEY), ("PIN", "4711")]);
         let hex: String = KEY.bytes().map(|byte| format!("{byte:02x}")).collect();
         for text in [

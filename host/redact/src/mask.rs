@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_findings_are_one_with_the_best_name() {
+    fn findings_that_overlap_are_merged_under_best_name() {
         let merged = merge(vec![
             finding("generic-api-key", 2..10),
             finding("github-pat", 4..12),
@@ -250,14 +250,14 @@ mod tests {
     }
 
     #[test]
-    fn marks_fall_between_characters() {
+    fn marks_respect_character_boundaries() {
         let mut text = "aäöb".to_owned();
         apply(&mut text, &[finding("x", 2..4)]);
         assert_eq!(text, "a[REDACTED:x]b");
     }
 
     #[test]
-    fn a_finding_over_several_texts_is_in_each() {
+    fn findings_across_texts_are_split_per_text() {
         let mut joined = JoinedTexts::new();
         joined.push(0, "ab");
         joined.glue("\n");

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn leaving_finds_what_one_service_made_in_every_usual_form() {
+    fn outgoing_check_finds_service_tokens_in_common_encodings() {
         let token = token();
         let hex: String = token.bytes().map(|byte| format!("{byte:02x}")).collect();
         let percent: String = token.bytes().map(|byte| format!("%{byte:02X}")).collect();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn leaving_is_not_about_ordinary_text() {
+    fn outgoing_check_ignores_ordinary_text() {
         for text in [
             "how do I rotate a GitHub token that begins with ghp_",
             "api_key = 4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c",

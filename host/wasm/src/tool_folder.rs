@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn in_parts_keeps_the_order() {
+    fn map_in_parallel_keeps_the_order() {
         for count in [0, 1, 2 * SHARE - 1, 2 * SHARE, 10 * SHARE + 7] {
             let all: Vec<usize> = (0..count).collect();
             let doubled = map_in_parallel(&all, |number| number * 2);

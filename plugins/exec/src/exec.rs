@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_says_what_was_written_and_how_it_ended() {
+    fn exec_result_has_output_and_exit_code() {
         let good = ran(&finished(0, "\x1b[1mone\x1b[0m\n", ""));
         assert_eq!(
             (good.text.as_str(), good.value.stdout.as_str()),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_loses_its_middle() {
+    fn exec_output_that_is_too_long_loses_its_middle() {
         let long = format!("first\n{}last\n", "line\n".repeat(100_000));
         let cut = ran(&finished(0, &long, ""));
         assert!(cut.value.truncated);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_for_the_background() {
+    fn exec_ports_need_background_mode() {
         let exec = Exec {
             command: "true".into(),
             args: None,
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_command_is_refused() {
+    fn exec_rejects_an_empty_command() {
         for command in ["", " \n"] {
             let exec = Exec {
                 command: command.into(),

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_tells_the_state() {
+    fn job_line_shows_the_state() {
         let mut report = JobReport {
             job: 3,
             command: "npm run\ndev".into(),

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_drives_a_terminal_is_left_out() {
+    fn exec_output_drops_terminal_control_sequences() {
         for (written, read) in [
             (&b"plain\n"[..], "plain\n"),
             (b"\x1b[31mred\x1b[0m", "red"),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_keeps_both_ends() {
+    fn exec_output_cut_keeps_both_ends() {
         let text: String = (0..1000).map(|line| format!("line {line}\n")).collect();
         let cut = cut(&text, 300);
         assert!(cut.is_cut && cut.text.starts_with("line 0\n") && cut.text.ends_with("line 999\n"));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn one_long_line_is_cut_between_characters() {
+    fn exec_output_line_is_cut_between_characters() {
         let cut = cut(&"ä".repeat(1000), 100);
         assert!(cut.is_cut);
         assert_eq!(cut.text.matches('ä').count(), 100);

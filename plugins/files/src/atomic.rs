@@ -77,7 +77,7 @@ mod tests {
     use crate::kit::Workspace;
 
     #[test]
-    fn nothing_unfinished_stays() {
+    fn atomic_write_leaves_no_temporary_files() {
         let workspace = Workspace::with(&[("a/old.txt", "old"), ("a/folder/x", "")]);
         let cx = workspace.cx();
         let place = Place::new(&cx, "a/old.txt").unwrap();
@@ -90,7 +90,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn permissions_are_kept() {
+    fn atomic_write_preserves_permissions() {
         use std::os::unix::fs::PermissionsExt;
         let workspace = Workspace::with(&[("run.sh", "old")]);
         let path = workspace.root().join("run.sh");

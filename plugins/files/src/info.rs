@@ -102,7 +102,7 @@ mod tests {
     use crate::kit::Workspace;
 
     #[test]
-    fn what_is_there_and_what_is_not() {
+    fn file_info_describes_files_folders_and_missing_paths() {
         let workspace = Workspace::with(&[("a/b.txt", "123")]);
         let info = |path: &str| FileInfo { path: path.into() }.run(&workspace.cx()).unwrap();
         let file = info("a/b.txt");
@@ -124,7 +124,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_name_forges_no_line_and_a_link_may_point_anywhere() {
+    fn file_info_quotes_forged_names_and_link_targets() {
         let workspace = Workspace::new();
         let forged = "a\nb.txt is a file";
         std::os::unix::fs::symlink("/usr/bin/python3\nx", workspace.root().join(forged)).unwrap();

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn each_operation_is_the_tool_of_its_own() {
+    fn file_operations_match_the_single_tools() {
         let workspace = Workspace::with(&[("a.txt", "one\n")]);
         let run = |arguments: Value| {
             let operated = tool(arguments).run(&workspace.cx()).unwrap();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_operation_needs_is_said() {
+    fn file_operations_name_missing_arguments() {
         let workspace = Workspace::new();
         for operation in ["write", "edit"] {
             let error = tool(json!({"operation": operation, "path": "a"}))
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_is_judged_like_its_tool() {
+    fn file_operations_are_assessed_like_their_tools() {
         let workspace = Workspace::with(&[("a.txt", "old")]);
         let judge = |arguments: Value| tool(arguments).assess(&workspace.cx()).approval();
         assert_eq!(

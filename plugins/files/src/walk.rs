@@ -112,7 +112,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_name_that_is_not_utf_8_is_seen() {
+    fn walk_shows_names_that_are_not_utf8() {
         use std::os::unix::ffi::OsStrExt;
         let workspace = Workspace::with(&[("t/a", ""), ("t/whole\u{fffd}", "")]);
         let odd = std::ffi::OsStr::from_bytes(b"b\xff");
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_inside_comes_first() {
+    fn walk_bottom_up_visits_children_first() {
         let workspace =
             Workspace::with(&[("t/a", ""), ("t/b/c", ""), ("t/b/d/e", ""), ("t/f", "")]);
         let place = Place::new(&workspace.cx(), "t").unwrap();

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn branches_are_read() {
+    fn git_branches_are_parsed() {
         let branches = parse(b"*\0main\0abc\0origin/main\0Say it\n \0topic\0def\0\0Other\n");
         assert_eq!(branches.len(), 2);
         assert!(branches[0].current && branches[0].upstream.is_some());

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numstat_is_read() {
+    fn git_numstat_is_parsed() {
         let changes = parse(b"3\t1\tsrc/a b.rs\x00-\t-\tlogo.png\x000\t0\t\0old\0new\0");
         assert_eq!((changes.total, changes.added, changes.removed), (3, 3, 1));
         assert_eq!(changes.files[1].added, None);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_patch_is_cut_at_a_line() {
+    fn git_diff_patch_is_cut_at_a_line() {
         let patch = "+line of a patch\n".repeat(5_000);
         let shown = shown(&Changes::default(), &patch);
         assert!(shown.len() < PATCH_MAX + 200);

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commits_are_read() {
+    fn git_log_commits_are_parsed() {
         let output = "0123456789abcdef\0Ann\0ann@x\x002026-01-02T03:04:05+00:00\0HEAD -> main, tag: v1\0Say: it\0more\n\nlines\n\0\u{1e}\n\
             fedcba\0Bob\0b@x\x002026-01-01T00:00:00Z\0\0First\0\0\u{1e}\n";
         let commits = parse(output.as_bytes());

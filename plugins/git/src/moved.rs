@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_is_a_name() {
+    fn git_filter_attributes_are_parsed() {
         let said =
             b"a b\0filter\0git-crypt\0b\0filter\0unspecified\0c\0filter\0unset\0e\0filter\0lfs\0";
         let found = parse(said);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_changed_is_told_from_what_is_staged() {
+    fn git_unstaged_and_staged_changes_are_distinguished() {
         let output = b"1 M. N... 100644 100644 100644 aaa bbb a b\0\
             1 .M N... 100644 100644 100644 aaa aaa c d\0\
             1 .M SC.. 160000 160000 160000 aaa aaa sub\0? new/\0! ignored\0";
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_names_a_few_and_the_way_out() {
+    fn git_filtered_files_are_refused_with_a_remedy() {
         let all: Vec<_> = (0..12)
             .map(|n| Filtered {
                 path: format!("f{n}"),

@@ -401,7 +401,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_the_repository_calls_a_program_is_switched_off() {
+    fn git_programs_configured_by_the_repository_are_disabled() {
         let names = b"core.bare\0filter.lfs.clean\0filter.lfs.required\0diff.a.b.textconv\0merge.x.driver\0filter.clean\0\
             protocol.file.allow\0hook.a.b.command\0hook.a.b.event\0protocol.allow\0";
         assert_eq!(
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partial_clone_is_told_by_its_settings() {
+    fn git_partial_clone_is_detected_by_its_settings() {
         for name in [
             "extensions.partialclone",
             "remote.a.b.promisor",
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn git_unreadable_file_is_named() {
         let said = "error: open(\".env\"): Permission denied\nfatal: cannot hash .env";
         assert_eq!(unread(said).as_deref(), Some(".env"));
         for other in [
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_have_codes() {
+    fn git_failures_have_error_codes() {
         let code = |said: &str| failure(128, said).code().clone();
         assert_eq!(
             code("fatal: not a git repository (or any of …): .git"),

@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn porcelain_is_read() {
+    fn git_status_porcelain_is_parsed() {
         let output = "# branch.oid 0123456789abcdef\0# branch.head main\0# branch.upstream origin/main\0# branch.ab +2 -1\0\
             1 M. N... 100644 100644 100644 aaa bbb src/a b.rs\0\
             1 .D N... 100644 100644 000000 aaa aaa gone\0\
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clean_tree_and_a_new_repository_say_so() {
+    fn git_status_describes_clean_and_new_repositories() {
         let clean = parse(b"# branch.oid (initial)\0# branch.head main\0");
         assert_eq!(
             clean.text(),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn many_files_are_counted() {
+    fn git_status_counts_omitted_files() {
         let output: String = (0..ENTRIES_MAX + 7).map(|n| format!("? f{n}\0")).collect();
         let status = parse(output.as_bytes());
         assert!(status.text().ends_with("\n… and 7 more"));

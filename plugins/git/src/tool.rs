@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reading_and_staging_are_allowed_and_changing_asks() {
+    fn git_reading_and_staging_need_no_approval() {
         let asks = |operation, args: &[&str]| {
             let args = args.iter().map(|&arg| arg.to_owned()).collect();
             let assessed = Git { operation, args }.assess(&Context::at("/"));

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn options_names_and_paths_are_told_apart() {
+    fn git_options_names_and_paths_are_separated() {
         let words = read(
             Operation::Diff,
             &[
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_no_table_is_refused() {
+    fn git_unknown_options_are_refused() {
         for (operation, arg) in [
             (Operation::Diff, "--ext-diff"),
             (Operation::Diff, "--output=x"),

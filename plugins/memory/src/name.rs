@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_file_names_and_never_paths() {
+    fn memory_names_are_file_names_and_never_paths() {
         for (written, name) in [
             ("notes", "notes"),
             ("notes.md", "notes"),

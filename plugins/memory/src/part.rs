@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_what_stands_under_a_heading() {
+    fn memory_parts_split_at_headings() {
         let text = "intro\n\n# One\na\n```\n# no heading\n```\n## Two\nb\n#no heading\n";
         let parts = parts(text);
         let seen: Vec<_> = parts.iter().map(|part| (part.start, part.end)).collect();
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_split_and_keeps_its_heading() {
+    fn memory_parts_of_long_text_share_the_heading() {
         let paragraph = "some words of a line\n".repeat(30);
         let text = format!("# Long\n{paragraph}\n{paragraph}\n{}", "x".repeat(5_000));
         let parts = parts(&text);

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_what_is_compared() {
+    fn memory_ranking_splits_and_stems_words() {
         let words =
             Words.tokenize("The Tests' buses: snake_case, Größe 42; classes, queries 東京へ");
         assert_eq!(
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn rare_words_count_more_and_short_texts_more_than_long_ones() {
+    fn memory_ranking_prefers_rare_words_and_short_texts() {
         let texts = [
             "deploy to the staging server with the blue script",
             "the tests of the parser are slow",

@@ -52,7 +52,7 @@ fn code(result: Result<impl std::fmt::Debug>) -> (Code, String) {
 }
 
 #[test]
-fn what_is_saved_is_read_again() {
+fn memory_saved_text_is_read_again() {
     let workspace = Workspace::new();
     assert_eq!(list(&workspace), "nothing is kept yet");
     let saved = workspace.save("notes", "first", Mode::Append).unwrap();
@@ -86,7 +86,7 @@ fn what_is_saved_is_read_again() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn memory_errors_have_a_code_and_message() {
     let workspace = Workspace::new();
     workspace.put("one.md", "x\n");
     for (result, wanted, words) in [
@@ -144,7 +144,7 @@ fn what_is_wrong_is_said() {
 }
 
 #[test]
-fn there_is_an_end_to_what_is_kept() {
+fn memory_size_and_count_are_limited() {
     let workspace = Workspace::new();
     let most = "x".repeat(FILE_MOST as usize - 1);
     workspace.save("long", &most, Mode::Append).unwrap();
@@ -169,7 +169,7 @@ fn there_is_an_end_to_what_is_kept() {
 
 #[cfg(unix)]
 #[test]
-fn a_link_is_no_memory() {
+fn memory_links_are_rejected() {
     let workspace = Workspace::new();
     let outside = tempfile::tempdir().unwrap();
     let secret = outside.path().join("secret.md");
@@ -189,7 +189,7 @@ fn a_link_is_no_memory() {
 }
 
 #[test]
-fn calls_that_save_at_once_lose_nothing() {
+fn memory_saves_at_once_lose_nothing() {
     let workspace = Workspace::new();
     let file = workspace.file("notes.md");
     std::thread::scope(|scope| {
@@ -213,7 +213,7 @@ fn calls_that_save_at_once_lose_nothing() {
 }
 
 #[test]
-fn whoever_reads_a_memory_reads_who_saved_it() {
+fn memory_marks_are_read_with_their_memories() {
     let workspace = Workspace::new();
     let store = &workspace.store;
     workspace.save("notes", "first", Mode::Append).unwrap();
@@ -263,7 +263,7 @@ fn whoever_reads_a_memory_reads_who_saved_it() {
 }
 
 #[test]
-fn a_search_by_words_shows_lines_and_where_they_are() {
+fn memory_search_by_words_shows_lines_and_their_numbers() {
     let workspace = Workspace::new();
     workspace.put(
         "build.md",
@@ -304,7 +304,7 @@ fn a_search_by_words_shows_lines_and_where_they_are() {
 }
 
 #[test]
-fn a_private_key_is_not_shown_by_its_lines() {
+fn memory_get_masks_lines_of_a_private_key() {
     let workspace = Workspace::new();
     let inside = "MIIEowIBAAKCAQEA0Z3VS5JJcds3xfn/ygWyF8PbnGy0AHB7MaC5Kx0gY7sKj5eX";
     let key = format!(
@@ -317,7 +317,7 @@ fn a_private_key_is_not_shown_by_its_lines() {
 }
 
 #[test]
-fn meanings_are_found_where_no_word_is_the_same() {
+fn memory_search_by_meaning_needs_no_shared_word() {
     let workspace = Workspace::new();
     workspace.put("garage.md", "The automobile is in the garage.\n");
     workspace.put("kitchen.md", "How to cook.\n");
@@ -350,7 +350,7 @@ fn meanings_are_found_where_no_word_is_the_same() {
 }
 
 #[test]
-fn an_endpoint_that_fails_leaves_the_words() {
+fn memory_search_uses_words_when_the_endpoint_fails() {
     let workspace = Workspace::new();
     workspace.put("garage.md", "The automobile is in the garage.\n");
     workspace.put("kitchen.md", "How to cook.\n");
@@ -390,7 +390,7 @@ fn an_endpoint_that_fails_leaves_the_words() {
 }
 
 #[test]
-fn a_turn_that_nobody_has_is_taken() {
+fn memory_lock_that_is_stale_is_taken_over() {
     let workspace = Workspace::new();
     let turn = workspace.file(".turn");
     let save = || workspace.save("notes", "x", Mode::Append);
@@ -408,12 +408,12 @@ fn a_turn_that_nobody_has_is_taken() {
     let start = std::time::Instant::now();
     let (error, said) = code(save());
     assert_eq!(error, Code::Unavailable, "{said}");
-    assert!(said.contains("no regular file"), "{said}");
+    assert!(said.contains("not a regular file"), "{said}");
     assert!(start.elapsed() < std::time::Duration::from_secs(5));
 }
 
 #[test]
-fn many_who_wait_for_one_that_was_stopped_go_in_turn() {
+fn memory_lock_that_is_stale_loses_no_waiting_saves() {
     let workspace = Workspace::new();
     let file = std::fs::File::create(workspace.file(".turn")).unwrap();
     let hour = std::time::Duration::from_secs(3_600);
@@ -437,7 +437,7 @@ fn many_who_wait_for_one_that_was_stopped_go_in_turn() {
 }
 
 #[test]
-fn embeddings_of_many_memories_share_requests() {
+fn memory_embeddings_share_requests() {
     let workspace = Workspace::new();
     for number in 0..300 {
         workspace.put(&format!("note-{number}.md"), "A short note.\n");
@@ -452,7 +452,7 @@ fn embeddings_of_many_memories_share_requests() {
 }
 
 #[test]
-fn a_memory_of_many_passages_is_asked_about_once() {
+fn memory_of_many_passages_is_embedded_once() {
     let workspace = Workspace::new();
     let many = "# One\nshort\n\n".repeat(2_000);
     workspace.put("many.md", many);

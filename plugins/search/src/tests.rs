@@ -40,7 +40,7 @@ fn lines(found: &Found) -> Vec<String> {
 use mimir_sdk::serde_json::{self, json};
 
 #[test]
-fn grep_is_literal_and_leaves_out_what_does_not_belong() {
+fn grep_is_literal_and_skips_hidden_and_ignored_files() {
     let dir = workspace();
     let found = search(&dir, json!({"mode": "grep", "query": "fuel"})).unwrap();
     assert_eq!(
@@ -152,7 +152,7 @@ fn queries_with_a_carriage_return_find_it() {
 }
 
 #[test]
-fn results_are_bounded_and_say_so() {
+fn search_results_are_truncated_and_marked() {
     let dir = workspace();
     fs::write(dir.path().join("many.txt"), "word\n".repeat(5000)).unwrap();
     let found = search(
@@ -201,7 +201,7 @@ fn context_is_shown_around_a_match() {
 }
 
 #[test]
-fn bad_input_has_a_code_and_a_sentence() {
+fn search_of_bad_input_has_an_error_code() {
     let dir = workspace();
     for (arguments, code) in [
         (json!({"mode": "regex", "query": "a(b"}), Code::InvalidInput),
@@ -231,7 +231,7 @@ fn bad_input_has_a_code_and_a_sentence() {
 }
 
 #[test]
-fn the_rules_of_ignore_files_are_those_of_git_and_ripgrep() {
+fn ignore_files_follow_git_and_ripgrep() {
     let dir = tempfile::tempdir().unwrap();
     let write = |path: &str, content: &str| {
         let path = dir.path().join(path);
@@ -283,7 +283,7 @@ fn the_rules_of_ignore_files_are_those_of_git_and_ripgrep() {
 }
 
 #[test]
-fn filters_are_meant_from_the_root_or_from_the_start() {
+fn search_filters_apply_from_the_root_or_the_path() {
     let dir = workspace();
     let files = |arguments: serde_json::Value| search(&dir, arguments).unwrap().files;
     for include in ["src", "src/", "src/*.rs", "./src/**/*.rs"] {
@@ -306,7 +306,7 @@ fn filters_are_meant_from_the_root_or_from_the_start() {
 }
 
 #[test]
-fn a_single_file_is_searched_whatever_its_name() {
+fn search_of_a_single_file_includes_hidden_ones() {
     let dir = workspace();
     let found = search(
         &dir,
@@ -324,7 +324,7 @@ fn a_single_file_is_searched_whatever_its_name() {
 
 #[cfg(unix)]
 #[test]
-fn names_and_lines_forge_no_line() {
+fn search_output_cannot_be_forged_by_names_and_lines() {
     let dir = tempfile::tempdir().unwrap();
     let forged = "a\nsrc/main.rs:1:fuel";
     fs::write(dir.path().join("b"), "x\rc:1:fuel\n").unwrap();
@@ -347,7 +347,7 @@ fn names_and_lines_forge_no_line() {
 }
 
 #[test]
-fn messages_do_not_repeat_what_is_long() {
+fn search_errors_do_not_repeat_long_input() {
     let dir = workspace();
     let long = "[".repeat(100_000);
     for arguments in [

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_come_whole_long_or_not_at_all() {
+    fn file_content_is_whole_chunked_or_binary() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::root(dir.path()).unwrap();
         let content = |bytes: &[u8], most: usize| {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_sorted_and_links_are_neither() {
+    fn folder_entries_are_sorted_without_links() {
         let dir = tempfile::tempdir().unwrap();
         for name in ["b", "a"] {
             std::fs::write(dir.path().join(name), "").unwrap();

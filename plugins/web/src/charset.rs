@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_read_in_the_encoding_that_it_has() {
+    fn charset_is_detected_from_header_bom_and_page() {
         let greek = encoding_rs::WINDOWS_1253.encode("Καλημέρα").0;
         let page = |head: &str, body: &[u8]| [head.as_bytes(), body].concat();
         for (bytes, declared, name) in [

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_named_and_the_errno_is_not() {
+    fn error_of_a_path_omits_the_errno() {
         let missing = std::fs::read("no/such/file").unwrap_err();
         let error = Error::io(&missing, "a/b.txt");
         assert!(error.message().starts_with("a/b.txt: "), "{error}");
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_survive_the_border() {
+    fn error_round_trips_through_wit() {
         let error = Error::other("odd", "it is odd").with_details(vec![1, 2]);
         assert_eq!(Error::from(wit::Error::from(error.clone())), error);
     }

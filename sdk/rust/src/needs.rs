@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_need_counts() {
+    fn needs_of_any_kind_are_not_empty() {
         assert!(Needs::none().is_empty());
         let one_of_each = [
             Needs::none().read(".", ""),

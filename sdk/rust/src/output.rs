@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_a_twin_and_a_schema() {
+    fn json_output_has_text_and_a_schema() {
         let output = Json(Sum { total: 3 }).into_output().unwrap();
         assert_eq!(output.texts().collect::<String>(), r#"{"total":3}"#);
         assert_eq!(output.structured_value().unwrap()["total"], 3);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_twin_can_be_worded() {
+    fn json_output_text_can_be_replaced() {
         let output = Json(Sum { total: 3 })
             .worded("three")
             .into_output()
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_an_error() {
+    fn json_output_that_cannot_serialize_is_an_error() {
         let odd = std::collections::BTreeMap::from([((1, 2), 3)]);
         assert!(to_value(&odd).is_err());
     }

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_quoted_is_json_and_says_the_same() {
+    fn quoted_name_is_json_and_round_trips() {
         for odd in [
             "a\nb",
             "a\rb",
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_names_stay_as_they_are() {
+    fn ordinary_names_are_not_quoted() {
         for plain in [
             "src/main.rs",
             "a b.txt",
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_brief_keeps_both_ends() {
+    fn brief_text_keeps_both_ends() {
         let long = format!("start{}end", "ä".repeat(200));
         let brief_of = brief(&long);
         assert!(brief_of.starts_with("start") && brief_of.ends_with("end"));

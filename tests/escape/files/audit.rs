@@ -19,7 +19,7 @@ const FILES: [&str; 6] = [
 ];
 
 #[test]
-fn the_record_is_neither_read_nor_written_nor_moved() {
+fn audit_log_cannot_be_read_written_or_moved() {
     let arena = arena();
     let place = arena.kit().path().join(".mimir/state/audit.jsonl");
     let log = FileAuditSink::new(&place, AuditSettings::default());

@@ -13,7 +13,7 @@ use super::refused;
 use crate::guests;
 
 #[test]
-fn a_hundred_thousand_open_files() {
+fn file_handles_of_a_guest_are_limited() {
     let arena = Arena::new(guests::OPEN_MANY).limits(json!({"timeMs": 30_000}));
     fs::write(arena.kit().path().join("file.txt"), "x").unwrap();
     let outcome = arena.call(nothing());
@@ -27,7 +27,7 @@ fn a_hundred_thousand_open_files() {
 }
 
 #[test]
-fn a_hundred_thousand_streams_of_one_file() {
+fn file_streams_of_a_guest_are_limited() {
     let arena = Arena::new(guests::STREAMS_MANY).limits(json!({"timeMs": 30_000}));
     fs::write(arena.kit().path().join("file.txt"), "x").unwrap();
     let outcome = arena.call(nothing());
@@ -48,7 +48,7 @@ fn a_hundred_thousand_streams_of_one_file() {
 }
 
 #[test]
-fn a_read_of_all_there_could_be() {
+fn file_read_of_a_terabyte_is_bounded() {
     let arena = arena();
     let file = fs::File::create(arena.kit().path().join("sparse")).unwrap();
     file.set_len(1 << 40).unwrap();
@@ -67,7 +67,7 @@ fn a_read_of_all_there_could_be() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_pipe_that_nobody_writes_to() {
+fn file_access_to_a_named_pipe_does_not_hang() {
     let arena = Arena::new(guests::FILE_PROBE).limits(json!({"timeMs": 1_000}));
     let pipe = arena.kit().path().join("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();

@@ -15,7 +15,7 @@ use super::{arena, probe, refused};
 
 #[test]
 #[cfg(unix)]
-fn symlinks_that_lead_out() {
+fn symlinks_to_the_outside_are_refused() {
     use std::os::unix::fs::symlink;
     let arena = arena();
     let outside = Outside::new();
@@ -68,7 +68,7 @@ fn symlinks_that_lead_out() {
 
 #[test]
 #[cfg(unix)]
-fn links_that_come_to_lead_out_by_a_move() {
+fn symlinks_leading_out_after_a_move_are_refused() {
     use std::os::unix::fs::symlink;
     let arena = arena();
     let root = arena.kit().path();
@@ -118,7 +118,7 @@ fn links_that_come_to_lead_out_by_a_move() {
 
 #[test]
 #[cfg(unix)]
-fn what_a_shielded_link_says() {
+fn symlink_target_of_a_protected_path_is_hidden() {
     use std::os::unix::fs::symlink;
     let arena = arena();
     let root = arena.kit().path();
@@ -144,7 +144,7 @@ fn what_a_shielded_link_says() {
 }
 
 #[test]
-fn symlinks_that_the_guest_makes_lead_nowhere() {
+fn symlinks_made_by_the_guest_give_no_access() {
     let arena = arena();
     let outside = Outside::new();
     let targets = [
@@ -178,7 +178,7 @@ fn symlinks_that_the_guest_makes_lead_nowhere() {
 
 #[test]
 #[cfg(unix)]
-fn a_link_is_no_way_round_a_rule_about_paths() {
+fn symlinks_do_not_bypass_path_rules() {
     use std::os::unix::fs::symlink;
     let kit = Testkit::with_bundled(mimir_kit::builtins()).unwrap();
     // A checkout may contain links.

@@ -5,7 +5,7 @@ use mimir_kit::Outside;
 use super::{all_refused, arena};
 
 #[test]
-fn parent_and_absolute_paths() {
+fn paths_out_of_the_workspace_are_refused() {
     let arena = arena();
     let outside = Outside::new();
     let up = outside.relative().display().to_string();
@@ -69,7 +69,7 @@ fn parent_and_absolute_paths() {
 }
 
 #[test]
-fn odd_paths_are_refused_and_harm_nothing() {
+fn paths_that_are_malformed_are_refused() {
     let arena = arena();
     let long = "x".repeat(5_000);
     let deep = "d/".repeat(5_000);

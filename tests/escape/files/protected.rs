@@ -197,7 +197,7 @@ fn secrets_files_are_not_read() {
 }
 
 #[test]
-fn a_folder_is_not_emptied_from_under_what_is_protected() {
+fn protected_content_blocks_removal_of_its_folder() {
     let arena = with_protected();
     // Before a recursive deletion the host is asked about the folder, and refuses before anything is gone.
     for folder in ["sub", ".git", "sub/.git", ".vscode", "."] {
@@ -206,7 +206,7 @@ fn a_folder_is_not_emptied_from_under_what_is_protected() {
 }
 
 #[test]
-fn a_folder_that_git_takes_for_a_repository_is_not_made() {
+fn git_repository_layout_cannot_be_created() {
     let arena = arena();
     let root = arena.kit().path().to_owned();
     for folder in [

@@ -8,7 +8,7 @@ use mimir_testkit::json;
 use super::{arena, probe, refused};
 
 #[test]
-fn the_probe_can_do_what_it_was_granted() {
+fn file_probe_can_use_its_granted_rights() {
     // Without this check the refusals below would prove nothing.
     let arena = arena();
     let results = probe(
@@ -46,7 +46,7 @@ fn the_probe_can_do_what_it_was_granted() {
 }
 
 #[test]
-fn a_right_to_read_changes_nothing() {
+fn file_read_right_cannot_change_anything() {
     let arena = arena();
     let before = picture(arena.kit().path());
     let results = probe(
@@ -76,7 +76,7 @@ fn a_right_to_read_changes_nothing() {
 }
 
 #[test]
-fn a_right_to_one_folder_ends_there() {
+fn file_right_to_one_folder_ends_there() {
     let arena = arena();
     let results = probe(
         &arena,

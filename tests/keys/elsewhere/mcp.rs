@@ -31,7 +31,7 @@ pub(super) const SHOWN: &[Shown] = &[
     (
         "mcp.servers.*.workspaceCode",
         "host/cli/tests/suite/mcp.rs",
-        "a_server_that_is_trusted_runs_nothing_that_a_model_wrote",
+        "mcp_server_does_not_run_code_from_the_workspace",
     ),
     (
         "mcp.servers.*.sandbox",
@@ -50,24 +50,24 @@ pub(super) const SHOWN: &[Shown] = &[
     (
         "mcp.servers.*.package.dependencies",
         "host/cli/tests/suite/kit/dependencies.rs",
-        "package_of_other_dependencies_is_not_installed",
+        "package_with_changed_dependencies_is_not_installed",
     ),
     ("mcp.servers.*.package.program", PACKAGES, PINNED),
     (
         "mcp.servers.*.package.with",
         PACKAGES,
-        "package_is_installed_with_those_that_are_named_beside_it",
+        "package_is_installed_with_additional_packages",
     ),
     (
         "mcp.servers.*.package.installScripts",
         PACKAGES,
-        "package_runs_install_scripts_only_where_a_person_says_so",
+        "package_runs_install_scripts_only_with_the_option",
     ),
     ("mcp.servers.*.folders", PACKAGES, PINNED),
     (
         "mcp.servers.*.network",
         "host/cli/tests/suite/servers.rs",
-        "mcp_server_reaches_the_hosts_that_were_declared_for_it",
+        "mcp_server_reaches_only_declared_hosts",
     ),
     (
         "mcp.servers.*.bindMounts",
@@ -82,12 +82,12 @@ pub(super) const SHOWN: &[Shown] = &[
     (
         "mcp.servers.*.url",
         "host/cli/tests/suite/mcp.rs",
-        "a_server_over_http_is_reached_and_no_other",
+        "mcp_http_server_gets_headers_and_obeys_network_mode",
     ),
     (
         "mcp.servers.*.headers.*",
         "host/cli/tests/suite/mcp.rs",
-        "a_server_over_http_is_reached_and_no_other",
+        "mcp_http_server_gets_headers_and_obeys_network_mode",
     ),
     (
         "mcp.servers.*.oauth.issuer",

@@ -16,7 +16,7 @@ fn body_of(kind: &'static str, body: impl AsRef<[u8]>, more: Value) -> Value {
 }
 
 #[test]
-fn a_page_comes_in_the_form_that_is_asked_for() {
+fn web_fetch_returns_the_requested_format() {
     let html = "<title>T</title><h1>Head</h1><p>Some <a href=/x>words</a>";
     for (format, form, body) in [
         (
@@ -49,7 +49,7 @@ fn a_page_comes_in_the_form_that_is_asked_for() {
 }
 
 #[test]
-fn text_is_decoded_by_its_charset() {
+fn web_fetch_decodes_text_by_its_charset() {
     let fetched = body_of(
         "text/plain; charset=ISO-8859-7",
         b"\xca\xe1\xeb\xe7\xec\xdd\xf1\xe1",
@@ -68,7 +68,7 @@ fn text_is_decoded_by_its_charset() {
 }
 
 #[test]
-fn a_long_text_comes_in_parts_that_make_the_whole() {
+fn web_fetch_pages_through_a_long_text() {
     let whole: String = (0..400).map(|n| format!("line {n} ü\n")).collect();
     let site = serves("text/plain", &whole);
     let kit = kit(json!({}));
@@ -105,7 +105,7 @@ fn a_long_text_comes_in_parts_that_make_the_whole() {
 }
 
 #[test]
-fn packed_answers_are_unpacked_within_bounds() {
+fn web_fetch_decompresses_within_limits() {
     // The output of `printf packed | gzip`.
     let packed = [
         31, 139, 8, 0, 0, 0, 0, 0, 2, 3, 43, 72, 76, 206, 78, 77, 1, 0, 16, 180, 246, 33, 6, 0, 0,
@@ -167,7 +167,7 @@ fn bomb() -> Vec<u8> {
 }
 
 #[test]
-fn what_is_too_large_or_too_slow_names_the_setting() {
+fn web_fetch_size_and_time_errors_name_the_setting() {
     let site = Site::new(|got, stream| match got.path() {
         "/slow" => std::thread::sleep(Duration::from_secs(20)),
         "/hangs" => {
@@ -226,7 +226,7 @@ fn what_is_too_large_or_too_slow_names_the_setting() {
 }
 
 #[test]
-fn who_has_set_the_time_is_named() {
+fn web_fetch_timeout_names_the_configured_limit() {
     let site = Site::new(|_, _| std::thread::sleep(Duration::from_secs(20)));
     let limits = json!({"tools": {"web_fetch": {"limits": {"httpTimeMs": 700}}}});
     let kit = kit(limits);
@@ -239,7 +239,7 @@ fn who_has_set_the_time_is_named() {
 }
 
 #[test]
-fn no_offset_shows_a_secret_in_pieces() {
+fn web_fetch_offsets_reveal_no_parts_of_a_secret() {
     const TOKEN: &str = "ghp_8aZq2WvX7kL1sD9fGhB3nM5cR6tY0uE4iO2p";
     let lines = "1aQ9zX8wS7eD6cR5fV4tG3bY2hN1uJ0mI9kO8lP7aQ6zX5wS4eD3cR2fV1tG0bY9\n".repeat(4);
     let whole = format!(

@@ -10,7 +10,7 @@ fn refused(kit: &Testkit, arguments: Value) -> mimir_core::ToolError {
 }
 
 #[test]
-fn a_host_on_no_list_is_asked_about_once() {
+fn web_fetch_asks_once_about_an_unlisted_host() {
     let site = Site::says("ok");
     let url = named(&site, "other", "/");
     let kit = kit(json!({})).approve(Approve::Always);
@@ -47,7 +47,7 @@ fn a_host_on_no_list_is_asked_about_once() {
 }
 
 #[test]
-fn an_answer_about_a_host_covers_redirects_there_with_the_same_method() {
+fn web_fetch_approval_covers_redirects_with_the_same_method() {
     let site = Site::new(|got, stream| match got.path() {
         "/" => reply(stream, "302 Found", "location: /home\r\n", ""),
         _ => reply(stream, "200 OK", "", "home"),
@@ -67,7 +67,7 @@ fn careful() -> Value {
 }
 
 #[test]
-fn ten_pages_of_listed_hosts_are_read_without_a_question() {
+fn web_fetch_of_listed_hosts_needs_no_approval() {
     let site = super::serves("text/plain", "a line of a long page\n".repeat(100));
     let both = json!({"network": {"allowedHosts": ["site.example", "other.example"]}});
     let mut settings = careful();
@@ -105,7 +105,7 @@ fn ten_pages_of_listed_hosts_are_read_without_a_question() {
 }
 
 #[test]
-fn an_answer_for_the_session_covers_the_other_pages_of_a_host() {
+fn web_fetch_session_approval_covers_pages_of_the_host() {
     let site = super::serves("text/plain", "a line of a long page\n".repeat(100));
     let kit = kit(careful()).approve(Approve::Session);
     let part = |method: &str, path: &str, offset| {
@@ -128,7 +128,7 @@ fn an_answer_for_the_session_covers_the_other_pages_of_a_host() {
 }
 
 #[test]
-fn other_methods_are_asked_about_wherever_they_go() {
+fn web_fetch_asks_about_changing_methods_on_any_host() {
     let site = Site::says("ok");
     for name in ["site", "other"] {
         let url = named(&site, name, "/");
@@ -146,7 +146,7 @@ fn other_methods_are_asked_about_wherever_they_go() {
 }
 
 #[test]
-fn any_host_opens_no_address_of_this_machine_or_its_networks() {
+fn web_fetch_mode_any_refuses_local_addresses() {
     let site = Site::says("secret");
     let port = site.address.port();
     let open =
@@ -174,7 +174,7 @@ fn any_host_opens_no_address_of_this_machine_or_its_networks() {
 }
 
 #[test]
-fn no_network_is_none_for_any_host() {
+fn web_fetch_with_network_mode_none_is_refused() {
     let site = Site::says("ok");
     let none = kit(json!({"network": {"mode": "none"}})).approve(Approve::Always);
     let error = refused(&none, json!({"url": named(&site, "site", "/")}));
@@ -184,7 +184,7 @@ fn no_network_is_none_for_any_host() {
 }
 
 #[test]
-fn each_hop_of_a_redirect_is_judged_by_itself() {
+fn web_fetch_checks_every_redirect_hop() {
     let inner = Site::says("secret");
     let port = inner.address.port();
     let site = Site::new(move |got, stream| {
@@ -219,7 +219,7 @@ fn each_hop_of_a_redirect_is_judged_by_itself() {
 }
 
 #[test]
-fn what_is_no_address_is_refused_with_its_kind() {
+fn web_fetch_invalid_url_is_refused_with_its_kind() {
     let kit = kit(json!({})).approve(Approve::Always);
     for (url, kind) in [
         ("file:///etc/passwd", "unsupported-scheme"),
@@ -255,7 +255,7 @@ fn what_is_no_address_is_refused_with_its_kind() {
 }
 
 #[test]
-fn a_rule_about_the_host_holds_and_an_unknown_one_is_no_unknown_list() {
+fn web_fetch_approval_conditions_and_url_rules_apply() {
     let site = Site::says("ok");
     let conditions =
         json!({"unknownHostRequiresApproval": true, "methodRequiresApproval": ["GET"]});
@@ -279,7 +279,7 @@ fn a_rule_about_the_host_holds_and_an_unknown_one_is_no_unknown_list() {
 }
 
 #[test]
-fn a_server_does_not_choose_where_a_change_goes() {
+fn web_fetch_redirect_of_a_changing_method_asks_again() {
     let listed = Site::says("done");
     let elsewhere = named(&listed, "site", "/second");
     let site = Site::new(move |got, stream| {
@@ -310,7 +310,7 @@ fn a_server_does_not_choose_where_a_change_goes() {
 }
 
 #[test]
-fn a_known_secret_leaves_in_no_part_of_a_request() {
+fn web_fetch_refuses_known_secrets_in_a_request() {
     const VALUE: &str = "Xq7 tR2mVb9/LpW4";
     let site = Site::says("ok");
     let url = |rest: &str| named(&site, "site", rest);

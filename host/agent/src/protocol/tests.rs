@@ -26,7 +26,7 @@ fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
 }
 
 #[test]
-fn chunks_of_chat_come_to_an_answer() {
+fn chat_chunks_are_joined_into_a_reply() {
     let part =
         |delta: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
     let events = [
@@ -69,7 +69,7 @@ fn chunks_of_chat_come_to_an_answer() {
 }
 
 #[test]
-fn calls_that_are_all_counted_as_the_first_are_told_apart() {
+fn chat_calls_with_equal_index_are_separated_by_id() {
     let part = |id: &str, name: &str| {
         json!({"choices": [{"delta": {"tool_calls": [
             {"index": 0, "id": id, "extra_content": {"google": {"thought_signature": id}},
@@ -95,7 +95,7 @@ fn calls_that_are_all_counted_as_the_first_are_told_apart() {
 }
 
 #[test]
-fn events_of_responses_come_to_an_answer() {
+fn responses_events_are_joined_into_a_reply() {
     let item = json!({"type": "function_call", "id": "fc", "call_id": "c1", "name": "git", "arguments": "{}"});
     let events = [
         json!({"type": "response.created"}),
@@ -135,7 +135,7 @@ fn events_of_responses_come_to_an_answer() {
 }
 
 #[test]
-fn events_of_anthropic_come_to_an_answer() {
+fn anthropic_events_are_joined_into_a_reply() {
     let events = [
         json!({"type": "message_start", "message": {"usage":
             {"input_tokens": 5, "cache_read_input_tokens": 90, "output_tokens": 1}}}),
@@ -180,7 +180,7 @@ fn events_of_anthropic_come_to_an_answer() {
 }
 
 #[test]
-fn what_is_no_answer_is_told_apart() {
+fn reply_that_is_invalid_or_cut_is_an_error() {
     for api in ProviderApi::ALL {
         let mut reader = ProviderProtocol::new(api, "").reader();
         assert!(reader.event("", &|_| {}).is_ok());
@@ -207,7 +207,7 @@ fn what_is_no_answer_is_told_apart() {
 }
 
 #[test]
-fn the_last_line_of_chat_ends_it_whatever_was_said_before() {
+fn chat_done_marker_ends_the_reply_without_finish_reason() {
     let mut reader = ProviderProtocol::new(ProviderApi::Ollama, "").reader();
     let words = json!({"choices": [{"delta": {"content": "so"}, "finish_reason": null}]});
     reader.event(&words.to_string(), &|_| {}).unwrap();
@@ -218,7 +218,7 @@ fn the_last_line_of_chat_ends_it_whatever_was_said_before() {
 }
 
 #[test]
-fn calls_without_end_are_not_gathered() {
+fn chat_calls_per_reply_are_limited() {
     let part = |at: usize| json!({"choices": [{"delta": {"tool_calls": [{"index": at, "id": format!("c{at}"), "function": {"name": "git"}}]}}]});
     let events: Vec<Value> = (0..=CALLS_MOST).map(part).collect();
     assert!(matches!(
@@ -238,7 +238,7 @@ fn ask<'a>(messages: &'a [Message], tools: &'a [ToolSpec]) -> ModelRequest<'a> {
 }
 
 #[test]
-fn each_provider_is_asked_as_it_wants_to_be() {
+fn request_body_follows_the_provider_api() {
     let tools = [ToolSpec {
         name: "git".into(),
         description: "runs git".into(),
@@ -306,7 +306,7 @@ fn each_provider_is_asked_as_it_wants_to_be() {
 }
 
 #[test]
-fn the_key_goes_where_it_belongs() {
+fn request_headers_have_the_key_per_provider() {
     let of = |api: ProviderApi| ProviderProtocol::new(api, "").headers(Some("k"));
     assert_eq!(
         of(ProviderApi::Openai),

@@ -40,7 +40,7 @@ fn grant(digest: &str) -> Grant {
 }
 
 #[test]
-fn a_grant_is_in_the_lock_and_in_the_book() {
+fn grant_is_written_to_lock_file_and_user_store() {
     let folder = tempfile::tempdir().unwrap();
     let ledger = ledger(folder.path());
     assert_eq!(ledger.read().unwrap(), WorkspaceApprovals::default());
@@ -69,7 +69,7 @@ fn a_grant_is_in_the_lock_and_in_the_book() {
 }
 
 #[test]
-fn a_grant_that_was_replaced_or_taken_back_is_gone() {
+fn grant_replaced_or_revoked_is_removed() {
     const PLACE: &str = ".mimir/tools/count.wasm";
     let folder = tempfile::tempdir().unwrap();
     let ledger = ledger(folder.path());
@@ -102,7 +102,7 @@ fn a_grant_that_was_replaced_or_taken_back_is_gone() {
 }
 
 #[test]
-fn grants_of_an_earlier_form_do_not_count() {
+fn grants_in_an_old_format_are_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let ledger = ledger(folder.path());
     ledger.change(|_| ()).unwrap();
@@ -114,7 +114,7 @@ fn grants_of_an_earlier_form_do_not_count() {
 }
 
 #[test]
-fn many_writers_lose_nothing() {
+fn grants_written_concurrently_are_all_stored() {
     let folder = tempfile::tempdir().unwrap();
     let ledger = ledger(folder.path());
     std::thread::scope(|scope| {
@@ -135,7 +135,7 @@ fn many_writers_lose_nothing() {
 }
 
 #[test]
-fn what_cannot_be_trusted_is_not_used() {
+fn approval_files_invalid_or_writable_by_others_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let ledger = ledger(folder.path());
     ledger
@@ -199,7 +199,7 @@ fn what_cannot_be_trusted_is_not_used() {
 }
 
 #[test]
-fn no_approval_outlasts_what_is_set_now() {
+fn approval_expiry_is_capped_by_current_settings() {
     let folder = tempfile::tempdir().unwrap();
     let ledger = ledger(folder.path());
     let given = Timestamp::from_second(1_700_000_000).unwrap();
@@ -229,7 +229,7 @@ fn no_approval_outlasts_what_is_set_now() {
 }
 
 #[test]
-fn answers_of_sessions_are_listed_while_their_process_runs() {
+fn session_approvals_are_listed_while_the_process_runs() {
     let folder = tempfile::tempdir().unwrap();
     let ledger = ledger(folder.path());
     let lease = sample(Timestamp::UNIX_EPOCH);

@@ -96,7 +96,7 @@ impl Running {
 const ALLOWED: &str = "tools: {read_file: {approval: allow}}\n";
 
 #[tokio::test]
-async fn a_changed_file_counts_a_broken_one_does_not_and_a_mended_one_does() {
+async fn config_reload_ignores_a_broken_file_until_fixed() {
     running(ALLOWED, async |running: Running| {
         running.becomes(None).await;
         running.config("policy: {deny: [read_file]}\n");
@@ -118,7 +118,7 @@ async fn a_changed_file_counts_a_broken_one_does_not_and_a_mended_one_does() {
 }
 
 #[tokio::test]
-async fn settings_count_for_the_next_call_after_they_are_written() {
+async fn config_change_applies_to_the_next_call() {
     // The interval never elapses: only the call triggers a check.
     running_with(Duration::MAX, ALLOWED, async |running: Running| {
         running.becomes(None).await;
@@ -140,7 +140,7 @@ async fn settings_count_for_the_next_call_after_they_are_written() {
 }
 
 #[tokio::test]
-async fn tools_come_and_go_with_their_folder_and_the_setting() {
+async fn tools_reload_when_files_or_the_setting_change() {
     running(ALLOWED, async |running: Running| {
         let left_out = || running.pipeline.snapshot().registry.quarantined().len();
         let until = async |count, when: &str| {
@@ -175,7 +175,7 @@ async fn tools_come_and_go_with_their_folder_and_the_setting() {
 }
 
 #[tokio::test]
-async fn live_begins_with_what_is_known_and_describes_the_rest_later() {
+async fn live_setup_starts_before_plugins_are_described() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     for new in ["work/.mimir/tools", "user"] {
@@ -211,7 +211,7 @@ async fn live_begins_with_what_is_known_and_describes_the_rest_later() {
 }
 
 #[test]
-fn what_a_change_does_not_reach_is_named() {
+fn config_reload_names_settings_that_need_a_restart() {
     let config = |text: &str| serde_yaml::from_str::<Config>(text).unwrap();
     let later = |text: &str| restart_settings(&Config::default(), &config(text));
     assert!(later(ALLOWED).is_empty());

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_a_mark_has_the_word_of_its_beginning() {
+    fn untrusted_mark_end_repeats_the_nonce_of_its_start() {
         let marked = mimir_core::untrusted_mark::UntrustedMark::new("somewhere").around("x");
         let lines: Vec<&str> = marked.lines().collect();
         let word = lines[2].strip_prefix("[end of untrusted ").unwrap();
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn own_instructions_come_last() {
+    fn system_prompt_ends_with_user_instructions() {
         let text = system_prompt(Path::new("/w"), Some(" Answer in verse. \n"));
         assert!(text.contains("The folder is /w;") && text.ends_with("\n\nAnswer in verse."));
         assert!(!system_prompt(Path::new("/w"), Some("  ")).ends_with('\n'));

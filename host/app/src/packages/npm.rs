@@ -199,7 +199,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn npm_requirements_have_a_name() {
+    fn npm_requirement_is_parsed_to_a_package_name() {
         for (requirement, name) in [
             ("a", "a"),
             ("a@1", "a"),

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn package_trees_are_kept_and_their_changes_are_named() {
+    fn package_tree_is_stored_and_its_difference_described() {
         let folder = tempfile::tempdir().unwrap();
         let places = UserDirs {
             config: Some(folder.path().to_owned()),

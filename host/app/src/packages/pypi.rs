@@ -290,7 +290,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn pypi_files_are_where_the_index_says() {
+    fn pypi_file_origins_are_read_from_the_index_page() {
         let page = r#"<a href="https://files.example/p/a.whl#sha256=x">a</a> <a href='../b.whl'>b</a>
             {"url": "http://other.example:8080/c.whl"}"#;
         let found: Vec<String> = origins(page).into_iter().collect();
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn pypi_pins_what_was_asked_for() {
+    fn pypi_pins_the_requested_package() {
         let report = json!({"install": [
             {"metadata": {"name": "mcp", "version": "2"}, "download_info": {"archive_info": {"hashes": {"sha256": "bb"}}}},
             {"metadata": {"name": "My_Server", "version": "1.0"}, "download_info": {"archive_info": {"hashes": {"sha256": "aa"}}}},

@@ -191,7 +191,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn registry_of_npm_is_what_it_says() {
+    fn npm_registry_hosts_come_from_the_npm_config() {
         let config = json!({
             "registry": "https://npm.example/a/", "@own:registry": "http://10.0.0.1:4873/",
             "cafile": "/etc/own.pem", "user-agent": "npm",
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn index_of_python_is_of_variables_then_of_pip() {
+    fn pypi_index_prefers_uv_variables_over_pip_config() {
         let none = |_: &str| None;
         assert_eq!(of_python("", none).urls, [PYTHON_INDEX]);
         let listed =

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_is_masked_and_nobody_can_name_it() {
+    fn login_token_is_masked_and_not_a_readable_secret() {
         let folder = tempfile::tempdir().unwrap();
         let logins = logins(folder.path());
         let key = "s@0123456789abcdef";
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_one_login_holds_up_no_other() {
+    fn login_lock_blocks_only_the_same_server() {
         let folder = tempfile::tempdir().unwrap();
         let one = logins(folder.path()).turn("slow.one@0").unwrap();
         let elsewhere = |key: &'static str| {
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_masked_stops_what_would_say_it() {
+    fn login_that_cannot_be_read_fails_the_redactor() {
         let folder = tempfile::tempdir().unwrap();
         let logins = logins(folder.path());
         logins

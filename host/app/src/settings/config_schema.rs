@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_lead_to_keys_and_slips_to_the_nearest() {
+    fn config_key_paths_resolve_and_typos_suggest_the_nearest() {
         let keys = ConfigSchema::new();
         for good in [
             "profile",

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_is_what_counts() {
+    fn config_defaults_match_the_effective_values() {
         let set = json!({ "limits": limits(), "agent": agent() });
         let set: Config = serde_json::from_value(set).unwrap();
         assert_eq!(set.limits(), Config::default().limits());

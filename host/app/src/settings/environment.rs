@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_mean_keys() {
+    fn config_variables_set_config_keys() {
         let file = of(&[
             ("MIMIR_LIMITS__TIME_MS", "5000"),
             ("MIMIR_TOOLS__READ_FILE__ENABLED", "false"),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn slips_are_told_with_the_nearest() {
+    fn config_variable_typos_name_the_nearest_key() {
         for (name, value, wanted) in [
             ("MIMIR_POLCY__DENY", "[git]", "Did you mean `POLICY`?"),
             ("MIMIR_TOOLS__GIT__ENABLE", "false", "`ENABLED`"),
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_written_as_variables_are() {
+    fn config_key_is_converted_to_a_variable_name() {
         for (key, variable) in [
             ("timeMs", "TIME_MS"),
             ("blockPrivateIPs", "BLOCK_PRIVATE_IPS"),

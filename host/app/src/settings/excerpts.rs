@@ -72,7 +72,7 @@ mod tests {
     use crate::settings::{ConfigLocation, ConfigOwner};
 
     #[test]
-    fn a_value_is_shown_with_its_line_and_cannot_drive_the_terminal() {
+    fn config_excerpts_show_lines_and_escape_control_characters() {
         let text = "x: &all [{decision: allow, reason: \"a\\e[2Kb\"}]\n";
         let text = text.replace("x: ", "policy:\n  rules: ");
         let text = format!(

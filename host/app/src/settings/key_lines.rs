@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_and_item_has_its_line() {
+    fn config_key_lines_cover_keys_and_list_items() {
         let text = "# first\npolicy:\n  deny: [a, b]\n  rules:\n    - name: x\n      when: {path: {glob: 'a'}}\n    - decision: ask\ntools:\n  git: &g {enabled: false}\n  other: *g\n";
         let lines = key_lines(text);
         for (key, line) in [

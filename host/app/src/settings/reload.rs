@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_told_once_and_a_broken_file_too() {
+    fn config_watcher_reports_each_change_or_error_once() {
         let (_folder, path, mut watched) = watched("policy: {deny: [git]}\n");
         assert!(settled(&mut watched).is_none(), "it says what it said");
         std::fs::write(&path, "policy: {deny: [git, exec]}\n").unwrap();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_being_written_is_not_read() {
+    fn config_watcher_waits_until_a_file_stops_changing() {
         let (_folder, path, mut watched) = watched("policy: {deny: [git]}\n");
         assert!(settled(&mut watched).is_none());
         for length in 1..5 {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_leaves_no_trace_outside_is_found_while_it_can_be_one() {
+    fn config_watcher_finds_a_change_with_unchanged_metadata() {
         let (_folder, path, mut watched) = watched("policy: {deny: [git]}\n");
         assert!(settled(&mut watched).is_none());
         std::fs::write(&path, "policy: {deny: [abc]}\n").unwrap();
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_accepted_and_granted_counts_and_what_is_used_does_not() {
+    fn config_watcher_reports_accepted_settings_and_new_grants() {
         let (_folder, _path, mut watched) = watched("tools: {git: {approval: allow}}\n");
         assert!(settled(&mut watched).is_none());
         let ledger = watched.ledger().unwrap();

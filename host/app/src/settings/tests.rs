@@ -19,7 +19,7 @@ fn fault(text: &str) -> String {
 }
 
 #[test]
-fn an_unknown_key_has_a_line_and_the_nearest_name() {
+fn config_unknown_key_error_has_line_and_suggestion() {
     let message = fault("profile: fine\npolcy:\n  deny: []\n");
     assert!(message.starts_with(".mimir/config.yml:2:1: "), "{message}");
     assert!(
@@ -32,7 +32,7 @@ fn an_unknown_key_has_a_line_and_the_nearest_name() {
 }
 
 #[test]
-fn wrong_values_and_broken_yaml_have_a_line() {
+fn config_errors_in_values_and_yaml_have_a_line() {
     let message = fault("tools:\n  git:\n    approval: alow\n");
     assert!(
         message.contains(":3:") && message.contains("Did you mean `allow`"),
@@ -47,13 +47,13 @@ fn wrong_values_and_broken_yaml_have_a_line() {
 }
 
 #[test]
-fn comments_alone_are_a_config() {
+fn config_of_only_comments_is_valid() {
     assert!(file("# nothing\n").is_ok());
     assert!(file("").is_ok());
 }
 
 #[test]
-fn a_tool_with_nothing_said_of_it_is_an_empty_block_however_it_is_written() {
+fn config_tool_without_settings_is_an_empty_block() {
     for nothing in ["", "~", "null", "{}"] {
         let one = || file(&format!("tools:\n  git: {nothing}\n")).unwrap();
         assert_eq!(one().config.tools.each["git"], Default::default());
@@ -67,7 +67,7 @@ fn a_tool_with_nothing_said_of_it_is_an_empty_block_however_it_is_written() {
 }
 
 #[test]
-fn the_workspace_wins_and_nothing_forbidden_is_allowed_again() {
+fn config_merge_prefers_workspace_and_unions_deny_lists() {
     let user = file("profile: compact\nlimits: {timeMs: 1000, fuel: 5}\ntools: {git: {approval: deny, deny: [a]}}\n").unwrap();
     let own = file("limits: {timeMs: 2000}\ntools: {git: {approval: allow, deny: [b]}}\n").unwrap();
     let config = merge::merge_layers(&[user, own]).unwrap();
@@ -83,7 +83,7 @@ fn the_workspace_wins_and_nothing_forbidden_is_allowed_again() {
 }
 
 #[test]
-fn a_record_that_one_file_insists_on_is_kept() {
+fn config_merge_keeps_audit_refuse_from_either_file() {
     let says = |word: &str| file(&format!("audit: {{onFailure: {word}}}\n")).unwrap();
     let silent = || file("profile: fine\n").unwrap();
     for (user, own, wanted) in [
@@ -99,7 +99,7 @@ fn a_record_that_one_file_insists_on_is_kept() {
 }
 
 #[test]
-fn both_files_are_found() {
+fn config_reads_user_and_workspace_files() {
     let dir = tempfile::tempdir().unwrap();
     let places = UserDirs {
         config: Some(dir.path().join("user")),
@@ -131,7 +131,7 @@ fn team(text: &str) -> ConfigFile {
 }
 
 #[test]
-fn a_team_stands_above_the_others_where_it_sets_something() {
+fn team_settings_override_only_the_keys_they_set() {
     let user = || {
         file("profile: compact\naudit: {onFailure: run, keep: 3}\napprovals: {leaseDays: 30}\n")
             .unwrap()
@@ -174,7 +174,7 @@ fn machine(folder: &std::path::Path) -> (UserDirs, WorkspaceFolder, PathBuf) {
 
 #[test]
 #[cfg(unix)]
-fn a_teams_file_that_others_can_write_is_refused_with_the_command() {
+fn team_file_writable_by_others_is_refused() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let (places, workspace, path) = machine(folder.path());
@@ -211,7 +211,7 @@ fn a_teams_file_that_others_can_write_is_refused_with_the_command() {
 
 #[test]
 #[cfg(unix)]
-fn a_teams_file_that_cannot_be_read_stops_everything() {
+fn team_file_that_cannot_be_read_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let (places, workspace, path) = machine(folder.path());
     let fails = |places: &UserDirs| MergedSettings::read(places, &workspace).unwrap_err();
@@ -225,7 +225,7 @@ fn a_teams_file_that_cannot_be_read_stops_everything() {
     assert_eq!(fails(&places).code, ToolErrorCode::InvalidInput);
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
-    assert!(fails(&places).message.contains("no regular file"));
+    assert!(fails(&places).message.contains("not a regular file"));
     for (named, why) in [
         ("relative.yml", "absolute path"),
         ("/no/such/file", "not there"),
@@ -240,7 +240,7 @@ fn a_teams_file_that_cannot_be_read_stops_everything() {
 
 #[test]
 #[cfg(unix)]
-fn both_of_a_teams_files_count_and_one_that_is_both_counts_once() {
+fn team_files_of_machine_and_variable_merge_once() {
     let folder = tempfile::tempdir().unwrap();
     let (mut places, workspace, path) = machine(folder.path());
     std::fs::write(&path, "audit: {keep: 5}\n").unwrap();
@@ -266,7 +266,7 @@ fn both_of_a_teams_files_count_and_one_that_is_both_counts_once() {
 }
 
 #[test]
-fn the_files_of_a_persons_own_settings_are_not_those_of_a_checkout() {
+fn config_relative_paths_resolve_from_user_config_files() {
     let text = "network: {extraRoots: [ca.pem, /etc/own.pem]}\ntools: {git: {network: {extraRoots: [git.pem]}}}\n";
     let read = |whose| {
         let place = ConfigLocation {
@@ -302,7 +302,7 @@ fn the_files_of_a_persons_own_settings_are_not_those_of_a_checkout() {
 }
 
 #[test]
-fn a_search_provider_of_one_file_is_not_asked_with_the_key_of_another() {
+fn config_merge_does_not_mix_search_provider_and_key() {
     let user = file("webSearch: {provider: brave, key: OWN}\n").unwrap();
     let own = file("webSearch: {provider: searxng, url: 'https://s.example'}\n").unwrap();
     let both = merge::merge_layers(&[user.clone(), own]).unwrap();

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_told_with_the_nearest() {
+    fn unknown_variables_are_reported_with_the_nearest_name() {
         for (stray, near) in [
             ("MIMIR_PROFLE", "MIMIR_PROFILE"),
             ("MIMIR_MODLE", "MIMIR_MODEL"),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_by_something_is_not_told() {
+    fn unknown_variables_exclude_those_in_use() {
         let used = [
             "MIMIR_PROFILE",
             "MIMIR_TOOLS",

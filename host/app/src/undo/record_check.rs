@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_held_against_where_they_are() {
+    fn undo_link_targets_are_checked_against_the_link_path() {
         for (path, target, out) in [
             ("a", "b", false),
             ("a/b/c", "../../d", false),

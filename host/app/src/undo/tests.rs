@@ -91,7 +91,7 @@ fn told(restored: &[RestoredPath]) -> Vec<(&str, RestoreResult)> {
 }
 
 #[test]
-fn an_overwritten_file_comes_back_once() {
+fn undo_restores_an_overwritten_file_once() {
     let scene = Scene::new();
     scene.write("a.txt", "new");
     scene.record("1", vec![("a.txt", scene.kept("1-0", "old"), file("new"))]);
@@ -112,7 +112,7 @@ fn an_overwritten_file_comes_back_once() {
 }
 
 #[test]
-fn what_changed_since_stays_unless_forced() {
+fn undo_keeps_files_changed_since_unless_forced() {
     let scene = Scene::new();
     scene.write("a.txt", "mine");
     scene.write("b.txt", "new");
@@ -139,7 +139,7 @@ fn what_changed_since_stays_unless_forced() {
 }
 
 #[test]
-fn made_files_go_and_removed_trees_come_back() {
+fn undo_removes_created_files_and_restores_removed_trees() {
     let scene = Scene::new();
     scene.write("made.txt", "new");
     let changes = vec![
@@ -157,7 +157,7 @@ fn made_files_go_and_removed_trees_come_back() {
 }
 
 #[test]
-fn a_damaged_copy_restores_nothing() {
+fn undo_with_a_damaged_backup_restores_nothing() {
     let scene = Scene::new();
     scene.write("a.txt", "new");
     let record = scene.record("1", vec![("a.txt", scene.kept("1-0", "old"), file("new"))]);
@@ -179,7 +179,7 @@ fn a_damaged_copy_restores_nothing() {
 }
 
 #[test]
-fn forged_records_reach_nothing() {
+fn undo_rejects_forged_records() {
     let scene = Scene::new();
     for path in [
         "../out",
@@ -207,7 +207,7 @@ fn forged_records_reach_nothing() {
 
 #[test]
 #[cfg(unix)]
-fn links_lead_nowhere() {
+fn undo_does_not_follow_links_out_of_the_workspace() {
     let outside = tempfile::tempdir().unwrap();
     let scene = Scene::new();
     std::os::unix::fs::symlink(outside.path(), scene.root().join("folder")).unwrap();
@@ -220,7 +220,7 @@ fn links_lead_nowhere() {
 }
 
 #[test]
-fn records_are_listed_newest_first_and_bad_ones_named() {
+fn undo_records_are_listed_newest_first_with_unreadable_ones() {
     let scene = Scene::new();
     assert!(scene.backups.read_history().unwrap().records.is_empty());
     scene.record("01a", vec![]);
@@ -251,7 +251,7 @@ fn records_are_listed_newest_first_and_bad_ones_named() {
 }
 
 #[test]
-fn what_becomes_of_each_path_is_told() {
+fn undo_reports_a_result_for_each_path() {
     let scene = Scene::new();
     fs::create_dir_all(scene.root().join("made/inner")).unwrap();
     scene.write("made/theirs", "somebody else's");
@@ -275,7 +275,7 @@ fn what_becomes_of_each_path_is_told() {
 }
 
 #[test]
-fn what_is_in_the_way_stops_it_before_it_begins() {
+fn undo_conflict_stops_the_restore_before_it_begins() {
     let scene = Scene::new();
     let record = |id: &str| {
         scene.record(
@@ -315,7 +315,7 @@ fn what_is_in_the_way_stops_it_before_it_begins() {
 
 #[test]
 #[cfg(unix)]
-fn links_come_back_wherever_they_point() {
+fn undo_restores_links_to_any_target() {
     let scene = Scene::new();
     let target = "/usr/bin/python3".to_owned();
     let before = PathState::Link { target };
@@ -332,7 +332,7 @@ fn links_come_back_wherever_they_point() {
 }
 
 #[test]
-fn a_record_knows_its_age() {
+fn undo_record_age_is_computed_from_its_time() {
     let scene = Scene::new();
     let mut record = scene.record("1", vec![]);
     let now: jiff::Timestamp = "2026-01-01T00:01:30Z".parse().unwrap();
@@ -345,7 +345,7 @@ fn a_record_knows_its_age() {
 }
 
 #[test]
-fn a_move_over_another_file_tells_less_of_the_mode() {
+fn undo_of_an_overwriting_move_restricts_the_mode() {
     let scene = Scene::new();
     scene.write("to", "moved");
     let changes = vec![

@@ -361,7 +361,7 @@ mod tests {
     use std::io::Read;
 
     #[test]
-    fn files_come_and_go_whole() {
+    fn undo_path_writes_and_removes_whole_files() {
         let dir = tempfile::tempdir().unwrap();
         assert!(UndoPath::resolve(dir.path(), "a/b/c.txt", false).is_err());
         let place = UndoPath::resolve(dir.path(), "./a/b/c.txt", true).unwrap();
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_stay_inside() {
+    fn undo_path_rejects_paths_outside() {
         let dir = tempfile::tempdir().unwrap();
         for bad in ["", ".", "..", "a/../../b", "/etc/passwd"] {
             assert!(UndoPath::resolve(dir.path(), bad, true).is_err(), "{bad:?}");
@@ -390,7 +390,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn links_are_not_followed() {
+    fn undo_path_does_not_follow_links() {
         use std::os::unix::fs::symlink;
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("victim"), "safe").unwrap();

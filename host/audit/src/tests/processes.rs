@@ -49,7 +49,7 @@ fn run(bench: &Bench, processes: u64, count: u64, size: u64) {
 }
 
 #[test]
-fn ten_thousand_calls_from_eight_processes_verify() {
+fn processes_writing_ten_thousand_calls_verify() {
     let bench = Bench::new();
     run(&bench, 8, 1250, 16 << 20);
     let report = bench.report();
@@ -58,7 +58,7 @@ fn ten_thousand_calls_from_eight_processes_verify() {
 }
 
 #[test]
-fn processes_that_rotate_at_once_lose_nothing() {
+fn processes_rotating_at_once_lose_no_lines() {
     let bench = Bench::new();
     run(&bench, 4, 250, 4096);
     let report = bench.report();
@@ -78,7 +78,7 @@ fn processes_that_rotate_at_once_lose_nothing() {
 }
 
 #[test]
-fn threads_share_a_log_and_two_logs_share_a_file() {
+fn threads_and_two_logs_share_a_file() {
     let bench = Bench::new();
     let logs = [bench.open(), bench.open()];
     std::thread::scope(|scope| {
@@ -92,7 +92,7 @@ fn threads_share_a_log_and_two_logs_share_a_file() {
 }
 
 #[test]
-fn writers_that_are_killed_leave_a_log_that_verifies() {
+fn processes_killed_while_writing_leave_a_valid_log() {
     let bench = Bench::new();
     for round in 0..5 {
         let mut children = [(); 2].map(|()| start(&bench, u64::MAX, 64 << 10));

@@ -13,7 +13,7 @@ fn torn(bench: &Bench, bytes: &[u8]) {
 }
 
 #[test]
-fn a_torn_line_is_named_and_the_log_goes_on() {
+fn recovery_records_a_torn_line_and_continues() {
     for rest in [&b"{\"time\":\"20"[..], b"\n", b"{}\n{\"time\"", &[0; 5000]] {
         let bench = Bench::new();
         bench.write(3);
@@ -36,7 +36,7 @@ fn a_torn_line_is_named_and_the_log_goes_on() {
 }
 
 #[test]
-fn a_line_that_lacks_only_its_end_is_one() {
+fn recovery_accepts_a_line_without_its_newline() {
     for count in [1, 3] {
         let bench = Bench::new();
         bench.write(count);
@@ -54,7 +54,7 @@ fn a_line_that_lacks_only_its_end_is_one() {
 }
 
 #[test]
-fn torn_bytes_that_are_changed_later_are_no_longer_torn() {
+fn recovery_torn_bytes_changed_later_are_a_fault() {
     let bench = Bench::new();
     bench.write(3);
     torn(&bench, b"{\"time\":\"20");
@@ -66,7 +66,7 @@ fn torn_bytes_that_are_changed_later_are_no_longer_torn() {
 }
 
 #[test]
-fn a_head_that_is_behind_is_no_fault() {
+fn recovery_of_a_head_behind_is_not_a_fault() {
     let bench = Bench::new();
     bench.write(3);
     let head = fs::read(bench.file("audit.head")).unwrap();
@@ -80,7 +80,7 @@ fn a_head_that_is_behind_is_no_fault() {
 }
 
 #[test]
-fn a_missing_or_damaged_head_is_a_fault_and_stays_one() {
+fn recovery_without_a_valid_head_remains_a_fault() {
     for content in [None, Some("nonsense"), Some("")] {
         let bench = Bench::new();
         bench.write(3);
@@ -97,7 +97,7 @@ fn a_missing_or_damaged_head_is_a_fault_and_stays_one() {
 }
 
 #[test]
-fn a_log_that_is_removed_leaves_a_gap_that_stays() {
+fn recovery_of_a_removed_log_leaves_a_gap() {
     let bench = Bench::new();
     bench.write(3);
     fs::remove_file(bench.path()).unwrap();
@@ -109,7 +109,7 @@ fn a_log_that_is_removed_leaves_a_gap_that_stays() {
 }
 
 #[test]
-fn a_log_that_is_removed_under_a_writer_is_made_again() {
+fn recovery_recreates_a_log_removed_while_open() {
     let bench = Bench::new();
     let log = bench.open();
     log.record(&event(0)).unwrap();
@@ -122,7 +122,7 @@ fn a_log_that_is_removed_under_a_writer_is_made_again() {
 }
 
 #[test]
-fn a_file_that_is_no_log_stays_where_it_is() {
+fn recovery_appends_after_foreign_content() {
     let bench = Bench::new();
     fs::write(bench.path(), "old line\nanother\n").unwrap();
     bench.write(2);
@@ -134,7 +134,7 @@ fn a_file_that_is_no_log_stays_where_it_is() {
 }
 
 #[test]
-fn a_call_is_refused_before_it_takes_effect_where_nothing_can_be_written() {
+fn unwritable_log_refuses_calls_unless_configured() {
     let mut bench = Bench::new();
     let other = bench.file("not a folder");
     fs::write(&other, "").unwrap();
@@ -148,7 +148,7 @@ fn a_call_is_refused_before_it_takes_effect_where_nothing_can_be_written() {
 }
 
 #[test]
-fn in_a_rush_the_head_is_a_little_behind_and_never_more() {
+fn head_lags_by_a_limited_number_of_lines() {
     let bench = Bench::new();
     let log = bench.open();
     let behind = |lines: u64| {
@@ -172,7 +172,7 @@ fn in_a_rush_the_head_is_a_little_behind_and_never_more() {
 }
 
 #[test]
-fn a_writer_knows_where_the_log_ends_when_the_head_does_not() {
+fn truncation_is_detected_while_the_head_lags() {
     for goes_on in [true, false] {
         let bench = Bench::new();
         let log = bench.open();

@@ -20,7 +20,7 @@ fn segments(bench: &Bench) -> Vec<PathBuf> {
 }
 
 #[test]
-fn the_chain_goes_on_and_no_file_is_too_long() {
+fn rotation_continues_the_chain_and_limits_file_size() {
     let bench = small();
     bench.write(100);
     let report = bench.report();
@@ -38,7 +38,7 @@ fn the_chain_goes_on_and_no_file_is_too_long() {
 }
 
 #[test]
-fn old_files_go_and_the_log_says_so() {
+fn rotation_deletes_old_files_and_records_it() {
     let mut bench = small();
     bench.settings.keep = 2;
     bench.write(150);
@@ -58,7 +58,7 @@ fn old_files_go_and_the_log_says_so() {
 }
 
 #[test]
-fn a_crash_at_any_step_of_a_rotation_loses_nothing() {
+fn rotation_crash_at_any_step_loses_no_lines() {
     let bench = small();
     bench.write(40);
     let full = segments(&bench)[0].clone();
@@ -93,7 +93,7 @@ fn a_crash_at_any_step_of_a_rotation_loses_nothing() {
 }
 
 #[test]
-fn a_file_that_is_in_the_way_is_not_written_over() {
+fn rotation_does_not_overwrite_an_existing_file() {
     let bench = small();
     let log = bench.open();
     let mut count = 0;
@@ -115,7 +115,7 @@ fn a_file_that_is_in_the_way_is_not_written_over() {
 }
 
 #[test]
-fn a_reader_follows_from_file_to_file() {
+fn rotation_is_followed_by_readers() {
     let bench = small();
     let log = AuditLog::at(bench.path());
     let mut follower = LogFollower::behind(&log, log.snapshot().unwrap()).unwrap();

@@ -19,7 +19,7 @@ fn forged(seq: u64, prev: LineHash) -> String {
 }
 
 #[test]
-fn a_changed_line_is_named() {
+fn tampering_changed_line_is_reported() {
     let changed = |at: usize| with(|lines| lines[at] = lines[at].replace("echo", "evil"));
     assert_eq!(
         changed(4).found(),
@@ -51,7 +51,7 @@ fn a_changed_line_is_named() {
 }
 
 #[test]
-fn removed_lines_are_named() {
+fn tampering_removed_lines_are_reported() {
     let found = with(|lines| drop(lines.remove(4))).found();
     assert_eq!(found, [(ChainFault::Removed, Some(5), Some(5))]);
     let bench = with(|lines| drop(lines.drain(4..8)));
@@ -62,7 +62,7 @@ fn removed_lines_are_named() {
 }
 
 #[test]
-fn truncation_is_named() {
+fn tampering_truncation_is_reported() {
     for left in [0, 1, LINES as usize - 1] {
         let bench = with(|lines| lines.truncate(left));
         if left == 0 {
@@ -87,7 +87,7 @@ fn truncation_is_named() {
 }
 
 #[test]
-fn reordered_lines_are_named() {
+fn tampering_reordered_lines_are_reported() {
     let found = with(|lines| lines.swap(4, 5)).found();
     assert_eq!(found, [(ChainFault::Reordered, Some(6), Some(5))]);
     let found = with(|lines| {
@@ -102,7 +102,7 @@ fn reordered_lines_are_named() {
 }
 
 #[test]
-fn inserted_lines_are_named() {
+fn tampering_inserted_lines_are_reported() {
     let copied = with(|lines| lines.insert(7, lines[6].clone()));
     assert_eq!(copied.found(), [(ChainFault::Inserted, Some(8), Some(7))]);
     let copied = with(|lines| lines.insert(7, lines[1].clone()));
@@ -122,7 +122,7 @@ fn inserted_lines_are_named() {
 }
 
 #[test]
-fn a_history_that_is_written_anew_does_not_match_the_head_or_what_was_noted() {
+fn tampering_rewritten_log_does_not_match_a_noted_hash() {
     let bench = Bench::new();
     bench.write(LINES);
     let noted = bench.report().head.hash;
@@ -160,7 +160,7 @@ fn against(bench: &Bench, remembered: LogHead) -> Vec<(ChainFault, Option<u64>)>
 }
 
 #[test]
-fn lines_taken_from_the_end_stay_a_fault_however_the_head_is_lost() {
+fn tampering_truncation_with_a_lost_head_remains_a_fault() {
     for left in [1, 3] {
         for content in [None, Some("nonsense"), Some("")] {
             let bench = Bench::new();
@@ -195,7 +195,7 @@ fn lines_taken_from_the_end_stay_a_fault_however_the_head_is_lost() {
 }
 
 #[test]
-fn a_log_that_is_removed_with_its_head_is_missed_by_who_remembers_it() {
+fn tampering_removed_log_is_detected_by_remembered_head() {
     let bench = Bench::new();
     bench.write(6);
     let remembered = bench.report().head;
@@ -217,7 +217,7 @@ fn a_log_that_is_removed_with_its_head_is_missed_by_who_remembers_it() {
 }
 
 #[test]
-fn a_crash_before_the_first_head_is_no_fault() {
+fn crash_before_the_first_head_is_not_a_fault() {
     let bench = Bench::new();
     let log = bench.open();
     log.ready().unwrap();
@@ -243,7 +243,7 @@ impl Dice {
 }
 
 #[test]
-fn nothing_that_dice_do_to_a_log_stays_unnoticed() {
+fn tampering_random_changes_are_detected() {
     let bench = Bench::new();
     bench.write(LINES);
     let good = fs::read(bench.path()).unwrap();

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 use super::*;
 
 #[tokio::test]
-async fn calls_that_end_together_are_all_kept_in_one_chain() {
+async fn group_write_of_concurrent_calls_is_one_chain() {
     let mut bench = Bench::new();
     bench.settings.max_bytes = 4096;
     let log = std::sync::Arc::new(bench.open());
@@ -28,7 +28,7 @@ async fn calls_that_end_together_are_all_kept_in_one_chain() {
 }
 
 #[test]
-fn one_that_is_dropped_is_kept_and_one_writes_for_all() {
+fn group_write_dropped_waiter_writes_pending_events() {
     let bench = Bench::new();
     let log = bench.open();
     let mut cx = Context::from_waker(Waker::noop());
@@ -51,7 +51,7 @@ fn one_that_is_dropped_is_kept_and_one_writes_for_all() {
 }
 
 #[test]
-fn everyone_hears_that_nothing_was_written() {
+fn group_write_failure_reaches_each_waiter() {
     let bench = Bench::new();
     fs::write(bench.file("none"), "").unwrap();
     let log = FileAuditSink::new(bench.file("none/audit.jsonl"), bench.settings);
@@ -67,7 +67,7 @@ fn everyone_hears_that_nothing_was_written() {
 }
 
 #[test]
-fn only_fsync_waits_for_the_disk() {
+fn durability_fsync_alone_waits_for_the_disk() {
     for (settings, waits) in [
         (serde_json::json!({}), false),
         (serde_json::json!({"durability": "write"}), false),

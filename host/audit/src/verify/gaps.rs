@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_after_all_splits_a_gap() {
+    fn gaps_are_split_by_late_lines() {
         let place = LinePosition {
             file: "audit.jsonl".to_owned(),
             line: 1,

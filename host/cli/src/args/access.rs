@@ -392,7 +392,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trust_reads_pairs_secrets_and_prefixes() {
+    fn trust_arguments_parse_pairs_secrets_and_prefixes() {
         assert_eq!(pair("A=b=c"), Ok(("A".to_owned(), "b=c".to_owned())));
         assert!(pair("A").is_err() && pair("=b").is_err());
         let need = secret("KEY@api.example.com:8443:X-Api-Key").unwrap();
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_are_read_whole() {
+    fn digest_argument_takes_64_hex_digits() {
         let hex = "AB".repeat(32);
         assert_eq!(digest(&hex), Ok(hex.to_lowercase()));
         assert_eq!(digest(&format!("sha256:{hex}")), Ok(hex.to_lowercase()));

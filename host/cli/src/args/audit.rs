@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_read() {
+    fn audit_since_parses_dates_and_durations() {
         let at = |secs| {
             Ok(SinceTime::At(
                 SystemTime::UNIX_EPOCH + Duration::from_secs(secs),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_and_kinds_are_checked() {
+    fn audit_hash_and_event_kind_are_validated() {
         assert_eq!(hash(&"AB".repeat(32)), Ok("ab".repeat(32)));
         for bad in ["", "abc", &"0".repeat(65), &"g".repeat(64)] {
             assert!(hash(bad).is_err(), "{bad}");

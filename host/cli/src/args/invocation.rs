@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn clap_agrees_with_itself() {
+    fn clap_definition_passes_debug_assert() {
         <CliArgs as clap::CommandFactory>::command().debug_assert();
     }
 
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_typed() {
+    fn call_arguments_parse_to_a_command() {
         let line = "call git operation=log --approve never --timeout 1500ms -C x --json";
         let words: Vec<&str> = line.split(' ').collect();
         let invocation = read(&words).unwrap();
@@ -398,14 +398,14 @@ mod tests {
     }
 
     #[test]
-    fn globals_may_stand_anywhere() {
+    fn global_options_are_accepted_before_and_after_the_command() {
         for line in [&["--json", "doctor"][..], &["doctor", "--json"]] {
             assert!(read(line).unwrap().globals.json);
         }
     }
 
     #[test]
-    fn no_command_is_help_and_tools_alone_is_a_screen() {
+    fn command_defaults_are_help_tool_browser_and_undo() {
         assert_eq!(read(&[]).unwrap().command, CliCommand::Help);
         assert_eq!(
             read(&["tools"]).unwrap().command,
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_a_usage_error() {
+    fn invalid_arguments_are_a_usage_error() {
         assert!(matches!(
             read(&["call", "t", "word"]),
             Err(CliParseError::Usage { .. })
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_json_is_told_in_json() {
+    fn json_option_turns_usage_errors_into_json() {
         let told = |line: &[&str]| match read(line) {
             Err(CliParseError::Usage {
                 json: true,
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_http_goes_with_it() {
+    fn serve_http_options_require_http() {
         let command = read(&["serve"]).unwrap().command;
         assert_eq!(command, CliCommand::Serve(ServeCommand::Stdio));
         for alone in [
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn times_have_units() {
+    fn duration_argument_accepts_units() {
         assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
         assert_eq!(duration("0.5"), Ok(Duration::from_millis(500)));
         for bad in ["", "s", "5x", "0", "0.5ms", "99h", "1e9", "1.2.3s"] {

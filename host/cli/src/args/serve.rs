@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_alone_is_of_this_machine() {
+    fn serve_address_with_only_a_port_is_localhost() {
         let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 80));
         for same in ["80", "localhost:80", "127.0.0.1:80"] {
             assert_eq!(address(same), Ok(local), "{same}");

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_is_read() {
+    fn property_values_parse_by_schema_type() {
         assert_eq!(read(json!({"type": "string"}), "12"), json!("12"));
         assert_eq!(read(json!({"type": "integer"}), "-12"), json!(-12));
         assert_eq!(
@@ -151,14 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_stays_text() {
+    fn property_values_that_do_not_match_stay_text() {
         assert_eq!(read(json!({"type": "integer"}), "1.5"), json!("1.5"));
         assert_eq!(read(json!({"type": "boolean"}), "yes"), json!("yes"));
         assert_eq!(read(json!({"type": "integer"}), ""), json!(""));
     }
 
     #[test]
-    fn options_references_and_alternatives() {
+    fn property_type_resolves_unions_and_references() {
         assert_eq!(read(json!({"type": ["integer", "null"]}), "7"), json!(7));
         assert_eq!(
             read(json!({"type": ["string", "null"]}), "null"),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_keys_depend_on_additional_properties() {
+    fn property_type_of_unknown_keys_uses_additional_properties() {
         assert_eq!(
             PropertyType::of_property(&json!({"additionalProperties": false}), "x"),
             None

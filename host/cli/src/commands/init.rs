@@ -138,7 +138,7 @@ mod tests {
 
     /// Uncomments the template: every key in it must be supported.
     #[test]
-    fn every_key_of_the_template_is_known() {
+    fn init_template_keys_are_all_supported() {
         let keys: String = TEMPLATE
             .lines()
             .filter_map(|line| line.strip_prefix("# ").or(line.strip_prefix('#')))
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_time_changes_nothing() {
+    fn init_run_twice_keeps_existing_files() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(make(Some(dir.path())).unwrap().made.len(), 8);
         let config = dir.path().join(".mimir/config.yml");

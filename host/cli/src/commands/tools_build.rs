@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_component_is_found_among_the_messages() {
+    fn build_finds_the_component_in_cargo_messages() {
         let dir = tempfile::tempdir().unwrap();
         let manifest = dir.path().canonicalize().unwrap().join("Cargo.toml");
         std::fs::write(&manifest, "").unwrap();

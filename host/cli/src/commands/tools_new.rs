@@ -293,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_come_in_three_forms() {
+    fn tools_new_derives_package_tool_and_type_names() {
         let names = PluginNames::parse("Word-count2").unwrap();
         assert_eq!(
             (
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_overwritten() {
+    fn tools_new_does_not_overwrite_files() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("a b/hello");
         let names = PluginNames::parse("hello").unwrap();

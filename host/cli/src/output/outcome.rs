@@ -212,7 +212,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn each_failure_has_its_line() {
+    fn error_output_has_a_line_for_each_failure() {
         let error = ToolError::new(ToolErrorCode::InvalidInput, "the arguments must match the schema: /n: is wrong; /: has more")
             .with_details(json!({"failures": [{"path": "/n", "message": "is wrong"}, {"path": "", "message": "has more"}]}));
         assert_eq!(sentence(&error), "the arguments must match the schema");
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn structured_results_are_printed_when_there_is_no_text() {
+    fn output_prints_structured_result_without_text() {
         let mut out = Vec::new();
         let mut output = ToolOutput {
             structured: Some(json!({"a": 1})),

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn card_has_every_word_of_a_schema() {
+    fn server_card_shows_every_text_of_a_schema() {
         let mut deep = json!({"type": "string", "description": "DEEPEST"});
         for level in 0..8 {
             deep = json!({"type": "object", "description": format!("LEVEL-{level}"), "properties": {format!("p{level}"): deep}});

@@ -86,7 +86,7 @@ pub fn ago(age: Option<Duration>) -> String {
             let s = if count == 1 { "" } else { "s" };
             format!("{count} {unit}{s} old")
         }
-        None => "not a second old".to_owned(),
+        None => "less than a second old".to_owned(),
     }
 }
 
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_have_one_unit() {
+    fn undo_age_is_shown_in_one_unit() {
         let told = |seconds| ago(Some(Duration::from_secs(seconds)));
         assert_eq!(told(0), "less than a second old");
         assert_eq!(told(59), "59 seconds old");

@@ -204,7 +204,7 @@ mod tests {
         "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello";
 
     #[tokio::test]
-    async fn what_does_not_arrive_holds_no_place() {
+    async fn listener_drops_incomplete_requests_and_keeps_serving() {
         let (address, serving, stop) = serving().await;
         let said = told(address, WHOLE).await;
         assert!(
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_under_way_is_answered_when_it_ends() {
+    async fn listener_answers_pending_requests_at_shutdown() {
         let (address, serving, stop) = serving().await;
         let mut stream = TcpStream::connect(address).await.unwrap();
         let (head, rest) = WHOLE.split_at(WHOLE.len() - 2);

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_cannot_draw_a_prompt() {
+    fn approval_card_keeps_tool_text_behind_the_gutter() {
         for width in [0, 10, 40, 80, 300] {
             let drawn = render_card(&card(), width);
             let all: Vec<String> = [drawn.head, drawn.arguments, drawn.tail].concat();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_shown() {
+    fn approval_card_shows_all_arguments_and_rights() {
         let drawn = render_card(&card(), 80);
         assert_eq!(
             drawn

@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_can_be_answered_is_offered() {
+    fn approval_prompt_offers_only_available_answers() {
         for (lasting, edit, question, reminder) in [
             (
                 true,

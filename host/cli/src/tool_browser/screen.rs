@@ -89,7 +89,7 @@ mod tests {
     /// Child process of the test below: panics in full-screen mode.
     #[test]
     #[ignore = "needs a terminal"]
-    fn panics_on_a_terminal() {
+    fn tool_browser_child_panics_in_full_screen() {
         if std::env::var_os("MIMIR_TEST_PANIC").is_none() {
             return;
         }
@@ -101,12 +101,12 @@ mod tests {
     #[cfg(unix)]
     #[test]
     #[ignore = "needs tmux"]
-    fn a_panic_gives_the_terminal_back() {
+    fn tool_browser_restores_the_terminal_after_a_panic() {
         use std::process::Command;
         let folder = tempfile::tempdir().unwrap();
         let (out, socket) = (folder.path().join("out"), folder.path().join("socket"));
         let own = std::env::current_exe().unwrap();
-        let test = "picker::screen::tests::panics_on_a_terminal";
+        let test = "tool_browser::screen::tests::tool_browser_child_panics_in_full_screen";
         let script = format!(
             "stty -g > '{0}'; MIMIR_TEST_PANIC=1 RUST_BACKTRACE=0 '{1}' --ignored --exact --nocapture {test}; stty -g >> '{0}'; read wait",
             out.display(),

@@ -34,7 +34,7 @@ fn shown(shelf: &mut ToolBrowser, width: u16, height: u16) -> Vec<String> {
 }
 
 #[test]
-fn the_selected_tool_is_in_sight_wherever_one_goes() {
+fn tool_browser_scrolls_to_the_selected_tool() {
     let mut shelf = shelf(1_000);
     for (by, first, selected) in [
         (0, "tool_0000", "tool_0000"),
@@ -58,7 +58,7 @@ fn the_selected_tool_is_in_sight_wherever_one_goes() {
 }
 
 #[test]
-fn any_size_can_be_drawn() {
+fn tool_browser_draws_at_any_size() {
     let mut shelf = shelf(30);
     for width in [1, 2, 3, 5, 10, 20, 29, 30, 31, 47, 48, 75, 76, 80, 300] {
         for height in [1, 2, 3, 24] {
@@ -70,7 +70,7 @@ fn any_size_can_be_drawn() {
 }
 
 #[test]
-fn a_redraw_with_a_thousand_tools_takes_no_time() {
+fn tool_browser_redraws_a_thousand_tools_quickly() {
     let mut shelf = shelf(1_000);
     let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
     let mut times: Vec<Duration> = (0..50)

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn alike_is_what_says_the_same_in_other_order_or_spelling() {
+    fn advice_alike_descriptions_ignore_order_and_case() {
         assert!(same("Reads a file of text.", "of text: reads a FILE"));
         assert!(!same(
             "Reads a file of text.",

@@ -69,7 +69,7 @@ pub fn tool(name: &str) -> Tool {
 /// The book keeps counts under what these are made of: if a definition is written in another way one day, its file has
 /// to have another name.
 #[test]
-fn definitions_are_written_as_the_book_takes_them_to_be() {
+fn token_cache_counts_the_definition_as_written() {
     let mut tool = tool("look");
     tool.definition.description = "Looks.".to_owned();
     let schema = tool.definition.input_schema.as_str();
@@ -88,7 +88,7 @@ fn definitions_are_written_as_the_book_takes_them_to_be() {
 }
 
 #[test]
-fn what_changes_a_definition_changes_its_count() {
+fn token_count_changes_with_the_definition() {
     let mut costs = TokenCosts::open(&UserDirs::default());
     let first = tool("look");
     let tokens = |costs: &mut TokenCosts, tool: &Tool| {
@@ -121,7 +121,7 @@ fn what_changes_a_definition_changes_its_count() {
 }
 
 #[test]
-fn what_receipts_say_is_about_what_the_tokenizer_counts() {
+fn token_estimate_is_close_to_the_tokenizer_count() {
     let row = |n: usize| json!({"id": n, "name": format!("user{n}"), "score": n * 37 % 100});
     let rows: Value = (0..50).map(row).collect();
     for text in [

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_found_by_any_of_their_names() {
+    fn tool_lookup_finds_files_by_path_name_or_stem() {
         for name in [".mimir/tools/broken.wasm", "broken.wasm", "broken"] {
             assert!(is_file(".mimir/tools/broken.wasm", name), "{name}");
         }

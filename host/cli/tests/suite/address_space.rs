@@ -27,7 +27,7 @@ fn cramped(home: &Path, args: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn calls_work_where_addresses_are_scarce() {
+fn call_works_with_limited_address_space() {
     let home = tempfile::tempdir().unwrap();
     let work = home.path().join("work");
     fs::create_dir(&work).unwrap();

@@ -43,7 +43,7 @@ fn end(events: &[Value]) -> &Value {
 const APIS: [&str; 3] = ["openai", "responses", "anthropic"];
 
 #[test]
-fn a_task_is_done_in_all_protocols() {
+fn run_completes_a_task_over_every_provider_api() {
     for api in APIS {
         let steps = vec![
             Step::Says(
@@ -80,7 +80,7 @@ fn a_task_is_done_in_all_protocols() {
 }
 
 #[test]
-fn who_reads_a_pipe_gets_the_answer_alone() {
+fn run_prints_only_the_answer_to_a_pipe() {
     let script = Script::start(vec![
         Step::Says(
             vec!["first "],
@@ -98,7 +98,7 @@ fn who_reads_a_pipe_gets_the_answer_alone() {
 }
 
 #[test]
-fn a_task_on_stdin_and_one_that_is_none() {
+fn run_reads_the_task_from_stdin_and_rejects_blanks() {
     let script = Script::start(vec![says("yes")]);
     let home = home(&script, "openai", "");
     let mut command = mimir(home.path(), &["run", "-"]);
@@ -120,7 +120,7 @@ fn a_task_on_stdin_and_one_that_is_none() {
 }
 
 #[test]
-fn the_model_of_the_settings_is_asked() {
+fn model_comes_from_the_config_or_the_model_option() {
     let script = Script::start(vec![says("hello")]);
     // `model` in the settings selects the model, and --model overrides it.
     let home = home(&script, "openai", "");
@@ -150,7 +150,7 @@ fn the_model_of_the_settings_is_asked() {
 }
 
 #[test]
-fn each_protocol_is_spoken_where_it_is_set() {
+fn provider_api_setting_selects_the_endpoint() {
     for (api, path) in [
         ("openai", "/v1/chat/completions"),
         ("responses", "/v1/responses"),
@@ -168,7 +168,7 @@ fn each_protocol_is_spoken_where_it_is_set() {
 }
 
 #[test]
-fn the_key_is_sent_and_seen_nowhere() {
+fn provider_key_is_sent_and_never_logged_or_stored() {
     const VALUE: &str = "a-key-of-the-tests-8731";
     for api in APIS {
         let refusal = format!(r#"{{"error": {{"message": "not with {VALUE}"}}}}"#);
@@ -208,7 +208,7 @@ fn the_key_is_sent_and_seen_nowhere() {
 }
 
 #[test]
-fn money_is_counted_and_bounded() {
+fn agent_cost_is_counted_and_limited() {
     // Each answer takes 100 input and 10 output tokens, which is 0.002 with `prices` of input 10 and output 100.
     let script = Script::start(vec![says("hello")]);
     let one = home(&script, "openai", "");
@@ -241,7 +241,7 @@ fn money_is_counted_and_bounded() {
 }
 
 #[test]
-fn the_model_is_told_what_is_set() {
+fn agent_instructions_are_sent_in_the_system_prompt() {
     for (settings, told) in [
         ("", false),
         ("agent: {instructions: Answer in verse.}\n", true),
@@ -256,7 +256,7 @@ fn the_model_is_told_what_is_set() {
 }
 
 #[test]
-fn each_bound_ends_a_task_that_does_not_end() {
+fn agent_limits_end_an_endless_task() {
     for (settings, key, most) in [
         ("agent: {maxTurns: 3}\n", "agent.maxTurns", 3),
         ("agent: {maxToolCalls: 2}\n", "agent.maxToolCalls", 3),
@@ -282,7 +282,7 @@ fn each_bound_ends_a_task_that_does_not_end() {
 }
 
 #[test]
-fn answers_and_conversations_are_as_long_as_is_set() {
+fn agent_token_limits_cap_answers_and_context() {
     let steps = || {
         vec![
             calls("read_file", json!({"path": "long.txt"})),
@@ -312,7 +312,7 @@ fn answers_and_conversations_are_as_long_as_is_set() {
 }
 
 #[test]
-fn a_busy_provider_is_asked_as_often_as_is_set() {
+fn provider_rate_limit_is_retried_as_configured() {
     for (settings, times) in [("agent: {retries: 0}\n", 1), ("agent: {retries: 2}\n", 3)] {
         let script = Script::start(vec![Step::Status(
             429,
@@ -333,7 +333,7 @@ fn a_busy_provider_is_asked_as_often_as_is_set() {
 }
 
 #[test]
-fn without_a_person_the_answer_is_no_and_the_model_goes_on() {
+fn run_denies_approval_without_a_terminal_and_continues() {
     for api in APIS {
         let steps = vec![
             calls("delete_file", json!({"path": "notes.txt"})),
@@ -365,7 +365,7 @@ fn without_a_person_the_answer_is_no_and_the_model_goes_on() {
 }
 
 #[test]
-fn a_project_sends_no_conversation_anywhere_before_it_is_accepted() {
+fn provider_of_a_project_is_unused_until_accepted() {
     let script = Script::start(vec![says("mine now")]);
     let home = tempfile::tempdir().unwrap();
     assert_eq!(run(home.path(), &["init"]).0, 0);
@@ -409,7 +409,7 @@ fn chat(home: &Path, args: &[&str], lines: &str) -> (i32, String, String) {
 }
 
 #[test]
-fn a_conversation_goes_on_and_is_taken_up_again() {
+fn chat_keeps_context_and_resumes_a_conversation() {
     for api in APIS {
         let script = Script::start(vec![
             calls("read_file", json!({"path": "notes.txt"})),
@@ -449,7 +449,7 @@ fn a_conversation_goes_on_and_is_taken_up_again() {
 }
 
 #[test]
-fn the_commands_of_a_chat_do_what_they_say() {
+fn chat_slash_commands_work() {
     let script = Script::start(vec![says("one"), says("two"), says("three")]);
     let home = home(&script, "openai", "");
     let lines = "/help\n/tools\n/approvals\nhi\n/audit\n/model\n/model local/other\nhi\n/model nobody/x\n/clear\nagain\n";
@@ -470,7 +470,7 @@ fn the_commands_of_a_chat_do_what_they_say() {
 }
 
 #[test]
-fn a_chat_outlives_what_fails() {
+fn chat_continues_after_a_provider_error() {
     let script = Script::start(vec![
         Step::Status(400, vec![], r#"{"error": {"message": "not like that"}}"#),
         says("better"),

@@ -37,7 +37,7 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
-fn tampering_is_named_and_ends_with_one() {
+fn audit_verify_names_changed_lines_and_exits_1() {
     let home = home("");
     let (code, out, _) = run(home.path(), &["audit", "verify"]);
     assert_eq!((code, out.as_str()), (0, "The log is empty.\n"));
@@ -50,7 +50,7 @@ fn tampering_is_named_and_ends_with_one() {
     let (code, out, _) = run(home.path(), &["audit", "verify", "--head", &head[..20]]);
     assert_eq!(code, 0);
     assert!(
-        out.contains("that of line 3") && out.contains(&head),
+        out.contains("belongs to line 3") && out.contains(&head),
         "{out}"
     );
     let (code, out, _) = run(home.path(), &["audit", "verify", "--head", &"0".repeat(64)]);
@@ -76,7 +76,7 @@ fn tampering_is_named_and_ends_with_one() {
 }
 
 #[test]
-fn events_are_filtered() {
+fn audit_show_filters_events() {
     let home = home("tools: {delete_file: {approval: deny}}\n");
     calls(home.path(), 1);
     run(home.path(), &["call", "delete_file", "path=x"]);
@@ -119,7 +119,7 @@ fn events_are_filtered() {
 }
 
 #[test]
-fn files_and_arguments_are_kept_as_the_config_says() {
+fn audit_rotation_and_argument_logging_follow_the_config() {
     let quiet = home("audit: {maxBytes: 4096, keep: 2}\n");
     // A refused call is a line of about 350 bytes.
     calls(quiet.path(), 60);
@@ -177,7 +177,7 @@ fn ended(mut child: Child) -> Option<i32> {
 
 #[test]
 #[cfg(unix)]
-fn a_tail_follows_over_files_and_ends_when_it_is_told_or_nobody_reads() {
+fn audit_tail_follows_rotation_and_ends_cleanly() {
     let home = home("audit: {maxBytes: 4096}\n");
     calls(home.path(), 1);
     let mut tail = follow(home.path());
@@ -209,7 +209,7 @@ fn a_tail_follows_over_files_and_ends_when_it_is_told_or_nobody_reads() {
 }
 
 #[test]
-fn doctor_says_that_calls_may_go_unrecorded() {
+fn doctor_warns_if_calls_may_run_without_audit() {
     let strict = home("");
     let (_, out, _) = run(strict.path(), &["doctor"]);
     assert!(out.contains("✓ audit"), "{out}");
@@ -222,7 +222,7 @@ fn doctor_says_that_calls_may_go_unrecorded() {
 }
 
 #[test]
-fn a_log_whose_end_is_taken_away_stays_at_fault() {
+fn audit_verify_keeps_reporting_a_truncated_log() {
     let home = home("");
     calls(home.path(), 6);
     let folder = log(home.path()).parent().unwrap().to_owned();
@@ -264,7 +264,7 @@ fn a_log_whose_end_is_taken_away_stays_at_fault() {
 }
 
 #[test]
-fn a_log_that_others_go_on_with_is_the_same_log() {
+fn audit_head_that_is_behind_the_log_is_updated() {
     let home = home("");
     calls(home.path(), 3);
     let config = kit::config(home.path()).join("workspaces");

@@ -141,7 +141,7 @@ impl Drop for Screen {
 
 #[test]
 #[ignore = "needs tmux"]
-fn a_person_talks_edits_and_leaves() {
+fn chat_supports_multiline_input_completion_and_history() {
     let screen = Screen::new(
         "talk",
         vec![
@@ -194,7 +194,7 @@ fn a_person_talks_edits_and_leaves() {
 
 #[test]
 #[ignore = "needs tmux"]
-fn a_person_is_asked_inline_and_what_is_typed_later_is_no_answer() {
+fn chat_approval_prompt_takes_no_later_input_as_answer() {
     let delete = || calls("delete_file", json!({"path": "notes.txt"}));
     let screen = Screen::new(
         "ask",
@@ -229,7 +229,7 @@ fn a_person_is_asked_inline_and_what_is_typed_later_is_no_answer() {
 
 #[test]
 #[ignore = "needs tmux"]
-fn the_first_ctrl_c_stops_the_call_and_the_next_the_answer() {
+fn chat_ctrl_c_cancels_the_call_then_the_reply() {
     let screen = Screen::new(
         "stop",
         vec![
@@ -259,7 +259,7 @@ fn the_first_ctrl_c_stops_the_call_and_the_next_the_answer() {
 
 #[test]
 #[ignore = "needs tmux"]
-fn a_talk_that_goes_on_has_read_what_strangers_wrote() {
+fn chat_resume_restores_the_untrusted_label() {
     let web = || calls("web_fetch", json!({"url": "https://example.invalid/x"}));
     let steps = vec![
         calls("read_file", json!({"path": "notes.txt"})),
@@ -297,7 +297,7 @@ fn asks_and_goes_on() -> Vec<Step> {
 
 #[test]
 #[ignore = "needs tmux"]
-fn arguments_that_are_typed_end_with_their_question() {
+fn chat_argument_input_ends_when_its_prompt_is_cancelled() {
     let screen = Screen::new("typed", asks_and_goes_on(), "");
     screen.line("unset EDITOR VISUAL");
     screen.chat("");
@@ -319,7 +319,7 @@ fn arguments_that_are_typed_end_with_their_question() {
 
 #[test]
 #[ignore = "needs tmux"]
-fn an_editor_ends_with_its_question() {
+fn chat_argument_editor_is_ended_with_its_prompt() {
     let settings = "approvals: {timeoutMs: 4000}\n";
     // One program ends on SIGTERM, the other does not.
     for (name, trap) in [("editor", ""), ("deaf", "trap '' TERM\n")] {

@@ -33,7 +33,7 @@ fn ran(home: &Path, arguments: &Value) -> Value {
 }
 
 #[test]
-fn the_interpreter_gets_code_arguments_variables_and_input() {
+fn run_code_passes_arguments_env_stdin_and_workdir() {
     let home = workspace("");
     std::fs::create_dir(home.path().join("sub")).unwrap();
     let structured = ran(
@@ -56,7 +56,7 @@ fn the_interpreter_gets_code_arguments_variables_and_input() {
 
 #[test]
 #[ignore = "needs python3 and node on the machine"]
-fn python_and_javascript_are_run_by_their_interpreters() {
+fn run_code_runs_python_and_javascript_interpreters() {
     let home = workspace("");
     for (language, code) in [
         ("python", "import sys\nprint(sys.argv[1], sys.stdin.read())"),
@@ -89,7 +89,7 @@ fn python_and_javascript_are_run_by_their_interpreters() {
 }
 
 #[test]
-fn an_interpreter_is_asked_about_and_what_only_reads_is_not() {
+fn run_code_needs_approval_unless_bash_only_reads() {
     let home = workspace("");
     let python = json!({"language": "python", "code": "print(1)", "backend": "process"});
     let (code, said) = call(home.path(), "never", &python);
@@ -118,7 +118,7 @@ fn an_interpreter_is_asked_about_and_what_only_reads_is_not() {
 }
 
 #[test]
-fn what_was_written_before_the_end_of_the_time_is_kept() {
+fn run_code_timeout_keeps_the_output_so_far() {
     let home = workspace("");
     let start = Instant::now();
     let (code, said) = call(
@@ -133,7 +133,7 @@ fn what_was_written_before_the_end_of_the_time_is_kept() {
 }
 
 #[test]
-fn a_container_has_the_image_of_the_language_or_says_what_is_missing() {
+fn run_code_container_errors_name_the_missing_part() {
     let code = json!({"language": "python", "code": "print(1)", "backend": "container"});
     let unnamed = workspace("");
     let (_, said) = call(unnamed.path(), "always", &code);
@@ -162,7 +162,7 @@ fn a_container_has_the_image_of_the_language_or_says_what_is_missing() {
 }
 
 #[test]
-fn bad_input_is_told_from_a_sandbox_that_is_missing() {
+fn run_code_errors_distinguish_bad_input_and_missing_sandbox() {
     let home = workspace("");
     for (arguments, code) in [
         (json!({"language": "perl", "code": "x"}), "INVALID_INPUT"),
@@ -187,7 +187,7 @@ fn bad_input_is_told_from_a_sandbox_that_is_missing() {
 
 #[test]
 #[ignore = "needs the container engine and the images of .ci/containers"]
-fn code_runs_in_a_container_and_its_files_belong_to_the_person() {
+fn run_code_container_files_belong_to_the_user() {
     use std::os::unix::fs::MetadataExt;
 
     let home = workspace("sandbox: {mode: container, images: {bash: mimir-test/code}}");

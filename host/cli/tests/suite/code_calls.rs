@@ -44,7 +44,7 @@ const READS: [(&str, &str); 3] = [
 ];
 
 #[test]
-fn code_in_each_language_calls_a_tool_that_the_call_may_name() {
+fn run_code_calls_tools_permitted_by_its_arguments() {
     let home = workspace();
     for (language, code) in READS {
         for tools in [Value::Null, json!(["read_file"])] {
@@ -70,7 +70,7 @@ fn code_in_each_language_calls_a_tool_that_the_call_may_name() {
 }
 
 #[test]
-fn code_asks_before_it_does_what_asks() {
+fn run_code_tool_calls_need_approval() {
     let home = workspace();
     let write = r#"mimir write_file '{"path": "note", "content": "changed\n"}'"#;
     let arguments = json!({"language": "bash", "code": write});
@@ -86,7 +86,7 @@ fn code_asks_before_it_does_what_asks() {
 }
 
 #[test]
-fn an_interpreter_of_the_machine_calls_no_tools() {
+fn run_code_process_backend_does_not_support_tools() {
     let home = workspace();
     let arguments =
         json!({"language": "bash", "code": "echo", "tools": ["read_file"], "backend": "process"});

@@ -88,7 +88,7 @@ fn compile_refuses_a_million_functions_before_it_begins() {
 }
 
 #[test]
-fn compile_process_refuses_what_is_not_a_component() {
+fn compile_process_refuses_invalid_components() {
     let fixture = Fixture::new(1);
     let bytes = invalid_code();
     std::fs::write(fixture.home.path().join(".mimir/tools/big.wasm"), bytes).unwrap();
@@ -134,7 +134,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn compile_ends_with_the_call_that_is_cancelled() {
+fn compile_ends_when_its_call_is_cancelled() {
     let fixture = Fixture::new(200_000);
     let mut command = fixture.command(&["serve"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -11,7 +11,7 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
-fn the_schema_is_that_of_the_settings() {
+fn config_schema_command_prints_the_config_schema() {
     let home = tempfile::tempdir().unwrap();
     for args in [&["config", "schema"][..], &["config", "schema", "--json"]] {
         let (code, out, err) = run(home.path(), args);
@@ -21,7 +21,7 @@ fn the_schema_is_that_of_the_settings() {
 }
 
 #[test]
-fn every_place_is_named_in_its_order_and_whether_it_is_there() {
+fn config_path_lists_locations_in_order() {
     let home = tempfile::tempdir().unwrap();
     run(home.path(), &["init"]);
     let team = tempfile::tempdir().unwrap();
@@ -55,7 +55,7 @@ fn every_place_is_named_in_its_order_and_whether_it_is_there() {
 }
 
 #[test]
-fn every_fault_is_named_and_what_does_not_count() {
+fn config_check_lists_errors_and_withheld_settings() {
     let home = tempfile::tempdir().unwrap();
     let user = kit::config(home.path());
     fs::create_dir_all(&user).unwrap();
@@ -99,7 +99,7 @@ fn with(config: &[u8]) -> tempfile::TempDir {
 }
 
 #[test]
-fn broken_files_are_told_by_file_and_line_and_nothing_runs() {
+fn config_errors_name_file_and_line() {
     let long = [b"# ".as_slice(), &vec![b'x'; 10 << 20]].concat();
     for (config, wanted) in [
         (
@@ -145,7 +145,7 @@ fn broken_files_are_told_by_file_and_line_and_nothing_runs() {
 }
 
 #[test]
-fn odd_files_are_read_and_changed_in_their_own_manner() {
+fn config_edits_keep_the_style_of_unusual_files() {
     for (config, after) in [
         ("", "tools:\n  git:\n    enabled: false\n"),
         (
@@ -188,7 +188,7 @@ fn odd_files_are_read_and_changed_in_their_own_manner() {
 
 #[cfg(unix)]
 #[test]
-fn a_folder_that_cannot_be_written_is_told() {
+fn config_set_reports_a_read_only_folder() {
     use std::os::unix::fs::PermissionsExt;
     let home = with(b"profile: fine # mine\n");
     let dot = home.path().join(".mimir");
@@ -209,7 +209,7 @@ fn a_folder_that_cannot_be_written_is_told() {
 }
 
 #[test]
-fn a_key_is_read_with_its_layer_and_set_in_its_place() {
+fn config_get_shows_layers_and_set_edits_files() {
     let home = with(b"# mine\nlimits: {timeMs: 9000} # short\n");
     let get = |key: &str| {
         let (code, out, err) = run(home.path(), &["config", "get", key, "--json"]);
@@ -254,7 +254,7 @@ fn a_key_is_read_with_its_layer_and_set_in_its_place() {
         (&["set", "limits.timeMs", "soon"][..], "config.yml:2:"),
         (&["set", "limits.timems", "1"], "Did you mean `timeMs`"),
         (&["set", "limits.fuel", "0"], "limits.fuel"),
-        (&["set", "profile", "[: x"], "no YAML"),
+        (&["set", "profile", "[: x"], "not valid YAML"),
         (&["unset", "policy.deny"], "not set there"),
         (&["get", "polcy"], "Did you mean `policy`?"),
     ] {
@@ -266,7 +266,7 @@ fn a_key_is_read_with_its_layer_and_set_in_its_place() {
 }
 
 #[test]
-fn variables_go_before_files_and_not_before_a_team() {
+fn config_variables_override_files_but_not_team_policy() {
     let home = with(b"limits: {timeMs: 9000}\npolicy: {deny: [exec]}\n");
     let team = tempfile::tempdir().unwrap();
     let team = team.path().join("team.yml");
@@ -338,7 +338,7 @@ fn variables_go_before_files_and_not_before_a_team() {
 }
 
 #[test]
-fn a_variable_that_means_nothing_is_told_once_and_beside_what_is_printed() {
+fn config_warns_once_about_unknown_variables_on_stderr() {
     let home = with(b"");
     let mut command = mimir(home.path(), &["tools", "list", "--json"]);
     command.envs([("MIMIR_PROFLE", "compact"), ("MIMIR_ANYTHING", "x")]);
@@ -353,7 +353,7 @@ fn a_variable_that_means_nothing_is_told_once_and_beside_what_is_printed() {
 
 #[cfg(unix)]
 #[test]
-fn a_file_keeps_its_links_and_its_permissions() {
+fn config_set_keeps_links_and_permissions() {
     use std::os::unix::fs::{PermissionsExt, symlink};
     let home = with(b"");
     let own = home.path().join(".mimir/config.yml");

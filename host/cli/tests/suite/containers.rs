@@ -7,7 +7,7 @@ use crate::kit::place::{Place, greets, looks};
 
 #[test]
 #[ignore = "needs a container engine"]
-fn the_same_in_a_container() {
+fn container_runs_commands_with_mounts_and_limits() {
     let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output();
     let sysroot = String::from_utf8(sysroot.unwrap().stdout).unwrap();
     let place = Place::with(&format!(
@@ -41,7 +41,7 @@ fn the_same_in_a_container() {
 
 #[test]
 #[ignore = "needs a container engine"]
-fn a_container_reaches_the_network_by_the_proxy_alone_and_only_if_it_is_let() {
+fn container_reaches_the_network_only_through_the_proxy() {
     let port = greets();
     let lets = format!(
         "network: {{allowedHosts: ['site.test:{port}'], hosts: {{site.test: [127.0.0.1]}}}}\n"
@@ -71,7 +71,7 @@ fn a_container_reaches_the_network_by_the_proxy_alone_and_only_if_it_is_let() {
 
 #[test]
 #[ignore = "needs a container engine"]
-fn an_image_that_is_not_there_is_not_fetched() {
+fn container_image_that_is_missing_is_not_pulled() {
     let place = Place::with("sandbox: {mode: container, image: 'mimir-test/missing:1'}");
     let (_, said) = place.exec("echo x");
     assert_eq!(said["error"]["code"], "UNAVAILABLE", "{said:#}");

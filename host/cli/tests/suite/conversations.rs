@@ -46,7 +46,7 @@ fn kept(home: &Path, id: &str) -> String {
 }
 
 #[test]
-fn what_a_conversation_has_read_is_kept_with_it() {
+fn conversation_file_stores_the_taint_label() {
     let script = Script::start(vec![
         calls("read_file", json!({"path": "notes.txt"})),
         says("It is 42."),
@@ -67,7 +67,7 @@ fn what_a_conversation_has_read_is_kept_with_it() {
 
 #[cfg(unix)]
 #[test]
-fn a_checkout_has_no_conversations_and_leads_none_elsewhere() {
+fn conversations_are_never_stored_in_the_checkout() {
     let script = Script::start(vec![says("done")]);
     let home = home(&script, "openai", "");
     let outside = tempfile::tempdir().unwrap();

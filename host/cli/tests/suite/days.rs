@@ -71,7 +71,7 @@ impl World {
 }
 
 #[test]
-fn day_with_a_bug_asks_about_the_edit_the_tests_and_the_commit() {
+fn day_fixing_bugs_asks_for_edit_tests_and_commit() {
     let world = World::new(&json!({}));
     world.write(&[
         ("greet.sh", "echo \"hello, $2\"\n"),
@@ -267,7 +267,7 @@ fn publish(folder: &Path, files: &Path, port: u16) {
 
 #[ignore = "needs npm"]
 #[test]
-fn day_with_a_package_asks_about_the_install_the_registry_and_the_server() {
+fn day_adding_packages_asks_for_install_registry_and_server() {
     let outside = tempfile::tempdir().unwrap();
     let site = Registry::new(outside.path());
     let port = site.port;

@@ -30,7 +30,7 @@ fn write_too_much(home: &Path, path: &str) -> Output {
 }
 
 #[test]
-fn a_full_disk_leaves_nothing_half_written() {
+fn disk_write_over_the_limit_leaves_no_partial_file() {
     let home = tempfile::tempdir().unwrap();
     let work = home.path().join("work");
     fs::create_dir(&work).unwrap();
@@ -91,7 +91,7 @@ fn mounting(home: &Path, script: &str) -> Option<Output> {
 /// The disk of the audit log is full, and that of the workspace is not: each call that was made is logged, and a call
 /// that cannot be logged is not made.
 #[test]
-fn a_full_disk_refuses_calls_before_they_take_effect() {
+fn disk_full_for_the_audit_log_refuses_calls() {
     let home = tempfile::tempdir().unwrap();
     let work = home.path().join("work");
     fs::create_dir_all(work.join(".mimir/state")).unwrap();
@@ -147,7 +147,7 @@ fn a_full_disk_refuses_calls_before_they_take_effect() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_refuses_calls_and_says_the_way_out() {
+fn audit_folder_read_only_refuses_calls_with_a_remedy() {
     let home = tempfile::tempdir().unwrap();
     let work = home.path().join("work");
     fs::create_dir_all(work.join(".mimir/state")).unwrap();

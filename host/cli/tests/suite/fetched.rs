@@ -43,7 +43,7 @@ fn serve(file: Vec<u8>) -> String {
 }
 
 #[test]
-fn a_component_is_fetched_if_it_is_the_one_that_was_meant() {
+fn tools_add_url_requires_a_matching_digest_and_network() {
     let bytes = plugin::search();
     let digest = format!("{:x}", Sha256::digest(&bytes));
     let address = serve(bytes.clone());

@@ -52,7 +52,7 @@ fn fed(home: &Path, args: &[&str], input: &str) -> (i32, String, String) {
 const READ: [&str; 3] = ["call", "read_file", "path=a.txt"];
 
 #[test]
-fn a_name_that_forbids_nothing_is_told_once_and_what_is_no_name_is_refused() {
+fn policy_deny_checks_unknown_and_invalid_tool_names() {
     let home = project("policy:\n  deny: [raed_file, 'search_*']\n");
     let (code, _, err) = run(home.path(), &READ);
     assert_eq!(code, 0, "{err}");
@@ -67,7 +67,7 @@ fn a_name_that_forbids_nothing_is_told_once_and_what_is_no_name_is_refused() {
 }
 
 #[test]
-fn a_config_cannot_make_every_command_slow() {
+fn policy_refuses_regexes_that_are_too_expensive() {
     let rule = |pattern: &str| {
         format!("    - when: {{path: {{regex: '{pattern}'}}}}\n      decision: deny\n")
     };
@@ -93,7 +93,7 @@ fn a_config_cannot_make_every_command_slow() {
 
 #[test]
 #[cfg(unix)]
-fn a_secret_that_cannot_be_known_stops_what_could_show_it() {
+fn secret_that_cannot_be_read_stops_calls_and_redact() {
     use std::os::unix::fs::PermissionsExt;
     let home = project("");
     let (code, _, err) = fed(
@@ -137,7 +137,7 @@ fn a_secret_that_cannot_be_known_stops_what_could_show_it() {
 }
 
 #[test]
-fn a_value_that_could_not_be_masked_is_not_kept() {
+fn secret_values_that_cannot_be_masked_are_refused() {
     let home = project("");
     let (code, _, err) = fed(home.path(), &["secrets", "set", "--file", "KEY"], "abc");
     assert_eq!(code, 2, "{err}");
@@ -155,7 +155,7 @@ fn a_value_that_could_not_be_masked_is_not_kept() {
 }
 
 #[test]
-fn consent_is_asked_for_what_is_shown() {
+fn policy_accept_shows_rules_with_lines_and_without_escapes() {
     let config = "policy:\n  rules:\n    - tools: [write_file]\n      when: {path: {inside: .}}\n      decision: allow\n      reason: \"fine\\e[2K\"\n    - {tools: [read_file], when: {path: {inside: keys}}, decision: deny, reason: because}\n";
     let home = project(config);
     let (code, _, err) = fed(home.path(), &["policy", "accept"], "");
@@ -173,7 +173,7 @@ fn consent_is_asked_for_what_is_shown() {
 }
 
 #[test]
-fn a_model_does_not_read_words_that_nobody_has_accepted() {
+fn policy_reasons_are_hidden_from_models_until_accepted() {
     let config =
         "policy:\n  rules:\n    - {tools: [read_file], decision: deny, name: EVIL, reason: EVIL}\n";
     let home = project(config);
@@ -200,7 +200,7 @@ fn a_model_does_not_read_words_that_nobody_has_accepted() {
 }
 
 #[test]
-fn a_config_that_changed_is_on_record() {
+fn audit_records_config_changes_once() {
     let home = project("limits: {timeMs: 5000}\n");
     let config: PathBuf = home.path().join(".mimir/config.yml");
     for _ in 0..2 {
@@ -229,7 +229,7 @@ fn a_config_that_changed_is_on_record() {
 }
 
 #[test]
-fn an_exception_that_let_something_through_is_on_record() {
+fn audit_records_redaction_exceptions_that_were_used() {
     let home = project("tools: {read_file: {redaction: {exceptions: [github-pat]}}}\n");
     assert_eq!(run(home.path(), &["policy", "accept", "--yes"]).0, 0);
     assert_eq!(run(home.path(), &READ).0, 0);
@@ -245,7 +245,7 @@ fn an_exception_that_let_something_through_is_on_record() {
 }
 
 #[test]
-fn what_is_wrong_in_a_config_is_told_without_its_secrets() {
+fn config_errors_do_not_show_secrets() {
     let token = "ghp_8aZq2WvX7kTyR4nJ6mPcL1sD9fGhB3eU5oKi";
     let config = format!("tools: {{git: {{approval: {token}}}}}\n");
     let rule = format!("policy: {{deny: ['{token}']}}\n");
@@ -269,7 +269,7 @@ fn what_is_wrong_in_a_config_is_told_without_its_secrets() {
 }
 
 #[test]
-fn the_record_is_asked_for_by_an_alias_too() {
+fn audit_show_tool_filter_accepts_aliases() {
     let home = project("");
     assert_eq!(run(home.path(), &READ).0, 0);
     let (_, by_name, _) = run(

@@ -78,7 +78,7 @@ fn events(home: &Path, kind: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_grant_that_was_replaced_and_taken_back_does_not_come_again() {
+fn grant_revoked_is_not_restored_by_old_lock_file() {
     let home = workspace();
     let home = home.path();
     install(home, Build::Same(1));
@@ -106,7 +106,7 @@ fn a_grant_that_was_replaced_and_taken_back_does_not_come_again() {
 }
 
 #[test]
-fn a_lock_that_was_merged_says_the_way_out_and_can_be_revoked() {
+fn lock_file_with_merge_conflict_is_explained_and_revoked() {
     let home = workspace();
     let home = home.path();
     install(home, Build::Same(1));
@@ -135,7 +135,7 @@ fn a_lock_that_was_merged_says_the_way_out_and_can_be_revoked() {
 }
 
 #[test]
-fn a_widening_is_no_question_for_a_flag() {
+fn grant_of_wider_rights_needs_more_than_approve_always() {
     let home = workspace();
     let home = home.path();
     let always = [CALL, &["--approve", "always"]].concat();
@@ -157,7 +157,7 @@ fn a_widening_is_no_question_for_a_flag() {
 }
 
 #[test]
-fn tools_are_added_and_shown_and_that_is_on_record() {
+fn tools_add_checks_the_digest_and_is_audited() {
     let home = workspace();
     let home = home.path();
     let file = home.join("prob.wasm");
@@ -202,7 +202,7 @@ mod on_a_terminal {
     use terminal::answered;
 
     #[test]
-    fn what_was_withheld_is_named_and_stays_withheld() {
+    fn grant_withheld_rights_stay_withheld_when_renewed() {
         let home = workspace();
         let home = home.path();
         install(home, Build::Same(1));
@@ -235,7 +235,7 @@ mod on_a_terminal {
     }
 
     #[test]
-    fn an_approval_is_listed_told_and_taken_back() {
+    fn approval_is_stored_listed_explained_and_revoked() {
         let home = workspace();
         let home = home.path();
         fs::write(home.join("a.txt"), "old").unwrap();
@@ -254,7 +254,7 @@ mod on_a_terminal {
             (&"ask".into(), &id.as_str().into())
         );
         let said = done(home, &[&["policy", "explain"], &write[..]].concat());
-        assert!(said.contains("It runs unasked"), "{said}");
+        assert!(said.contains("It runs without a question"), "{said}");
         assert!(done(home, &["approvals", "list"]).contains(&id[..12]));
         let kept = events(home, "approval");
         assert_eq!(
@@ -274,7 +274,7 @@ mod on_a_terminal {
     }
 
     #[test]
-    fn what_deletes_offers_nothing_lasting() {
+    fn approval_of_delete_file_is_never_stored() {
         let home = workspace();
         let home = home.path();
         fs::write(home.join("a.txt"), "old").unwrap();
@@ -328,7 +328,7 @@ fn foreign_program() -> Vec<u8> {
 }
 
 #[test]
-fn trust_names_folders_and_variables_for_a_foreign_program() {
+fn trust_grants_folders_and_variables_to_a_foreign_program() {
     let home = workspace();
     let home = home.path();
     for (folder, text) in [("docs", "from docs"), ("out", "")] {

@@ -29,7 +29,7 @@ fn json(home: &TempDir, args: &[&str]) -> Value {
 }
 
 #[test]
-fn the_profile_chooses_what_models_see() {
+fn config_profile_selects_the_tools_for_models() {
     for (config, seen, hidden) in [
         ("", "read_file", "file_operations"),
         ("profile: fine\n", "read_file", "file_operations"),
@@ -46,7 +46,7 @@ fn the_profile_chooses_what_models_see() {
 }
 
 #[test]
-fn custom_tools_are_left_alone_where_that_is_set() {
+fn config_can_disable_loading_of_custom_tools() {
     for (config, read) in [
         ("", true),
         ("tools: {autoLoadCustomTools: true}\n", true),
@@ -64,7 +64,7 @@ fn custom_tools_are_left_alone_where_that_is_set() {
 }
 
 #[test]
-fn a_secret_from_a_variable_is_masked() {
+fn secret_from_an_environment_variable_is_masked() {
     const VALUE: &str = "plain words in nobody's rules";
     for (config, masked) in [
         ("", false),
@@ -83,7 +83,7 @@ fn a_secret_from_a_variable_is_masked() {
 
 /// A project's settings that only make the policy stricter apply before a person has accepted them.
 #[test]
-fn a_projects_secret_is_masked_before_its_settings_are_accepted() {
+fn secret_of_an_unaccepted_project_is_masked() {
     const VALUE: &str = "plain words in nobody's rules";
     let home = home("");
     fs::create_dir_all(home.path().join(".mimir")).unwrap();
@@ -113,7 +113,7 @@ fn a_projects_secret_is_masked_before_its_settings_are_accepted() {
 /// A person who does not answer the prompt, in a terminal that `script` provides.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_question_stands_as_long_as_is_set() {
+fn approval_prompt_times_out_as_configured() {
     for (config, ends) in [("approvals: {timeoutMs: 200}\n", true), ("", false)] {
         let home = home(config);
         fs::write(home.path().join("notes.txt"), "notes").unwrap();

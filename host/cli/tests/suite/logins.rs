@@ -105,7 +105,7 @@ fn all(folder: &Path) -> String {
 }
 
 #[test]
-fn a_person_logs_in_and_out_and_nobody_sees_the_token() {
+fn mcp_login_and_logout_never_show_the_token() {
     let (url, seen) = open();
     let folder = workspace(&url);
     let home = folder.path();
@@ -172,7 +172,7 @@ fn a_person_logs_in_and_out_and_nobody_sees_the_token() {
 }
 
 #[test]
-fn an_answer_can_be_pasted() {
+fn mcp_login_accepts_a_pasted_redirect_url() {
     let (url, _) = open();
     let folder = workspace(&url);
     let mut waiting = Waiting::start(folder.path(), &[]);
@@ -186,7 +186,7 @@ fn an_answer_can_be_pasted() {
 }
 
 #[test]
-fn a_login_that_nobody_answers_ends() {
+fn mcp_login_ends_on_timeout_or_foreign_issuer() {
     let (url, seen) = open();
     let folder = workspace(&url);
     let waiting = Waiting::start(folder.path(), &["--timeout", "1"]);
@@ -206,7 +206,7 @@ fn a_login_that_nobody_answers_ends() {
 }
 
 #[test]
-fn a_browser_is_started_where_one_is_named_and_no_other() {
+fn mcp_login_starts_the_browser_given_by_option() {
     let (url, _) = open();
     let folder = workspace(&url);
     let home = folder.path();
@@ -222,7 +222,7 @@ fn a_browser_is_started_where_one_is_named_and_no_other() {
 }
 
 #[test]
-fn a_checkout_begins_no_login_before_it_is_accepted() {
+fn mcp_login_of_an_unaccepted_project_is_refused() {
     let (url, seen) = open();
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
@@ -241,7 +241,7 @@ fn a_checkout_begins_no_login_before_it_is_accepted() {
 }
 
 #[test]
-fn what_a_login_needs_is_named_when_a_server_is_added() {
+fn mcp_add_stores_and_checks_oauth_options() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     std::fs::create_dir(home.join(".mimir")).unwrap();

@@ -22,7 +22,7 @@ const ADD: [&str; 8] = [
 ];
 
 #[test]
-fn a_server_goes_from_nothing_to_called_and_its_change_is_seen() {
+fn mcp_server_is_added_trusted_called_and_rechecked() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
     let (code, _, err) = run(home, &ADD);
@@ -101,7 +101,7 @@ fn a_server_goes_from_nothing_to_called_and_its_change_is_seen() {
 }
 
 #[test]
-fn a_server_that_came_with_a_checkout_starts_after_it_was_accepted() {
+fn mcp_server_of_a_project_starts_only_after_accept() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
     let config = "mcp:\n  servers:\n    greeter:\n      command: sh\n      cwd: .\n      args: [server.sh]\n";
@@ -118,7 +118,7 @@ fn a_server_that_came_with_a_checkout_starts_after_it_was_accepted() {
 }
 
 #[test]
-fn an_agent_has_the_tools_of_servers_and_hears_of_new_ones() {
+fn mcp_tools_appear_in_serve_when_trusted_or_removed() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
     assert_eq!(run(home, &ADD).0, 0);
@@ -151,7 +151,7 @@ fn an_agent_has_the_tools_of_servers_and_hears_of_new_ones() {
 }
 
 #[test]
-fn a_block_that_is_no_server_is_refused_with_its_line() {
+fn mcp_server_config_errors_name_the_line() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
     let config = "mcp:\n  servers:\n    both: {command: sh, url: 'http://localhost'}\n";
@@ -179,7 +179,7 @@ fn a_block_that_is_no_server_is_refused_with_its_line() {
 }
 
 #[test]
-fn an_agent_is_told_how_to_use_it() {
+fn mcp_config_prints_a_snippet_for_each_agent() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
     for (agent, words) in [
@@ -199,7 +199,7 @@ fn an_agent_is_told_how_to_use_it() {
 }
 
 #[test]
-fn servers_of_agents_are_taken_over() {
+fn mcp_import_adds_servers_of_other_agents() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
     let theirs = json!({"mcpServers": {"greeter": {"type": "stdio", "command": "sh", "args": ["server.sh"]}}});
@@ -268,7 +268,7 @@ fn at_home(home: &Path, own: &Path, args: &[&str]) -> (i32, String, String) {
 }
 
 #[test]
-fn what_is_taken_over_is_shown_before_anybody_says_yes() {
+fn mcp_import_shows_servers_before_confirmation() {
     let folder = workspace("Greets somebody.");
     let (home, own) = (folder.path(), tempfile::tempdir().unwrap());
     let theirs = json!({"mcpServers": {
@@ -300,7 +300,7 @@ fn what_is_taken_over_is_shown_before_anybody_says_yes() {
 }
 
 #[test]
-fn a_checkout_takes_no_server_of_the_persons_own() {
+fn mcp_import_skips_names_found_in_several_places() {
     let folder = workspace("Greets somebody.");
     let (home, own) = (folder.path(), tempfile::tempdir().unwrap());
     let block = |command: &str| json!({"mcpServers": {"github": {"command": command}}}).to_string();
@@ -309,7 +309,7 @@ fn a_checkout_takes_no_server_of_the_persons_own() {
     let import = ["mcp", "import", "--from", "claude", "--yes"];
     let (code, _, err) = at_home(home, own.path(), &import);
     assert_eq!(code, 0, "{err}");
-    assert!(err.contains("several places"), "{err}");
+    assert!(err.contains("several files"), "{err}");
     let config = home.join(".mimir/config.yml");
     let text = || std::fs::read_to_string(&config).unwrap_or_default();
     assert!(!text().contains("github:"), "{}", text());
@@ -324,7 +324,7 @@ fn a_checkout_takes_no_server_of_the_persons_own() {
 }
 
 #[test]
-fn a_server_that_is_trusted_runs_nothing_that_a_model_wrote() {
+fn mcp_server_does_not_run_code_from_the_workspace() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
     // Like Python and Node, it searches for its modules in the directory it starts in.
@@ -365,7 +365,7 @@ fn a_server_that_is_trusted_runs_nothing_that_a_model_wrote() {
 }
 
 #[test]
-fn a_script_of_the_checkout_takes_no_tool_of_a_server() {
+fn mcp_tool_name_cannot_be_taken_by_a_script() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
     assert_eq!(run(home, &ADD).0, 0);
@@ -385,7 +385,7 @@ fn a_script_of_the_checkout_takes_no_tool_of_a_server() {
 }
 
 #[test]
-fn servers_end_with_mimir_and_so_does_what_they_started() {
+fn mcp_servers_and_their_children_end_with_mimir() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
     let elsewhere = tempfile::tempdir().unwrap();
@@ -428,7 +428,7 @@ fn servers_end_with_mimir_and_so_does_what_they_started() {
 }
 
 #[test]
-fn a_server_over_http_is_reached_and_no_other() {
+fn mcp_http_server_gets_headers_and_obeys_network_mode() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
     let (url, seen) = listen();

@@ -225,7 +225,7 @@ fn package_is_pinned_and_runs_in_its_sandbox() {
 
 #[ignore = "needs npm"]
 #[test]
-fn package_reaches_the_hosts_that_were_declared() {
+fn package_reaches_only_declared_hosts() {
     let world = World::new();
     let host = format!("127.0.0.1:{}", world.port);
     world.add(&["--network", &host], &[]);
@@ -345,7 +345,7 @@ fn package_of_another_digest_is_not_installed() {
 
 #[ignore = "needs npm"]
 #[test]
-fn package_runs_install_scripts_only_where_a_person_says_so() {
+fn package_runs_install_scripts_only_with_the_option() {
     for (option, ran) in [(None, false), (Some("--install-scripts"), true)] {
         let world = World::new();
         world.publish(
@@ -366,7 +366,7 @@ fn package_runs_install_scripts_only_where_a_person_says_so() {
 
 #[ignore = "needs npm"]
 #[test]
-fn package_is_installed_with_those_that_are_named_beside_it() {
+fn package_is_installed_with_additional_packages() {
     let world = World::new();
     let document = world.files.lock()["/mimir-probe"].clone();
     // The files are unchanged, the name is not.
@@ -402,7 +402,7 @@ fn package_is_installed_with_those_that_are_named_beside_it() {
 
 #[ignore = "needs npm"]
 #[test]
-fn package_that_is_not_there_is_named_with_the_words_of_npm() {
+fn package_that_does_not_exist_shows_the_npm_error() {
     let world = World::new();
     let (code, _, err) = world.run(&["mcp", "add", "p", "--", "npx", "-y", "mimir-no-such-probe"]);
     assert_eq!(code, 1, "{err}");
@@ -422,7 +422,7 @@ fn package_that_is_not_there_is_named_with_the_words_of_npm() {
 
 #[ignore = "needs npm"]
 #[test]
-fn package_card_shows_every_word_and_one_answer_is_enough() {
+fn package_card_shows_all_texts_and_asks_once() {
     let world = World::new();
     // `script` provides a terminal; the answer waits in its input.
     let call = format!(

@@ -70,7 +70,7 @@ fn is_its_own(tmux: &Tmux, home: &Path, code: i32) -> String {
 
 #[test]
 #[ignore = "needs tmux"]
-fn tools_are_filtered_switched_and_read() {
+fn tool_browser_filters_switches_and_shows_tools() {
     let home = workspace();
     let tmux = open(home.path(), (80, 24), "");
     let screen = tmux.screen();
@@ -117,7 +117,7 @@ fn tools_are_filtered_switched_and_read() {
 
 #[test]
 #[ignore = "needs tmux"]
-fn twenty_columns_are_enough_and_so_is_one_line() {
+fn tool_browser_works_in_tiny_terminals() {
     let home = workspace();
     let tmux = open(home.path(), (20, 6), "");
     let screen = tmux.screen();
@@ -148,7 +148,7 @@ fn twenty_columns_are_enough_and_so_is_one_line() {
 
 #[test]
 #[ignore = "needs tmux"]
-fn colours_are_there_unless_nobody_wants_them() {
+fn tool_browser_colors_respect_no_color_and_dumb_terminals() {
     for (variables, coloured) in [("", true), ("NO_COLOR=1 ", false)] {
         let home = workspace();
         let tmux = open(home.path(), (80, 24), variables);
@@ -169,7 +169,7 @@ fn colours_are_there_unless_nobody_wants_them() {
 
 #[test]
 #[ignore = "needs tmux"]
-fn the_terminal_is_given_back_however_it_ends() {
+fn tool_browser_restores_the_terminal_on_signals() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 143)] {
         let home = workspace();
         let tmux = open(home.path(), (80, 24), "");
@@ -185,7 +185,7 @@ fn the_terminal_is_given_back_however_it_ends() {
 
 #[test]
 #[ignore = "needs tmux"]
-fn a_tool_that_goes_while_it_is_shown_is_told() {
+fn tool_browser_reports_a_tool_removed_while_shown() {
     let home = workspace();
     let tmux = open(home.path(), (80, 24), "");
     tmux.keys(&["Enter"]);

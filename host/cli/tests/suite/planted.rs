@@ -71,7 +71,7 @@ fn workspace() -> tempfile::TempDir {
 }
 
 #[test]
-fn no_command_waits_for_a_pipe_or_reads_a_device() {
+fn planted_pipes_and_devices_do_not_block_commands() {
     for file in FILES {
         for device in [false, true] {
             let home = workspace();
@@ -95,7 +95,7 @@ fn no_command_waits_for_a_pipe_or_reads_a_device() {
 }
 
 #[test]
-fn what_is_no_file_of_the_log_is_named() {
+fn planted_link_as_audit_file_is_refused() {
     for name in ["audit.jsonl", "audit.000000000001.jsonl", "audit.head"] {
         let home = workspace();
         let state = home.path().join(".mimir/state");
@@ -113,7 +113,7 @@ fn what_is_no_file_of_the_log_is_named() {
 }
 
 #[test]
-fn nothing_is_written_through_a_link_that_came_with_a_checkout() {
+fn planted_links_are_never_written_through() {
     let build = tempfile::tempdir().unwrap();
     let component = build.path().join("some.wasm");
     fs::write(&component, b"\0asm\x0d\0\x01\0").unwrap();
@@ -144,7 +144,7 @@ fn nothing_is_written_through_a_link_that_came_with_a_checkout() {
 }
 
 #[test]
-fn settings_are_not_changed_through_a_state_that_leads_elsewhere() {
+fn planted_state_link_blocks_config_set() {
     let home = tempfile::tempdir().unwrap();
     let outside = tempfile::tempdir().unwrap();
     fs::create_dir(home.path().join(".mimir")).unwrap();

@@ -36,7 +36,7 @@ fn explain(home: &Path) -> Value {
 }
 
 #[test]
-fn the_way_out_names_what_stands_in_the_way() {
+fn policy_remedies_name_the_setting_that_blocks_a_call() {
     let rule = "policy:\n  rules:\n    - when: {path: {glob: '*.txt'}}\n      decision: ask\ntools:\n  write_file:\n    approval: ";
     for (config, ways) in [
         (
@@ -86,7 +86,7 @@ fn the_way_out_names_what_stands_in_the_way() {
 }
 
 #[test]
-fn what_is_accepted_counts_until_it_changes() {
+fn policy_accept_applies_until_the_file_changes() {
     let config = "tools:\n  write_file:\n    approval: allow\n";
     let home = workspace(config);
     let home = home.path();
@@ -110,7 +110,7 @@ fn what_is_accepted_counts_until_it_changes() {
 }
 
 #[test]
-fn a_check_names_what_can_never_come_true() {
+fn policy_check_warns_of_rules_for_unknown_tools() {
     let home = workspace("policy:\n  rules:\n    - {tools: [write_fil], decision: deny}\n");
     let check = told(home.path(), &["policy", "check"]);
     let warning = check["warnings"][0].as_str().unwrap();
@@ -121,7 +121,7 @@ fn a_check_names_what_can_never_come_true() {
 }
 
 #[test]
-fn secrets_are_kept_named_and_forgotten() {
+fn secrets_are_stored_listed_masked_and_removed() {
     let home = workspace("");
     let home = home.path();
     let mut child = mimir(home, &["secrets", "set", "HOARD", "--file"])
@@ -159,7 +159,7 @@ fn secrets_are_kept_named_and_forgotten() {
 }
 
 #[test]
-fn an_explanation_foresees_the_request_and_sends_nothing() {
+fn policy_explain_predicts_web_fetch_without_sending() {
     let home = workspace("");
     let user = kit::config(home.path());
     fs::create_dir_all(&user).unwrap();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::kit::{mimir, run};
 
 #[test]
-fn a_folder_with_mimirs_own_files_is_no_workspace() {
+fn workspace_cannot_contain_mimir_config_or_cache() {
     let home = tempfile::tempdir().unwrap();
     for (variable, place) in [
         ("MIMIR_CONFIG_DIR", "config"),
@@ -26,7 +26,7 @@ fn a_folder_with_mimirs_own_files_is_no_workspace() {
 }
 
 #[test]
-fn no_arguments_is_help_and_slips_are_usage() {
+fn cli_prints_help_and_rejects_bad_arguments() {
     let home = tempfile::tempdir().unwrap();
     let (code, out, err) = run(home.path(), &[]);
     assert_eq!(code, 0);
@@ -47,7 +47,7 @@ fn no_arguments_is_help_and_slips_are_usage() {
 }
 
 #[test]
-fn results_go_to_stdout_and_the_rest_to_stderr() {
+fn cli_prints_results_to_stdout_and_errors_to_stderr() {
     let home = tempfile::tempdir().unwrap();
     let (code, out, err) = run(home.path(), &["call", "no_such_tool"]);
     assert_eq!((code, out.as_str()), (2, ""));
@@ -62,7 +62,7 @@ fn results_go_to_stdout_and_the_rest_to_stderr() {
 }
 
 #[test]
-fn every_failure_has_one_form_in_json() {
+fn json_errors_have_one_format() {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir(home.path().join("bad")).unwrap();
     fs::create_dir(home.path().join("bad/.mimir")).unwrap();
@@ -108,7 +108,7 @@ const SPIN: &[u8] = b"\0asm\x0d\0\x01\0\
 
 #[cfg(unix)]
 #[test]
-fn a_cancelled_call_says_so_in_json_and_on_record() {
+fn call_cancelled_by_a_signal_is_reported_and_audited() {
     use rustix::process::Signal;
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 143)] {
         cancelled(signal, code);
@@ -149,7 +149,7 @@ fn cancelled(signal: rustix::process::Signal, code: i32) {
 }
 
 #[test]
-fn a_broken_config_stops_everything_but_doctor() {
+fn config_that_is_invalid_stops_commands_except_doctor() {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir(home.path().join(".mimir")).unwrap();
     fs::write(
@@ -172,7 +172,7 @@ fn a_broken_config_stops_everything_but_doctor() {
 }
 
 #[test]
-fn a_cache_that_cannot_be_used_is_told_once_with_the_way_out() {
+fn cache_that_cannot_be_used_is_reported_once() {
     let home = tempfile::tempdir().unwrap();
     let work = home.path().join("work");
     fs::create_dir(&work).unwrap();
@@ -201,7 +201,7 @@ fn a_cache_that_cannot_be_used_is_told_once_with_the_way_out() {
 }
 
 #[test]
-fn a_relative_place_is_named() {
+fn cache_dir_variable_that_is_relative_is_ignored() {
     let home = tempfile::tempdir().unwrap();
     let mut command = mimir(home.path(), &["tools", "list"]);
     let output = command.env("MIMIR_CACHE_DIR", "cache").output().unwrap();
@@ -211,7 +211,7 @@ fn a_relative_place_is_named() {
 }
 
 #[test]
-fn from_a_subfolder_a_wrong_path_says_where_paths_count_from() {
+fn path_error_in_a_subfolder_names_the_workspace_root() {
     let home = tempfile::tempdir().unwrap();
     let sub = home.path().join("a/b c");
     fs::create_dir_all(&sub).unwrap();
@@ -230,7 +230,7 @@ fn from_a_subfolder_a_wrong_path_says_where_paths_count_from() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn closed_stdout_pipe_is_not_an_error() {
     let home = tempfile::tempdir().unwrap();
     let mut child = mimir(home.path(), &["completions", "bash"])
         .stdout(Stdio::piped())
@@ -249,7 +249,7 @@ fn a_reader_that_goes_away_is_no_failure() {
 }
 
 #[test]
-fn a_new_plugin_is_written_once() {
+fn tools_new_creates_a_plugin_without_overwriting() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("a folder/wörd");
     let dir = dir.to_str().unwrap();
@@ -272,7 +272,7 @@ fn a_new_plugin_is_written_once() {
 }
 
 #[test]
-fn a_state_folder_is_kept_out_of_commits() {
+fn state_folder_is_ignored_by_git() {
     let home = tempfile::tempdir().unwrap();
     run(home.path(), &["call", "no_such_tool"]);
     let state = home.path().join(".mimir/state");
@@ -289,7 +289,7 @@ fn a_state_folder_is_kept_out_of_commits() {
 /// mimir can be stopped even if its output is not read.
 #[test]
 #[cfg(unix)]
-fn a_reader_who_does_not_read_stops_no_signal() {
+fn signal_ends_mimir_while_stdout_is_blocked() {
     let home = tempfile::tempdir().unwrap();
     fs::write(
         home.path().join("long.txt"),
@@ -327,7 +327,7 @@ fn a_reader_who_does_not_read_stops_no_signal() {
 }
 
 #[test]
-fn a_new_tool_takes_nobodys_name() {
+fn tools_new_refuses_existing_tool_names_and_aliases() {
     let home = tempfile::tempdir().unwrap();
     for (name, whose) in [
         (

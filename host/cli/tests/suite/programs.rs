@@ -15,7 +15,7 @@ fn workspace(name: &str, runtime: &str, code: &str) -> TempDir {
 }
 
 #[test]
-fn a_tool_in_python_has_the_context() {
+fn python_tool_gets_the_context() {
     let code = r#"
 async def execute(args, context):
     fs = context.platform.fs
@@ -57,7 +57,7 @@ async def execute(args, context):
 }
 
 #[test]
-fn a_tool_reaches_what_it_mentions_and_nothing_else() {
+fn script_tool_gets_no_rights_for_hidden_access() {
     let code = "def execute(args, context):\n    return getattr(context, 'plat' + 'form').executor.execute('echo', ['hi']).stdout";
     let code = code.replace(".executor.", ".__dict__['exe' + 'cutor'].");
     let home = workspace("hidden", "python", &code);
@@ -71,7 +71,7 @@ fn a_tool_reaches_what_it_mentions_and_nothing_else() {
 }
 
 #[test]
-fn faults_of_python_have_the_lines_of_the_file() {
+fn python_tool_errors_have_lines_of_the_file() {
     let home = workspace(
         "fails",
         "python",
@@ -115,7 +115,7 @@ fn faults_of_python_have_the_lines_of_the_file() {
 }
 
 #[test]
-fn a_tool_in_bash_has_the_context_as_commands() {
+fn bash_tool_gets_the_context_as_commands() {
     let code = r#"
 set -e
 echo "$ARG_name $(jq -r .name <<< "$1") $(jq .n)"
@@ -143,7 +143,7 @@ mimir-fetch http://127.0.0.1:1/ 2>/dev/null || echo refused
 
 #[test]
 #[ignore = "needs node"]
-fn a_tool_for_node_runs_in_the_sandbox_of_commands() {
+fn node_tool_gets_the_context_and_reports_errors() {
     let code = r#"
 export async function execute(args, { platform: { fs, executor }, logger }) {
   logger.info("a line");
@@ -167,7 +167,7 @@ export async function execute(args, { platform: { fs, executor }, logger }) {
 }
 
 #[test]
-fn run_code_takes_webassembly_and_needs_nobody() {
+fn run_code_uses_webassembly_without_approval() {
     let home = tempfile::tempdir().unwrap();
     for (language, code, wanted) in [
         ("python", "print(6 * 7)", "42\n"),
@@ -196,7 +196,7 @@ fn run_code_takes_webassembly_and_needs_nobody() {
 }
 
 #[test]
-fn what_run_code_did_is_undone() {
+fn undo_reverts_changes_of_run_code() {
     let home = tempfile::tempdir().unwrap();
     let at = |name: &str| home.path().join(name);
     fs::create_dir_all(at("d/e")).unwrap();

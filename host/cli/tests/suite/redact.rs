@@ -33,7 +33,7 @@ fn piped(home: &Path, args: &[&str], input: &[u8]) -> (i32, Vec<u8>) {
 }
 
 #[test]
-fn stdin_is_masked_and_everything_else_stays() {
+fn redact_masks_stdin_and_keeps_other_bytes() {
     let mut input = b"\xff\xfe raw \x00 bytes\r\n".to_vec();
     input.extend_from_slice(format!("t={TOKEN}\nno line end").as_bytes());
     let mut wanted = b"\xff\xfe raw \x00 bytes\r\n".to_vec();
@@ -43,7 +43,7 @@ fn stdin_is_masked_and_everything_else_stays() {
 }
 
 #[test]
-fn json_says_where() {
+fn redact_json_lists_positions() {
     let (code, out) = redact(&["--json"], format!("t={TOKEN}\n").as_bytes());
     let out: serde_json::Value = serde_json::from_slice(&out).unwrap();
     assert_eq!(code, 0);
@@ -59,7 +59,7 @@ fn json_says_where() {
 }
 
 #[test]
-fn rules_are_listed() {
+fn redact_rules_are_listed() {
     let home = tempfile::tempdir().unwrap();
     let (code, out, _) = run(home.path(), &["redact", "--rules"]);
     assert_eq!(code, 0);
@@ -70,7 +70,7 @@ fn rules_are_listed() {
 }
 
 #[test]
-fn much_more_than_fits_into_memory_at_once_is_masked() {
+fn redact_masks_input_larger_than_its_buffer() {
     let mut input = Vec::new();
     while input.len() < 6 << 20 {
         input.extend_from_slice(b"a line like any other, of which there are many\n");
@@ -93,7 +93,7 @@ fn much_more_than_fits_into_memory_at_once_is_masked() {
 }
 
 #[test]
-fn a_slow_writer_is_followed_line_by_line() {
+fn redact_streams_line_by_line() {
     let home = tempfile::tempdir().unwrap();
     let mut child = mimir(home.path(), &["redact"])
         .stdin(Stdio::piped())
@@ -122,7 +122,7 @@ fn a_slow_writer_is_followed_line_by_line() {
 }
 
 #[test]
-fn stored_secrets_are_masked_too() {
+fn redact_masks_stored_secrets() {
     let home = tempfile::tempdir().unwrap();
     let (code, _) = piped(
         home.path(),

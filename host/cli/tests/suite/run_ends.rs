@@ -47,7 +47,7 @@ fn chat(home: &Path, lines: &str) -> (String, String) {
 }
 
 #[test]
-fn no_task_is_an_end_like_any_other() {
+fn run_with_an_empty_task_reports_invalid_input() {
     let script = Script::start(vec![says("hello")]);
     let home = home(&script);
     for task in ["", "  ", "-"] {
@@ -63,13 +63,13 @@ fn no_task_is_an_end_like_any_other() {
 }
 
 #[test]
-fn a_model_that_says_nothing_at_all_has_done_nothing() {
+fn run_with_an_empty_model_reply_fails() {
     let nothing = || Step::Says(vec![], vec![]);
     let script = Script::start(vec![nothing()]);
     let mute = home(&script);
     let (code, out, err) = run(mute.path(), &["run", "hi"]);
     assert_eq!((code, out.as_str()), (1, ""), "{err}");
-    assert!(err.contains("without a word"), "{err}");
+    assert!(err.contains("an empty answer"), "{err}");
     assert!(err.contains("--model") && err.contains("1 answer"), "{err}");
     let (code, out, _) = run(mute.path(), &["run", "hi", "--json"]);
     let told = end(&out);
@@ -86,7 +86,7 @@ fn a_model_that_says_nothing_at_all_has_done_nothing() {
 
 #[cfg(unix)]
 #[test]
-fn an_answer_that_a_person_stops_is_on_the_bill() {
+fn run_interrupted_still_counts_the_tokens() {
     use std::io::{BufRead as _, BufReader};
     let script = Script::start(vec![Step::Hangs("Well, let me see.")]);
     let home = home(&script);
@@ -111,7 +111,7 @@ fn an_answer_that_a_person_stops_is_on_the_bill() {
 
 #[cfg(unix)]
 #[test]
-fn the_answer_of_a_worker_is_on_the_bill_of_whoever_was_stopped() {
+fn run_interrupted_counts_the_tokens_of_workers() {
     let call = json!({"worker": "thinker", "task": "think"});
     let script = Script::start(vec![
         calls("worker_call", call),
@@ -146,7 +146,7 @@ fn the_answer_of_a_worker_is_on_the_bill_of_whoever_was_stopped() {
 }
 
 #[test]
-fn a_tool_that_is_switched_off_in_a_chat_is_off_at_once() {
+fn chat_tools_disable_applies_at_once() {
     let read = || calls("read_file", json!({"path": "notes.txt"}));
     let script = Script::start(vec![read(), says("not then"), read(), says("done")]);
     let home = home(&script);
@@ -169,7 +169,7 @@ fn a_tool_that_is_switched_off_in_a_chat_is_off_at_once() {
 }
 
 #[test]
-fn what_would_have_allowed_a_call_is_said_as_the_command_has_it() {
+fn approval_remedies_fit_the_command() {
     let steps = || {
         let delete = calls("delete_file", json!({"path": "notes.txt"}));
         Script::start(vec![delete, says("then not")])

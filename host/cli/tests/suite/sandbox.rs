@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::kit::place::{Place, greets, looks, shared_cache};
 
 #[test]
-fn the_sandbox_is_the_one_that_is_named() {
+fn sandbox_setting_selects_the_backend() {
     for (settings, sees) in [
         ("", "hidden\n"),
         ("sandbox: auto", "hidden\n"),
@@ -22,7 +22,7 @@ fn the_sandbox_is_the_one_that_is_named() {
 }
 
 #[test]
-fn what_is_mounted_is_seen() {
+fn sandbox_bind_mounts_are_read_only_by_default() {
     let mount = |how: &str| {
         let place = Place::with("");
         let beside = place.path().join("beside");
@@ -43,7 +43,7 @@ fn what_is_mounted_is_seen() {
 }
 
 #[test]
-fn the_network_is_reached_by_a_proxy_alone_and_only_if_it_is_let() {
+fn sandbox_reaches_the_network_only_through_the_proxy() {
     let port = greets();
     let local = "grep -c : /proc/net/dev";
     let own = Place::with("sandbox: {networkAccess: false}").output(local);
@@ -153,7 +153,7 @@ impl Drop for Secure {
 }
 
 #[test]
-fn extra_roots_are_trusted_by_commands_and_by_their_proxy() {
+fn sandbox_trusts_extra_roots_in_commands_and_proxy() {
     let folder = tempfile::tempdir().unwrap();
     let secure = Secure::new(folder.path());
     let authority = folder.path().join("ca.pem");
@@ -196,7 +196,7 @@ except OSError as e: print(e)'"
 }
 
 #[test]
-fn what_a_command_uses_up_is_held_or_it_does_not_start() {
+fn sandbox_enforces_resource_limits_or_refuses() {
     let held = |key: &str, value: u64, command: &str| {
         let place = Place::with(&format!("sandbox: {{{key}: {value}}}"));
         let (code, said) = place.exec(command);
@@ -217,7 +217,7 @@ fn what_a_command_uses_up_is_held_or_it_does_not_start() {
 }
 
 #[test]
-fn what_only_containers_have_is_refused_elsewhere() {
+fn sandbox_refuses_container_settings_in_process_mode() {
     for settings in [
         "sandbox: {mode: process, image: x}",
         "sandbox: {mode: process, socket: /x}",
@@ -228,7 +228,7 @@ fn what_only_containers_have_is_refused_elsewhere() {
 }
 
 #[test]
-fn a_shell_text_without_its_program_says_what_a_program_alone_would() {
+fn exec_shell_text_with_missing_program_gets_a_suggestion() {
     for mode in ["process", "none"] {
         let place = Place::with(&format!("sandbox: {mode}"));
         std::fs::write(place.path().join("work/script"), "#!/bin/sh\n").unwrap();
@@ -257,7 +257,7 @@ fn a_shell_text_without_its_program_says_what_a_program_alone_would() {
 }
 
 #[test]
-fn what_a_stopped_command_wrote_is_shown() {
+fn exec_timeout_shows_the_output_so_far() {
     let place = Place::with("sandbox: process");
     let arguments = json!({"command": "echo building; sleep 30", "timeout": 1}).to_string();
     let mut mimir = Command::new(env!("CARGO_BIN_EXE_mimir"));
@@ -274,7 +274,7 @@ fn what_a_stopped_command_wrote_is_shown() {
 }
 
 #[test]
-fn whoever_starts_mimir_may_hear_of_no_children() {
+fn exec_works_if_the_parent_ignores_sigchld() {
     let place = Place::with("sandbox: process");
     let ignoring = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])";
     let output = Command::new("python3")
@@ -292,7 +292,7 @@ fn whoever_starts_mimir_may_hear_of_no_children() {
 }
 
 #[test]
-fn doctor_tells_of_each_sandbox() {
+fn doctor_reports_every_sandbox_backend() {
     let place = Place::with("sandbox: {image: x, socket: /nowhere/engine.sock}");
     let (_, said) = place.mimir(&["doctor"]);
     let text = said.to_string();
@@ -307,7 +307,7 @@ fn doctor_tells_of_each_sandbox() {
 }
 
 #[test]
-fn a_container_that_is_not_to_be_had_refuses_and_says_why() {
+fn sandbox_without_its_container_engine_refuses_and_explains() {
     for (settings, why) in [
         (
             "sandbox: {mode: container, image: x, socket: /nowhere/engine.sock}",
@@ -326,7 +326,7 @@ fn a_container_that_is_not_to_be_had_refuses_and_says_why() {
 }
 
 #[test]
-fn an_ordinary_session_goes_through_with_few_questions() {
+fn exec_asks_for_risky_commands_but_not_for_reading() {
     let place = Place::with("");
     let never = |command: &str| {
         let arguments = json!({ "command": command }).to_string();
@@ -359,7 +359,7 @@ fn an_ordinary_session_goes_through_with_few_questions() {
 }
 
 #[test]
-fn the_repository_is_read_and_changed_without_running_what_is_in_it() {
+fn git_works_without_running_hooks_or_config_commands() {
     let place = Place::with("");
     let work = place.path().join("work");
     let by_hand = |words: &[&str]| {

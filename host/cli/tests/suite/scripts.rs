@@ -9,7 +9,7 @@ use serde_json::Value;
 
 #[cfg(unix)]
 #[test]
-fn the_seeds_tool_runs_a_command_and_formats_what_it_says() {
+fn script_of_the_specification_runs_tests_and_formats_output() {
     use std::os::unix::fs::PermissionsExt;
 
     let home = workspace(&[("run_tests.yml", include_str!("seed/run_tests.yml"))]);
@@ -48,7 +48,7 @@ fn the_seeds_tool_runs_a_command_and_formats_what_it_says() {
 }
 
 #[test]
-fn a_script_uses_what_it_was_granted() {
+fn script_uses_its_granted_files_and_tools() {
     let code = "
 export async function execute(args, { platform: { fs }, tools, conversation, config }) {
   await fs.mkdir('out/deep');
@@ -87,7 +87,7 @@ export async function execute(args, { platform: { fs }, tools, conversation, con
 
 #[cfg(unix)]
 #[test]
-fn what_is_asked_for_at_once_is_done_at_once() {
+fn script_commands_run_concurrently() {
     let code = "
 export async function execute(args, { platform: { executor } }) {
   const start = Date.now();
@@ -110,7 +110,7 @@ export async function execute(args, { platform: { executor } }) {
 }
 
 #[test]
-fn promises_are_as_elsewhere() {
+fn script_promises_follow_the_standard() {
     let code = "
 export async function execute() {
   const order = [];
@@ -144,7 +144,7 @@ export async function execute() {
 }
 
 #[test]
-fn faults_are_told_in_the_lines_of_the_file() {
+fn script_errors_have_lines_of_the_file() {
     let thrown = "
 interface Unused { a: string }
 
@@ -332,7 +332,7 @@ const HOSTILE: &[(&str, &str, &str, &str)] = &[
 ];
 
 #[test]
-fn hostile_scripts_end_and_harm_nobody() {
+fn script_that_is_hostile_ends_without_harm_to_others() {
     let quick = "limits: {fuel: 8000000000}\ntools: {bad_sleeps: {limits: {timeMs: 300}}}\n";
     let mut tools = vec![(
         "good.yml".to_owned(),
@@ -365,7 +365,7 @@ fn hostile_scripts_end_and_harm_nobody() {
 }
 
 #[test]
-fn a_tool_that_is_not_enabled_is_refused() {
+fn script_tool_that_is_disabled_is_refused() {
     let off = tool("off", "export default () => 1") + "enabled: false\n";
     let home = workspace(&[("off.yml", &off)]);
     let (code, _, err) = run(home.path(), &["call", "off"]);
@@ -374,7 +374,7 @@ fn a_tool_that_is_not_enabled_is_refused() {
 }
 
 #[test]
-fn a_file_is_checked_without_being_run() {
+fn tools_check_reads_a_script_without_running_it() {
     let home = workspace(&[]);
     let file = |text: &str| fs::write(home.path().join("one.yml"), text).unwrap();
     file(&tool(
@@ -397,7 +397,7 @@ fn a_file_is_checked_without_being_run() {
 }
 
 #[test]
-fn the_engine_reads_python_and_bash_without_running_them() {
+fn tools_check_reads_python_and_bash_without_running_them() {
     let home = workspace(&[]);
     let check = |runtime: &str, code: &str| {
         let code = code.replace('\n', "\n  ");

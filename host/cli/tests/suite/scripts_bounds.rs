@@ -9,7 +9,7 @@ use serde_json::Value;
 
 #[cfg(unix)]
 #[test]
-fn a_link_leads_nowhere_else() {
+fn script_link_out_of_the_workspace_is_refused() {
     let home = workspace(&[("fine.yml", &tool("fine", "export const execute = () => 1;"))]);
     let other = tempfile::tempdir().unwrap();
     let outside = other.path().join("secret.yml");
@@ -33,7 +33,7 @@ fn a_link_leads_nowhere_else() {
 }
 
 #[test]
-fn timers_are_bounded_and_end_when_they_are_cleared() {
+fn script_timers_are_limited_and_can_be_cleared() {
     let many = "
 export async function execute(args) {
   for (let at = 0; at < 130_000; at++) setTimeout(() => {}, 60_000);
@@ -73,7 +73,7 @@ export async function execute(args) {
 
 #[cfg(unix)]
 #[test]
-fn what_is_aborted_is_stopped() {
+fn script_abort_signal_stops_commands() {
     let code = "
 export async function execute(args, { platform: { executor } }) {
   const controller = new AbortController();
@@ -94,7 +94,7 @@ export async function execute(args, { platform: { executor } }) {
 }
 
 #[test]
-fn addresses_and_the_like_are_as_elsewhere() {
+fn script_web_globals_follow_the_standard() {
     let code = "
 export async function execute(args) {
   const url = new URL('../d?x=1#y', 'https://user@Example.org:443/a/b/c');

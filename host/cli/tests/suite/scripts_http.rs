@@ -33,7 +33,7 @@ fn site(answer: &'static str) -> (u16, std::sync::mpsc::Receiver<String>) {
 }
 
 #[test]
-fn requests_go_through_the_gates_and_carry_no_secret() {
+fn script_fetch_obeys_network_policy_and_sends_no_secrets() {
     let answer = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\nconnection: close\r\n\r\n{\"a\":\"hé\"}";
     let (port, heard) = site(answer);
     let code = "
@@ -111,7 +111,7 @@ fn leads_on() -> u16 {
 }
 
 #[test]
-fn redirects_are_followed_and_each_is_judged() {
+fn script_fetch_checks_each_redirect() {
     let port = leads_on();
     let code = "
 export async function execute(args, { fetch }) {

@@ -7,7 +7,7 @@ use crate::kit::scripts::{call, text, tool, workspace};
 use serde_json::Value;
 
 #[test]
-fn the_types_say_what_is_there() {
+fn script_types_match_the_runtime_context() {
     let home = workspace(&[]);
     let (code, types, _) = run(home.path(), &["tools", "types"]);
     assert_eq!(code, 0);
@@ -70,7 +70,7 @@ fn said(types: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_new_tool_in_a_file_runs_as_it_is() {
+fn tools_new_yaml_script_runs_unchanged() {
     let home = workspace(&[]);
     for (lang, name) in [
         ("yaml-ts", "one"),

@@ -35,7 +35,7 @@ fn code(result: &Value) -> &Value {
 }
 
 #[test]
-fn an_agent_lists_and_calls_and_the_server_ends_with_it() {
+fn serve_lists_and_calls_tools_until_client_leaves() {
     let home = workspace();
     let mut agent = Agent::start(home.path());
     let hello = agent.hello(json!({}));
@@ -118,7 +118,7 @@ fn serve_lists_its_tools_before_new_components_are_compiled() {
 }
 
 #[test]
-fn the_new_era_is_spoken_too() {
+fn serve_accepts_the_new_protocol_generation() {
     let home = workspace();
     let mut agent = Agent::start(home.path());
     let params = json!({
@@ -141,7 +141,7 @@ fn the_new_era_is_spoken_too() {
 }
 
 #[test]
-fn a_tool_that_is_dropped_into_the_folder_is_there_and_gone_with_it() {
+fn serve_adds_and_removes_tools_with_their_file() {
     let home = workspace();
     let mut agent = Agent::start(home.path());
     agent.hello(json!({}));
@@ -170,7 +170,7 @@ fn a_tool_that_is_dropped_into_the_folder_is_there_and_gone_with_it() {
 }
 
 #[test]
-fn a_change_of_the_rules_counts_at_once() {
+fn serve_applies_a_policy_change_at_once() {
     let home = workspace();
     let mut agent = Agent::start(home.path());
     agent.hello(json!({}));
@@ -186,7 +186,7 @@ fn a_change_of_the_rules_counts_at_once() {
 }
 
 #[test]
-fn the_person_is_asked_in_the_agent_and_yes_means_yes() {
+fn serve_asks_for_approval_by_elicitation() {
     let home = workspace();
     let mut agent = Agent::start(home.path());
     agent.hello(json!({"elicitation": {}}));
@@ -212,7 +212,7 @@ fn the_person_is_asked_in_the_agent_and_yes_means_yes() {
 }
 
 #[test]
-fn what_is_approved_on_a_terminal_counts_in_a_server_that_runs() {
+fn serve_applies_a_user_config_change_while_running() {
     let home = workspace();
     let mut agent = Agent::start(home.path());
     agent.hello(json!({}));
@@ -237,7 +237,7 @@ fn what_is_approved_on_a_terminal_counts_in_a_server_that_runs() {
 }
 
 #[test]
-fn garbage_does_not_end_it_and_is_not_answered_with_garbage() {
+fn serve_survives_invalid_messages() {
     let home = workspace();
     let mut agent = Agent::start(home.path());
     for line in [
@@ -257,7 +257,7 @@ fn garbage_does_not_end_it_and_is_not_answered_with_garbage() {
 }
 
 #[test]
-fn a_hundred_calls_at_a_time_are_all_answered_and_recorded() {
+fn serve_answers_and_records_a_hundred_concurrent_calls() {
     let home = workspace();
     let mut agent = Agent::start(home.path());
     agent.hello(json!({}));
@@ -275,7 +275,7 @@ fn a_hundred_calls_at_a_time_are_all_answered_and_recorded() {
 }
 
 #[test]
-fn a_huge_result_is_cut_and_comes_whole() {
+fn serve_truncates_or_refuses_a_huge_result() {
     let home = workspace();
     fs::write(
         home.path().join("huge.txt"),
@@ -296,7 +296,7 @@ fn a_huge_result_is_cut_and_comes_whole() {
 
 #[cfg(unix)]
 #[test]
-fn an_agent_that_dies_takes_its_calls_with_it() {
+fn serve_cancels_calls_when_the_client_disconnects() {
     let home = workspace();
     let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-06-18", "capabilities": {"elicitation": {}},
@@ -326,7 +326,7 @@ fn an_agent_that_dies_takes_its_calls_with_it() {
 
 #[cfg(unix)]
 #[test]
-fn who_asks_it_to_end_gets_its_calls_on_record() {
+fn serve_records_pending_calls_on_a_signal() {
     // SIGTERM is the usual way for agents to stop a server, so it is not a failure.
     for (signal, expected) in [("-TERM", 0), ("-INT", 130)] {
         let home = workspace();
@@ -355,7 +355,7 @@ fn who_asks_it_to_end_gets_its_calls_on_record() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn nothing_but_the_protocol_can_get_at_its_streams() {
+fn serve_moves_the_protocol_streams_off_stdin_and_stdout() {
     let home = workspace();
     let mut agent = Agent::start(home.path());
     agent.hello(json!({}));
@@ -370,7 +370,7 @@ fn nothing_but_the_protocol_can_get_at_its_streams() {
 
 #[cfg(unix)]
 #[test]
-fn sockets_and_files_do_as_well_as_pipes() {
+fn serve_works_over_sockets_and_files() {
     let home = workspace();
     let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
@@ -409,7 +409,7 @@ fn sockets_and_files_do_as_well_as_pipes() {
 }
 
 #[test]
-fn an_agent_that_leaves_stderr_alone_is_served_all_the_same() {
+fn serve_continues_if_the_client_does_not_read_stderr() {
     let home = workspace();
     let mut agent = Agent::start(home.path());
     agent.hello(json!({}));
@@ -422,7 +422,7 @@ fn an_agent_that_leaves_stderr_alone_is_served_all_the_same() {
 }
 
 #[test]
-fn a_broken_config_is_told_on_stderr_and_the_protocol_hears_nothing() {
+fn serve_reports_a_broken_config_only_on_stderr() {
     let home = workspace();
     fs::write(home.path().join(".mimir/config.yml"), "limits: {fuel: 0}\n").unwrap();
     let output = mimir(home.path(), &["serve", "--json"]).output().unwrap();

@@ -151,7 +151,7 @@ fn modern(id: u64, mut params: Value) -> Value {
 }
 
 #[test]
-fn both_eras_are_spoken_by_one_server() {
+fn serve_http_supports_both_protocol_generations() {
     let home = workspace();
     let serving = Serving::start(home.path(), &[]);
     let session = serving.hello(json!({}));
@@ -225,7 +225,7 @@ fn both_eras_are_spoken_by_one_server() {
 }
 
 #[test]
-fn a_person_is_asked_in_both_eras() {
+fn serve_http_asks_for_approval_in_both_protocol_generations() {
     let home = workspace();
     let serving = Serving::start(home.path(), &[]);
     let delete = json!({"name": "delete_file", "arguments": {"path": "notes.md"}});
@@ -271,7 +271,7 @@ fn a_person_is_asked_in_both_eras() {
 }
 
 #[test]
-fn pages_and_other_names_are_refused_on_every_path() {
+fn serve_http_refuses_foreign_hosts_and_origins() {
     let home = workspace();
     let serving = Serving::start(home.path(), &["--origin", "https://app.example:443"]);
     let list = message(1, "tools/list", json!({})).to_string();
@@ -301,7 +301,7 @@ fn pages_and_other_names_are_refused_on_every_path() {
 }
 
 #[test]
-fn a_token_is_made_once_kept_for_its_owner_and_asked_for() {
+fn serve_http_token_is_created_once_private_and_required() {
     let home = workspace();
     let first = Serving::start(home.path(), &["--token"]);
     let shown = first.said.trim().rsplit(' ').next().unwrap().to_owned();
@@ -344,7 +344,7 @@ fn a_token_is_made_once_kept_for_its_owner_and_asked_for() {
 }
 
 #[test]
-fn what_is_wrong_is_answered_and_ends_nothing() {
+fn serve_http_answers_bad_requests_and_keeps_running() {
     let home = workspace();
     let serving = Serving::start(home.path(), &[]);
     let session = serving.hello(json!({}));
@@ -375,7 +375,7 @@ fn what_is_wrong_is_answered_and_ends_nothing() {
 }
 
 #[test]
-fn who_asks_it_to_end_gets_its_calls_on_record() {
+fn serve_http_records_pending_calls_on_sigterm() {
     let home = workspace();
     let mut serving = Serving::start(home.path(), &[]);
     let session = serving.hello(json!({"elicitation": {}}));
@@ -400,7 +400,7 @@ fn who_asks_it_to_end_gets_its_calls_on_record() {
 }
 
 #[test]
-fn what_cannot_be_served_is_a_slip_that_names_the_way() {
+fn serve_http_explains_addresses_it_cannot_use() {
     let home = workspace();
     let (code, _, said) = run(home.path(), &["serve", "--http", "0.0.0.0:0"]);
     assert_eq!(code, 2);

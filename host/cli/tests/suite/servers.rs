@@ -23,7 +23,7 @@ fn add(home: &Path, name: &str, more: &[&str]) {
 }
 
 #[test]
-fn a_wrong_name_starts_no_server_that_cannot_have_it() {
+fn mcp_server_is_started_only_for_its_prefix() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
     add(home, "one", &[]);
@@ -51,7 +51,7 @@ fn a_wrong_name_starts_no_server_that_cannot_have_it() {
 }
 
 #[test]
-fn a_list_shows_no_credentials() {
+fn mcp_list_shows_no_credentials() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
     let config = json!({"mcp": {"servers": {
@@ -77,7 +77,7 @@ fn a_list_shows_no_credentials() {
 }
 
 #[test]
-fn what_an_agent_fills_in_is_filled_in_and_secrets_are_named() {
+fn mcp_import_expands_placeholders_and_names_secrets() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
     let theirs = json!({
@@ -182,7 +182,7 @@ impl Client {
 }
 
 #[test]
-fn a_client_that_closes_while_a_server_starts_takes_it_from_nobody() {
+fn mcp_server_start_aborted_by_a_client_is_repeated() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
     slow(home, 2);
@@ -202,7 +202,7 @@ fn a_client_that_closes_while_a_server_starts_takes_it_from_nobody() {
 }
 
 #[test]
-fn a_call_while_its_server_starts_waits_for_it() {
+fn mcp_call_waits_for_its_server_to_start() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
     slow(home, 1);
@@ -217,7 +217,7 @@ fn a_call_while_its_server_starts_waits_for_it() {
 }
 
 #[test]
-fn of_a_tool_whose_server_fails_it_is_said_why_and_it_is_tried_again() {
+fn mcp_server_failure_is_explained_and_retried() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
     let server = "echo started >> started.log\necho no left-pad >&2\nexit 3\n";
@@ -281,7 +281,7 @@ fn until(count: usize, word: &str) {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn mcp_server_without_a_sandbox_ends_with_mimir_however_that_ends() {
+fn mcp_server_without_a_sandbox_ends_with_mimir() {
     for (at, signal) in ["-KILL", "-TERM"].into_iter().enumerate() {
         let folder = workspace("Greets somebody.");
         let home = folder.path();
@@ -318,7 +318,7 @@ fn mcp_server_without_a_sandbox_ends_with_mimir_however_that_ends() {
 }
 
 #[test]
-fn mcp_server_that_is_late_says_its_last_words_and_the_key() {
+fn mcp_server_start_timeout_shows_stderr_and_the_setting() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
     let config = json!({"mcp": {"servers": {"slow": {
@@ -340,7 +340,7 @@ fn mcp_server_that_is_late_says_its_last_words_and_the_key() {
 }
 
 #[test]
-fn mcp_server_of_npx_without_network_is_refused_at_once_with_the_way_out() {
+fn mcp_server_of_npx_without_network_is_refused() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
     let config = json!({"mcp": {"servers": {"files": {"command": "npx", "args": ["-y", "some-server", "."]}}}});
@@ -365,7 +365,7 @@ fn mcp_server_of_npx_without_network_is_refused_at_once_with_the_way_out() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn mcp_server_reaches_the_hosts_that_were_declared_for_it() {
+fn mcp_server_reaches_only_declared_hosts() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -410,7 +410,7 @@ fn mcp_server_reaches_the_hosts_that_were_declared_for_it() {
 }
 
 #[test]
-fn mcp_server_that_calls_its_tools_harmless_gets_no_milder_rules() {
+fn mcp_server_hints_do_not_relax_the_policy() {
     let folder = workspace("Sends a text.");
     let home = folder.path();
     let annotated =
@@ -441,7 +441,7 @@ fn mcp_server_that_calls_its_tools_harmless_gets_no_milder_rules() {
 }
 
 #[test]
-fn mcp_trust_takes_own_data_and_accepted_content_from_the_person_only() {
+fn mcp_trust_of_own_data_needs_confirmation_by_digest() {
     let folder = workspace("Sends a text.");
     let home = folder.path();
     add(home, "one", &[]);
@@ -469,7 +469,7 @@ fn mcp_trust_takes_own_data_and_accepted_content_from_the_person_only() {
 }
 
 #[test]
-fn mcp_server_whose_prompts_change_is_said_to_have_changed() {
+fn mcp_server_with_changed_prompts_is_reported_as_changed() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
     let server = fs::read_to_string(home.join("server.sh")).unwrap();

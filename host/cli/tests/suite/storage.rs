@@ -72,7 +72,7 @@ echo \"[$count,[\\\"$(mimir-storage keys | paste -sd, | sed 's/,/\",\"/g')\\\"],
 ];
 
 #[test]
-fn what_is_kept_is_there_in_the_next_call_and_nobody_elses() {
+fn tool_storage_persists_between_calls_per_tool() {
     let home = workspace(&COUNTERS);
     for (name, ..) in COUNTERS {
         for count in [1, 2] {
@@ -93,7 +93,7 @@ fn what_is_kept_is_there_in_the_next_call_and_nobody_elses() {
 }
 
 #[test]
-fn code_that_is_no_tool_keeps_nothing() {
+fn run_code_has_no_tool_storage() {
     let home = workspace(&[]);
     for (language, code) in [
         (
@@ -112,7 +112,7 @@ fn code_that_is_no_tool_keeps_nothing() {
 }
 
 #[test]
-fn the_model_answers_a_tool_that_was_granted_it() {
+fn llm_complete_works_for_tools_granted_the_model() {
     let tools = [
         (
             "asks_ts",
@@ -150,7 +150,7 @@ def execute(args, context):
 }
 
 #[test]
-fn a_tool_that_is_removed_is_forgotten() {
+fn tools_remove_deletes_the_file_and_its_storage() {
     let home = workspace(&COUNTERS);
     assert_eq!(call(home.path(), &["in_ts"])["ok"], true);
     let tool = home.path().join(".mimir/tools/in_ts.yml");
@@ -171,7 +171,7 @@ fn a_tool_that_is_removed_is_forgotten() {
     for (name, part) in [
         ("in_ts", "in_ts"),
         ("read_file", "`mimir tools disable`"),
-        ("../../etc/passwd", "no tool"),
+        ("../../etc/passwd", "unknown tool"),
     ] {
         let (code, _, err) = run(home.path(), &["tools", "remove", name, "--yes"]);
         assert!(code != 0 && err.contains(part), "{name}: {err}");

@@ -6,7 +6,7 @@ use crate::kit::shop::{CONFIG, json, own, stated, text, workspace};
 use crate::kit::{config, mimir, run};
 
 #[test]
-fn a_switch_says_what_it_saves_and_is_in_the_config() {
+fn tools_disable_shows_saved_tokens_and_edits_the_config() {
     let home = workspace();
     let tokens = |name: &str| {
         let list = json(home.path(), &["tools", "list"]);
@@ -62,7 +62,7 @@ fn a_switch_says_what_it_saves_and_is_in_the_config() {
 }
 
 #[test]
-fn a_hundred_switches_leave_all_else_byte_for_byte() {
+fn tools_enable_and_disable_keep_other_bytes() {
     let home = workspace();
     let rich = "# top\r\n\r\n\"profile\":   'compact'   # quoted\r\ntools: # all\r\n    # of git\r\n    'git':   {enabled: true, approval: \"ask\"} # flow\r\n\r\n    exec:\r\n        enabled: true    # wide\r\n# end\r\n";
     fs::write(own(&home), rich).unwrap();
@@ -84,7 +84,7 @@ fn a_hundred_switches_leave_all_else_byte_for_byte() {
 }
 
 #[test]
-fn many_at_once_lose_nothing() {
+fn tools_disable_run_concurrently_loses_no_change() {
     let home = workspace();
     let names = [
         "git",
@@ -122,7 +122,7 @@ fn many_at_once_lose_nothing() {
 }
 
 #[test]
-fn what_a_team_or_another_rule_says_is_not_switched() {
+fn tools_enable_cannot_override_team_or_policy_rules() {
     let home = workspace();
     let team = tempfile::tempdir().unwrap();
     let team = team.path().join("team.yml");
@@ -214,7 +214,7 @@ fn what_a_team_or_another_rule_says_is_not_switched() {
 }
 
 #[test]
-fn a_tool_that_is_off_in_its_own_file_is_switched_in_the_config() {
+fn tools_enable_overrides_a_tool_disabled_in_its_file() {
     let home = workspace();
     let tool = stated("idle", 70) + "enabled: false\n";
     fs::write(home.path().join(".mimir/tools/idle.yml"), tool).unwrap();

@@ -66,7 +66,7 @@ impl Place {
 const READ: [&str; 3] = ["call", "read_file", "path=notes.txt"];
 
 #[test]
-fn what_a_team_denies_no_other_file_and_no_yes_allows() {
+fn team_deny_overrides_user_project_and_approval() {
     let place = Place::new("# ours\ntools:\n  read_file:\n    approval: deny\n")
         .user("tools: {read_file: {approval: allow}}\n")
         .project("policy: {rules: [{tools: [read_file], decision: allow}]}\n");
@@ -89,7 +89,7 @@ fn what_a_team_denies_no_other_file_and_no_yes_allows() {
 }
 
 #[test]
-fn a_team_caps_the_time_of_a_call_even_one_that_is_asked_for() {
+fn team_limits_cap_the_timeout_option() {
     let call = |team: &str| {
         let user = "limits: {timeMs: 60000}\ntools: {file_search: {approval: allow}}\n";
         let place = Place::new(team).user(user);
@@ -116,7 +116,7 @@ fn a_team_caps_the_time_of_a_call_even_one_that_is_asked_for() {
 }
 
 #[test]
-fn a_team_file_that_is_broken_or_missing_stops_what_decides() {
+fn team_file_broken_or_missing_stops_policy_commands() {
     for (team, wanted) in [
         (
             Some("profile: fine\npolcy: {}\n"),
@@ -160,7 +160,7 @@ fn a_team_file_that_is_broken_or_missing_stops_what_decides() {
 }
 
 #[test]
-fn what_counts_of_a_team_is_said() {
+fn team_policy_is_shown_by_policy_check_and_doctor() {
     let place = Place::new(
         "policy:\n  deny: [no_such_tool]\n  rules:\n    - tools: [read_file]\n      when: {path: {glob: 'secret*'}}\n      decision: deny\n      match: [{path: secret1}]\n      noMatch: [{path: notes.txt}]\n",
     );
@@ -190,7 +190,7 @@ fn what_counts_of_a_team_is_said() {
 }
 
 #[test]
-fn a_team_file_that_tools_could_write_is_none() {
+fn team_file_inside_the_workspace_is_refused() {
     let place = Place::new("");
     let inside = place.home.path().join("team.yml");
     fs::write(&inside, "tools: {read_file: {approval: allow}}\n").unwrap();

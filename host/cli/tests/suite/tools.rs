@@ -42,7 +42,7 @@ fn screen(list: &Value, command: &str) -> String {
 }
 
 #[test]
-fn a_rule_about_a_tool_that_is_not_there_is_named_by_the_list() {
+fn tools_list_warns_of_settings_for_unknown_tools() {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir_all(home.path().join(".mimir")).unwrap();
     fs::write(own(&home), "tools:\n  gti: {enabled: false}\n").unwrap();
@@ -53,7 +53,7 @@ fn a_rule_about_a_tool_that_is_not_there_is_named_by_the_list() {
 }
 
 #[test]
-fn the_list_is_the_seeds_screen() {
+fn tools_list_matches_the_specified_screen() {
     let home = workspace();
     let list = json(home.path(), &["tools", "list"]);
     let out = text(home.path(), &["tools", "list"]);
@@ -78,7 +78,7 @@ fn the_list_is_the_seeds_screen() {
 }
 
 #[test]
-fn a_cost_is_that_of_the_definition_that_a_client_gets() {
+fn token_cost_counts_the_definition_sent_to_clients() {
     let home = workspace();
     for format in ["openai", "anthropic", "mcp"] {
         let list = json(home.path(), &["tools", "list", "--format", format]);
@@ -96,7 +96,7 @@ fn a_cost_is_that_of_the_definition_that_a_client_gets() {
 }
 
 #[test]
-fn counts_are_kept_for_this_user_and_believed_from_nobody_else() {
+fn token_count_cache_writable_by_others_is_ignored() {
     let home = workspace();
     let cache = tempfile::tempdir().unwrap();
     let list = || {
@@ -133,7 +133,7 @@ fn counts_are_kept_for_this_user_and_believed_from_nobody_else() {
 }
 
 #[test]
-fn tokens_are_the_seeds_screen() {
+fn tools_tokens_matches_the_specified_screen() {
     let home = workspace();
     let spent = json(home.path(), &["tools", "tokens"]);
     let mut screen = "Token Cost Breakdown:\n\n".to_owned();
@@ -167,7 +167,7 @@ fn tokens_are_the_seeds_screen() {
 }
 
 #[test]
-fn the_price_is_the_configs() {
+fn token_price_comes_from_the_config() {
     for (price, dollars) in [
         ("", 450.0 / 1e6),
         ("  tokenPrice: 2500\n", 450.0 * 2500.0 / 1e6),
@@ -187,7 +187,7 @@ fn the_price_is_the_configs() {
 }
 
 #[test]
-fn costs_are_not_shown_where_that_is_set() {
+fn token_costs_can_be_hidden_by_the_config() {
     let home = workspace();
     let hidden = CONFIG.replace("showTokenCosts: true", "showTokenCosts: false");
     fs::write(own(&home), hidden).unwrap();
@@ -205,7 +205,7 @@ fn costs_are_not_shown_where_that_is_set() {
 }
 
 #[test]
-fn info_has_the_cost_and_the_last_calls() {
+fn tools_info_shows_token_cost_and_last_calls() {
     let home = workspace();
     fs::write(home.path().join("a.txt"), "x").unwrap();
     let out = text(home.path(), &["tools", "info", "read_file"]);
@@ -251,7 +251,7 @@ fn info_has_the_cost_and_the_last_calls() {
 }
 
 #[test]
-fn advice_names_what_costs_and_what_nobody_calls() {
+fn tools_tokens_advise_names_costly_and_unused_tools() {
     let home = workspace();
     let words = "Reads the plan of the week and says what stands in it for today.";
     for name in ["plan_a", "plan_b"] {
@@ -301,7 +301,7 @@ fn advice_names_what_costs_and_what_nobody_calls() {
 }
 
 #[test]
-fn tools_are_found_by_what_they_do() {
+fn tools_search_finds_tools_by_description() {
     let home = workspace();
     let out = text(home.path(), &["tools", "search", "run", "tests"]);
     let first = out.lines().next().unwrap();
@@ -324,7 +324,7 @@ fn tools_are_found_by_what_they_do() {
 }
 
 #[test]
-fn the_licences_of_what_is_inside_are_handed_out_with_it() {
+fn licences_command_lists_bundled_components() {
     let home = workspace();
     let out = text(home.path(), &["licences"]);
     for name in ["CPython", "PSF", "QuickJS-ng", "bashkit", "Zachary Rice"] {

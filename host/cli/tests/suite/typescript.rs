@@ -71,7 +71,7 @@ export default defineTool({
 "#;
 
 #[test]
-fn both_forms_of_the_seeds_build_without_node() {
+fn typescript_both_specified_forms_build_without_node() {
     let home = built(FORMS);
     let home = home.path();
     let outcome = call(home, &["calculate_fibonacci", "n=50"]);
@@ -101,7 +101,7 @@ fn both_forms_of_the_seeds_build_without_node() {
 }
 
 #[test]
-fn a_tool_judges_its_own_calls_and_keeps_to_its_output_schema() {
+fn typescript_tool_uses_needs_approval_and_output_schema() {
     let home = built(FORMS);
     let home = home.path();
     let outcome = call(home, &["judged", "n=4"]);
@@ -111,7 +111,7 @@ fn a_tool_judges_its_own_calls_and_keeps_to_its_output_schema() {
 }
 
 #[test]
-fn a_component_imports_what_its_tools_need_and_nothing_else() {
+fn typescript_component_imports_only_what_its_tools_need() {
     let home = built(FORMS);
     let judged = info(home.path(), "judged");
     let shown = judged.to_string();
@@ -131,7 +131,7 @@ fn a_component_imports_what_its_tools_need_and_nothing_else() {
 }
 
 #[test]
-fn a_tool_uses_what_it_was_granted() {
+fn typescript_tool_uses_its_granted_files_and_tools() {
     let home = built(
         r#"
 export const uses = {
@@ -183,7 +183,7 @@ const context = (work) => work().then(() => "done", (error) => error.code);
 }
 
 #[test]
-fn a_folder_that_was_granted_is_all_there_is() {
+fn typescript_tool_reaches_only_granted_folders() {
     let home = built(
         r#"
 const tried = (work) => work.then((done) => done ?? "done", (error) => error.code);
@@ -218,7 +218,7 @@ export const below = {
 }
 
 #[test]
-fn what_a_tool_did_not_ask_for_is_refused() {
+fn typescript_tool_is_refused_rights_it_did_not_declare() {
     let home = built(
         r#"
 export const asks = {
@@ -243,7 +243,7 @@ export const asks = {
 
 #[cfg(unix)]
 #[test]
-fn commands_requests_and_timers_go_through_the_same_gates() {
+fn typescript_tool_runs_commands_requests_and_timers() {
     use std::io::{Read as _, Write as _};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -303,7 +303,7 @@ export const reaches = {
 }
 
 #[test]
-fn a_new_one_builds_and_answers() {
+fn tools_new_typescript_plugin_builds_and_runs() {
     let home = workspace(&[]);
     let home = home.path();
     let (exit, out, err) = run(home, &["tools", "new", "word-count", "--lang", "ts"]);
@@ -322,7 +322,7 @@ fn a_new_one_builds_and_answers() {
 /// default.
 #[test]
 #[ignore = "needs npm"]
-fn zod_and_files_beside_are_brought_along() {
+fn typescript_bundles_zod_and_local_imports() {
     for (bundler, zod) in [
         ("esbuild", "zod@4"),
         ("rolldown", "zod@4"),
@@ -409,7 +409,7 @@ const PACKAGES: [&str; 6] = [
 
 #[test]
 #[ignore = "needs npm"]
-fn packages_for_browsers_work_and_their_faults_name_the_file() {
+fn typescript_browser_packages_work_and_errors_name_the_file() {
     let home = workspace(&[]);
     let home = home.path();
     let install = std::process::Command::new("npm")

@@ -8,7 +8,7 @@ use crate::kit::scripts::{call, text, workspace};
 use serde_json::Value;
 
 #[test]
-fn a_failure_has_a_code_and_its_line() {
+fn typescript_runtime_errors_have_a_code_and_line() {
     let home = built(
         "const inputSchema = { type: 'object' };
 const description = 'A test.'; setTimeout(() => {}, 1);
@@ -66,7 +66,7 @@ export const large = { description, inputSchema, needsApproval, execute: () => '
 }
 
 #[test]
-fn each_fault_of_a_module_has_its_place() {
+fn typescript_build_errors_have_line_and_column() {
     let tool = "description: 'x', execute: () => 1";
     for (code, said) in [
         (
@@ -87,7 +87,7 @@ fn each_fault_of_a_module_has_its_place() {
         ),
         (
             format!("\n\nexport const a = {{ inputSchema: {{ type: 'string' }}, {tool} }};"),
-            "tools.ts:3:14: `inputSchema` is a schema of a string, and not of an object",
+            "tools.ts:3:14: `inputSchema` is a schema of a string, not of an object",
         ),
         (
             format!("export const a = {{ inputSchema: 7, {tool} }};"),
@@ -113,7 +113,7 @@ fn each_fault_of_a_module_has_its_place() {
         ),
         (
             "export const a = { inputSchema: { type: 'object' }, execute: 1 };".to_owned(),
-            "tools.ts:1:14: `a` looks like a tool and has no function `execute`",
+            "tools.ts:1:14: `a` looks like a tool but has no function `execute`",
         ),
         (
             "export const a = 1;".to_owned(),
@@ -138,11 +138,11 @@ fn each_fault_of_a_module_has_its_place() {
         ),
         (
             "\nimport { z } from 'zod';\n".to_owned(),
-            "tools.ts:2:1: `zod` is imported, and what brings it along is not there: `npm install esbuild`",
+            "tools.ts:2:1: `zod` is imported, but no bundler was found: run `npm install esbuild`",
         ),
         (
             "export const f = () => import('./other.ts');".to_owned(),
-            "is imported, and what brings it along is not there",
+            "is imported, but no bundler was found",
         ),
     ] {
         let home = workspace(&[]);
@@ -154,7 +154,7 @@ fn each_fault_of_a_module_has_its_place() {
 }
 
 #[test]
-fn a_file_that_another_plugin_had_is_said_to_have_been() {
+fn typescript_rebuild_reports_removed_tools() {
     let one = |name: &str| {
         format!(
             "export const {name} = {{ description: 'A test.', inputSchema: {{ type: 'object' }}, needsApproval: false, execute: () => 'x' }};\n"

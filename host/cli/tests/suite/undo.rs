@@ -54,7 +54,7 @@ fn last_event(home: &Path) -> Value {
 }
 
 #[test]
-fn the_newest_change_is_taken_back_named_and_recorded() {
+fn undo_reverts_the_newest_change_and_records_it() {
     let (home, record) = changed();
     let id = record.file_stem().unwrap().to_str().unwrap().to_owned();
     let (code, out, err) = run(home.path(), &["undo"]);
@@ -78,7 +78,7 @@ fn the_newest_change_is_taken_back_named_and_recorded() {
 }
 
 #[test]
-fn an_old_change_is_named_and_waits_for_a_word() {
+fn undo_of_old_changes_needs_yes_or_id() {
     for word in ["--yes", "ID"] {
         let (home, path) = changed();
         let mut record: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
@@ -99,7 +99,7 @@ fn an_old_change_is_named_and_waits_for_a_word() {
 }
 
 #[test]
-fn what_stands_in_the_way_is_refused_and_recorded() {
+fn undo_conflict_is_refused_and_recorded() {
     let (home, _) = changed();
     fs::write(home.path().join("a.txt"), "mine").unwrap();
     let (code, _, err) = run(home.path(), &["undo"]);
@@ -114,7 +114,7 @@ fn what_stands_in_the_way_is_refused_and_recorded() {
 
 #[test]
 #[cfg(unix)]
-fn what_cannot_be_recorded_is_not_done() {
+fn undo_without_a_writable_audit_log_is_refused() {
     let (home, _) = changed();
     let log = home.path().join(".mimir/state/audit.jsonl");
     fs::remove_file(&log).unwrap();
@@ -126,7 +126,7 @@ fn what_cannot_be_recorded_is_not_done() {
 
 #[test]
 #[cfg(unix)]
-fn a_folder_with_links_comes_back_as_it_was() {
+fn undo_restores_a_folder_with_links() {
     use std::os::unix::fs::symlink;
     let home = tempfile::tempdir().unwrap();
     let root = home.path();
@@ -166,7 +166,7 @@ fn call(root: &Path, tool: &str, args: &[&str]) -> String {
 
 #[test]
 #[cfg(unix)]
-fn permissions_come_back_as_they_were() {
+fn undo_restores_permissions() {
     use std::os::unix::fs::PermissionsExt;
     let home = tempfile::tempdir().unwrap();
     let root = home.path();
@@ -202,7 +202,7 @@ fn permissions_come_back_as_they_were() {
 }
 
 #[test]
-fn a_change_that_cannot_be_taken_back_is_not_passed_over() {
+fn undo_does_not_skip_an_irreversible_change() {
     let home = tempfile::tempdir().unwrap();
     let root = home.path();
     call(root, "write_file", &["path=a.txt", "content=only here"]);
@@ -238,7 +238,7 @@ fn a_change_that_cannot_be_taken_back_is_not_passed_over() {
 }
 
 #[test]
-fn what_is_replaced_by_force_is_kept() {
+fn undo_force_backs_up_replaced_files() {
     let (home, _) = changed();
     fs::write(home.path().join("a.txt"), "mine").unwrap();
     let (code, out, err) = run(home.path(), &["undo", "--force"]);
@@ -262,7 +262,7 @@ fn planted(root: &Path, time: &str, path: &str, before: &Value) -> &'static str 
 }
 
 #[test]
-fn a_planted_record_is_not_the_newest_change() {
+fn undo_ignores_planted_records() {
     let (home, _) = changed();
     let root = home.path();
     let sha256 = "b5c1fb2efc6d6b4674c2fdcc48ce01b43a3b7c03763c0c3355de0099ee0f8c73";

@@ -18,7 +18,7 @@ impl Drop for Running {
 }
 
 #[test]
-fn each_change_of_a_policy_is_checked_until_ctrl_c() {
+fn policy_check_watch_checks_changes_until_ctrl_c() {
     let home = tempfile::tempdir().unwrap();
     let (code, ..) = run(home.path(), &["init"]);
     assert_eq!(code, 0);
@@ -37,9 +37,9 @@ fn each_change_of_a_policy_is_checked_until_ctrl_c() {
     says("ok 1 file, 0 examples hold");
     fs::write(&config, "policy:\n  deny: [git_nothing]\n").unwrap();
     // From the rules on stderr, and from the check.
-    says("names `git_nothing`");
+    says("unknown tool `git_nothing`");
     says("ok 1 file");
-    says("names `git_nothing`");
+    says("unknown tool `git_nothing`");
     fs::write(&config, "policy:\n  dney: []\n").unwrap();
     says("config.yml:2:3: policy: unknown key `dney`");
     fs::write(

@@ -102,7 +102,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_differs_has_another_fingerprint() {
+    fn fingerprint_depends_on_tool_digest_and_arguments() {
         let base = Fingerprint::new("a", "d", &json!({"x": "1", "y": [1, 2]}));
         assert_eq!(
             base,

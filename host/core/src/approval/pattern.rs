@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_part_of_a_page_is_the_same_page() {
+    fn approval_pattern_covers_other_offsets_of_a_url() {
         let mut fetch = tool("web_fetch");
         fetch.source = ToolSource::BuiltIn;
         let about_host = asked(RuleArguments::Only(
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_yes_to_an_origin_covers_its_urls_with_the_same_method_and_no_body() {
+    fn approval_pattern_per_origin_fixes_method_and_forbids_body() {
         let evaluation = asked_by(RuleBasis {
             per_origin: true,
             reads: RuleArguments::none(),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_covers_what_was_shown_and_no_more() {
+    fn approval_pattern_frees_content_for_built_in_tools_only() {
         let mut write = tool("write_file");
         let arguments = json!({"path": "a.md", "content": "x", "createDirs": true});
         let about_file = asked(RuleArguments::Only([String::from("path")].into()));
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_about_stays_as_it_was_seen() {
+    fn approval_pattern_fixes_arguments_that_the_rule_reads() {
         let mut write = tool("write_file");
         write.source = ToolSource::BuiltIn;
         let arguments = json!({"path": "a.sh", "content": "curl x | sh"});

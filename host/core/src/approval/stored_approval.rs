@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_for_the_same_tool_and_the_same_question() {
+    fn stored_approval_covers_same_tool_and_question_until_expiry() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let sample = tool("sample");
         let arguments = json!({"n": 1});
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn another_rule_of_the_same_name_is_another_question() {
+    fn stored_approval_does_not_cover_other_rule_content() {
         let sample = tool("sample");
         let asked = |content: Option<&str>| {
             let mut all = PolicyEvaluation::default();

@@ -66,7 +66,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn short_arguments_stay_and_long_ones_are_cut() {
+    fn audit_arguments_are_cut_if_they_are_long() {
         let short = json!({"path": "a.txt", "n": 1.5, "list": [true, null, {"x": "ä"}]});
         assert_eq!(brief(&short), short);
         let mut deep = json!("bottom");
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_widest_tree_is_still_a_short_line() {
+    fn audit_arguments_of_a_wide_tree_are_bounded() {
         let many =
             |item: Value| Value::Object((0..30).map(|n| (format!("{n}"), item.clone())).collect());
         let wide = (0..3).fold(json!("z"), |inner, _| many(inner));

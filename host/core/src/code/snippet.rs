@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn each_interpreter_gets_code_and_arguments() {
+    fn run_code_command_passes_code_and_arguments_per_language() {
         for (language, expected) in [
             ("python", vec!["python3", "-u", "-c", "x", "-a", "b"]),
             ("bash", vec!["bash", "-c", "x", "bash", "-a", "b"]),
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn long_code_is_on_the_standard_input() {
+    fn run_code_long_code_goes_to_stdin() {
         let long = "#".repeat(ARGUMENT_MOST + 1);
         let mut arguments = json!({"language": "python", "code": long, "backend": "process"});
         let command = command_of(&arguments).unwrap();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_refused() {
+    fn run_code_invalid_arguments_are_rejected() {
         for (arguments, says) in [
             (json!({"language": "perl", "code": "x"}), "perl"),
             (json!({"language": "python", "code": " \n"}), "empty"),

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_covers_word_by_word() {
+    fn command_pattern_matches_word_by_word() {
         for (pattern, command, covers, may) in [
             ("git status *", "git status", true, true),
             ("git status *", "git status -s a", true, true),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_that_say_nothing_are_refused() {
+    fn command_pattern_invalid_text_is_rejected() {
         for bad in ["", " ", "*", "g*t status", "ls [", "{rm,ls} a"] {
             assert!(CommandPattern::parse(bad).is_err(), "{bad:?}");
         }

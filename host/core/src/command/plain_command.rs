@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn options_before_what_a_program_does_are_dropped() {
+    fn plain_command_drops_options_before_the_subcommand() {
         for (written, plain) in [
             ("git log -3", "git log -3"),
             ("/usr/bin/git log", "git log"),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_of_an_option_is_tried() {
+    fn plain_command_unknown_options_yield_alternatives() {
         let others = PlainCommand::normalize(&words("docker --context x rm y")).alternatives;
         assert!(others.contains(&words("docker rm y")), "{others:?}");
         assert!(

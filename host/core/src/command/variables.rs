@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_names_a_program_is_not_harmless() {
+    fn environment_variables_that_change_programs_are_not_harmless() {
         for bad in [
             "PATH",
             "LD_PRELOAD",

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_quoted_is_one_word() {
+    fn shell_word_quoting_decides_single_word_and_option() {
         for (raw, single, option) in [
             ("\"$x\"", true, true),
             ("\"$x\\n\"", true, true),

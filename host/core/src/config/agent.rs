@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bound_has_a_least_and_a_most() {
+    fn agent_settings_are_checked_against_bounds() {
         for (key, _, (least, most)) in AgentSettings::default().numbers() {
             let check = |value: u64| block(json!({ key: value })).check("agent");
             assert_eq!(check(least), Ok(()));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_nobody_accepted_only_tightens() {
+    fn agent_settings_of_an_untrusted_file_only_tighten() {
         let below = block(json!({"maxTurns": 10, "instructions": "mine"}));
         let mut file = block(
             json!({"maxTurns": 20, "maxToolCalls": 3, "maxCost": 1.5, "instructions": "theirs"}),
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn agent_lowering_names_no_key_that_a_file_leaves_out() {
+    fn agent_weakening_keys_omit_keys_absent_from_the_file() {
         for below in AgentSettings::default().numbers().map(|(key, _, _)| key) {
             for value in [1_000, 900_000] {
                 let below = block(json!({ below: value, "instructions": "mine", "maxCost": 2 }));
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_team_caps() {
+    fn agent_settings_are_capped_by_the_team() {
         let mut own = block(json!({"maxTurns": 10, "maxCost": 5}));
         own.under_team(&block(
             json!({"maxTurns": 20, "maxCost": 2, "retries": 1, "instructions": "x"}),

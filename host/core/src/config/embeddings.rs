@@ -78,7 +78,7 @@ impl EmbeddingsSettings {
                     name: name.clone(),
                     host: origin.clone(),
                     header: "Authorization".to_owned(),
-                    reason: "to be let in".to_owned(),
+                    reason: "to authenticate".to_owned(),
                 })
             }
             Some(name) => {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_is_one_host_and_one_header() {
+    fn embeddings_endpoint_yields_one_host_and_one_header() {
         let found = check(
             json!({"url": "http://LOCALHOST:8888/v1", "model": "m", "key": "K", "dimensions": 256}),
         );
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_cannot_be_meant_names_the_key() {
+    fn embeddings_invalid_settings_are_rejected_with_a_reason() {
         let url = "https://e.example/v1";
         for (block, words) in [
             (json!({"model": "m"}), "missing field `url`"),
@@ -175,11 +175,11 @@ mod tests {
             (json!({"url": url, "model": " "}), "embeddings.model"),
             (
                 json!({"url": url, "model": "m", "key": "sk-0123 4"}),
-                "no name of a secret",
+                "is not a valid name of a secret",
             ),
             (
                 json!({"url": url, "model": "m", "key": "EMBEDDINGS"}),
-                "no name of a secret",
+                "is not a valid name of a secret",
             ),
             (
                 json!({"url": url, "model": "m", "dimensions": 0}),

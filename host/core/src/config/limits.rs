@@ -236,7 +236,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn every_bound_has_a_least_and_a_most() {
+    fn limit_settings_are_checked_against_bounds() {
         let all = serde_json::to_value(LimitSettings::default()).unwrap();
         for key in all.as_object().unwrap().keys() {
             let check = |value: Value| {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_can_be_held() {
+    fn limit_settings_accept_the_defaults() {
         let default = Limits::default();
         let same = LimitSettings {
             calls_per_minute: Some(60),

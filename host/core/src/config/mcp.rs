@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn package_sees_nothing_that_is_not_named() {
+    fn mcp_package_gets_only_the_named_network_and_folders() {
         let base: SandboxSettings = serde_json::from_value(json!({"networkAccess": true})).unwrap();
         let plain = block(json!({"a": {"package": package()}, "b": {"command": "x"}}));
         plain.servers["a"].check("a").unwrap();
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_one_server() {
+    fn mcp_server_invalid_settings_are_rejected() {
         for (name, server, words) in [
             ("a", json!({}), "neither"),
             (
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_accepted_starts_nothing_and_may_switch_off() {
+    fn mcp_untrusted_file_adds_no_server_but_may_disable() {
         let below = block(json!({"mine": {"command": "x"}}));
         let mut above = block(json!({
             "mine": {"command": "x", "enabled": false}, "theirs": {"command": "evil"},
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_taken_away_only_by_a_file_that_was_accepted() {
+    fn mcp_marks_are_reduced_only_by_a_trusted_file() {
         let marks = |word: &str| -> McpSettings {
             serde_json::from_value(json!({ "marks": word })).unwrap()
         };
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_of_two_files_is_that_of_the_later_one() {
+    fn mcp_server_with_new_url_replaces_the_earlier_one() {
         let user =
             block(json!({"a": {"command": "x", "env": {"K": "secret"}}, "b": {"command": "y"}}));
         let project = block(json!({"a": {"url": "http://h"}, "b": {"enabled": false}}));

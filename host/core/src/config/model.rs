@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_usual_provider_needs_no_block() {
+    fn model_well_known_provider_needs_no_settings() {
         let config = config(json!({"model": "anthropic/some/model"}));
         let chosen = config.chosen_model(None).unwrap();
         assert_eq!(
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn another_address_gets_no_usual_secret() {
+    fn model_provider_with_another_url_gets_no_default_key() {
         let config = config(json!({"providers": {"openai": {"url": "https://other.example/v1"}}}));
         let chosen = config.chosen_model(Some("openai/x")).unwrap();
         assert_eq!(
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_of_one_file_goes_to_no_address_of_another() {
+    fn model_provider_key_is_not_combined_with_another_url() {
         let block = |value| serde_json::from_value::<ProviderSettings>(value).unwrap();
         let user = block(json!({"api": "openai", "url": "https://mine.example", "key": "MINE"}));
         let other = block(json!({"url": "https://theirs.example"}));
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_key() {
+    fn model_settings_errors_name_the_key_but_no_secret() {
         for (providers, model, words) in [
             (json!({}), "x", "PROVIDER/MODEL"),
             (json!({}), "/x", "PROVIDER/MODEL"),
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_of_this_machine_is_asked_in_the_clear() {
+    fn model_provider_on_loopback_accepts_http_and_has_prices() {
         let config = config(json!({
             "model": "local/m",
             "providers": {"local": {"api": "openai", "url": "http://127.0.0.1:1/v1", "key": "K",

@@ -264,7 +264,7 @@ impl<'de> Deserialize<'de> for FixedHosts {
                 AddressList::Several(several) => several.iter().map(IpAddr::to_canonical).collect(),
             };
             if fixed.insert(host, addresses).is_some() {
-                return Err(bad("is there twice"));
+                return Err(bad("is listed twice"));
             }
         }
         Ok(Self(fixed))
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seeds_block_is_read() {
+    fn network_settings_block_is_read() {
         let config = config(json!({"network": {
             "mode": "allowlist", "allowedHosts": ["*.github.com", "127.0.0.1"], "blockedPorts": [22, 23, 25, 3389],
             "blockPrivateIPs": true, "blockMetadataEndpoints": true,
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tools_block_replaces_the_common_one_key_by_key() {
+    fn network_tool_block_replaces_the_common_one_by_key() {
         let config = config(json!({
             "network": {"mode": "none", "allowedHosts": ["a.example"], "extraRoots": ["one.pem"]},
             "tools": {"fetch": {"network": {"mode": "allowlist", "extraRoots": ["two.pem"]}}, "other": {}},
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_accepted_only_forbids() {
+    fn network_untrusted_file_only_tightens() {
         let below = config(json!({"network": {"allowedHosts": ["a.example", "b.example"]}}));
         let mut file = config(json!({
             "network": {"mode": "any", "allowedHosts": ["b.example", "127.0.0.1"], "blockPrivateIPs": false,
@@ -378,11 +378,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused_with_the_reason() {
+    fn network_invalid_settings_are_rejected_with_a_reason() {
         for (block, words) in [
             (json!({"mode": "all"}), "unknown variant `all`"),
             (json!({"allowedHosts": ["*"]}), "mode: any"),
-            (json!({"allowedHosts": ["https://a.example/x"]}), "no path"),
+            (
+                json!({"allowedHosts": ["https://a.example/x"]}),
+                "without path",
+            ),
             (json!({"blockedPorts": [65536]}), "65536"),
             (
                 json!({"blockPrivateIps": true}),
@@ -417,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_list_of_ports_stands_until_it_is_replaced() {
+    fn network_blocked_ports_have_a_default_list() {
         let policy = NetworkSettings::default().rules("network");
         assert_eq!(policy.blocked_ports, BLOCKED_PORTS);
     }

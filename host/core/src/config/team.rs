@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_team_says_where_commands_run_and_caps_what_they_use() {
+    fn team_sandbox_mode_wins_and_limits_are_capped() {
         let user = json!({"sandbox": {"mode": "none", "maxMemoryMb": 900, "networkAccess": true, "bindMounts": ["/data"]}});
         assert_eq!(under(&json!({}), &user).sandbox, config(&user).sandbox);
         let team = json!({"sandbox": {"mode": "process", "maxMemoryMb": 500, "maxProcesses": 9, "networkAccess": false, "bindMounts": ["/team"]}});
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_team_sets_goes_before_the_others() {
+    fn team_settings_take_precedence_over_user_settings() {
         let user = json!({
             "profile": "compact", "tools": {"autoLoadCustomTools": true},
             "approvals": {"timeoutMs": 5_000, "leaseDays": 30},

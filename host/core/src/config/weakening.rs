@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lowers_a_bar_is_named() {
+    fn config_keys_that_weaken_the_policy_are_listed() {
         let below = config(json!({"limits": {"timeMs": 1000}}));
         for (file, key) in [
             (
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_held_within_those_below() {
+    fn config_untrusted_file_is_clamped_to_the_files_below() {
         let below = config(json!({"limits": {"timeMs": 1000}, "tools": {"maxExecutionTime": 800}}));
         let mut file = config(json!({
             "limits": {"timeMs": 5000, "fuel": 5}, "audit": {"logArgs": true},

@@ -129,7 +129,7 @@ impl WebSearchSettings {
                 name: name.clone(),
                 host: origin.clone(),
                 header: self.header()?,
-                reason: "to be let in".to_owned(),
+                reason: "to authenticate".to_owned(),
             }),
         };
         let method = if posts { "POST" } else { "GET" };
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_is_one_host_and_one_header() {
+    fn web_search_provider_yields_one_host_and_one_header() {
         for (block, host, method, header) in [
             (
                 json!({"provider": "brave", "key": "BRAVE_KEY"}),
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_cannot_be_meant_names_the_key() {
+    fn web_search_invalid_settings_are_rejected_with_a_reason() {
         for (block, words) in [
             (json!({"provider": "bing"}), "unknown variant `bing`"),
             (json!({"provider": "brave"}), "webSearch.key is missing"),
@@ -349,7 +349,7 @@ mod tests {
             ),
             (
                 json!({"provider": "template", "url": "https://a.example/", "body": "{query}"}),
-                "no JSON",
+                "is not valid JSON",
             ),
             (
                 json!({"provider": "template", "url": "https://a.example/{query}", "header": "X: {key}"}),

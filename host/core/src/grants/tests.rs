@@ -34,7 +34,7 @@ fn locked(grant: Grant) -> ToolsLock {
 }
 
 #[test]
-fn a_grant_is_for_the_build_that_was_seen() {
+fn grant_applies_to_the_granted_build_only() {
     let mut tools = plugin("00", |_| {});
     let grant = Grant::new(&shared(&tools), vec![]).unwrap();
     let lock = locked(grant.clone());
@@ -54,7 +54,7 @@ fn a_grant_is_for_the_build_that_was_seen() {
 }
 
 #[test]
-fn every_widening_is_named() {
+fn grant_changes_name_every_widening() {
     let before = plugin("00", |_| {});
     let lock = locked(Grant::new(&shared(&before), vec![]).unwrap());
     let changes = |change: fn(&mut Tool)| {
@@ -90,7 +90,7 @@ fn every_widening_is_named() {
 }
 
 #[test]
-fn what_is_withheld_is_not_granted() {
+fn grant_excludes_withheld_needs() {
     let mut tools = plugin("00", |_| {});
     let grant = Grant::new(&shared(&tools), vec![NeedKind::Tools]).unwrap();
     apply(&locked(grant), &mut tools, |_, _| true);
@@ -99,7 +99,7 @@ fn what_is_withheld_is_not_granted() {
 }
 
 #[test]
-fn a_lock_that_somebody_else_wrote_grants_nothing() {
+fn grant_in_an_edited_lock_is_not_applied() {
     let mut tools = plugin("00", |_| {});
     let grant = Grant::new(&shared(&tools), vec![]).unwrap();
     let known = grant.id("sample.wasm");
@@ -113,7 +113,7 @@ fn a_lock_that_somebody_else_wrote_grants_nothing() {
 }
 
 #[test]
-fn a_grant_gives_no_more_than_is_asked_for() {
+fn grant_gives_no_more_than_the_tool_requests() {
     let tools = plugin("00", |_| {});
     let mut grant = Grant::new(&shared(&tools), vec![]).unwrap();
     let more = &mut grant.tools.get_mut("sample").unwrap().needs;
@@ -125,7 +125,7 @@ fn a_grant_gives_no_more_than_is_asked_for() {
 }
 
 #[test]
-fn what_is_withheld_stays_so_for_the_next_build() {
+fn grant_withheld_needs_stay_withheld_for_the_next_build() {
     let before = plugin("00", |_| {});
     let lock = locked(Grant::new(&shared(&before), vec![NeedKind::Files]).unwrap());
     let mut tools = plugin("01", |_| {});
@@ -137,7 +137,7 @@ fn what_is_withheld_stays_so_for_the_next_build() {
 }
 
 #[test]
-fn another_patch_of_wasi_is_no_widening() {
+fn grant_wasi_patch_version_is_not_a_widening() {
     let with = |digest: &str, imports: &[&str]| {
         plugin(digest, |tool| {
             let mut origin = (*tool.origin).clone();
@@ -162,7 +162,7 @@ fn another_patch_of_wasi_is_no_widening() {
 }
 
 #[test]
-fn a_component_that_cannot_ask_has_the_hosts_that_a_person_names() {
+fn grant_named_hosts_apply_to_foreign_components_only() {
     let foreign = |digest: &str, speaks| {
         plugin(digest, |tool| {
             tool.definition.needs = Needs::default();

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn edges_are_inside_and_neighbours_are_not() {
+    fn cidr_contains_its_edges_and_no_neighbours() {
         for (net, prefix, inside, outside) in [
             (
                 "10.0.0.0",

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_spelling_is_one_host() {
+    fn host_parse_normalizes_every_spelling() {
         for (text, host) in [
             ("127.0.0.1", "127.0.0.1"),
             ("127.1", "127.0.0.1"),

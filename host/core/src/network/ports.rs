@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_is_in_order_and_has_the_designs_ports() {
+    fn blocked_ports_are_sorted_and_omit_web_ports() {
         assert!(BLOCKED_PORTS.is_sorted_by(|one, next| one < next));
         for port in [22, 23, 25, 3389] {
             assert!(BLOCKED_PORTS.contains(&port), "{port}");

@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_is_in_one_spelling() {
+    fn request_target_normalizes_a_url() {
         for (text, same) in [
             ("https://Example.COM.", "https://example.com/"),
             (
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_in_two_ways_is_refused() {
+    fn request_target_rejects_ambiguous_urls() {
         for text in [
             "http://example.com\\@evil.example/",
             "http:\\\\evil.example\\",
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redirect_is_read_as_strictly() {
+    fn request_target_join_is_strict_about_redirects() {
         let base = RequestTarget::parse("https://example.com/a/b").unwrap();
         assert_eq!(
             base.join("c d").unwrap().to_string(),

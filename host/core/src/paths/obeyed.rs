@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn obeyed_names_are_in_order_and_found_at_any_depth() {
+    fn instruction_files_are_sorted_and_found_at_any_depth() {
         assert!(BY_NAME.is_sorted());
         for (folder, name) in [
             ("", "AGENTS.md"),

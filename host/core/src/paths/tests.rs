@@ -17,7 +17,7 @@ fn denied(globs: &[&str]) -> PathRules {
 }
 
 #[test]
-fn every_protected_rule_compiles_and_matches_its_own_text() {
+fn path_rules_protected_match_their_own_text() {
     let rules = PathRules::protected();
     assert!(rules.rules().len() > 80, "the tables are there");
     for rule in rules.rules().iter().filter(|rule| !rule.is_exception) {
@@ -30,7 +30,7 @@ fn every_protected_rule_compiles_and_matches_its_own_text() {
 }
 
 #[test]
-fn names_float_and_cover_what_is_beneath() {
+fn path_rules_names_match_at_any_depth_and_below() {
     let rules = PathRules::protected();
     for path in [
         ".mimir",
@@ -75,7 +75,7 @@ fn names_float_and_cover_what_is_beneath() {
 }
 
 #[test]
-fn git_runs_nothing_that_a_tool_wrote() {
+fn path_rules_protect_git_hooks_and_config() {
     let rules = PathRules::protected();
     for path in [
         ".git/hooks",
@@ -97,7 +97,7 @@ fn git_runs_nothing_that_a_tool_wrote() {
 }
 
 #[test]
-fn the_state_of_mimir_and_the_memories_are_not_readable() {
+fn path_rules_hide_mimir_state_and_memory() {
     let rules = PathRules::protected();
     assert_eq!(
         text(rules.check(".mimir/state/storage/x").against_reading()),
@@ -119,7 +119,7 @@ fn the_state_of_mimir_and_the_memories_are_not_readable() {
 }
 
 #[test]
-fn spellings_of_one_name_are_one_name() {
+fn path_rules_fold_case_and_unicode_spellings() {
     let rules = PathRules::protected();
     for path in [
         ".ENV",
@@ -158,7 +158,7 @@ fn spellings_of_one_name_are_one_name() {
 }
 
 #[test]
-fn globs_are_anchored_by_a_slash() {
+fn path_rules_globs_with_a_slash_are_anchored() {
     let rules = denied(&[
         "/top.txt",
         "a/secrets/**",
@@ -194,7 +194,7 @@ fn globs_are_anchored_by_a_slash() {
 }
 
 #[test]
-fn every_form_of_a_glob_is_matched() {
+fn path_rules_match_every_glob_form() {
     let rules = denied(&["ab*ba", "x?z", "[qr]*", "{one,two}.t*", "\\*lit", "m*n*o"]);
     for path in [
         "abba", "abXba", "AB.BA", "xyz", "quux", "r", "one.txt", "two.t", "*lit", "mno", "m1n2o",
@@ -207,7 +207,7 @@ fn every_form_of_a_glob_is_matched() {
 }
 
 #[test]
-fn the_last_glob_of_a_list_wins_but_not_over_a_parent() {
+fn path_rules_last_glob_wins_except_over_a_parent() {
     let rules = denied(&["*.log", "!keep.log", "logs", "!logs/public.txt"]);
     assert_eq!(rules.check("keep.log"), PathVerdict::Free);
     assert!(hidden(&rules, "other.log"));
@@ -216,7 +216,7 @@ fn the_last_glob_of_a_list_wins_but_not_over_a_parent() {
 }
 
 #[test]
-fn only_a_secrets_file_can_be_revealed_and_only_by_its_path() {
+fn path_rules_reveal_secrets_files_by_exact_path_only() {
     let rules = PathRules::protected()
         .reveal([".env", "certs/ca.pem", ".mimir", ".mimir/state"])
         .expect("paths");
@@ -234,7 +234,7 @@ fn only_a_secrets_file_can_be_revealed_and_only_by_its_path() {
 }
 
 #[test]
-fn an_exception_of_a_person_does_not_lift_what_is_built_in() {
+fn path_rules_user_exceptions_cannot_lift_built_in_rules() {
     let rules = PathRules::protected()
         .deny(["!.env", "!.mimir"])
         .expect("globs");
@@ -243,7 +243,7 @@ fn an_exception_of_a_person_does_not_lift_what_is_built_in() {
 }
 
 #[test]
-fn ancestors_of_shielded_places_are_known() {
+fn path_rules_find_folders_with_protected_paths_below() {
     let rules = PathRules::protected()
         .deny(["a/secrets/**", "x/**/y"])
         .expect("globs");
@@ -261,7 +261,7 @@ fn ancestors_of_shielded_places_are_known() {
 }
 
 #[test]
-fn folders_that_a_person_may_deny_something_below_are_known() {
+fn path_rules_find_folders_with_user_denials_below() {
     let anchored = PathRules::protected()
         .deny(["target/keys/**", "!a/x"])
         .expect("globs");
@@ -282,7 +282,7 @@ fn folders_that_a_person_may_deny_something_below_are_known() {
 }
 
 #[test]
-fn a_move_may_not_change_what_is_shielded_below() {
+fn path_rules_refuse_moves_that_change_protection() {
     let rules = PathRules::protected()
         .deny(["a/secrets", "x/**/y"])
         .expect("globs");
@@ -309,7 +309,7 @@ fn a_move_may_not_change_what_is_shielded_below() {
 }
 
 #[test]
-fn a_scope_judges_as_the_whole_path_does() {
+fn path_rules_scope_agrees_with_the_whole_path() {
     let rules = PathRules::protected()
         .deny(["a/*/c", "b/**"])
         .expect("globs");
@@ -335,7 +335,7 @@ fn a_scope_judges_as_the_whole_path_does() {
 }
 
 #[test]
-fn broken_patterns_are_refused_with_their_text() {
+fn path_rules_invalid_globs_are_rejected_with_their_text() {
     for glob in [
         "", "/", "!", "a//b", "../x", "a/./b", "[z-", "{a", "a/{b/c}", "x*.",
     ] {
@@ -353,7 +353,7 @@ fn broken_patterns_are_refused_with_their_text() {
 }
 
 #[test]
-fn windows_spellings_are_known() {
+fn path_names_special_on_windows_are_detected() {
     for name in [
         "a:b",
         "file.txt::$DATA",
@@ -386,7 +386,7 @@ fn windows_spellings_are_known() {
 }
 
 #[test]
-fn a_nested_call_is_inside_the_rules_of_its_caller() {
+fn path_rules_combine_caller_and_callee() {
     let callee = PathRules::protected()
         .deny(["build"])
         .unwrap()

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn carried_is_nothing_for_the_names_of_pages() {
+    fn exfiltration_check_ignores_ordinary_page_urls() {
         for url in [
             "https://docs.rs/",
             "https://doc.rust-lang.org/book/ch01-01-installation.html",
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn carried_is_what_could_be_content() {
+    fn exfiltration_check_flags_long_or_encoded_data() {
         let long = format!("https://a.example/?q={}", "word+".repeat(60));
         let deep = format!("https://a.example/{}", "word/".repeat(120));
         for (url, says) in [
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn carried_leaves_out_what_a_page_had_in_it() {
+    fn exfiltration_check_ignores_fragments_of_fetched_pages() {
         let mut seen = FetchedFragments::default();
         seen.note(&format!(
             "see [the commit](https://a.example/x/commit/{SHA})"

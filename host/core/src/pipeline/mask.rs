@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pictures_and_sounds_hand_out_no_value() {
+    fn mask_covers_image_and_audio_data() {
         let redactor = Redactor::new().with_values([("HOARD", "my-own-hoard-of-gold")]);
         let data = b"\x89PNG my-own-hoard-of-gold".to_vec();
         let mime_type = "image/png".to_owned();

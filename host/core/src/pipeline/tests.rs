@@ -226,7 +226,7 @@ fn code(outcome: &Outcome) -> Option<ToolErrorCode> {
 }
 
 #[tokio::test]
-async fn a_call_goes_all_the_way_and_is_recorded() {
+async fn call_succeeds_and_is_audited() {
     let bench = bench(vec![tool("sample")], json!({}), ApprovalAnswer::No);
     let outcome = bench.pipeline.call(call("sample", json!({"n": 1}))).await;
     assert_eq!(outcome.text(), "done");
@@ -248,7 +248,7 @@ async fn a_call_goes_all_the_way_and_is_recorded() {
 }
 
 #[tokio::test]
-async fn refusals_are_outcomes_and_are_recorded() {
+async fn call_refusals_are_outcomes_and_are_audited() {
     let mut asking = tool("asking");
     asking.definition.approval = Decision::Ask;
     let bench = bench(
@@ -277,7 +277,7 @@ async fn refusals_are_outcomes_and_are_recorded() {
 }
 
 #[tokio::test]
-async fn the_assessor_tightens_and_its_words_are_made_safe() {
+async fn assessor_asks_although_the_policy_allows() {
     let backend = Fake {
         assess: Some(Decision::Ask),
         ..Fake::default()
@@ -292,7 +292,7 @@ async fn the_assessor_tightens_and_its_words_are_made_safe() {
 }
 
 #[tokio::test]
-async fn time_runs_out_and_a_dropped_call_is_recorded() {
+async fn call_times_out_and_a_dropped_call_is_audited() {
     let hanging = || {
         let backend = Fake {
             hang: true,
@@ -322,7 +322,7 @@ async fn time_runs_out_and_a_dropped_call_is_recorded() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_recorded_is_not_handed_out() {
+async fn call_result_is_withheld_if_the_audit_fails() {
     let mut bench = bench(vec![tool("sample")], json!({}), ApprovalAnswer::No);
     let ports = PipelinePorts {
         audit: Arc::new(Memory {
@@ -341,7 +341,7 @@ async fn what_cannot_be_recorded_is_not_handed_out() {
 }
 
 #[tokio::test]
-async fn a_tool_calls_only_what_it_was_granted_and_never_without_end() {
+async fn nested_call_needs_a_grant_and_is_depth_limited() {
     let nesting = |name: &str, target: &'static str, granted: bool| {
         let backend = Fake {
             nested: Some(target),
@@ -382,7 +382,7 @@ async fn a_tool_calls_only_what_it_was_granted_and_never_without_end() {
 }
 
 #[tokio::test]
-async fn code_of_a_model_calls_what_the_model_may_call_or_what_the_call_names() {
+async fn run_code_nested_calls_have_the_models_rights() {
     let runs_code = |source: ToolSource| {
         let mut tool = with(
             "run_code",
@@ -436,7 +436,7 @@ async fn code_of_a_model_calls_what_the_model_may_call_or_what_the_call_names() 
 }
 
 #[tokio::test]
-async fn output_schemas_are_promises() {
+async fn output_schema_mismatch_is_an_execution_error() {
     let promising = |structured: Option<Value>| {
         let output = ToolOutput {
             structured,
@@ -475,7 +475,7 @@ async fn output_schemas_are_promises() {
 }
 
 #[tokio::test]
-async fn calls_per_minute_and_slots_are_bounded() {
+async fn calls_per_minute_are_limited() {
     let bench = bench(
         vec![tool("sample")],
         json!({"limits": {"callsPerMinute": 2}}),

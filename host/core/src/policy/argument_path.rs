@@ -134,7 +134,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn every_form_finds_its_values() {
+    fn argument_path_forms_find_their_values() {
         let value = json!({
             "path": "a", "options": {"mode": "x"}, "a.b": 1,
             "items": [{"n": 1}, {"n": 2}, {}, 7],
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_place_is_refused() {
+    fn argument_path_invalid_text_is_rejected() {
         for bad in [
             "", "$", "$.", "a.", "a..b", "a[", "a[x]", "a['b]", "a['b'", "[-1]",
         ] {

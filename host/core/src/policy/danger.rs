@@ -205,7 +205,7 @@ mod tests {
     use crate::pipeline::tests::tool;
 
     #[test]
-    fn patterns_are_read_as_the_seeds_write_them() {
+    fn danger_patterns_accept_javascript_regex_literals() {
         assert_eq!(from_javascript("rm\\s+-rf"), "rm\\s+-rf");
         assert_eq!(from_javascript("/curl.*\\|\\s*sh/i"), "(?i)curl.*\\|\\s*sh");
         assert_eq!(from_javascript("/>\\s*\\/dev\\/sd/g"), ">\\s*/dev/sd");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_address_that_all_read_alike_has_a_known_host() {
+    fn danger_known_host_requires_an_unambiguous_url() {
         let mut sample = tool("sample");
         sample.granted.hosts = ["api.example.com", "example.com", "good.com"]
             .map(|host| HostNeed {

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_granted_is_the_list_where_none_is_set() {
+    fn network_granted_hosts_apply_if_no_list_is_set() {
         let free = policy(json!({}), json!({}));
         assert_eq!(says(&free, "https://api.example/"), "allowed");
         assert_eq!(says(&free, "http://127.0.0.1/"), "allowed");
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_granted_any_host_was_granted_none_by_name() {
+    fn network_grant_of_any_host_lists_no_names() {
         let says = |settings: Value, url: &str| {
             let any = HostNeed {
                 host: "*".to_owned(),
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_search_provider_is_what_its_tool_may_reach_and_others_may_not() {
+    fn network_search_provider_is_open_to_web_search_only() {
         let block = json!({"webSearch": {"provider": "searxng", "url": "http://127.0.0.1:8888"},
             "network": {"allowedHosts": ["a.example"]}});
         let policy = policy(json!({}), block);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_on_no_list_has_a_way_that_works() {
+    fn network_unlisted_host_has_a_working_remedy() {
         let way = |project: Value| {
             let config = |value| serde_json::from_value::<Config>(value).unwrap();
             let project = Policy::new(&config(project), ".mimir/config.yml").unwrap();
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_team_sets_is_a_cap_and_the_rest_is_free() {
+    fn network_team_settings_are_a_cap() {
         let team = json!({"network": {"blockedPorts": [8443], "extraRoots": ["team.pem"]}});
         let user = json!({"tools": {"sample": {"network": {"extraRoots": ["own.pem"]}}}});
         let capped = policy(team, user);

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_sandbox_refuses_is_known_before_anybody_is_asked() {
+    fn path_arguments_denied_by_rules_are_reported_before_asking() {
         let secret = &said(true, &json!({"path": "./sub/../.env"}))[0];
         assert_eq!(secret.0, "no tool may reach `.env` (secrets files: *.env)");
         assert!(

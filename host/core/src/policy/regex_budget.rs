@@ -95,7 +95,7 @@ mod tests {
     use regex::RegexSetBuilder;
 
     #[test]
-    fn what_is_taken_can_be_compiled() {
+    fn regex_budget_accepts_what_can_be_compiled() {
         for text in [
             "^rm -rf /",
             r"\bsudo\b",
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_explode_is_refused_by_itself_and_together() {
+    fn regex_budget_rejects_expressions_that_explode() {
         for text in [
             "(a{1000}){1000}",
             r"\w{500}",

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_that_stands_in_the_way_is_named_with_what_changes_it() {
+    fn remedies_name_each_rule_and_how_to_change_it() {
         let set = "`mimir config set tools.sample.approval allow`";
         let rule = json!([{"when": {"n": {"min": 0}}, "decision": "ask"}]);
         for (config, way) in [
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_a_person_is_named() {
+    fn remedies_name_settings_that_await_acceptance() {
         assert_eq!(
             out(json!({"tools": {"sample": {"approval": "allow"}}}), false),
             ["`mimir policy accept` puts `tools.sample.approval` (config.yml) in force"]

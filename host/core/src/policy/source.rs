@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_line_is_named() {
+    fn rule_source_names_the_nearest_line() {
         let lines = [("policy", 3), ("policy.deny[1]", 6)];
         let source = RuleSource::new("config.yml", move || {
             lines.map(|(key, line)| (key.to_owned(), line)).into()

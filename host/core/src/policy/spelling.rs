@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_url_has_one_plain_spelling() {
+    fn spelling_decodes_percent_encoding_of_urls() {
         for (url, plain) in [
             ("http://x/%73ecret", Some("http://x/secret")),
             (
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn content_is_what_the_file_will_have() {
+    fn spelling_decodes_base64_content() {
         let content = |encoding: &str, content: &str| {
             let arguments =
                 serde_json::json!({"path": "a", "encoding": encoding, "content": content});
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn one_file_has_one_plain_path() {
+    fn spelling_normalizes_paths_lexically() {
         for (path, plain) in [
             ("a/b", Some("a/b")),
             ("./a//b/", Some("a/b")),

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_team_sets_is_a_cap_and_the_rest_is_free() {
+    fn team_limits_are_a_cap() {
         let user = json!({"limits": {"timeMs": 90_000, "fuel": 5_000, "callsPerMinute": 100}});
         let own = limits(json!({}), user.clone());
         assert_eq!(
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_of_a_tool_gets_round_a_cap() {
+    fn team_limits_apply_under_every_tool_name() {
         let team = json!({"limits": {"timeMs": 500}, "tools": {"alias": {"limits": {"timeMs": 2_000, "fuel": 1_500}}}});
         for name in ["sample", "alias"] {
             let user = json!({"tools": {name: {"limits": {"timeMs": 90_000, "fuel": 9_000}}}});
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_team_wants_on_record_is_kept() {
+    fn team_audit_setting_wins_over_the_user() {
         let log = |name: &str, logs: bool| json!({"tools": {name: {"audit": {"logArgs": logs}}}});
         let logs = |team, user| policy(team, user).logs_arguments(&sample(), None);
         assert_eq!(logs(log("sample", true), log("sample", false)), Some(true));

@@ -30,7 +30,7 @@ fn sample() -> Tool {
 }
 
 #[test]
-fn every_key_refuses() {
+fn policy_lists_and_tool_settings_deny_a_tool() {
     assert_eq!(decision(&policy(json!({})), &sample()), Decision::Allow);
     for denying in [
         json!({"policy": {"deny": ["sample"]}}),
@@ -63,7 +63,7 @@ fn every_key_refuses() {
 }
 
 #[test]
-fn a_person_may_lower_a_default_and_a_stranger_may_not() {
+fn user_approval_lowers_the_default_of_trusted_tools_only() {
     let mut asking = sample();
     asking.definition.approval = Decision::Ask;
     assert_eq!(decision(&policy(json!({})), &asking), Decision::Ask);
@@ -133,7 +133,7 @@ fn fuel_follows_the_wall_clock_unless_it_is_set() {
 }
 
 #[test]
-fn an_alias_counts_beside_the_name() {
+fn tool_alias_settings_are_combined_with_the_name() {
     let both = policy(json!({"tools": {
         "sample": {"approval": "allow", "deny": ["a.txt"]},
         "alias": {"enabled": false, "deny": ["b.txt"], "limits": {"fuel": 7_000}},
@@ -147,7 +147,7 @@ fn an_alias_counts_beside_the_name() {
 }
 
 #[test]
-fn what_one_file_denies_no_other_lifts() {
+fn denied_paths_are_not_lifted_by_another_file() {
     let file = |config| policy(config);
     let user = file(json!({"tools": {"alias": {"deny": ["secret.txt"]}}}));
     let workspace = file(json!({"tools": {"sample": {"deny": ["other.txt"]}}}));
@@ -168,7 +168,7 @@ fn what_one_file_denies_no_other_lifts() {
 }
 
 #[test]
-fn an_operation_is_known_by_the_tool_that_does_only_that() {
+fn equivalent_tool_name_is_known_for_built_in_operations() {
     let mut compact = tool("file_operations");
     compact.source = crate::tool::ToolSource::BuiltIn;
     assert_eq!(
@@ -187,7 +187,7 @@ fn an_operation_is_known_by_the_tool_that_does_only_that() {
 }
 
 #[test]
-fn a_team_stands_above_every_file_and_is_named() {
+fn team_policy_overrides_files_and_is_named() {
     let team = policy(json!({"tools": {"sample": {"approval": "deny"}}})).as_team();
     let own = policy(json!({"tools": {"sample": {"approval": "allow"}}}));
     let both = Policy::from_files(&Config::default(), vec![team, own]).unwrap();
@@ -206,7 +206,7 @@ fn a_team_stands_above_every_file_and_is_named() {
 }
 
 #[test]
-fn what_nobody_has_accepted_forbids_and_allows_nothing() {
+fn untrusted_file_may_deny_but_not_allow() {
     let file = |config| policy(config).unaccepted();
     let mut asking = sample();
     asking.definition.approval = Decision::Ask;
@@ -244,7 +244,7 @@ fn what_nobody_has_accepted_forbids_and_allows_nothing() {
 }
 
 #[test]
-fn lists_take_globs_and_refuse_what_is_neither_name_nor_glob() {
+fn policy_lists_accept_names_and_globs_only() {
     let denied = |list: &str, entries: Value| {
         let config = json!({"policy": {list: entries}});
         let config: Config = serde_json::from_value(config).unwrap();
@@ -285,7 +285,7 @@ fn lists_take_globs_and_refuse_what_is_neither_name_nor_glob() {
 }
 
 #[test]
-fn misspelt_redaction_exceptions_name_the_nearest_rule() {
+fn redaction_exception_misspelt_names_the_nearest_rule() {
     let config = json!({"tools": {"exec": {"redaction": {"exceptions": ["github-pta"]}}}});
     let config: Config = serde_json::from_value(config).unwrap();
     let error = Policy::new(&config, "config.yml").unwrap_err().to_string();
@@ -293,7 +293,7 @@ fn misspelt_redaction_exceptions_name_the_nearest_rule() {
 }
 
 #[test]
-fn the_seeds_word_for_all_custom_tools_is_heard_beside_the_tools_own() {
+fn custom_tool_approval_has_a_default_and_tool_entries() {
     let said = |config: Value, tool: &Tool| {
         let mut evaluation = PolicyEvaluation::default();
         let policy = policy(json!({ "approval": config }));
@@ -318,13 +318,13 @@ fn the_seeds_word_for_all_custom_tools_is_heard_beside_the_tools_own() {
         serde_json::from_value(json!({"approval": {"tools": {"no name": "ask"}}})).unwrap();
     let why = Policy::new(&bad, "config.yml").unwrap_err().to_string();
     assert!(
-        why.contains("approval.tools") && why.contains("no tool name"),
+        why.contains("approval.tools") && why.contains("not a valid tool name"),
         "{why}"
     );
 }
 
 #[test]
-fn no_command_runs_where_that_is_said_however_it_is_told() {
+fn exec_approvals_deny_mode_covers_every_command_form() {
     let policy = policy(json!({"execApprovals": {"mode": "deny"}}));
     let denied = |tool: &Tool, arguments: Value| {
         let mut evaluation = PolicyEvaluation::default();
@@ -355,7 +355,7 @@ fn no_command_runs_where_that_is_said_however_it_is_told() {
 }
 
 #[test]
-fn a_method_that_is_left_out_is_the_one_that_is_meant_then() {
+fn method_condition_uses_the_schema_default() {
     let policy = policy(json!({"tools": {"fetch": {"approval": {
         "conditions": {"methodRequiresApproval": ["POST"]},
     }}}}));
@@ -373,7 +373,7 @@ fn a_method_that_is_left_out_is_the_one_that_is_meant_then() {
 }
 
 #[test]
-fn what_can_never_come_true_is_found() {
+fn unused_rules_finds_conditions_that_never_match() {
     let schema = json!({
         "type": "object", "required": ["path"],
         "properties": {

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_is_called_by_a_name_of_its_own() {
+    fn tool_form_operation_name_resolves_to_the_compact_tool() {
         let registry = registry(ToolSource::BuiltIn);
         let mut arguments = json!({"args": ["--short"]});
         let tool = resolve_called_tool(&registry, "git_status", &mut arguments).unwrap();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_of_somebody_else_has_no_such_names() {
+    fn tool_form_operation_names_need_a_built_in_tool() {
         let registry = registry(ToolSource::Custom);
         assert!(resolve_called_tool(&registry, "git_status", &mut json!({})).is_err());
     }

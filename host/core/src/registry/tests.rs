@@ -7,7 +7,7 @@ fn alias(name: &str) -> ToolName {
 }
 
 #[test]
-fn names_win_over_aliases_whatever_the_order() {
+fn registry_first_tool_to_take_a_name_wins() {
     let mut first = tool("read_file");
     first.aliases = vec![alias("read"), alias("open")];
     let second = tool("read");
@@ -22,7 +22,7 @@ fn names_win_over_aliases_whatever_the_order() {
 }
 
 #[test]
-fn a_collision_names_both_sources() {
+fn registry_collision_names_both_sources() {
     let mut one = tool("same");
     Arc::make_mut(&mut one.origin).location = "a.wasm".into();
     let mut two = tool("same");
@@ -39,7 +39,7 @@ fn a_collision_names_both_sources() {
 }
 
 #[test]
-fn a_newcomer_takes_no_name_from_what_was_granted() {
+fn registry_prefers_built_in_then_granted_tools() {
     let newcomer = || from("a.wasm", ToolSource::Custom, "same");
     let mut granted = from("b.wasm", ToolSource::Custom, "same");
     granted.trust = ToolTrust::Trusted;
@@ -57,7 +57,7 @@ fn a_newcomer_takes_no_name_from_what_was_granted() {
 }
 
 #[test]
-fn an_unknown_name_finds_its_neighbours() {
+fn registry_unknown_name_suggests_the_nearest_tool() {
     let registry = Registry::new([tool("read_file"), tool("git")], vec![]);
     let error = registry.find("raed_file").unwrap_err();
     assert_eq!(error.code, ToolErrorCode::NotFound);
@@ -73,7 +73,7 @@ fn from(location: &str, source: ToolSource, name: &str) -> Tool {
 }
 
 #[test]
-fn of_two_sources_with_a_name_of_a_server_none_counts_that_nobody_granted() {
+fn registry_mcp_name_collision_needs_exactly_one_grant() {
     let script = || from("mcp_x_go.yml", ToolSource::Custom, "mcp_x_go");
     let server = || from("mcp:x", ToolSource::Mcp, "mcp_x_go");
     let registry = Registry::new([script(), server()], vec![]);
@@ -95,7 +95,7 @@ fn of_two_sources_with_a_name_of_a_server_none_counts_that_nobody_granted() {
 }
 
 #[test]
-fn names_of_a_server_are_kept_for_it_whether_it_is_there_or_not() {
+fn reserved_names_of_servers_remove_conflicting_tools() {
     let pair = |server: &str, prefix: &str| (server.to_owned(), prefix.to_owned());
     let reserved = ReservedNames::new([
         pair("mcp:a", "mcp_a_"),
@@ -131,7 +131,7 @@ fn names_of_a_server_are_kept_for_it_whether_it_is_there_or_not() {
 }
 
 #[test]
-fn of_a_tool_whose_server_is_not_there_it_is_said_why() {
+fn registry_find_explains_an_unavailable_server() {
     let pair = |server: &str, prefix: &str| (server.to_owned(), prefix.to_owned());
     let way = "`mimir mcp test bad` tries it again".to_owned();
     let fault =
@@ -163,7 +163,7 @@ fn of_a_tool_whose_server_is_not_there_it_is_said_why() {
 }
 
 #[test]
-fn find_says_that_a_tool_was_left_out() {
+fn registry_find_reports_a_quarantined_tool() {
     let left_out = |location: &str| Quarantined {
         location: location.to_owned(),
         code: ToolErrorCode::InvalidInput,
@@ -186,11 +186,11 @@ fn find_says_that_a_tool_was_left_out() {
     }
     // Another tool of the file is unknown, and so is its file.
     let error = registry.find("fs").unwrap_err();
-    assert!(error.message.contains("there is no tool"), "{error}");
+    assert!(error.message.contains("unknown tool `fs`"), "{error}");
 }
 
 #[test]
-fn a_component_whose_name_is_taken_can_have_a_prefix() {
+fn registry_prefix_resolves_a_name_collision() {
     let mut theirs = tool("sample");
     theirs.source = ToolSource::Custom;
     let mut origin = (*theirs.origin).clone();

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn number_formats_are_left_out_and_others_stay() {
+    fn model_schema_omits_number_formats() {
         let schema = json!({"type": "object", "properties": {
             "a": {"type": "integer", "format": "uint64", "minimum": 0},
             "b": {"type": ["integer", "null"], "format": "int32"},

@@ -28,7 +28,7 @@ fn quick<T>(what: &str, work: impl FnOnce() -> T) -> T {
 }
 
 #[test]
-fn a_schema_that_unfolds_without_end_is_refused() {
+fn schema_exponential_unfolding_is_rejected() {
     for keyword in ["allOf", "anyOf", "oneOf"] {
         let schema = doubling(keyword, 24).to_string();
         let error = quick(keyword, || Schema::parse(&schema)).unwrap_err();
@@ -45,7 +45,7 @@ fn a_schema_that_unfolds_without_end_is_refused() {
 }
 
 #[test]
-fn a_long_chain_of_references_is_refused_and_not_followed() {
+fn schema_long_reference_chain_is_rejected() {
     let mut defs = serde_json::Map::new();
     for level in 0..50_000 {
         defs.insert(
@@ -60,7 +60,7 @@ fn a_long_chain_of_references_is_refused_and_not_followed() {
 }
 
 #[test]
-fn schemas_that_double_from_level_to_level_of_a_value_are_left() {
+fn schema_validation_of_doubling_levels_is_limited() {
     let mut defs = serde_json::Map::new();
     for level in 0..40 {
         let next = json!({"items": {"$ref": format!("#/$defs/d{}", level + 1)}});
@@ -79,7 +79,7 @@ fn schemas_that_double_from_level_to_level_of_a_value_are_left() {
 }
 
 #[test]
-fn a_schema_that_loops_checks_deep_values_in_time() {
+fn schema_recursive_alternatives_check_deep_values_in_time() {
     let loops = json!({
         "type": "object",
         "properties": {"a": {"$ref": "#/$defs/tree"}},
@@ -102,7 +102,7 @@ fn a_schema_that_loops_checks_deep_values_in_time() {
 }
 
 #[test]
-fn what_others_have_looked_at_is_counted_each_time() {
+fn schema_unevaluated_properties_work_is_limited() {
     let mut schema = json!({"properties": {"a": {}}});
     for _ in 0..40 {
         schema = json!({"allOf": [schema, {}], "unevaluatedProperties": false});
@@ -116,7 +116,7 @@ fn what_others_have_looked_at_is_counted_each_time() {
 }
 
 #[test]
-fn patterns_that_look_back_and_forth_end() {
+fn schema_backtracking_patterns_terminate() {
     let schema = r#"{"type":"object","additionalProperties":{"pattern":"^(?=(a+)+$)(a+)+b$"}}"#;
     let schema = Schema::parse(schema).unwrap();
     for count in [30, 3_000, 30_000] {
@@ -128,7 +128,7 @@ fn patterns_that_look_back_and_forth_end() {
 }
 
 #[test]
-fn patterns_that_are_megabytes_are_refused() {
+fn schema_huge_patterns_are_rejected() {
     let schema = |pattern: &str, count: usize| {
         let member = |n: usize| (format!("k{n}"), json!({"pattern": format!("{pattern}{n}")}));
         let members: serde_json::Map<_, _> = (0..count).map(member).collect();
@@ -142,7 +142,7 @@ fn patterns_that_are_megabytes_are_refused() {
 
 /// The deepest allowed nesting fits on the stack of a runtime thread.
 #[test]
-fn what_is_checked_fits_on_the_stack() {
+fn schema_deep_values_fit_on_the_stack() {
     for keyword in ["allOf", "anyOf", "oneOf"] {
         let mut nested = json!({"type": "array", "items": {"$ref": "#/$defs/n"}});
         for _ in 0..3 {
@@ -161,7 +161,7 @@ fn what_is_checked_fits_on_the_stack() {
 }
 
 #[test]
-fn honest_schemas_are_taken() {
+fn schema_recursive_wide_and_meta_schemas_are_accepted() {
     let any = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/json"}}, "$defs": {"json": {"anyOf": [
         {"type": ["null", "boolean", "number", "string"]},
         {"type": "array", "items": {"$ref": "#/$defs/json"}},
@@ -204,7 +204,7 @@ fn schema() -> Schema {
 }
 
 #[test]
-fn every_failure_has_its_path() {
+fn schema_failures_name_their_paths() {
     let error = schema()
         .validate("arguments", &json!({"n": "x", "a": ["ok", 3]}))
         .unwrap_err();
@@ -221,7 +221,7 @@ fn every_failure_has_its_path() {
 }
 
 #[test]
-fn what_is_no_schema_is_refused() {
+fn schema_invalid_text_is_rejected() {
     for bad in [
         "",
         "[]",
@@ -233,7 +233,7 @@ fn what_is_no_schema_is_refused() {
 }
 
 #[test]
-fn references_are_never_fetched() {
+fn schema_remote_references_are_rejected() {
     let remote = r#"{"type":"object","properties":{"a":{"$ref":"http://127.0.0.1:1/x.json"}}}"#;
     assert!(Schema::parse(remote).is_err());
     assert!(
@@ -242,7 +242,7 @@ fn references_are_never_fetched() {
 }
 
 #[test]
-fn an_alternative_that_was_meant_is_explained() {
+fn schema_failure_explains_the_closest_alternative() {
     let message = |schema: Value, value: Value| {
         let schema = json!({"type": "object", "properties": {"a": schema}});
         let schema = Schema::parse(&schema.to_string()).unwrap();
@@ -294,7 +294,7 @@ fn an_alternative_that_was_meant_is_explained() {
 }
 
 #[test]
-fn failures_that_are_not_told_are_counted() {
+fn schema_further_failures_are_counted() {
     let schema = r#"{"type":"object","additionalProperties":{"type":"string"}}"#;
     let many: serde_json::Map<_, _> = (0..57).map(|n| (format!("k{n}"), json!(n))).collect();
     let error = Schema::parse(schema)

@@ -21,7 +21,7 @@ fn values(workspace: &Path, location: &str) -> PluginValues {
 }
 
 #[test]
-fn values_come_back_with_their_labels() {
+fn storage_values_round_trip_with_their_labels() {
     let workspace = tempfile::tempdir().unwrap();
     let kept = values(workspace.path(), ".mimir/tools/a b.wasm");
     assert!(kept.folder().starts_with(workspace.path().join(FOLDER)));
@@ -57,7 +57,7 @@ fn values_come_back_with_their_labels() {
 }
 
 #[test]
-fn bounds_are_told_and_lose_nothing() {
+fn storage_bounds_are_enforced_without_data_loss() {
     let workspace = tempfile::tempdir().unwrap();
     let kept = values(workspace.path(), "a.wasm");
     for key in ["".to_owned(), "k".repeat(KEY_MOST + 1)] {
@@ -86,7 +86,7 @@ fn bounds_are_told_and_lose_nothing() {
 }
 
 #[test]
-fn a_torn_or_foreign_file_is_no_value() {
+fn storage_torn_or_foreign_file_has_no_value() {
     let workspace = tempfile::tempdir().unwrap();
     let kept = values(workspace.path(), "a.wasm");
     kept.set("key", &value("a value")).unwrap();
@@ -115,7 +115,7 @@ fn a_torn_or_foreign_file_is_no_value() {
 }
 
 #[test]
-fn many_at_once_lose_nothing() {
+fn storage_concurrent_writes_lose_nothing() {
     let workspace = tempfile::tempdir().unwrap();
     std::thread::scope(|scope| {
         for thread in 0..8 {
@@ -138,7 +138,7 @@ fn many_at_once_lose_nothing() {
 }
 
 #[test]
-fn a_mark_only_gets_worse_and_one_that_is_torn_is_the_worst() {
+fn storage_mark_never_improves_and_torn_is_worst() {
     let workspace = tempfile::tempdir().unwrap();
     let kept = values(workspace.path(), "built-in/memory.wasm");
     let clean = ContentLabel {
@@ -163,7 +163,7 @@ fn a_mark_only_gets_worse_and_one_that_is_torn_is_the_worst() {
 }
 
 #[test]
-fn a_mark_goes_before_what_can_be_worked_out_again() {
+fn storage_mark_evicts_derived_values() {
     let workspace = tempfile::tempdir().unwrap();
     let kept = values(workspace.path(), "built-in/memory.wasm");
     let big = StoredValue {

@@ -110,7 +110,7 @@ async fn server_restarts_after_a_crash() {
     let outcome = behind.call("mcp_s_go", json!({})).await;
     let error = outcome.result().unwrap_err();
     assert_eq!(error.code, ToolErrorCode::ExecutionError, "{error}");
-    assert!(error.message.contains("ended"), "{error}");
+    assert!(error.message.contains("exited"), "{error}");
     // It ended right after its start, so the backoff applies.
     let at_once = behind.call("mcp_s_go", json!({})).await;
     let error = at_once.result().unwrap_err();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use mimir_core::Decision;
 use serde_json::{Value, json};
 
+use super::Behind;
 use super::library::{on, script};
 
 const TOKEN: &str = "ghp_cM8b2aJ1kQ7ZxY5tV9uW3eR6pL0sD4fG2hN1";
@@ -79,11 +80,23 @@ async fn completion_and_subscription_need_approval_like_reads() {
 
 #[tokio::test]
 async fn completion_after_untrusted_text_needs_approval() {
-    let script = script();
-    let behind = on(&script, json!({})).open().await;
+    let (script, other) = (script(), script());
+    let servers = json!({"s": {"command": "s"}, "t": {"command": "t"}});
+    let scripts = [("s", &script), ("t", &other)];
+    let behind = Behind::on(Arc::default(), servers, &scripts).open().await;
     let mut wire = behind.room.client(json!({})).await;
-    let got = wire
+    // The server's own text does not taint what is sent back to it; the text of another one does.
+    let own = wire
         .request("prompts/get", json!({"name": "mcp_s_p"}))
+        .await;
+    assert!(own["result"].is_object(), "{own}");
+    let answer = wire
+        .request("completion/complete", completion("v", ""))
+        .await;
+    assert!(answer["result"].is_object(), "{answer}");
+    assert_eq!(script.heard("completion/complete").len(), 1);
+    let got = wire
+        .request("prompts/get", json!({"name": "mcp_t_p"}))
         .await;
     assert!(got["result"].is_object(), "{got}");
     let refused = wire
@@ -99,7 +112,7 @@ async fn completion_after_untrusted_text_needs_approval() {
         refused["error"]["data"]["code"], "APPROVAL_DENIED",
         "{refused}"
     );
-    assert!(script.heard("completion/complete").is_empty());
+    assert_eq!(script.heard("completion/complete").len(), 1);
     assert!(script.heard("resources/subscribe").is_empty());
 }
 

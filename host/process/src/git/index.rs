@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn index_is_read_and_settled_in_every_format() {
+    fn index_is_read_in_every_format_without_racy_entries() {
         for (format, hash) in [("sha1", ObjectHash::Sha1), ("sha256", ObjectHash::Sha256)] {
             for version in ["2", "4"] {
                 let folder = repository(format, version);
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn index_stays_as_it_is_while_git_holds_its_lock() {
+    fn index_is_not_written_while_git_holds_its_lock() {
         let folder = repository("sha1", "2");
         let dir = folder.path().canonicalize().unwrap().join(".git");
         let before = std::fs::read(dir.join("index")).unwrap();
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn index_of_any_bytes_is_no_panic() {
+    fn index_with_damaged_bytes_does_not_panic() {
         let folder = repository("sha1", "4");
         let bytes = std::fs::read(folder.path().join(".git/index")).unwrap();
         for end in 0..bytes.len() {

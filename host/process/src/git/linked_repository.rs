@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_a_stranger_made_shows_nothing() {
+    fn gitdir_link_without_a_back_reference_shows_nothing() {
         let (_folder, at) = repository();
         let common = at.join("main/.git");
         let leads = |to: &Path| {

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stand_ins_have_the_size_and_time_that_were_asked_for() {
+    fn stand_in_files_have_the_requested_size_and_time() {
         let folder = tempfile::tempdir().unwrap();
         let store = StandInStore::path_of(&folder.path().join("s")).unwrap();
         let stat = IndexStat {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn stand_ins_are_not_put_where_others_could_change_them() {
+    fn stand_in_store_rejects_folders_writable_by_others() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let open = folder.path().join("open");

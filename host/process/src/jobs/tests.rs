@@ -33,7 +33,7 @@ async fn ended(jobs: &BackgroundJobs, session: &str, job: JobId) -> JobStatus {
 }
 
 #[test]
-fn a_ring_keeps_the_end_and_says_what_is_gone() {
+fn output_tail_stores_the_end_and_counts_omitted_bytes() {
     let mut ring = OutputTail::new(OUTPUT_MOST);
     ring.add(b"hello ");
     ring.add(b"world");
@@ -59,7 +59,7 @@ fn a_ring_keeps_the_end_and_says_what_is_gone() {
 }
 
 #[tokio::test]
-async fn a_job_runs_on_and_is_read_bit_by_bit() {
+async fn job_output_is_read_in_chunks_until_it_exits() {
     let jobs = BackgroundJobs::default();
     let job = start(&jobs, "s", "echo one; sleep 0.2; echo two >&2; exit 3")
         .await
@@ -76,7 +76,7 @@ async fn a_job_runs_on_and_is_read_bit_by_bit() {
 }
 
 #[tokio::test]
-async fn nobody_else_hears_of_it() {
+async fn job_is_hidden_from_other_plugins_and_sessions() {
     let jobs = BackgroundJobs::default();
     let job = start(&jobs, "s", "sleep 60").await.unwrap();
     let other = JobOwner {
@@ -97,7 +97,7 @@ async fn nobody_else_hears_of_it() {
 }
 
 #[tokio::test]
-async fn what_is_stopped_may_say_goodbye() {
+async fn job_stop_runs_the_sigterm_handler_of_the_program() {
     let jobs = BackgroundJobs::default();
     let job = start(
         &jobs,
@@ -125,7 +125,7 @@ async fn what_is_stopped_may_say_goodbye() {
 }
 
 #[tokio::test]
-async fn there_is_an_end_to_them_and_a_session_takes_its_own_along() {
+async fn jobs_are_limited_and_end_with_their_session() {
     let jobs = BackgroundJobs::default();
     for _ in 0..RUNNING_MOST {
         start(&jobs, "s", "sleep 60").await.unwrap();
@@ -142,7 +142,7 @@ async fn there_is_an_end_to_them_and_a_session_takes_its_own_along() {
 }
 
 #[tokio::test]
-async fn a_timeout_is_said_in_the_output() {
+async fn job_timeout_is_reported_in_its_output() {
     let jobs = BackgroundJobs::default();
     let folder = std::env::temp_dir().canonicalize().unwrap();
     let mut spec = CommandSpec::new(CommandProgram::Script("echo up; sleep 60".into()), folder);

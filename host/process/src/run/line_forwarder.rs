@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_shown_as_they_end_and_no_more_than_a_watcher_reads() {
+    fn lines_are_forwarded_when_complete_up_to_the_limits() {
         let seen = Arc::new(Seen::default());
         let mut lines = LineForwarder::new(seen.clone());
         lines.add(CommandStream::Stdout, b"one\ntw");

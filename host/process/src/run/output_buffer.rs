@@ -82,14 +82,14 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_whole() {
+    fn output_that_fits_is_complete() {
         assert_eq!(kept(10, &[b"01234", b"56789"]), ("0123456789".into(), 0));
         assert_eq!(kept(10, &[b"0123456789"]), ("0123456789".into(), 0));
         assert_eq!(kept(10, &[]), (String::new(), 0));
     }
 
     #[test]
-    fn the_middle_is_missing_and_counted() {
+    fn output_drops_the_middle_and_counts_missing_bytes() {
         assert_eq!(
             kept(10, &[b"01234", b"5678", b"9ab"]),
             ("01234\n[2 bytes are missing here]\n789ab".into(), 2)
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_stay_as_they_are() {
+    fn output_with_invalid_utf8_is_unchanged() {
         let mut kept = OutputBuffer::new(10);
         kept.add(&[0xff, 0, 0xfe]);
         assert_eq!(kept.into_captured().bytes, [0xff, 0, 0xfe]);

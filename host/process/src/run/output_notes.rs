@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn denied_files_are_found_in_the_words_of_many_programs() {
+    fn permission_denied_messages_of_many_programs_get_a_note() {
         for line in [
             "cat: tests/cert.pem: Permission denied",
             "grep: ./tests/cert.pem: Permission denied",
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn other_refusals_have_no_note() {
+    fn permission_denied_of_unmasked_files_gets_no_note() {
         for line in [
             "bash: ./x.sh: Permission denied",
             "mkdir: cannot create directory '/opt/x': Permission denied",
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_without_a_name_names_all_that_may_be_meant() {
+    fn permission_denied_without_a_path_lists_all_candidates() {
         for line in [
             "PermissionError: [Errno 13] Permission denied",
             "Error: Os { code: 13, kind: PermissionDenied, message: \"Permission denied\" }",
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_tunnels_are_named_once_with_what_allows_them() {
+    fn refused_hosts_are_noted_once_with_the_setting() {
         let spec = CommandSpec::new(CommandProgram::Vector(vec!["x".into()]), "/work");
         for _ in 0..3 {
             let way = "`- \"a.example\"` below `network.allowedHosts:`";
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_reveal_shows_is_told_apart() {
+    fn notes_of_files_that_reveal_cannot_show_differ() {
         let said = notes("cat: keys/id: Permission denied");
         assert!(
             said[0].contains("files.deny") && !said[0].contains("reveal"),

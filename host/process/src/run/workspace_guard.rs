@@ -416,7 +416,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn what_nobody_may_make_is_set_aside_and_the_rest_stays() {
+    fn guard_renames_forbidden_new_files_and_ignores_others() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = folder.path();
         fs::create_dir(workspace.join(".git")).unwrap();

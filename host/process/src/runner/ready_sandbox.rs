@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_starts_in_the_workspace_and_nowhere_else() {
+    fn command_directory_must_be_inside_the_workspace() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = folder.path().join("w");
         std::fs::create_dir_all(workspace.join("sub")).unwrap();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workspace_that_is_not_there_is_refused() {
+    fn workspace_that_does_not_exist_is_an_error() {
         let error = ready(Path::new("/nowhere/at/all")).err().unwrap();
         assert_eq!(error.code(), ToolErrorCode::FileNotFound);
     }

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn none_is_none_by_its_name_alone() {
+    fn mode_none_is_used_only_if_configured() {
         let bare = chosen(json!("none")).unwrap();
         assert_eq!(
             (bare.sandbox.name(), bare.network),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_is_held_or_refused() {
+    fn settings_that_cannot_be_enforced_are_errors() {
         for (settings, what) in [
             (
                 json!({"mode": "none", "networkAccess": false}),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_neither_of_two_can_hold_is_said_of_both() {
+    fn mode_auto_error_has_the_reason_of_each_sandbox() {
         let fault = chosen(json!({"bindMounts": ["/tmp:/proc/x"], "image": "x"}))
             .err()
             .unwrap();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn each_sandbox_is_told_of() {
+    fn survey_reports_each_sandbox() {
         let settings =
             serde_json::from_value(json!({"socket": "/nowhere/s", "image": "x"})).unwrap();
         let [_, (container, why), (none, gives)] = survey_sandboxes(&settings);
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn every_key_is_held_or_refused_in_the_sandbox() {
+    fn mode_process_enforces_or_rejects_each_setting() {
         match chosen(json!({"mode": "process", "networkAccess": true})) {
             Ok(chosen) => assert_eq!(chosen.network, CommandNetwork::Proxy),
             Err(fault) => assert_eq!(fault.code(), mimir_core::ToolErrorCode::Unavailable),

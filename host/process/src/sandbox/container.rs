@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_engine_cannot_hold_is_refused_if_it_was_asked_for() {
+    fn container_rejects_requested_limits_the_engine_lacks() {
         let all = ContainerEngineFacts::all();
         let mut asked = spec();
         asked.bounds.memory = ResourceBound::Requested(1 << 30);
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_engine_or_an_image_there_is_none() {
+    fn container_requires_an_engine_and_an_image() {
         let settings = SandboxSettings {
             socket: Some("/nowhere/docker.sock".into()),
             image: Some("x".into()),

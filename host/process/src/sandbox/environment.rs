@@ -128,7 +128,7 @@ const NO_FETCH: &str = "GIT_NO_LAZY_FETCH";
 /// Settings that override those of a repository, so that git runs none of its programs for a read-only command.
 ///
 /// Signatures are neither verified nor made: the user's keys are not in the sandbox anyway. A commit that has to be
-/// signed by the settings fails, with a note on what to do (see `run/notes.rs`), and is never made without a
+/// signed by the settings fails, with a note on what to do (see `run/output_notes.rs`), and is never made without a
 /// signature. Filters, `textconv` and external diffs stay enabled: a repository chooses their names, and without them
 /// git would store or compare other content. Programs that show manuals are disabled per repository (see `git.rs`).
 const GIT: [(&str, &str); 17] = [
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_built_from_nothing() {
+    fn environment_inherits_no_other_variables() {
         let ambient = AmbientEnvironment::of_this_process();
         let made = ambient
             .command_variables(
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn git_fetches_nothing_by_itself_where_there_is_no_network() {
+    fn git_lazy_fetch_is_disabled_without_network() {
         let mut spec = spec(&[]);
         let is_told = |spec: &CommandSpec| {
             common_variables(spec, Path::new("/h"), Path::new("/t"))
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_would_be_another_one_is_refused() {
+    fn variable_with_an_invalid_name_or_nul_is_rejected() {
         for bad in [("", "x"), ("A=B", "x"), ("A\0", "x"), ("A", "x\0y")] {
             let made = AmbientEnvironment::of_this_process().command_variables(
                 &spec(&[bad]),

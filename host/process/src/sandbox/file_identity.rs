@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_replaced_is_another_and_what_is_written_to_is_not() {
+    fn file_identity_changes_by_replacement_but_not_by_writing() {
         let folder = tempfile::tempdir().unwrap();
         let (file, other) = (folder.path().join("a"), folder.path().join("b"));
         assert_eq!(FileIdentity::of_path(&file), None);

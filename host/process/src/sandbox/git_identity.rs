@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn name_and_address_are_all_that_is_read() {
+    fn git_identity_has_only_name_and_email() {
         let person = GitIdentity::parse(
             "[core]\n\tpager = sh\n\tname = no\n[user]\n name = \"Ann \\\"A\\\" Other\" # me\n\temail=ann@example.com\n\
              [user \"x\"]\n\tname = no\n[alias]\n\tx = !sh\n",
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_no_home_is_nobody() {
+    fn git_identity_is_empty_without_a_gitconfig() {
         let home = tempfile::tempdir().unwrap();
         assert_eq!(GitIdentity::read_from(home.path()), GitIdentity::default());
         std::fs::write(home.path().join(".gitconfig"), "[USER]\nName = Bob\n").unwrap();

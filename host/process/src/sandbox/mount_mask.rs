@@ -3,7 +3,7 @@
 //! mounted.
 //!
 //! A mount needs an existing path. Missing paths are blocked by creating an empty folder where that does no harm; the
-//! rest is watched while the command runs (see `run/guard.rs`). A repository or a secret that a command creates
+//! rest is watched while the command runs (see `run/workspace_guard.rs`). A repository or a secret that a command creates
 //! itself, in a folder that had none, is not protected from it.
 //!
 //! A socket on which a program outside listens would bypass the sandbox, and is covered like a secret (see
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_only_and_what_is_hidden_is_found_at_any_depth() {
+    fn masks_cover_protected_paths_at_any_depth() {
         let found = covered(&[
             "src/main.rs",
             "a/b/c/d/e/.env",
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn hooks_are_made_impossible_where_there_are_none() {
+    fn masks_cover_a_missing_hooks_folder() {
         let found = covered(&[".git/config", ".git/HEAD", ".mimir/state/"]);
         let expected = [
             (".git", MountMask::Pin),
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_covers_what_it_leads_to() {
+    fn masks_of_a_symlink_cover_its_target() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = folder.path().canonicalize().unwrap();
         fs::write(workspace.join("secrets.txt"), "x").unwrap();

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_looked_for_and_the_nearest_is_named() {
+    fn program_lookup_suggests_the_nearest_name() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("compile");
         std::fs::write(&file, "#!/bin/sh\n").unwrap();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_reads_no_start_up_file() {
+    fn shell_is_started_without_startup_files() {
         let path = [PathBuf::from("/usr/bin"), PathBuf::from("/bin")];
         let found =
             resolve_program(&CommandProgram::Script("x".into()), &path, Path::new("/")).unwrap();

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_a_person_names_is_open_and_what_stands_in_it_is_where_it_is() {
+    fn ruled_folder_starts_below_the_folder_named_by_user() {
         let rules = PathRules::protected();
         for (folder, base, start) in [
             ("/srv/x/.git", "/", "srv/x/.git"),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_only_be_read_and_what_the_workspace_holds_is_no_ground() {
+    fn ruled_folders_exclude_read_only_and_workspace_mounts() {
         let folder = tempfile::tempdir().unwrap();
         let real = folder.path().canonicalize().unwrap();
         for name in ["work/sub", "read", "write"] {

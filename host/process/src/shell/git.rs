@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_switches_something_off_is_left_out() {
+    fn git_options_that_only_disable_features_are_removed() {
         for (line, left) in [
             (
                 "git --no-pager -c core.hooksPath=/dev/null -c filter.lfs.clean= status -s",

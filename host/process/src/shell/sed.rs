@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_changes_text_is_plain() {
+    fn sed_scripts_that_only_edit_text_are_plain() {
         for plain in [
             "1,5p",
             "$p",

@@ -8,7 +8,7 @@ use crate::kit::{World, run_in, sandbox};
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn hooks_and_settings_beside_the_workspace_stay() {
+async fn mounted_git_hooks_and_config_are_not_changed() {
     let world = World::new();
     let main = world.beside().join("main");
     std::fs::create_dir(&main).unwrap();

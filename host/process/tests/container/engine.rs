@@ -30,7 +30,7 @@ fn relay(at: &Path) -> tokio::task::JoinHandle<()> {
 // The relay must continue while the engine is looked for.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a container engine"]
-async fn an_engine_that_ends_in_the_middle_is_an_error_and_no_command_goes_on() {
+async fn engine_disconnect_is_an_error_and_ends_the_command() {
     let world = World::new();
     let at = world.beside().join("relay.sock");
     let relay = relay(&at);
@@ -61,7 +61,7 @@ async fn an_engine_that_ends_in_the_middle_is_an_error_and_no_command_goes_on() 
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn an_image_that_is_not_there_is_not_fetched() {
+async fn image_that_is_missing_is_not_pulled() {
     let world = World::new();
     let sandbox = with("mimir-test/missing:1", None);
     for fault in [
@@ -78,7 +78,7 @@ async fn an_image_that_is_not_there_is_not_fetched() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn an_image_without_a_shell_is_said_so() {
+async fn image_without_a_shell_is_an_error() {
     let world = World::new();
     let fault = run_in(&with(BARE, None), &world.script("true"))
         .await
@@ -89,7 +89,7 @@ async fn an_image_without_a_shell_is_said_so() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn what_is_left_of_those_who_are_gone_is_removed_and_nothing_else() {
+async fn containers_of_ended_processes_are_removed() {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let space = std::fs::read_link("/proc/self/ns/pid").unwrap();
     let label = |process: u32, begun: &str| {

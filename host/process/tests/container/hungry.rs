@@ -8,7 +8,7 @@ use crate::kit::{World, comes, marker, outpours, run_in, sandbox};
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn a_memory_bomb_ends() {
+async fn memory_bomb_is_killed() {
     let world = World::new();
     for bomb in [
         "head -c 400m /dev/zero > /tmp/x",
@@ -23,7 +23,7 @@ async fn a_memory_bomb_ends() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn a_fork_bomb_ends() {
+async fn fork_bomb_is_killed() {
     let world = World::new();
     let number = marker(1);
     let mut spec = world.script(&format!("f() {{ sleep {number} & f | f & }}; f; wait"));
@@ -40,7 +40,7 @@ async fn a_fork_bomb_ends() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn processes_and_files_are_bounded() {
+async fn limits_of_processes_and_files_are_enforced() {
     let world = World::new();
     let mut spec =
         world.script("n=0; while [ $n -lt 100 ]; do sleep 9 & n=$((n+1)); done; echo $n");
@@ -63,7 +63,7 @@ async fn processes_and_files_are_bounded() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn processor_time_is_bounded() {
+async fn cpu_limit_is_enforced() {
     let world = World::new();
     // A tenth of a processor takes ten times as long for the same work.
     let work =
@@ -86,7 +86,7 @@ async fn processor_time_is_bounded() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn ten_gigabytes_cost_bounded_memory() {
+async fn output_of_ten_gigabytes_uses_bounded_memory() {
     let world = World::new();
     let spec = world.script("echo begin; head -c 10240m /dev/zero; echo; echo end");
     outpours(&sandbox(), spec).await;

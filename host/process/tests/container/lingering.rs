@@ -20,7 +20,7 @@ async fn times_out(world: &World, text: &str) -> Box<StoppedCommand> {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn a_timeout_ends_what_ends_when_it_is_asked() {
+async fn timeout_sends_sigterm_first() {
     let world = World::new();
     let text = "trap 'echo asked; exit' TERM; echo begun; while :; do sleep 0.05; done";
     let stopped = times_out(&world, text).await;
@@ -30,7 +30,7 @@ async fn a_timeout_ends_what_ends_when_it_is_asked() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn a_timeout_ends_what_ignores_every_signal_and_leaves_nothing() {
+async fn timeout_kills_programs_that_ignore_signals() {
     let world = World::new();
     let number = marker(2);
     let text = format!(
@@ -43,7 +43,7 @@ async fn a_timeout_ends_what_ignores_every_signal_and_leaves_nothing() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn what_goes_into_the_background_ends_with_the_command() {
+async fn background_processes_end_with_the_command() {
     let world = World::new();
     let number = marker(3);
     let begun = Instant::now();
@@ -61,7 +61,7 @@ async fn what_goes_into_the_background_ends_with_the_command() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn what_is_dropped_is_killed_and_removed() {
+async fn dropped_command_is_killed_and_its_container_removed() {
     let world = World::new();
     let number = marker(4);
     let spec = world.script(&format!("sleep {number} & sleep {number}"));
@@ -83,7 +83,7 @@ async fn what_is_dropped_is_killed_and_removed() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn a_command_that_ends_its_own_container_has_ended() {
+async fn command_that_kills_its_container_has_an_error_code() {
     let world = World::new();
     let said = world.sh("kill -9 -1; sleep 1; sleep 1; echo still").await;
     assert!(said.code != 0 && !said.out.contains("still"), "{said:?}");
@@ -92,7 +92,7 @@ async fn a_command_that_ends_its_own_container_has_ended() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn orphans_are_collected() {
+async fn orphan_processes_are_reaped() {
     let world = World::new();
     let said = world
         .sh("for i in 1 2 3 4 5; do (sleep 0.1 &) ; done; sleep 1; cat /proc/[0-9]*/stat | cut -d' ' -f3 | grep -c Z")

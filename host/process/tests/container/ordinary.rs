@@ -13,7 +13,7 @@ use crate::kit::{World, run_in, sandbox, vector};
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn a_script_works_in_its_workspace_and_its_files_are_the_persons() {
+async fn script_files_belong_to_the_user_of_the_workspace() {
     let world = World::new().with("a.txt", "hello\n");
     let said = world
         .sh("cat a.txt && echo new > b.txt && ls && pwd && exit 3")
@@ -29,7 +29,7 @@ async fn a_script_works_in_its_workspace_and_its_files_are_the_persons() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn stdin_is_the_null_device_without_input() {
+async fn stdin_is_the_null_device_by_default() {
     let world = World::new();
     let said = world.sh("readlink /proc/self/fd/0; cat").await;
     assert_eq!(
@@ -41,7 +41,7 @@ async fn stdin_is_the_null_device_without_input() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn a_vector_reads_its_input_and_nobody_has_to() {
+async fn stdin_input_reaches_a_program_and_may_be_ignored() {
     let world = World::new();
     let mut spec = world.spec(vector(&["cat", "-"]));
     let input = vec![7; 1 << 20];
@@ -59,7 +59,7 @@ async fn a_vector_reads_its_input_and_nobody_has_to() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn outputs_are_apart_and_codes_are_those_of_a_shell() {
+async fn output_streams_are_separate_and_exit_codes_include_signals() {
     let world = World::new();
     let text = "echo 1; sleep 0.2; echo 2 >&2; sleep 0.2; printf '\\377\\000\\376'";
     let mut seen = vec![];
@@ -86,7 +86,7 @@ async fn outputs_are_apart_and_codes_are_those_of_a_shell() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn the_environment_is_built_from_nothing() {
+async fn environment_inherits_no_variables_of_the_host() {
     let world = World::new();
     let mut spec =
         world.script("env; cd; echo x > file && cat file; echo y > $TMPDIR/y && cat $TMPDIR/y");
@@ -109,7 +109,7 @@ async fn the_environment_is_built_from_nothing() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn a_program_that_cannot_be_started_is_said_so() {
+async fn program_start_failures_have_error_codes() {
     let world = World::new().with("plain", "x").with("broken", "\u{1}");
     let broken = world.path().join("broken");
     std::fs::set_permissions(broken, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -135,7 +135,7 @@ async fn a_program_that_cannot_be_started_is_said_so() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn parts_and_mounts_are_what_is_seen() {
+async fn visible_parts_and_mounts_have_their_access_mode() {
     let world = World::new().with("src/a", "a").with("other/b", "b");
     let beside = world.beside().join("beside");
     std::fs::create_dir(&beside).unwrap();
@@ -160,7 +160,7 @@ async fn parts_and_mounts_are_what_is_seen() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn what_it_gives_is_told() {
+async fn available_features_are_listed() {
     let lines = sandbox().available().unwrap().join("\n");
     for word in ["Docker", "Podman"] {
         if lines.contains(word) {
@@ -176,7 +176,7 @@ async fn what_it_gives_is_told() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn what_is_not_asked_for_is_not_there_and_costs_nothing() {
+async fn sandbox_is_created_lazily_and_rejects_proxy_network() {
     // Creating the sandbox is fast, since it checks for the engine only on first use.
     let begun = std::time::Instant::now();
     let sandbox = sandbox();

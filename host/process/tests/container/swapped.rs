@@ -171,7 +171,7 @@ async fn runs_clean_after(link: bool, before: usize, swaps: usize) -> Result<(),
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a container engine"]
-async fn a_folder_that_becomes_a_link_to_the_home_is_never_entered() {
+async fn swapped_folder_with_link_to_home_is_not_entered() {
     // After one swap another container is created. If it is swapped each time, the command is refused.
     runs_clean_after(true, 0, 1).await.unwrap();
     let fault = runs_clean_after(true, 0, 3).await.unwrap_err();
@@ -180,14 +180,14 @@ async fn a_folder_that_becomes_a_link_to_the_home_is_never_entered() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a container engine"]
-async fn nor_is_a_container_that_waits_and_was_made_so() {
+async fn swapped_folder_in_a_waiting_container_is_not_entered() {
     // The second command is the one after which a container waits.
     runs_clean_after(true, 2, 1).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a container engine"]
-async fn covers_over_another_folder_are_none() {
+async fn swapped_folder_does_not_lose_its_masks() {
     runs_clean_after(false, 0, 1).await.unwrap();
     let fault = runs_clean_after(false, 0, 3).await.unwrap_err();
     assert!(matches!(fault, SandboxError::Replaced(_)), "{fault}");

@@ -7,7 +7,7 @@ use crate::kit::{World, run_in, sandbox, socket};
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn the_image_is_read_only_and_the_machine_is_not_there() {
+async fn image_is_read_only_and_the_host_is_inaccessible() {
     let world = World::new();
     let said = world
         .sh("for at in /x /bin/x /etc/x /usr/x /root/x /var/x; do echo x > $at && echo wrote $at; done
@@ -28,7 +28,7 @@ async fn the_image_is_read_only_and_the_machine_is_not_there() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn nothing_can_be_got_beyond_what_it_began_with() {
+async fn capabilities_are_empty_and_cannot_be_gained() {
     let world = World::new();
     let said = world
         .sh("grep -E '^(CapEff|CapPrm|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status")
@@ -54,7 +54,7 @@ async fn nothing_can_be_got_beyond_what_it_began_with() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn there_is_no_network() {
+async fn network_is_unreachable() {
     let world = World::new();
     let said = world
         .sh("grep -c : /proc/net/dev; wget -T 2 -q -O - http://192.0.2.1/ && echo reached; nc -w 1 1.1.1.1 53 </dev/null && echo reached; echo end")
@@ -64,7 +64,7 @@ async fn there_is_no_network() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn the_engine_is_not_reached_from_inside() {
+async fn engine_socket_is_unreachable_and_not_mountable() {
     let world = World::new();
     let said = world
         .sh("find / -xdev -type s 2>/dev/null; ls /var/run/docker.sock /run/docker.sock /run/podman /run/containerd && echo there; echo end")
@@ -86,7 +86,7 @@ async fn the_engine_is_not_reached_from_inside() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn what_others_obey_stays_as_it_is() {
+async fn protected_files_are_not_changed() {
     let world = World::new()
         .with("a", "x")
         .with(".git/config", "old")
@@ -118,7 +118,7 @@ async fn what_others_obey_stays_as_it_is() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn no_file_is_left_that_runs_as_its_owner() {
+async fn set_id_bits_are_removed_after_the_command() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let world = World::new().with("deep/er/x", "x");
@@ -142,7 +142,7 @@ async fn no_file_is_left_that_runs_as_its_owner() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn secrets_are_not_read() {
+async fn secret_files_are_unreadable() {
     let world = World::new()
         .with(".env", "SECRET")
         .with("deep/er/key.pem", "SECRET")
@@ -184,7 +184,7 @@ async fn secrets_are_not_read() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn what_is_not_there_yet_cannot_be_made() {
+async fn protected_path_that_is_missing_cannot_be_created() {
     let world = World::new().with(".git/HEAD", "x");
     let spec = world.script("echo ../evil > .git/commondir; sleep 30");
     let fault = run_in(&sandbox(), &spec).await.unwrap_err();
@@ -194,7 +194,7 @@ async fn what_is_not_there_yet_cannot_be_made() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn a_workspace_that_is_the_machine_is_refused() {
+async fn workspace_in_a_system_folder_is_rejected() {
     let world = World::new();
     for path in ["/", "/usr", "/etc", "/proc", "/tmp"] {
         let mut spec = world.script("true");

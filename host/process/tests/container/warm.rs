@@ -15,7 +15,7 @@ async fn waits(world: &World) {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn one_waits_after_the_second_command_and_is_gone_with_the_sandbox() {
+async fn warm_container_starts_after_the_second_command() {
     let world = World::new();
     let sandbox = sandbox();
     world.sh_in(&sandbox, "true").await;
@@ -33,7 +33,7 @@ async fn one_waits_after_the_second_command_and_is_gone_with_the_sandbox() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn nothing_of_one_command_is_seen_by_the_next() {
+async fn warm_container_shows_no_files_or_processes_of_others() {
     let world = World::new();
     let sandbox = sandbox();
     for _ in 0..5 {
@@ -51,7 +51,7 @@ async fn nothing_of_one_command_is_seen_by_the_next() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn what_is_covered_is_what_is_there_now() {
+async fn warm_container_masks_secrets_created_later() {
     let world = World::new().with(".env", "old");
     let sandbox = sandbox();
     for _ in 0..2 {
@@ -71,7 +71,7 @@ async fn what_is_covered_is_what_is_there_now() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn one_that_was_removed_by_somebody_is_made_anew() {
+async fn warm_container_that_was_removed_is_replaced() {
     let world = World::new();
     let sandbox = sandbox();
     for _ in 0..2 {

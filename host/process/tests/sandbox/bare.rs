@@ -7,7 +7,7 @@ use mimir_process::sandbox::{CommandNetwork, NoSandbox, ResourceBound, SandboxEr
 use crate::kit::{Said, World, gone, marker, run_in};
 
 #[tokio::test]
-async fn a_command_runs_as_it_is() {
+async fn unsandboxed_command_runs_directly() {
     let world = World::new();
     let said = Said::of(
         run_in(
@@ -30,7 +30,7 @@ async fn a_command_runs_as_it_is() {
 }
 
 #[tokio::test]
-async fn what_goes_into_the_background_ends_with_it() {
+async fn unsandboxed_background_processes_end_with_the_command() {
     let world = World::new();
     let number = marker(5);
     let script = world.script(&format!(
@@ -42,7 +42,7 @@ async fn what_goes_into_the_background_ends_with_it() {
 }
 
 #[tokio::test]
-async fn a_timeout_ends_what_ignores_it() {
+async fn unsandboxed_timeout_kills_programs_that_ignore_signals() {
     let world = World::new();
     let number = marker(6);
     let mut spec = world.script(&format!(
@@ -55,7 +55,7 @@ async fn a_timeout_ends_what_ignores_it() {
 }
 
 #[tokio::test]
-async fn what_it_cannot_hold_is_refused() {
+async fn unsandboxed_command_rejects_limits_and_proxy_network() {
     let world = World::new();
     let spec = world.script("true");
     let mut asked = vec![spec.clone(), spec.clone(), spec.clone(), spec];

@@ -32,7 +32,7 @@ async fn start(
 }
 
 #[tokio::test]
-async fn a_program_hears_and_answers_in_its_sandbox() {
+async fn launched_program_reads_stdin_and_writes_stdout() {
     let world = World::new().with("inside.txt", "x");
     std::fs::write(world.outside().join("outside.txt"), "x").unwrap();
     let script =
@@ -51,7 +51,7 @@ async fn a_program_hears_and_answers_in_its_sandbox() {
 }
 
 #[tokio::test]
-async fn a_program_that_nobody_holds_is_gone_with_all_that_it_started() {
+async fn launched_program_is_killed_when_its_handle_is_dropped() {
     let world = World::new();
     let number = marker(41);
     let script = format!("trap '' TERM; sleep {number} & echo begun; sleep {number}");
@@ -67,7 +67,7 @@ async fn a_program_that_nobody_holds_is_gone_with_all_that_it_started() {
 }
 
 #[tokio::test]
-async fn a_program_that_makes_what_nobody_may_make_is_ended() {
+async fn launched_program_that_creates_a_protected_file_is_ended() {
     let world = World::new();
     let script = "echo evil > .bashrc; sleep 60";
     let mut program = start(&world, launch(script)).await.unwrap();
@@ -81,7 +81,7 @@ async fn a_program_that_makes_what_nobody_may_make_is_ended() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_held_starts_nothing() {
+async fn launch_fails_for_outside_folders_and_unavailable_network() {
     let world = World::new();
     let outside = LaunchSpec {
         directory: Some("..".to_owned()),
@@ -96,7 +96,7 @@ async fn what_cannot_be_held_starts_nothing() {
 }
 
 #[tokio::test]
-async fn a_program_that_names_no_folder_starts_in_an_empty_one() {
+async fn launch_without_a_folder_uses_an_empty_folder() {
     let world = World::new().with("threading.py", "x");
     let mut nowhere =
         launch("ls -A; touch mine && stat -c %a .; test -r \"$OLD/threading.py\" && echo seen");
@@ -119,7 +119,7 @@ async fn a_program_that_names_no_folder_starts_in_an_empty_one() {
 }
 
 #[tokio::test]
-async fn a_program_without_a_sandbox_or_with_secrets_takes_nothing_from_the_workspace() {
+async fn launch_with_secrets_or_no_sandbox_rejects_workspace_code() {
     let world = World::new().with("server.py", "x");
     let file = world.path().join("server.py").display().to_string();
     let words = |words: &[&str]| LaunchSpec {

@@ -11,7 +11,7 @@ fn vector(words: &[&str]) -> CommandProgram {
 }
 
 #[tokio::test]
-async fn a_script_works_in_its_workspace() {
+async fn script_runs_in_its_workspace() {
     let world = World::new().with("a.txt", "hello\n");
     let said = world
         .sh("cat a.txt && echo new > b.txt && ls && pwd && exit 3")
@@ -26,7 +26,7 @@ async fn a_script_works_in_its_workspace() {
 
 /// Programs such as `rg` search their input instead of the folder if it is a pipe.
 #[tokio::test]
-async fn stdin_is_the_null_device_without_input() {
+async fn stdin_is_the_null_device_by_default() {
     let world = World::new();
     let said = world.sh("readlink /proc/self/fd/0; cat").await;
     assert_eq!(
@@ -37,7 +37,7 @@ async fn stdin_is_the_null_device_without_input() {
 }
 
 #[tokio::test]
-async fn a_vector_needs_no_shell_and_reads_its_input() {
+async fn stdin_input_reaches_a_program_and_may_be_ignored() {
     let world = World::new();
     let mut spec = world.spec(vector(&["cat", "-"]));
     let input = vec![7; 1 << 20];
@@ -54,7 +54,7 @@ async fn a_vector_needs_no_shell_and_reads_its_input() {
 }
 
 #[tokio::test]
-async fn outputs_are_apart_and_in_the_order_in_which_they_came() {
+async fn output_streams_are_separate_and_in_order() {
     let world = World::new();
     let text = "echo 1; sleep 0.1; echo 2 >&2; sleep 0.1; echo 3";
     let mut seen = vec![];
@@ -78,7 +78,7 @@ async fn outputs_are_apart_and_in_the_order_in_which_they_came() {
 }
 
 #[tokio::test]
-async fn a_signal_is_in_the_code() {
+async fn exit_code_includes_the_signal() {
     let world = World::new();
     for (text, code) in [
         ("kill -TERM $$", 143),
@@ -90,7 +90,7 @@ async fn a_signal_is_in_the_code() {
 }
 
 #[tokio::test]
-async fn what_programs_expect_is_there() {
+async fn basic_system_files_and_devices_are_available() {
     let world = World::new();
     let said = world
         .sh("set -e; whoami; id -u; echo $HOME; echo ~; test -w ~; test -w /tmp; test -w $TMPDIR; echo x > /dev/null
@@ -106,7 +106,7 @@ async fn what_programs_expect_is_there() {
 }
 
 #[tokio::test]
-async fn the_environment_is_built_from_nothing() {
+async fn environment_inherits_no_variables_of_the_host() {
     let world = World::new();
     let mut spec = world.script("env | cut -d= -f1 | sort | tr '\\n' ' '; echo; echo $A");
     spec.environment = vec![("A".into(), "b c".into())];
@@ -119,7 +119,7 @@ async fn the_environment_is_built_from_nothing() {
 }
 
 #[tokio::test]
-async fn loopback_works_inside() {
+async fn loopback_works_in_the_sandbox() {
     let world = World::new();
     let said = world
         .sh("python3 -c '
@@ -132,7 +132,7 @@ a, _ = s.accept(); a.sendall(b\"hi\"); print(c.recv(2))'")
 }
 
 #[tokio::test]
-async fn toolchains_of_the_person_run() {
+async fn toolchains_of_the_user_are_available() {
     let world = World::new();
     for program in ["cargo --version", "git --version", "python3 --version"] {
         let mut words = program.split(' ');
@@ -148,7 +148,7 @@ async fn toolchains_of_the_person_run() {
 }
 
 #[tokio::test]
-async fn a_repository_can_be_worked_with() {
+async fn git_can_add_and_commit() {
     let world = World::new().with("a", "x");
     let made = std::process::Command::new("git")
         .args(["init", "-q"])
@@ -162,7 +162,7 @@ async fn a_repository_can_be_worked_with() {
 }
 
 #[tokio::test]
-async fn git_status_runs_no_program_that_a_repository_names() {
+async fn git_status_runs_no_programs_of_the_repository_config() {
     let world = World::new()
         .with("a", "x")
         .with("evil", "#!/bin/sh\necho ran > ran\n");
@@ -182,7 +182,7 @@ async fn git_status_runs_no_program_that_a_repository_names() {
 }
 
 #[tokio::test]
-async fn git_has_nothing_to_say_of_what_it_may_not_look_into() {
+async fn git_status_has_no_warnings_about_hidden_paths() {
     let world = World::new().with("a", "x");
     mimir_core::files::make_state(&world.path()).unwrap();
     std::fs::write(world.path().join(".mimir/state/audit.jsonl"), "x").unwrap();
@@ -193,7 +193,7 @@ async fn git_has_nothing_to_say_of_what_it_may_not_look_into() {
 }
 
 #[tokio::test]
-async fn git_takes_memories_that_it_may_not_see_for_nothing_that_was_removed() {
+async fn git_status_does_not_report_hidden_memories_as_deleted() {
     let world = World::new()
         .with("a", "x")
         .with(".mimir/memory/notes.md", "kept\n");
@@ -218,7 +218,7 @@ async fn git_takes_memories_that_it_may_not_see_for_nothing_that_was_removed() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_says_why() {
+async fn program_start_errors_have_the_reason() {
     let elsewhere = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
     let elsewhere = elsewhere.path().join("sh");
     std::fs::copy("/bin/sh", &elsewhere).unwrap();
@@ -281,7 +281,7 @@ async fn what_cannot_be_started_says_why() {
 }
 
 #[tokio::test]
-async fn a_command_sees_the_part_of_the_workspace_that_was_granted() {
+async fn visible_parts_limit_the_workspace() {
     let world = World::new()
         .with("src/a", "A")
         .with("docs/b", "B")
@@ -307,7 +307,7 @@ async fn a_command_sees_the_part_of_the_workspace_that_was_granted() {
 }
 
 #[tokio::test]
-async fn a_mount_beside_the_workspace_is_seen_as_it_was_asked_for() {
+async fn mounts_have_their_path_and_access_mode() {
     let world = World::new();
     let data = world.outside().join("data");
     std::fs::create_dir(&data).unwrap();
@@ -330,7 +330,7 @@ async fn a_mount_beside_the_workspace_is_seen_as_it_was_asked_for() {
 }
 
 #[tokio::test]
-async fn a_crate_is_built_and_tested() {
+async fn cargo_test_runs_offline_in_the_sandbox() {
     let here = std::process::Command::new("cargo")
         .arg("--version")
         .output();

@@ -39,7 +39,7 @@ fn tracked() -> World {
 }
 
 #[tokio::test]
-async fn tracked_secrets_are_no_change_to_git() {
+async fn tracked_secrets_are_unchanged_to_git() {
     let world = tracked();
     std::fs::write(world.path().join("README.md"), "two\n").unwrap();
     let said = world
@@ -63,7 +63,7 @@ async fn tracked_secrets_are_no_change_to_git() {
 }
 
 #[tokio::test]
-async fn changed_secrets_stay_what_they_are_to_the_person() {
+async fn changed_secrets_are_not_committed_and_remain_changed() {
     let world = tracked();
     let at = world.path();
     std::fs::write(at.join(".env"), "SECRET=2\n").unwrap();
@@ -80,7 +80,7 @@ async fn changed_secrets_stay_what_they_are_to_the_person() {
 }
 
 #[tokio::test]
-async fn tracked_secrets_in_every_kind_of_index_are_no_change() {
+async fn tracked_secrets_are_unchanged_in_every_index_format() {
     for words in [
         vec!["update-index", "--index-version", "4"],
         vec!["config", "index.skipHash", "true"],
@@ -145,7 +145,7 @@ async fn tracked_secrets_are_not_in_patches() {
 }
 
 #[tokio::test]
-async fn tracked_secrets_are_still_not_read() {
+async fn tracked_secrets_are_unreadable() {
     let world = tracked();
     let said = world
         .sh("cat .env tests/cert.pem .ssh/config; cp .env x; cat x; python3 -c 'print(open(\".env\").read())'; chmod 644 .env; cat .env
@@ -156,7 +156,7 @@ async fn tracked_secrets_are_still_not_read() {
 }
 
 #[tokio::test]
-async fn walks_of_a_workspace_with_hidden_paths_succeed() {
+async fn directory_walks_succeed_with_hidden_paths() {
     let world = World::new()
         .with(".env", "SECRET")
         .with("certs/a.pem", "SECRET")
@@ -206,7 +206,7 @@ async fn walks_of_a_workspace_with_hidden_paths_succeed() {
 }
 
 #[tokio::test]
-async fn a_refused_read_says_how_to_reveal_the_file() {
+async fn reveal_hint_follows_a_denied_read() {
     let world = tracked().with("new.env", "SECRET");
     for (text, file) in [
         ("python3 t.py", "tests/cert.pem"),
@@ -226,7 +226,7 @@ async fn a_refused_read_says_how_to_reveal_the_file() {
 }
 
 #[tokio::test]
-async fn git_that_only_reads_runs_no_program_of_the_settings() {
+async fn git_read_commands_run_no_programs_of_the_config() {
     let world = World::new().with("a", "x");
     let at = world.path();
     let evil = at.join("evil");
@@ -297,7 +297,7 @@ async fn git_that_only_reads_runs_no_program_of_the_settings() {
 }
 
 #[tokio::test]
-async fn git_merges_without_the_driver_of_the_settings() {
+async fn git_merge_ignores_the_configured_driver() {
     let world = World::new().with("a", "1\n2\n3\n");
     let at = world.path();
     let evil = at.join("evil");
@@ -318,7 +318,7 @@ async fn git_merges_without_the_driver_of_the_settings() {
     git(&at, &["config", "merge.x.driver", "./evil %A"]);
     // The merge uses git's own driver.
     let merged = world
-        .sh("git -c user.name=n -c user.email=e@e merge -q other -m two && cat a")
+        .sh("git -c user.name=n -c user.email=e@e merge -q other -m two > merge.log && cat a")
         .await;
     assert_eq!(merged.out, "1 main\n2\n3 other\n", "{merged:?}");
     for text in [
@@ -335,7 +335,7 @@ async fn git_merges_without_the_driver_of_the_settings() {
 }
 
 #[tokio::test]
-async fn a_commit_that_cannot_be_signed_says_so() {
+async fn commit_signing_failure_suggests_no_gpg_sign() {
     let world = tracked();
     git(&world.path(), &["config", "commit.gpgsign", "true"]);
     let said = world.sh("git commit --allow-empty -m two").await;
@@ -348,7 +348,7 @@ async fn a_commit_that_cannot_be_signed_says_so() {
 }
 
 #[tokio::test]
-async fn files_that_agents_obey_are_named_when_a_command_changes_them() {
+async fn agent_instruction_files_are_reported_when_changed() {
     let world = World::new()
         .with("CLAUDE.md", "old")
         .with("sub/AGENTS.md", "old")
@@ -396,7 +396,7 @@ fn worktree() -> (World, std::path::PathBuf) {
 const COMMIT: &str = "git add -A && git -c user.name=n -c user.email=e@e commit -qm Second && git log --format=%s && git status --short";
 
 #[tokio::test]
-async fn a_linked_worktree_needs_no_setting() {
+async fn worktree_can_commit_without_settings() {
     let (world, common) = worktree();
     let world = world.with(".env", "SECRET").with("a", "x");
     git(&world.path(), &["add", "-f", ".env"]);
@@ -430,7 +430,7 @@ async fn a_linked_worktree_needs_no_setting() {
 }
 
 #[tokio::test]
-async fn a_worktree_of_a_bare_repository_and_a_submodule_need_no_setting() {
+async fn bare_worktree_and_submodule_can_commit_without_settings() {
     for submodule in [false, true] {
         let world = World::new();
         let at = world.outside();
@@ -481,7 +481,7 @@ async fn a_worktree_of_a_bare_repository_and_a_submodule_need_no_setting() {
 }
 
 #[tokio::test]
-async fn a_submodule_of_the_workspace_can_be_committed_to() {
+async fn submodule_in_the_workspace_can_commit() {
     let world = World::new();
     let (lib, at) = (world.outside().join("lib"), world.path());
     for folder in [&lib, &at] {
@@ -515,7 +515,7 @@ async fn a_submodule_of_the_workspace_can_be_committed_to() {
 }
 
 #[tokio::test]
-async fn a_git_file_of_a_stranger_mounts_nothing() {
+async fn gitdir_file_without_a_back_reference_mounts_nothing() {
     let (world, common) = worktree();
     let other = world.outside().join("hostile");
     std::fs::create_dir(&other).unwrap();

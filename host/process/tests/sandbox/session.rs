@@ -52,7 +52,7 @@ try:
 except OSError as e: print(e.strerror)'";
 
 #[tokio::test]
-async fn session_server_is_reached_by_the_next_command_and_by_no_other_session() {
+async fn session_server_is_reachable_by_its_own_commands_only() {
     if wrapped() {
         return;
     }
@@ -72,7 +72,7 @@ async fn session_server_is_reached_by_the_next_command_and_by_no_other_session()
 }
 
 #[tokio::test]
-async fn session_server_is_reached_from_outside_by_its_session_alone() {
+async fn session_connect_reaches_servers_of_that_session_only() {
     if wrapped() {
         return;
     }
@@ -137,7 +137,7 @@ async fn session_has_one_temporary_folder() {
 }
 
 #[tokio::test]
-async fn session_gives_a_command_no_power_over_what_is_shared() {
+async fn session_command_cannot_change_shared_namespaces() {
     if wrapped() {
         return;
     }
@@ -176,7 +176,7 @@ def by(proxy, port):
 ";
 
 #[tokio::test]
-async fn session_proxy_serves_the_command_that_has_its_credential() {
+async fn session_proxy_requires_the_credential_of_the_command() {
     if wrapped() {
         return;
     }
@@ -267,7 +267,7 @@ async fn proxy_credential_is_sent_by_usual_programs() {
 }
 
 #[tokio::test]
-async fn session_commands_that_start_at_once_all_run() {
+async fn session_commands_can_start_concurrently() {
     let world = Arc::new(World::new());
     let session = Arc::<CommandSession>::default();
     let mut running = tokio::task::JoinSet::new();

@@ -13,7 +13,7 @@ fn sandbox() -> Option<ProcessSandbox> {
 }
 
 #[tokio::test]
-async fn no_variable_of_the_command_is_one_of_bubblewrap() {
+async fn bubblewrap_does_not_get_variables_of_the_command() {
     let Some(sandbox) = sandbox() else { return };
     let world = World::new();
     std::fs::create_dir_all(world.path()).unwrap();
@@ -44,7 +44,7 @@ async fn no_variable_of_the_command_is_one_of_bubblewrap() {
 }
 
 #[tokio::test]
-async fn no_value_is_in_the_words_of_bubblewrap() {
+async fn bubblewrap_arguments_contain_no_variable_values() {
     let Some(sandbox) = sandbox() else { return };
     let world = World::new();
     let secret = format!("secret-{}", std::process::id());
@@ -64,7 +64,7 @@ async fn no_value_is_in_the_words_of_bubblewrap() {
 }
 
 #[tokio::test]
-async fn what_bubblewrap_cannot_take_is_refused_with_the_way_out() {
+async fn bubblewrap_rejects_too_many_arguments_or_masks() {
     let Some(sandbox) = sandbox() else { return };
     let world = World::new();
     let words = |count: usize| {
@@ -97,12 +97,12 @@ async fn what_bubblewrap_cannot_take_is_refused_with_the_way_out() {
 
 /// The limit of open files applies to the whole process, so another process tests it.
 #[tokio::test]
-async fn more_files_than_may_be_open_are_refused() {
+async fn bubblewrap_rejects_more_masks_than_open_files() {
     const INSIDE: &str = "MIMIR_TEST_FEW_FILES";
     let Some(sandbox) = sandbox() else { return };
     if std::env::var_os(INSIDE).is_none() {
         let program = std::env::current_exe().unwrap();
-        let name = "wrapped::more_files_than_may_be_open_are_refused";
+        let name = "wrapped::bubblewrap_rejects_more_masks_than_open_files";
         let said = std::process::Command::new("sh")
             .args([
                 "-c",
@@ -130,7 +130,7 @@ async fn more_files_than_may_be_open_are_refused() {
 }
 
 #[tokio::test]
-async fn devices_are_no_room_for_files() {
+async fn bubblewrap_dev_folder_accepts_no_files() {
     let Some(sandbox) = sandbox() else { return };
     let world = World::new();
     let spec = world.script(

@@ -5,7 +5,7 @@ use mimir_core::Decision;
 use crate::kit::Judge;
 
 #[test]
-fn none_of_these_runs_unasked() {
+fn attack_commands_are_never_allowed() {
     let judge = Judge::list(&[
         "ls *",
         "cat *",
@@ -37,7 +37,7 @@ fn none_of_these_runs_unasked() {
 }
 
 #[test]
-fn who_feeds_an_interpreter_is_seen_through_what_stands_between() {
+fn piped_interpreter_input_is_detected_through_wrappers() {
     let full = Judge::new(serde_json::json!({"execApprovals": {"mode": "full"}}));
     full.all(
         Decision::Ask,

@@ -130,7 +130,7 @@ const EVALUATED: &[&str] = &[
 ];
 
 #[test]
-fn what_is_evaluated_does_not_run_unasked() {
+fn evaluated_text_is_never_allowed() {
     let plain = Judge::plain();
     let listed: Vec<String> = [
         "ls", "cat", "echo", "printf", "test", "[", "[[", "read", "wait", "unset", "getopts",
@@ -158,7 +158,7 @@ fn what_is_evaluated_does_not_run_unasked() {
 }
 
 #[test]
-fn what_an_agent_writes_every_day_is_read_as_before() {
+fn evaluated_everyday_commands_are_allowed() {
     Judge::plain().all(
         Allow,
         &[
@@ -217,7 +217,7 @@ fn any(text: &str) -> ParsedProgram {
 }
 
 #[test]
-fn what_shells_read_in_different_ways_asks_where_it_may_be_any() {
+fn shell_specific_syntax_asks_if_the_shell_is_unknown() {
     for text in [
         "[[ a > g ]]",
         "if [[ a > g ]]; then ls; fi",
@@ -269,7 +269,7 @@ fn what_shells_read_in_different_ways_asks_where_it_may_be_any() {
 }
 
 #[test]
-fn a_text_for_another_shell_is_read_as_that_reads_it() {
+fn shell_specific_syntax_follows_the_named_shell() {
     let plain = Judge::plain();
     plain.all(
         Ask,
@@ -286,7 +286,7 @@ fn a_text_for_another_shell_is_read_as_that_reads_it() {
 }
 
 #[test]
-fn danger_is_seen_where_everything_else_may_run() {
+fn full_mode_asks_about_dangerous_commands() {
     let full = Judge::new(json!({"execApprovals": {"mode": "full"}}));
     full.all(
         Ask,
@@ -370,7 +370,7 @@ fn danger_is_seen_where_everything_else_may_run() {
 }
 
 #[test]
-fn a_card_says_what_is_written_and_where_quotes_stand() {
+fn reasons_quote_commands_and_name_written_files() {
     let said = |command: &str| {
         let explained = Judge::plain().explain(json!({ "command": command }));
         let reasons = explained.evaluation.reasons().iter();
@@ -390,7 +390,7 @@ fn a_card_says_what_is_written_and_where_quotes_stand() {
 }
 
 #[test]
-fn a_function_that_starts_itself_beside_itself_has_no_end() {
+fn fork_bomb_functions_are_detected() {
     let bombs = |text: &str| {
         let script = read_script(&CommandProgram::Script(text.to_owned())).unwrap();
         script.commands.iter().any(|one| one.may_fork_bomb) || !script.unknown.is_empty()
@@ -410,7 +410,7 @@ fn a_function_that_starts_itself_beside_itself_has_no_end() {
 }
 
 #[test]
-fn whole_names_alone_go_on_through_xargs_unasked() {
+fn xargs_delimiters_that_split_names_ask() {
     Judge::plain().all(
         Allow,
         &[
@@ -437,7 +437,7 @@ fn whole_names_alone_go_on_through_xargs_unasked() {
 }
 
 #[test]
-fn what_ends_well_right_before_is_known() {
+fn preceding_success_is_tracked_through_lists() {
     for (text, expected) in [
         ("a && b && c", "a b:0 c:1"),
         ("a && b | c", "a b:0 c:0"),

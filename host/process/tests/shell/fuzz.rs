@@ -257,7 +257,7 @@ fn is_harmless(word: &str) -> bool {
 }
 
 #[test]
-fn what_is_let_through_runs_only_what_is_listed() {
+fn fuzz_allowed_mutants_run_only_listed_programs() {
     let patterns: Vec<String> = LISTED.iter().map(|name| format!("{name} *")).collect();
     let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
     let judge = Judge::list(&patterns);
@@ -310,7 +310,7 @@ fn what_is_let_through_runs_only_what_is_listed() {
 }
 
 #[test]
-fn bash_would_tell() {
+fn fuzz_trace_records_the_commands_of_bash() {
     if let Some(ran) = commands("ls | rm x; echo $(rm y)") {
         assert!(
             ran.iter().filter(|line| first(line) == "rm").count() >= 2,

@@ -13,7 +13,7 @@ fn script(text: &str) -> ParsedProgram {
 }
 
 #[test]
-fn depth_and_length_have_an_end() {
+fn parse_depth_and_length_are_limited() {
     let openers = [
         "(",
         "( ",
@@ -88,7 +88,7 @@ fn depth_and_length_have_an_end() {
 }
 
 #[test]
-fn closed_nests_are_read_or_refused() {
+fn parse_nested_groups_completely_or_reports_unknown() {
     for count in [3, 8, 20, 10_000] {
         for (open, close) in [
             ("( ", " )"),
@@ -115,7 +115,7 @@ fn closed_nests_are_read_or_refused() {
 }
 
 #[test]
-fn what_is_no_program_is_refused() {
+fn parse_rejects_empty_programs_and_nul() {
     for bad in ["", "  \n", "ls\0"] {
         assert!(
             read_script(&CommandProgram::Script(bad.to_owned())).is_err(),

@@ -122,14 +122,14 @@ const UNFOLLOWED: &[&str] = &[
 ];
 
 #[test]
-fn the_variable_of_a_loop_is_followed_where_that_is_sure() {
+fn loop_variable_is_expanded_if_unambiguous() {
     let plain = Judge::plain();
     plain.all(Allow, QUIET);
     plain.none_through(UNFOLLOWED);
 }
 
 #[test]
-fn each_word_of_a_loop_is_judged() {
+fn loop_words_are_checked_one_by_one() {
     let plain = Judge::plain();
     plain.all(
         Ask,
@@ -162,7 +162,7 @@ fn each_word_of_a_loop_is_judged() {
 }
 
 #[test]
-fn loops_in_loops_end() {
+fn loop_nesting_does_not_multiply_commands() {
     let mut text = "cat \"$a\"".to_owned();
     for depth in 0..12 {
         text = format!("for v{depth} in 1 2 3 4 5 6 7 8; do {text}; done");
@@ -244,7 +244,7 @@ const UNCLEAR: &[&str] = &[
 
 #[cfg(unix)]
 #[test]
-fn braces_are_what_bash_makes_of_them() {
+fn brace_expansion_matches_bash() {
     use std::fmt::Write as _;
     for text in BRACES {
         assert!(words_of(&format!("cat {text}")).is_some(), "{text}");
@@ -287,7 +287,7 @@ const LETTERS: &str = "{},.a";
 const ENDS: &[usize] = &[1, 5, 25, 125, 625];
 
 #[test]
-fn a_few_words_in_braces_are_judged_one_by_one() {
+fn brace_words_are_checked_one_by_one() {
     let plain = Judge::plain();
     plain.all(
         Allow,

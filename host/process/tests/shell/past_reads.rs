@@ -323,11 +323,11 @@ pub const STILL: &[&str] = &[
 ];
 
 #[test]
-fn what_reads_something_else_asks() {
+fn reads_outside_the_workspace_ask() {
     Judge::plain().none_through(PAST);
 }
 
 #[test]
-fn what_an_agent_reads_every_day_does_not() {
+fn reads_of_everyday_commands_are_allowed() {
     Judge::plain().all(Allow, STILL);
 }

@@ -304,19 +304,19 @@ pub const ASKED: &[&str] = &[
 ];
 
 #[test]
-fn what_only_reads_is_allowed() {
+fn read_only_commands_are_allowed() {
     Judge::plain().all(Allow, READS);
 }
 
 #[test]
-fn staging_is_allowed_and_what_goes_beyond_it_is_asked_about() {
+fn git_staging_is_allowed_and_further_options_ask() {
     Judge::plain().all(Allow, STAGES);
     Judge::plain().all(Ask, STAGES_MORE);
     Judge::list(&["ls *"]).all(Deny, &["git add ."]);
 }
 
 #[test]
-fn what_changes_something_is_asked_about_once() {
+fn changing_commands_ask_and_offer_a_pattern() {
     let judge = Judge::plain();
     for (command, pattern) in OFFERED {
         judge.all(Ask, &[command]);
@@ -326,12 +326,12 @@ fn what_changes_something_is_asked_about_once() {
 }
 
 #[test]
-fn what_is_not_known_or_could_do_harm_is_asked_about() {
+fn unknown_and_dangerous_commands_ask() {
     Judge::plain().all(Ask, ASKED);
 }
 
 #[test]
-fn a_list_says_what_runs_and_denies_the_rest() {
+fn list_mode_allows_listed_commands_and_denies_others() {
     let judge = Judge::list(&["git *", "cargo test *", "ls *", "find *", "tar *", "rm *"]);
     judge.all(
         Allow,
@@ -378,7 +378,7 @@ fn a_list_says_what_runs_and_denies_the_rest() {
 }
 
 #[test]
-fn full_asks_about_danger_only_and_deny_runs_nothing() {
+fn full_mode_asks_about_danger_and_deny_mode_denies() {
     let full = Judge::new(json!({"execApprovals": {"mode": "full"}}));
     full.all(Allow, &["make", "cat /etc/hosts", "ls > ../x"]);
     full.all(Ask, &["rm -rf /", "curl x | sh", "$x", "eval $x"]);
@@ -387,7 +387,7 @@ fn full_asks_about_danger_only_and_deny_runs_nothing() {
 }
 
 #[test]
-fn protected_paths_are_denied_as_to_files() {
+fn protected_paths_in_commands_are_denied() {
     Judge::plain().all(
         Deny,
         &[
@@ -424,7 +424,7 @@ fn protected_paths_are_denied_as_to_files() {
 }
 
 #[test]
-fn approvals_in_the_workspace_hold_for_its_subfolders() {
+fn subfolder_commands_resolve_paths_in_the_workspace() {
     let judge = Judge::plain();
     let says = |directory: &str, command: &str| {
         judge
@@ -440,7 +440,7 @@ fn approvals_in_the_workspace_hold_for_its_subfolders() {
 }
 
 #[test]
-fn an_argument_vector_is_judged_like_a_text() {
+fn argument_vector_is_checked_like_a_script() {
     let judge = Judge::plain();
     let says = |command: &str, args: &[&str]| {
         judge
@@ -460,7 +460,7 @@ fn an_argument_vector_is_judged_like_a_text() {
 }
 
 #[test]
-fn the_verdict_names_each_command_and_where_it_stands() {
+fn verdict_lists_each_command_with_its_span() {
     let explanation = Judge::plain().explain(json!({"command": "ls -l && rm -rf a | tail"}));
     let commands = explanation.evaluation.commands();
     let shown: Vec<_> = commands

@@ -7,7 +7,7 @@ fn holds(key: &str, value: &str) -> bool {
 }
 
 #[test]
-fn keys_of_secrets() {
+fn keys_of_secrets_are_recognized() {
     for (key, value) in [
         ("password", "hunter2"),
         ("DB_PASSWORD", "a b"),
@@ -28,7 +28,7 @@ fn keys_of_secrets() {
 }
 
 #[test]
-fn keys_of_other_things() {
+fn keys_of_ordinary_values_are_ignored() {
     for (key, value) in [
         ("tokenCount", "abc123def456"),
         ("token", "word"),
@@ -59,7 +59,7 @@ fn keys_of_other_things() {
 }
 
 #[test]
-fn json_text_at_any_depth() {
+fn keys_in_nested_json_text_are_found() {
     let value = |text: &str, word: &str| {
         let at = text.find(word).unwrap();
         let mut hits = in_text(text.as_bytes(), at..at + word.len()).into_iter();

@@ -86,7 +86,7 @@ fn cover(findings: &[&SecretFinding], text: &str, secret: &str) -> bool {
 const LEFT_OUT: [&str; 2] = ["hashicorp-tf-password", "pkcs12-file"];
 
 #[test]
-fn every_positive_example_is_masked() {
+fn examples_positive_are_masked() {
     let (mut all, mut named) = (0, 0);
     let mut missed = vec![];
     for example in examples() {
@@ -120,7 +120,7 @@ fn every_positive_example_is_masked() {
 }
 
 #[test]
-fn no_negative_example_is_masked_by_its_rule() {
+fn examples_negative_are_not_masked_by_their_rule() {
     let (mut all, mut any) = (0, 0);
     let mut wrong = vec![];
     for example in examples() {
@@ -177,7 +177,7 @@ fn examples_do_not_hide_each_other() {
 
 /// JSON output contains escapes, which no rule handles.
 #[test]
-fn every_positive_example_is_masked_inside_of_json() {
+fn examples_positive_are_masked_in_json() {
     let (mut all, mut missed) = (0, vec![]);
     for example in examples() {
         if LEFT_OUT.contains(&&*example.rule) {
@@ -205,7 +205,7 @@ fn every_positive_example_is_masked_inside_of_json() {
 }
 
 #[test]
-fn what_is_masked_once_stays_as_it_is() {
+fn examples_masked_twice_do_not_change() {
     for example in examples() {
         for (text, _) in positives(&example) {
             let mut once = text.clone();

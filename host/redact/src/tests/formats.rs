@@ -76,7 +76,7 @@ fn tokens() -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn tokens_of_todays_services_are_masked_wherever_they_are() {
+fn tokens_of_current_services_are_masked_in_context() {
     for (rule, token) in tokens() {
         for (before, behind) in [
             ("", ""),
@@ -92,7 +92,7 @@ fn tokens_of_todays_services_are_masked_wherever_they_are() {
 }
 
 #[test]
-fn beginnings_of_tokens_and_words_like_them_stay() {
+fn tokens_prefixes_and_similar_words_are_not_masked() {
     for (_, token) in tokens() {
         let begun = &token[..token.len().min(16)];
         let mut text = format!("{begun} and on");
@@ -112,7 +112,7 @@ fn beginnings_of_tokens_and_words_like_them_stay() {
 }
 
 #[test]
-fn passwords_in_plain_text_are_masked() {
+fn passwords_in_config_and_text_are_masked() {
     for (text, secret) in [
         ("password: !Dd5G4s9", "!Dd5G4s9"),
         ("db:\n  password: hunter2x\n  port: 5432\n", "hunter2x"),
@@ -139,7 +139,7 @@ fn passwords_in_plain_text_are_masked() {
 }
 
 #[test]
-fn code_and_prose_about_passwords_stay() {
+fn passwords_in_code_and_prose_are_not_masked() {
     for text in [
         "let password: String = x;",
         "    password: Utf8PathBuf,",

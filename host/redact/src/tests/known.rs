@@ -18,7 +18,7 @@ fn masked(text: &str) -> String {
 }
 
 #[test]
-fn every_usual_form() {
+fn known_value_is_masked_in_common_encodings() {
     let json = serde_json::Value::from(VALUE).to_string();
     let twice = serde_json::Value::from(json.trim_matches('"')).to_string();
     let hex: String = VALUE.bytes().map(|byte| format!("{byte:02x}")).collect();
@@ -45,7 +45,7 @@ fn every_usual_form() {
 }
 
 #[test]
-fn base64_at_any_place_in_any_alphabet() {
+fn known_value_in_base64_is_masked_at_any_offset() {
     for before in 0..4 {
         for after in 0..4 {
             let text = format!("{}{VALUE}{}", &"user:"[..before], &":xyz"[..after]);
@@ -69,7 +69,7 @@ fn base64_at_any_place_in_any_alphabet() {
 }
 
 #[test]
-fn wrapped_into_lines() {
+fn known_value_in_wrapped_base64_is_masked() {
     let long = "a-very-long-deployment-secret-that-no-line-of-base64-can-hold-at-once-1234567890";
     let redactor = Redactor::new().with_values([("LONG", long)]);
     let encoded = STANDARD.encode(format!("x={long}\n"));
@@ -90,7 +90,7 @@ fn wrapped_into_lines() {
 }
 
 #[test]
-fn short_values_only_where_they_stand_alone() {
+fn known_value_that_is_short_needs_word_boundaries() {
     let redactor = Redactor::new().with_values([("PIN", "4711"), ("TINY", "abc")]);
     let mut text = "pin 4711, order 147110, abc, NDcxMQ==".to_owned();
     assert_eq!(redactor.mask_text(&mut text), 1);
@@ -101,7 +101,7 @@ fn short_values_only_where_they_stand_alone() {
 }
 
 #[test]
-fn a_known_value_gives_its_name_to_what_a_rule_finds_too() {
+fn known_value_name_precedes_a_rule_name() {
     let redactor = Redactor::new().with_values([("GH", super::TOKEN)]);
     let mut text = super::TOKEN.to_owned();
     redactor.mask_text(&mut text);
@@ -109,13 +109,13 @@ fn a_known_value_gives_its_name_to_what_a_rule_finds_too() {
 }
 
 #[test]
-fn a_redactor_does_not_tell_what_it_knows() {
+fn known_value_is_hidden_in_debug_output() {
     let shown = format!("{:?}", redactor());
     assert!(!shown.contains("p@ss"), "{shown}");
 }
 
 #[test]
-fn escapes_that_need_not_be() {
+fn known_value_with_unnecessary_escapes_is_masked() {
     let value = "my-own_secret.value";
     let redactor = Redactor::new().with_values([("OWN", value)]);
     for form in [
@@ -133,7 +133,7 @@ fn escapes_that_need_not_be() {
 }
 
 #[test]
-fn each_line_of_a_value_of_several() {
+fn known_value_lines_are_masked_one_by_one() {
     let value = "-----BEGIN OWN KEY-----\nfirst-line-of-it\n  second-line-of-it\nshort\n-----END OWN KEY-----";
     let redactor = Redactor::new().with_values([("KEY", value)]);
     let mut text = "it has second-line-of-it and short in it".to_owned();
@@ -147,7 +147,7 @@ fn each_line_of_a_value_of_several() {
 }
 
 #[test]
-fn the_bytes_of_a_file() {
+fn known_value_in_binary_data_is_masked() {
     let redactor = Redactor::new().with_values([("OWN", "my-own-secret-value")]);
     let mut bytes = b"\xff\x00 my-own-secret-value \x00".to_vec();
     assert_eq!(redactor.mask_bytes(&mut bytes).count(), 1);
@@ -157,7 +157,7 @@ fn the_bytes_of_a_file() {
 }
 
 #[test]
-fn whichever_characters_somebody_writes_in_another_way() {
+fn known_value_with_mixed_escapes_is_masked() {
     let value = "wJalr/K7MD+ENGbPx&R<fiCY\"z=";
     let redactor = Redactor::new().with_values([("AWS", value)]);
     for written in [
@@ -203,7 +203,7 @@ fn whichever_characters_somebody_writes_in_another_way() {
 }
 
 #[test]
-fn hex_dumps_hold_no_known_value() {
+fn known_value_in_hex_dumps_is_masked() {
     let value = "my-own-secret-value-1234";
     let redactor = Redactor::new().with_values([("OWN", value)]);
     let bytes = format!("before {value} and behind").into_bytes();

@@ -23,7 +23,7 @@ fn all(redactor: &Redactor, lines: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn ordinary_lines_are_shown_at_once() {
+fn lines_without_secrets_are_shown_immediately() {
     let lines = [
         "starting",
         "read 3 files in 20 ms",
@@ -37,7 +37,7 @@ fn ordinary_lines_are_shown_at_once() {
 }
 
 #[test]
-fn a_token_split_anywhere() {
+fn lines_with_a_split_token_are_masked() {
     for at in 3..TOKEN.len() {
         let (head, tail) = TOKEN.split_at(at);
         let out = all(
@@ -53,7 +53,7 @@ fn a_token_split_anywhere() {
 }
 
 #[test]
-fn a_private_key_line_by_line() {
+fn lines_of_a_private_key_are_masked() {
     let key = private_key();
     let lines: Vec<&str> = key.lines().chain(["all done"]).collect();
     let out = all(&Redactor::new(), &lines);
@@ -66,7 +66,7 @@ fn a_private_key_line_by_line() {
 }
 
 #[test]
-fn a_known_value_over_two_lines() {
+fn lines_with_a_split_known_value_are_masked() {
     let redactor = Redactor::new().with_values([("V", "correct horse battery")]);
     let out = all(&redactor, &["it is correct ho", "rse battery, yes", "x"]);
     assert_eq!(
@@ -76,7 +76,7 @@ fn a_known_value_over_two_lines() {
 }
 
 #[test]
-fn context_stays_when_lines_have_gone() {
+fn lines_are_masked_with_context_of_earlier_lines() {
     let out = all(
         &Redactor::new(),
         &[
@@ -88,7 +88,7 @@ fn context_stays_when_lines_have_gone() {
 }
 
 #[test]
-fn what_belongs_to_a_line_travels_with_it() {
+fn lines_carry_their_tags() {
     let mut log = Redactor::new().line_masker();
     let mut out = log.push('a', "one".to_owned()).0;
     out.extend(log.push('b', "token ghp_8aZq2WvX7kTy".to_owned()).0);
@@ -100,7 +100,7 @@ fn what_belongs_to_a_line_travels_with_it() {
 }
 
 #[test]
-fn no_more_is_held_than_a_secret_is_long() {
+fn lines_held_back_are_limited() {
     let mut log = Redactor::new().line_masker();
     log.push(0, "-----BEGIN RSA PRIVATE KEY-----".to_owned());
     let line = "words that are no key at all, ".repeat(30);

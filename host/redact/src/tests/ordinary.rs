@@ -12,7 +12,7 @@ fn masked(text: &str) -> String {
 }
 
 #[test]
-fn lock_files_have_no_secrets() {
+fn lock_files_are_not_masked() {
     let sha512 = STANDARD.encode([0x5a; 64]);
     let texts = [
         "golang.org/x/oauth2 v0.36.0 h1:peZ/1z27fi9hUOFCAZaHyrpWG5lwe0RJEEEeH0ThlIs=\n\
@@ -37,7 +37,7 @@ fn lock_files_have_no_secrets() {
 }
 
 #[test]
-fn code_and_settings_that_name_keys_have_no_secrets() {
+fn code_and_settings_that_name_keys_are_not_masked() {
     for text in [
         "return s.AutoAllocatedIPv4Address == nil",
         "if s.EnableOAuth2Integration2 {",
@@ -58,7 +58,7 @@ fn code_and_settings_that_name_keys_have_no_secrets() {
 }
 
 #[test]
-fn placeholders_are_no_secrets() {
+fn placeholders_are_not_masked() {
     for text in [
         r#"{"apiKey": "YOUR-API-KEY", "api_key": "YOUR_API_KEY_HERE", "token": "your-token"}"#,
         r#"{"apiKey": "{env:NAME}", "authToken": "%s", "accessToken": "%(token)s", "password": "<password>"}"#,
@@ -78,7 +78,7 @@ fn secret(value: &str) -> String {
 }
 
 #[test]
-fn public_certificates_are_public() {
+fn certificates_are_masked_only_with_a_private_key() {
     let body = format!("MIIB{}", "A1b2".repeat(40));
     let certificate = format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n");
     let public = secret(&STANDARD.encode(&certificate));
@@ -92,7 +92,7 @@ fn public_certificates_are_public() {
 }
 
 #[test]
-fn secrets_beside_them_are_found() {
+fn secrets_similar_to_ordinary_text_are_found() {
     for (text, wanted) in [
         ("api_key = \"8fk2J9sL0pQ7xZ3vB6nM\"", "generic-api-key"),
         (

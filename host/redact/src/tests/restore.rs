@@ -20,7 +20,7 @@ fn unchanged(text: &str) -> String {
 }
 
 #[test]
-fn a_text_that_is_written_as_it_was_read_is_the_same() {
+fn restore_of_unchanged_text_is_identical() {
     let key = super::private_key();
     for text in [
         format!("GITHUB_TOKEN = \"{TOKEN}\"\n"),
@@ -40,7 +40,7 @@ fn a_text_that_is_written_as_it_was_read_is_the_same() {
 }
 
 #[test]
-fn values_follow_their_lines() {
+fn restore_moves_values_with_their_lines() {
     let old = format!("A = \"{TOKEN}\"\nx = 1\nB = \"{OTHER}\"\n");
     let edited = restored(&old, |text| text.replace("x = 1", "x = 2\ny = 3"));
     assert_eq!(edited.unwrap(), old.replace("x = 1", "x = 2\ny = 3"));
@@ -66,7 +66,7 @@ fn values_follow_their_lines() {
 }
 
 #[test]
-fn what_cannot_be_told_apart_is_refused() {
+fn restore_rejects_ambiguous_and_unknown_marks() {
     let old = format!("- {TOKEN}\n- {OTHER}\n");
     let mark = "[REDACTED:github-pat]";
     let ambiguous = Err(RestoreError::Ambiguous {
@@ -94,7 +94,7 @@ fn what_cannot_be_told_apart_is_refused() {
 }
 
 #[test]
-fn a_value_goes_only_where_it_is_masked_again() {
+fn restore_rejects_places_where_a_value_is_exposed() {
     let old = "{\"password\": \"hunter2 and more\", \"user\": \"ann\"}\n";
     for new in [
         "{\"note\": \"[REDACTED:key:password]\"}\n",
@@ -136,7 +136,7 @@ fn a_value_goes_only_where_it_is_masked_again() {
 }
 
 #[test]
-fn a_part_has_its_own_marks_first() {
+fn restore_of_a_part_prefers_its_own_marks() {
     let old = format!("A = \"{TOKEN}\"\nx = 1\nB = \"{OTHER}\"\n");
     let redactor = Redactor::new();
     let masked = redactor.mask_restorable(&old);
@@ -160,7 +160,7 @@ fn a_part_has_its_own_marks_first() {
 }
 
 #[test]
-fn many_marks_of_one_name_keep_their_order() {
+fn restore_keeps_the_order_of_equal_marks() {
     let token = |number: usize| TOKEN.replace("8aZq", &format!("{number:04}"));
     let lines: Vec<String> = (0..300).map(token).collect();
     let old = lines.join("\n");

@@ -6,7 +6,7 @@ use super::super::{ExceptionError, Redactor};
 use super::TOKEN;
 
 #[test]
-fn every_rule_compiles() {
+fn rules_are_valid_patterns() {
     let broken: Vec<_> = engine()
         .patterns()
         .iter()
@@ -17,7 +17,7 @@ fn every_rule_compiles() {
 }
 
 #[test]
-fn the_tables_are_sound() {
+fn rules_have_valid_anchors_and_widths() {
     for rule in rules::all() {
         assert!(!rule.anchors.is_empty(), "{}", rule.id);
         for anchor in rule.anchors {
@@ -32,7 +32,7 @@ fn the_tables_are_sound() {
 }
 
 #[test]
-fn nothing_is_compiled_before_it_is_needed() {
+fn rules_are_compiled_lazily() {
     let fresh = SecretScanner::new();
     assert_eq!(fresh.compiled_state(), (0, false));
     let plain =
@@ -49,7 +49,7 @@ fn nothing_is_compiled_before_it_is_needed() {
 }
 
 #[test]
-fn exceptions_are_of_rules_that_exist() {
+fn rules_exceptions_must_name_existing_rules() {
     let redactor = Redactor::new();
     let free = redactor.except(["github-pat", "key:password"]).unwrap();
     assert!(free.is_exempt("github-pat") && !redactor.is_exempt("github-pat"));

@@ -10,7 +10,7 @@ fn masked(parts: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_token_split_anywhere() {
+fn split_token_is_masked_at_any_position() {
     for at in 0..=TOKEN.len() {
         let (head, tail) = TOKEN.split_at(at);
         let out = masked(&[&format!("first {head}"), &format!("{tail} last")]);
@@ -26,7 +26,7 @@ fn a_token_split_anywhere() {
 }
 
 #[test]
-fn a_token_split_into_letters() {
+fn split_token_of_single_letters_is_masked() {
     let letters: Vec<String> = TOKEN.chars().map(String::from).collect();
     let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
     let out = masked(&letters).concat();
@@ -34,7 +34,7 @@ fn a_token_split_into_letters() {
 }
 
 #[test]
-fn a_private_key_split_between_and_inside_of_lines() {
+fn split_private_key_is_masked() {
     let key = private_key();
     let lines: Vec<&str> = key.lines().collect();
     assert!(!masked(&lines).concat().contains("MIIE"));
@@ -45,14 +45,14 @@ fn a_private_key_split_between_and_inside_of_lines() {
 }
 
 #[test]
-fn whole_secrets_beside_words() {
+fn split_parts_do_not_hide_a_whole_secret() {
     // Joined with its neighbours, it would not be a token any more.
     let out = masked(&["word", "AKIALALEMEL33243OLIB", "word"]);
     assert_eq!(out, ["word", "[REDACTED:aws-access-token]", "word"]);
 }
 
 #[test]
-fn parts_that_have_nothing_stay() {
+fn split_parts_without_secrets_are_unchanged() {
     assert_eq!(
         masked(&["a key: ", "", "and more"]),
         ["a key: ", "", "and more"]
@@ -61,7 +61,7 @@ fn parts_that_have_nothing_stay() {
 }
 
 #[test]
-fn strings_of_one_list() {
+fn split_token_in_list_items_is_masked() {
     let (head, tail) = TOKEN.split_at(12);
     let mut value = serde_json::json!({"chunks": [head, tail], "other": [tail]});
     Redactor::new().mask_value(&mut value);
@@ -72,7 +72,7 @@ fn strings_of_one_list() {
 }
 
 #[test]
-fn a_known_value_split_over_strings_of_a_value() {
+fn split_known_value_in_json_strings_is_masked() {
     let redactor = Redactor::new().with_values([("OWN", "my-own-secret-value-1234")]);
     for value in [
         serde_json::json!({"list": ["my-own-secr", "et-value-1234"]}),
@@ -107,7 +107,7 @@ fn a_known_value_split_over_strings_of_a_value() {
 }
 
 #[test]
-fn a_token_split_over_fields_and_shown_as_text() {
+fn split_token_in_fields_and_text_is_masked() {
     let (head, tail) = TOKEN.split_at(20);
     for mut value in [
         serde_json::json!({"stdout": format!("{head}\n"), "stderr": format!("{tail}\n"), "exitCode": 0}),

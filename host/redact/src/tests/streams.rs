@@ -39,7 +39,7 @@ fn streamed(
 }
 
 #[test]
-fn chunks_change_nothing() {
+fn stream_findings_do_not_depend_on_chunk_size() {
     let text = text();
     let redactor = Redactor::new();
     let findings = redactor.find(text.as_bytes());
@@ -54,7 +54,7 @@ fn chunks_change_nothing() {
 }
 
 #[test]
-fn a_secret_over_the_seam_of_two_blocks() {
+fn stream_secret_across_block_boundary_is_masked() {
     let redactor = Redactor::new().with_values([("V", "a known value of some length")]);
     // Around every position at which a block may end.
     for before in [(1 << 20) - 20, (1 << 20) + (1 << 16) - 20, 1 << 20] {
@@ -72,7 +72,7 @@ fn a_secret_over_the_seam_of_two_blocks() {
 }
 
 #[test]
-fn memory_is_bounded_and_bytes_stay_bytes() {
+fn stream_memory_is_limited_and_binary_data_unchanged() {
     let bytes: Vec<u8> = (0..3u32 << 20)
         .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
         .collect();
@@ -83,6 +83,6 @@ fn memory_is_bounded_and_bytes_stay_bytes() {
 }
 
 #[test]
-fn an_empty_stream() {
+fn stream_may_be_empty() {
     assert_eq!(streamed(&Redactor::new(), b"", 1), (vec![], vec![], 0));
 }

@@ -10,7 +10,7 @@ fn masked(text: &str) -> String {
 }
 
 #[test]
-fn only_the_secret_goes() {
+fn text_around_a_secret_is_unchanged() {
     assert_eq!(
         masked(&format!("export GITHUB_TOKEN={TOKEN} # mine")),
         "export GITHUB_TOKEN=[REDACTED:github-pat] # mine"
@@ -20,7 +20,7 @@ fn only_the_secret_goes() {
 }
 
 #[test]
-fn a_mark_is_not_masked_again() {
+fn text_masked_twice_does_not_change() {
     for text in [
         format!("api_key = \"{TOKEN}\""),
         r#"{"password": "hunter2"}"#.to_owned(),
@@ -33,7 +33,7 @@ fn a_mark_is_not_masked_again() {
 }
 
 #[test]
-fn what_is_not_seen_hides_nothing() {
+fn invisible_characters_in_a_token_do_not_hide_it() {
     let (head, tail) = TOKEN.split_at(20);
     for veil in [
         "\u{200b}",
@@ -54,12 +54,12 @@ fn what_is_not_seen_hides_nothing() {
 }
 
 #[test]
-fn a_tool_cannot_excuse_its_output() {
+fn gitleaks_allow_comment_is_ignored() {
     assert!(!masked(&format!("{TOKEN} # gitleaks:allow")).contains("ghp_"));
 }
 
 #[test]
-fn private_keys_whole_cut_and_escaped() {
+fn private_key_is_masked_whole_cut_or_escaped() {
     let key = private_key();
     assert_eq!(
         masked(&format!("a\n{key}\nb")),
@@ -104,7 +104,7 @@ fn private_keys_whole_cut_and_escaped() {
 }
 
 #[test]
-fn every_entry_of_a_kubernetes_secret() {
+fn kubernetes_secret_entries_are_masked() {
     let text = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: db\ndata:\n  user: YWRtaW5pc3RyYXRvcg==\n  password: UyFCXCpkJHpEc2I9\n  url: cG9zdGdyZXM6Ly9kYg==\ntype: Opaque\n";
     let out = masked(text);
     assert_eq!(
@@ -119,7 +119,7 @@ fn every_entry_of_a_kubernetes_secret() {
 }
 
 #[test]
-fn every_header_and_user_of_a_curl() {
+fn curl_headers_and_users_are_masked() {
     let out = masked(
         "curl -H \"Authorization: Bearer 8f3k2j9d0s1l7x6z\" -H 'X-Api-Key: k4j5h6g7f8d9s0a1' http://h\ncurl -u ann:hunter2pw a.b; curl -u bob:tr0ub4dor c.d",
     );
@@ -129,7 +129,7 @@ fn every_header_and_user_of_a_curl() {
 }
 
 #[test]
-fn a_password_in_an_address() {
+fn url_password_is_masked() {
     assert_eq!(
         masked("postgres://app:s3cr3tpw@db:5432/x"),
         "postgres://app:[REDACTED:url-password]@db:5432/x"
@@ -149,7 +149,7 @@ fn a_password_in_an_address() {
 }
 
 #[test]
-fn keys_in_json_text() {
+fn json_text_values_of_secret_keys_are_masked() {
     assert_eq!(
         masked(r#"{"user":"ann","password":"p w"}"#),
         r#"{"user":"ann","password":"[REDACTED:key:password]"}"#
@@ -163,7 +163,7 @@ fn keys_in_json_text() {
 }
 
 #[test]
-fn numbers_below_keys_in_json_text() {
+fn json_text_numbers_of_secret_keys_are_masked() {
     for (text, expected) in [
         (
             r#"{"password": 12345678, "port": 5432}"#,
@@ -190,7 +190,7 @@ fn numbers_below_keys_in_json_text() {
 }
 
 #[test]
-fn json_in_json_in_json() {
+fn json_text_nested_in_json_is_masked() {
     let mut text =
         "a\nAKIALALEMEL33243OLIB\nadobe_id = \"d1f4a3b2c5e6f7089a0b1c2d3e4f5a6b\"\nend".to_owned();
     for depth in 0..4 {
@@ -208,7 +208,7 @@ fn json_in_json_in_json() {
 }
 
 #[test]
-fn bytes_that_are_no_text() {
+fn binary_data_around_a_token_is_searched() {
     let mut bytes = vec![0xff, 0xfe, b' '];
     bytes.extend_from_slice(TOKEN.as_bytes());
     bytes.push(0x80);
@@ -233,7 +233,7 @@ fn busy() -> f64 {
 
 /// A text of nothing but anchors takes time linear in its length, not quadratic.
 #[test]
-fn hostile_texts_cost_their_length() {
+fn hostile_text_takes_linear_time() {
     let units = [
         "key=",
         "api_key=a,",

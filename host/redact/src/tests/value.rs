@@ -11,7 +11,7 @@ fn masked(mut value: Value) -> Value {
 }
 
 #[test]
-fn strings_and_keys_at_any_depth() {
+fn value_strings_and_keys_are_masked_at_any_depth() {
     let out = masked(
         json!({"a": [{"b": format!("x {TOKEN}")}], TOKEN: 1, "n": 1.50, "t": true, "z": null}),
     );
@@ -24,7 +24,7 @@ fn strings_and_keys_at_any_depth() {
 }
 
 #[test]
-fn two_secret_keys_stay_two_entries() {
+fn value_secret_keys_remain_separate_entries() {
     let other = TOKEN.replace("8aZq", "9bYr");
     let out = masked(json!({TOKEN: 1, &other: 2}));
     assert_eq!(
@@ -34,7 +34,7 @@ fn two_secret_keys_stay_two_entries() {
 }
 
 #[test]
-fn below_a_telling_key() {
+fn value_of_a_secret_key_is_masked() {
     let out = masked(json!({
         "password": "7", "db": {"adminPassword": "hunter2", "port": 5432}, "passwords": ["a"],
         "password_list": ["a"], "pin": {"password": 123, "secret": true, "token": ""},
@@ -57,7 +57,7 @@ fn below_a_telling_key() {
 }
 
 #[test]
-fn names_beside_values() {
+fn value_with_a_secret_name_field_is_masked() {
     let out = masked(
         json!({"env": [{"name": "DB_PASSWORD", "value": "hunter2"}, {"name": "PATH", "value": "/bin"}]}),
     );
@@ -68,7 +68,7 @@ fn names_beside_values() {
 }
 
 #[test]
-fn what_only_looks_like_it_stays() {
+fn value_similar_to_secrets_is_unchanged() {
     for value in [
         json!({"tokens": 123, "tokenCount": 4, "token": "word", "secret": true}),
         json!({"type": "object", "required": ["password"], "properties": {"password": {"type": "string", "description": "The password of the user"}}}),
@@ -84,13 +84,13 @@ fn what_only_looks_like_it_stays() {
 }
 
 #[test]
-fn a_key_gives_its_value_a_context() {
+fn value_is_matched_together_with_its_key() {
     let out = masked(json!({"adobe_client": "d1f4a3b2c5e6f7089a0b1c2d3e4f5a6b"}));
     assert_eq!(out, json!({"adobe_client": "[REDACTED:adobe-client-id]"}));
 }
 
 #[test]
-fn a_private_key_line_by_line() {
+fn value_list_of_private_key_lines_is_masked() {
     let lines: Vec<String> = private_key().lines().map(str::to_owned).collect();
     let out = masked(json!({"lines": lines, "count": 22}));
     let text = out.to_string();
@@ -102,7 +102,7 @@ fn a_private_key_line_by_line() {
 }
 
 #[test]
-fn a_key_without_its_end_leaves_the_next_entry_alone() {
+fn value_cut_private_key_does_not_mask_the_next() {
     let key = private_key();
     let out = masked(json!({"pem": &key[..400], "size": 5, "next": "x"}));
     assert_eq!(
@@ -112,14 +112,14 @@ fn a_key_without_its_end_leaves_the_next_entry_alone() {
 }
 
 #[test]
-fn a_string_stays_a_string_and_a_second_time_changes_nothing() {
+fn value_masking_keeps_strings_and_is_idempotent() {
     let once = masked(json!({"password": "x", "text": TOKEN, "authorization": "Bearer 12345678"}));
     assert!(once.as_object().unwrap().values().all(Value::is_string));
     assert_eq!(masked(once.clone()), once);
 }
 
 #[test]
-fn numbers_below_keys_of_secrets() {
+fn value_numbers_of_secret_keys_are_masked() {
     let mut value = json!({"password": 12_345_678, "port": 5432, "db": {"pin_password": [9876, 1]}, "token": 5});
     assert_eq!(Redactor::new().mask_value(&mut value), 2);
     assert_eq!(
@@ -132,7 +132,7 @@ fn numbers_below_keys_of_secrets() {
 }
 
 #[test]
-fn a_secret_that_begins_in_a_text_and_ends_in_the_value() {
+fn value_secret_split_from_a_text_is_masked() {
     for at in [6, 20, 34] {
         let (one, two) = TOKEN.split_at(at);
         let mut text = format!("it is {one}");

@@ -8,7 +8,7 @@ fn text(window: &MaskedWindow) -> String {
 }
 
 #[test]
-fn no_cut_shows_a_part_of_a_secret() {
+fn window_shows_no_part_of_a_secret() {
     let redactor =
         Redactor::new().with_values([("OWN".to_owned(), "my own hidden value 77".to_owned())]);
     let whole = format!(
@@ -34,7 +34,7 @@ fn no_cut_shows_a_part_of_a_secret() {
 }
 
 #[test]
-fn what_is_written_bit_by_bit_is_shown_once_and_masked() {
+fn window_of_growing_text_is_shown_once_and_masked() {
     let redactor = Redactor::new();
     let whole = format!("begin\ntok {TOKEN} end\nmore\n");
     for step in 1..50 {
@@ -58,7 +58,7 @@ fn masked_whole(redactor: &Redactor, whole: &str) -> String {
 }
 
 #[test]
-fn bytes_stay_bytes_and_ends_are_ends() {
+fn window_keeps_binary_data_and_clamps_positions() {
     let redactor = Redactor::new();
     let window = redactor.window(b"a\xff\xfeb", 1, false);
     assert_eq!(

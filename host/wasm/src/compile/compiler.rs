@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn in_process_compiles_and_refuses() {
+    async fn compiler_in_process_compiles_and_rejects() {
         let compiler = InProcessCompiler::default();
         let good = wat::parse_str("(component)").unwrap();
         let long = Duration::from_secs(60);

@@ -169,7 +169,7 @@ fn files_that_are_not_components_are_identified() {
 }
 
 #[test]
-fn nothing_to_call_lists_skipped_exports() {
+fn error_nothing_to_call_lists_skipped_exports() {
     assert_eq!(code(b"\0asm\x0d\0\x01\0"), "NOTHING_TO_CALL");
     let handler = wat(r#"(component
             (type $r (resource (rep i32)))

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_first() {
+    fn backup_prune_removes_the_oldest_first() {
         let folder = tempfile::tempdir().unwrap();
         for number in 0..=RECORDS_MAX as u64 {
             record(folder.path(), number, 1);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn below_the_bounds_everything_stays() {
+    fn backup_prune_removes_nothing_below_the_limits() {
         let folder = tempfile::tempdir().unwrap();
         for number in 0..5 {
             record(folder.path(), number, 1000);
@@ -132,7 +132,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn copies_that_nobody_recorded_go_after_a_while() {
+    fn backup_prune_removes_old_unrecorded_copies() {
         let folder = tempfile::tempdir().unwrap();
         record(folder.path(), 1, 1);
         for name in ["old", "young", "1"] {

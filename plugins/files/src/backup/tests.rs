@@ -8,7 +8,7 @@ fn begin(workspace: &Workspace) -> Backup {
 }
 
 #[test]
-fn a_record_is_there_before_the_change() {
+fn backup_record_is_written_before_the_change() {
     let workspace = Workspace::with(&[("a.txt", "old")]);
     let place = Place::new(&workspace.cx(), "a.txt").unwrap();
     let id = guarded(
@@ -32,7 +32,7 @@ fn a_record_is_there_before_the_change() {
 }
 
 #[test]
-fn a_failure_leaves_no_record() {
+fn backup_record_is_removed_when_the_change_fails() {
     let workspace = Workspace::with(&[("a.txt", "old")]);
     let place = Place::new(&workspace.cx(), "a.txt").unwrap();
     let failed = guarded(
@@ -48,7 +48,7 @@ fn a_failure_leaves_no_record() {
 }
 
 #[test]
-fn a_name_is_never_used_twice_and_always_fit() {
+fn backup_names_are_sanitized_and_unique() {
     let workspace = Workspace::new();
     let cx = workspace.cx().with_request_id("../a b/ü");
     let first = Backup::begin(&cx, "t", None).unwrap().unwrap();
@@ -61,7 +61,7 @@ fn a_name_is_never_used_twice_and_always_fit() {
 }
 
 #[test]
-fn without_a_folder_it_says_what_to_do() {
+fn backup_without_a_folder_suggests_backup_false() {
     let dir = tempfile::tempdir().unwrap();
     let cx = Context::at(dir.path());
     let Err(error) = Backup::begin(&cx, "t", None) else {
@@ -72,7 +72,7 @@ fn without_a_folder_it_says_what_to_do() {
 }
 
 #[test]
-fn states_are_what_undo_reads() {
+fn backup_states_serialize_as_undo_reads_them() {
     let change = Change {
         path: "a".into(),
         before: State::File {

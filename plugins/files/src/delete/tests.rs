@@ -12,7 +12,7 @@ fn tool(path: &str, recursive: bool) -> DeleteFile {
 }
 
 #[test]
-fn a_deleted_file_is_kept() {
+fn delete_backs_up_the_file() {
     let workspace = Workspace::with(&[("a.txt", "old")]);
     let deleted = tool("a.txt", false).run(&workspace.cx()).unwrap();
     assert_eq!(
@@ -28,7 +28,7 @@ fn a_deleted_file_is_kept() {
 }
 
 #[test]
-fn a_directory_goes_only_if_asked_for_and_is_recorded_in_order() {
+fn delete_of_a_directory_needs_recursive_and_is_recorded() {
     let workspace = Workspace::with(&[("d/a", "1"), ("d/e/b", "2")]);
     let error = tool("d", false).run(&workspace.cx()).unwrap_err();
     assert!(
@@ -44,7 +44,7 @@ fn a_directory_goes_only_if_asked_for_and_is_recorded_in_order() {
 }
 
 #[test]
-fn an_empty_directory_needs_no_word() {
+fn delete_of_an_empty_directory_needs_no_recursive() {
     let workspace = Workspace::new();
     std::fs::create_dir(workspace.root().join("empty")).unwrap();
     tool("empty", false).run(&workspace.cx()).unwrap();
@@ -53,7 +53,7 @@ fn an_empty_directory_needs_no_word() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_cannot_be_named_keeps_its_folder_whole() {
+fn delete_refuses_folders_with_non_utf8_names() {
     use std::os::unix::ffi::OsStrExt;
     let workspace = Workspace::with(&[("d/a", "1"), ("d/e/b", "2"), ("d/z", "3")]);
     let odd = std::ffi::OsStr::from_bytes(b"d/e/\xff");
@@ -76,7 +76,7 @@ fn what_cannot_be_named_keeps_its_folder_whole() {
 
 #[cfg(unix)]
 #[test]
-fn a_link_is_kept_wherever_it_points() {
+fn delete_records_a_link_to_the_outside() {
     let workspace = Workspace::with(&[("venv/a", "1")]);
     let link = workspace.root().join("venv/python");
     std::os::unix::fs::symlink("/usr/bin/python3", link).unwrap();
@@ -87,7 +87,7 @@ fn a_link_is_kept_wherever_it_points() {
 
 #[cfg(unix)]
 #[test]
-fn a_link_goes_and_not_what_it_points_to() {
+fn delete_removes_a_link_and_not_its_target() {
     let workspace = Workspace::with(&[("d/a", "1")]);
     std::os::unix::fs::symlink("d", workspace.root().join("link")).unwrap();
     tool("link", true).run(&workspace.cx()).unwrap();
@@ -99,7 +99,7 @@ fn a_link_goes_and_not_what_it_points_to() {
 }
 
 #[test]
-fn what_cannot_be_deleted_has_a_code() {
+fn delete_failures_have_their_error_code() {
     let workspace = Workspace::with(&[("a", "")]);
     for (path, code) in [
         (".", Code::InvalidPath),
@@ -115,7 +115,7 @@ fn what_cannot_be_deleted_has_a_code() {
 }
 
 #[test]
-fn a_failure_in_the_middle_keeps_what_went_undoable() {
+fn delete_failure_midway_records_what_was_deleted() {
     let workspace = Workspace::with(&[("d/a", "1"), ("d/b", "2")]);
     let place = |path| Place::new(&workspace.cx(), path).unwrap();
     let mut backup = Backup::begin(&workspace.cx(), "delete_file", None).unwrap();
@@ -133,7 +133,7 @@ fn a_failure_in_the_middle_keeps_what_went_undoable() {
 }
 
 #[test]
-fn deleting_always_asks_and_says_how_much() {
+fn delete_always_asks_with_the_amount() {
     let workspace = Workspace::with(&[("d/a", "1"), ("d/b", "22"), ("c.txt", "333")]);
     let assess = |path| tool(path, true).assess(&workspace.cx());
     assert_eq!(assess("d").summary(), "deletes d with 2 entries in it");
@@ -146,7 +146,7 @@ fn deleting_always_asks_and_says_how_much() {
 }
 
 #[test]
-fn what_is_too_much_to_keep_stays() {
+fn delete_refuses_files_too_large_to_back_up() {
     let workspace = Workspace::new();
     let big = std::fs::File::create(workspace.root().join("big")).unwrap();
     big.set_len(crate::backup::BYTES_MAX + 1).unwrap();

@@ -68,7 +68,7 @@ fn patched(old: &str, diff: &Diff) -> Vec<String> {
 }
 
 #[test]
-fn one_changed_line_has_three_around_it() {
+fn diff_of_one_line_has_three_lines_of_context() {
     let diff = of(&numbered(9), "line 5;", "five");
     let lines = [
         " line 2;", " line 3;", " line 4;", "-line 5;", "+five", " line 6;", " line 7;", " line 8;",
@@ -90,7 +90,7 @@ fn one_changed_line_has_three_around_it() {
 }
 
 #[test]
-fn a_diff_applied_gives_the_new_text() {
+fn diff_applied_gives_the_new_text() {
     let text = numbered(40);
     let cases = [
         ("line 1;", "one"),
@@ -119,7 +119,7 @@ fn a_diff_applied_gives_the_new_text() {
 }
 
 #[test]
-fn small_texts_and_ends() {
+fn diff_of_small_texts_and_ends_applies() {
     for (old, pattern, with) in [
         ("a", "a", ""),
         ("a", "a", "b"),
@@ -139,7 +139,7 @@ fn small_texts_and_ends() {
 }
 
 #[test]
-fn distant_changes_are_hunks_of_their_own() {
+fn diff_of_distant_changes_has_separate_hunks() {
     let diff = of(&numbered(30), "5;", "FIVE;");
     assert_eq!(diff.hunks.len(), 3);
     assert_eq!(
@@ -152,7 +152,7 @@ fn distant_changes_are_hunks_of_their_own() {
 }
 
 #[test]
-fn a_long_diff_is_cut_and_still_fits_where_it_begins() {
+fn diff_of_long_changes_is_cut_and_still_applies() {
     let text = numbered(1000);
     // One large change, one behind it, many small ones in one hunk, many hunks.
     for (pattern, with) in [
@@ -181,7 +181,7 @@ fn a_long_diff_is_cut_and_still_fits_where_it_begins() {
 }
 
 #[test]
-fn a_path_forges_no_line() {
+fn diff_header_quotes_forged_paths() {
     let (new, spans) = replaced("a", "a", "b");
     let diff = diff("x\n+y", "a", &new, &spans);
     assert!(

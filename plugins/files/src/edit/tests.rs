@@ -21,7 +21,7 @@ fn edit(content: &str, tool: EditFile) -> Result<(String, Worded<Edited>)> {
 }
 
 #[test]
-fn a_unique_text_is_replaced_and_the_old_file_kept() {
+fn edit_replaces_a_unique_text_and_backs_up() {
     let workspace = Workspace::with(&[("a.txt", "one\ntwo\nthree\n")]);
     let edited = tool("two", "2$1").run(&workspace.cx()).unwrap();
     assert_eq!(
@@ -51,7 +51,7 @@ fn a_unique_text_is_replaced_and_the_old_file_kept() {
 }
 
 #[test]
-fn what_is_not_unique_names_its_lines() {
+fn edit_of_ambiguous_text_names_the_lines() {
     let error = edit("x\nab ab\n\nab\n", tool("ab", "c")).unwrap_err();
     assert_eq!(*error.code(), Code::InvalidInput);
     assert!(error.message().contains("lines 2, 2, 4;"), "{error}");
@@ -74,7 +74,7 @@ fn what_is_not_unique_names_its_lines() {
 }
 
 #[test]
-fn a_regex_has_groups_and_lines() {
+fn edit_regex_supports_groups_and_line_anchors() {
     let regex = |pattern, replacement| EditFile {
         regex: true,
         all: true,
@@ -94,7 +94,7 @@ fn a_regex_has_groups_and_lines() {
 }
 
 #[test]
-fn crlf_stays_crlf_whatever_the_pattern_has() {
+fn edit_preserves_crlf_line_ends() {
     let file = "one\r\ntwo\r\nthree\r\n";
     for pattern in ["one\ntwo", "one\r\ntwo"] {
         let (text, edited) = edit(file, tool(pattern, "1\n2")).unwrap();
@@ -106,7 +106,7 @@ fn crlf_stays_crlf_whatever_the_pattern_has() {
 }
 
 #[test]
-fn what_does_not_match_says_what_is_near() {
+fn edit_without_a_match_names_a_similar_line() {
     let error = edit("fn a() {\n        body();\n}\n", tool("    body();", "x")).map(|_| ());
     assert!(error.is_ok(), "a part of a line is a match");
     let error = edit("\tbody();\n", tool("    body();", "x")).unwrap_err();
@@ -121,7 +121,7 @@ fn what_does_not_match_says_what_is_near() {
 }
 
 #[test]
-fn nothing_changed_is_nothing_written() {
+fn edit_without_changes_makes_no_backup() {
     let workspace = Workspace::with(&[("a.txt", "same")]);
     let edited = tool("same", "same").run(&workspace.cx()).unwrap();
     assert_eq!((edited.value.replacements, edited.value.backup), (1, None));
@@ -134,7 +134,7 @@ fn nothing_changed_is_nothing_written() {
 }
 
 #[test]
-fn what_cannot_be_edited_has_a_code() {
+fn edit_failures_have_their_error_code() {
     let workspace = Workspace::new();
     assert_eq!(
         *tool("a", "b").run(&workspace.cx()).unwrap_err().code(),
@@ -153,7 +153,7 @@ fn what_cannot_be_edited_has_a_code() {
 }
 
 #[test]
-fn an_edit_always_asks() {
+fn edit_always_asks_for_approval() {
     let workspace = Workspace::with(&[("a.txt", "old")]);
     let assessment = tool("old", "new").assess(&workspace.cx());
     assert_eq!(
@@ -163,7 +163,7 @@ fn an_edit_always_asks() {
 }
 
 #[test]
-fn mixed_line_ends_are_told() {
+fn edit_reports_mixed_line_ends() {
     let file = "one\r\ntwo\nthree\r\nfour\n";
     let said = |pattern: &str| edit(file, tool(pattern, "x")).unwrap_err().to_string();
     let error = said("two\nthree\nfour");
@@ -177,7 +177,7 @@ fn mixed_line_ends_are_told() {
 }
 
 #[test]
-fn very_many_matches_cost_no_memory_and_are_counted() {
+fn edit_counts_a_million_matches_within_limits() {
     let all = |content: &str, pattern: &str, replacement: &str, regex: bool| {
         let tool = EditFile {
             regex,
@@ -207,7 +207,7 @@ fn very_many_matches_cost_no_memory_and_are_counted() {
 }
 
 #[test]
-fn a_long_literal_is_no_regular_expression() {
+fn edit_pattern_of_megabytes_is_literal() {
     let long = "(.*)".repeat(500_000);
     let (text, _) = edit(&format!("x{long}y"), tool(&long, "")).unwrap();
     assert_eq!(text, "xy");

@@ -28,7 +28,7 @@ fn names(listing: &Worded<Listing>) -> Vec<&str> {
 }
 
 #[test]
-fn names_are_sorted_and_hidden_ones_left_out() {
+fn list_sorts_names_and_omits_hidden_ones() {
     let workspace = Workspace::with(&[("b.txt", "12"), ("a/c.txt", ""), (".hidden", "")]);
     let listing = list(&workspace, ".", false, false);
     assert_eq!(names(&listing), ["a", "b.txt"]);
@@ -50,7 +50,7 @@ fn names_are_sorted_and_hidden_ones_left_out() {
 }
 
 #[test]
-fn a_large_directory_is_bounded_and_counted() {
+fn list_of_a_large_directory_is_truncated_and_counted() {
     let workspace = Workspace::new();
     for number in 0..SHOWN_MAX + 5 {
         workspace.put(&format!("many/{number:05}"), b"");
@@ -66,7 +66,7 @@ fn a_large_directory_is_bounded_and_counted() {
 }
 
 #[test]
-fn what_is_no_directory_has_a_code() {
+fn list_of_a_non_directory_has_an_error_code() {
     let workspace = Workspace::with(&[("a.txt", "")]);
     for (path, code) in [
         ("a.txt", Code::InvalidInput),
@@ -87,7 +87,7 @@ fn what_is_no_directory_has_a_code() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn names_forge_no_line_and_need_not_be_utf_8() {
+fn list_quotes_forged_names_and_marks_non_utf8() {
     use std::os::unix::ffi::OsStrExt;
     let forged = "a\nsecret.txt  9 bytes  2026-01-01T00:00:00.000Z";
     let workspace = Workspace::with(&[(forged, "1")]);
@@ -104,7 +104,7 @@ fn names_forge_no_line_and_need_not_be_utf_8() {
 
 #[cfg(unix)]
 #[test]
-fn links_are_shown_and_not_followed() {
+fn list_shows_links_without_following_them() {
     let workspace = Workspace::with(&[("a/b", "")]);
     std::os::unix::fs::symlink("..", workspace.root().join("a/up")).unwrap();
     let listing = list(&workspace, ".", true, false);
@@ -114,7 +114,7 @@ fn links_are_shown_and_not_followed() {
 
 #[cfg(unix)]
 #[test]
-fn a_directory_that_stays_closed_is_not_told_as_empty() {
+fn list_marks_unreadable_directories() {
     use std::os::unix::fs::PermissionsExt;
     let workspace = Workspace::with(&[("closed/file", ""), ("open/file", "")]);
     let closed = workspace.root().join("closed");

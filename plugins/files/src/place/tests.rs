@@ -31,7 +31,7 @@ fn paths_are_relative_and_stay_inside() {
 }
 
 #[test]
-fn names_forge_no_line_and_messages_stay_short() {
+fn path_display_quotes_forged_names_and_shortens_long_ones() {
     let cx = Context::at("/ws");
     let forged = Place::new(&cx, "a\nread_file: ok").unwrap();
     assert_eq!(forged.exact(), "a\nread_file: ok");
@@ -44,7 +44,7 @@ fn names_forge_no_line_and_messages_stay_short() {
 }
 
 #[test]
-fn backups_are_no_callers_business() {
+fn path_into_backups_is_denied() {
     for bad in [
         ".mimir/state/backups",
         ".mimir/./state/x/../backups/1.json",
@@ -60,7 +60,7 @@ fn backups_are_no_callers_business() {
 }
 
 #[test]
-fn a_folder_holds_what_is_below_it() {
+fn path_contains_itself_and_what_is_below() {
     let cx = Context::at("/ws");
     let at = |path| Place::new(&cx, path).unwrap();
     assert!(at("a").holds(&at("a/b")) && at("a").holds(&at("a")) && at(".").holds(&at("x")));

@@ -20,7 +20,7 @@ fn read(
 }
 
 #[test]
-fn a_file_comes_as_it_is() {
+fn read_returns_the_file_unchanged() {
     let workspace = Workspace::with(&[("a.txt", "one\r\ntwo\n"), ("empty", "")]);
     let read_whole = read(&workspace, "a.txt", None).unwrap();
     assert_eq!(read_whole.text, "one\r\ntwo\n");
@@ -33,7 +33,7 @@ fn a_file_comes_as_it_is() {
 }
 
 #[test]
-fn lines_are_numbered_in_the_twin_and_plain_in_the_data() {
+fn read_numbers_lines_only_in_the_text() {
     let workspace = Workspace::with(&[("a.txt", "one\r\ntwo\nthree")]);
     let two = read(&workspace, "a.txt", Some((1, 2))).unwrap();
     assert_eq!(two.text, "1|one\n2|two\n");
@@ -48,7 +48,7 @@ fn lines_are_numbered_in_the_twin_and_plain_in_the_data() {
 }
 
 #[test]
-fn lines_beyond_the_end_are_an_error_and_an_empty_file_has_none() {
+fn read_beyond_the_last_line_is_an_error() {
     let workspace = Workspace::with(&[("a.txt", "one\ntwo\n"), ("empty", "")]);
     let error = read(&workspace, "a.txt", Some((3, 4))).unwrap_err();
     assert!(error.message().contains("2 lines"), "{error}");
@@ -64,7 +64,7 @@ fn lines_beyond_the_end_are_an_error_and_an_empty_file_has_none() {
 }
 
 #[test]
-fn lines_are_found_across_pieces() {
+fn read_finds_lines_across_chunks() {
     let workspace = Workspace::new();
     let long = "x".repeat(CHUNK - 3);
     workspace.put(
@@ -102,7 +102,7 @@ fn offered(error: &mimir_sdk::Error) -> (u64, u64) {
 }
 
 #[test]
-fn what_is_too_large_names_a_call_that_works() {
+fn read_of_a_large_file_suggests_lines_that_work() {
     let workspace = Workspace::new();
     workspace.put("big.txt", "line\n".repeat(2_000_000).as_bytes());
     for lines in [None, Some((1, 2_000_000)), Some((500, 1_900_000))] {
@@ -129,7 +129,7 @@ fn what_is_too_large_names_a_call_that_works() {
 }
 
 #[test]
-fn a_single_huge_line_is_not_sent_round_in_a_circle() {
+fn read_of_a_huge_line_suggests_file_search() {
     let workspace = Workspace::new();
     let line = "x".repeat(5 << 20);
     workspace.put("one.txt", format!("short\n{line}").as_bytes());
@@ -154,12 +154,12 @@ fn a_single_huge_line_is_not_sent_round_in_a_circle() {
         };
         let error = tool.run(&workspace.cx()).unwrap_err();
         assert_eq!(*error.code(), Code::LimitExceeded);
-        assert!(error.message().contains("no text"), "{error}");
+        assert!(error.message().contains("it is not text"), "{error}");
     }
 }
 
 #[test]
-fn what_is_no_text_says_how_to_read_it() {
+fn read_of_binary_data_suggests_base64() {
     let workspace = Workspace::new();
     workspace.put("blob", &[0xff, 0xfe, 0x00]);
     let error = read(&workspace, "blob", None).unwrap_err();
@@ -176,7 +176,7 @@ fn what_is_no_text_says_how_to_read_it() {
 }
 
 #[test]
-fn what_cannot_be_read_has_a_code() {
+fn read_failures_have_their_error_code() {
     let workspace = Workspace::with(&[("dir/a.txt", "x")]);
     for (path, code) in [
         ("nowhere", Code::FileNotFound),

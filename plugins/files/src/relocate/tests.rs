@@ -13,7 +13,7 @@ fn tool(from: &str, to: &str, overwrite: bool) -> MoveFile {
 }
 
 #[test]
-fn a_move_is_recorded_from_both_sides() {
+fn move_is_recorded_on_both_paths() {
     let workspace = Workspace::with(&[("a.txt", "old")]);
     let moved = tool("a.txt", "b.txt", false).run(&workspace.cx()).unwrap();
     assert_eq!(moved.text, "Moved a.txt to b.txt");
@@ -32,7 +32,7 @@ fn a_move_is_recorded_from_both_sides() {
 }
 
 #[test]
-fn what_is_replaced_is_kept() {
+fn move_backs_up_the_replaced_file() {
     let workspace = Workspace::with(&[("a.txt", "new"), ("b.txt", "old")]);
     let error = tool("a.txt", "b.txt", false)
         .run(&workspace.cx())
@@ -53,7 +53,7 @@ fn what_is_replaced_is_kept() {
 }
 
 #[test]
-fn a_directory_moves_with_everything_in_it() {
+fn move_of_a_directory_moves_its_content() {
     let workspace = Workspace::with(&[("d/e/a", "1"), ("d/b", "2")]);
     let mut tool = tool("d", "x/y", false);
     assert_eq!(
@@ -88,7 +88,7 @@ impl MoveFile {
 }
 
 #[test]
-fn what_cannot_be_moved_has_a_code_and_stays() {
+fn move_failures_have_a_code_and_change_nothing() {
     let workspace = Workspace::with(&[("d/a", "1"), ("f", "2")]);
     for (from, to, code) in [
         ("nowhere", "x", Code::FileNotFound),
@@ -113,7 +113,7 @@ fn what_cannot_be_moved_has_a_code_and_stays() {
 }
 
 #[test]
-fn only_overwriting_asks() {
+fn move_asks_only_when_overwriting() {
     let workspace = Workspace::with(&[("a", "1"), ("b", "22")]);
     let assess = |to, overwrite| tool("a", to, overwrite).assess(&workspace.cx());
     assert_eq!(assess("c", true).approval(), Approval::Allow);
@@ -130,7 +130,7 @@ fn only_overwriting_asks() {
 }
 
 #[test]
-fn what_is_too_large_to_keep_moves_without_a_record_and_over_nothing() {
+fn move_too_large_for_backup_warns_and_never_overwrites() {
     let workspace = Workspace::with(&[("b.txt", "old")]);
     let big = std::fs::File::create(workspace.root().join("big")).unwrap();
     big.set_len(KEPT_BYTES + 1).unwrap();
@@ -152,7 +152,7 @@ fn what_is_too_large_to_keep_moves_without_a_record_and_over_nothing() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_no_record_can_hold_moves_all_the_same() {
+fn move_with_non_utf8_names_works_without_backup() {
     use std::os::unix::ffi::OsStrExt;
     let odd = |bytes: &'static [u8]| std::ffi::OsStr::from_bytes(bytes);
     for name in ["link", "file"] {

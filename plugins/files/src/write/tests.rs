@@ -13,7 +13,7 @@ fn tool(path: &str, content: &str) -> WriteFile {
 }
 
 #[test]
-fn a_new_file_is_recorded_so_that_undo_removes_it() {
+fn write_of_a_new_file_is_recorded_for_undo() {
     let workspace = Workspace::new();
     let mut tool = tool("a/b/c.txt", "hé");
     tool.create_dirs = true;
@@ -29,7 +29,7 @@ fn a_new_file_is_recorded_so_that_undo_removes_it() {
 }
 
 #[test]
-fn what_is_overwritten_is_kept() {
+fn write_backs_up_the_overwritten_file() {
     let workspace = Workspace::with(&[("a.txt", "old")]);
     let written = tool("a.txt", "new!").run(&workspace.cx()).unwrap();
     assert_eq!(written.text, "Replaced a.txt (4 bytes, before 3 bytes)");
@@ -42,7 +42,7 @@ fn what_is_overwritten_is_kept() {
 }
 
 #[test]
-fn without_backup_nothing_is_kept() {
+fn write_with_backup_false_stores_no_copy() {
     let workspace = Workspace::with(&[("a.txt", "old")]);
     let written = WriteFile {
         backup: false,
@@ -63,7 +63,7 @@ fn without_backup_nothing_is_kept() {
 }
 
 #[test]
-fn base64_is_bytes() {
+fn write_decodes_base64_to_bytes() {
     let workspace = Workspace::new();
     let bytes = WriteFile {
         encoding: Encoding::Base64,
@@ -86,7 +86,7 @@ fn base64_is_bytes() {
 }
 
 #[test]
-fn what_cannot_be_written_has_a_code_and_changes_nothing() {
+fn write_failures_have_a_code_and_change_nothing() {
     let workspace = Workspace::with(&[("dir/a.txt", "x"), ("file", "x")]);
     for (path, code) in [
         ("new/a.txt", Code::FileNotFound),
@@ -113,7 +113,7 @@ fn what_cannot_be_written_has_a_code_and_changes_nothing() {
 
 #[cfg(unix)]
 #[test]
-fn a_link_stays_one_and_its_file_is_written() {
+fn write_through_a_link_changes_its_target() {
     let workspace = Workspace::with(&[("real.txt", "old")]);
     std::os::unix::fs::symlink("real.txt", workspace.root().join("link.txt")).unwrap();
     let written = tool("link.txt", "new").run(&workspace.cx()).unwrap();
@@ -123,7 +123,7 @@ fn a_link_stays_one_and_its_file_is_written() {
 }
 
 #[test]
-fn only_overwriting_asks() {
+fn write_asks_only_when_overwriting() {
     let workspace = Workspace::with(&[("a.txt", "old")]);
     assert_eq!(
         tool("b.txt", "x").assess(&workspace.cx()).approval(),
@@ -144,7 +144,7 @@ fn only_overwriting_asks() {
 }
 
 #[test]
-fn a_failure_takes_the_folders_away_that_it_made() {
+fn write_failure_removes_the_folders_it_created() {
     let workspace = Workspace::with(&[("there/a", "")]);
     let place = |path| Place::new(&workspace.cx(), path).unwrap();
     let missing = [place("there/b"), place("there/b/c")];

@@ -48,7 +48,7 @@ fn get(url: &str) -> Request {
 }
 
 #[test]
-fn a_request_turns_as_browsers_turn_it() {
+fn redirect_changes_the_method_as_browsers_do() {
     for (method, status, then) in [
         ("POST", 301, "GET"),
         ("POST", 302, "GET"),
@@ -69,7 +69,7 @@ fn a_request_turns_as_browsers_turn_it() {
 }
 
 #[test]
-fn only_what_is_harmless_goes_to_another_origin() {
+fn redirect_to_another_origin_drops_sensitive_headers() {
     for (url, kept) in [
         ("https://a.example/other", 3),
         ("https://b.example/", 1),
@@ -88,7 +88,7 @@ fn only_what_is_harmless_goes_to_another_origin() {
 }
 
 #[test]
-fn a_redirect_to_the_clear_or_to_nowhere_is_not_followed() {
+fn redirect_to_plain_http_or_bad_url_is_refused() {
     let paths = Paths(|path| match path {
         "/down" => to(302, "http://a.example/"),
         "/user" => to(302, "https://u:p@a.example/"),
@@ -106,7 +106,12 @@ fn a_redirect_to_the_clear_or_to_nowhere_is_not_followed() {
     });
     let run = |path: &str| run(&paths, get(&format!("https://a.example{path}")));
     for (path, kind, code, words) in [
-        ("/down", "downgrade", Code::PermissionDenied, "to everybody"),
+        (
+            "/down",
+            "downgrade",
+            Code::PermissionDenied,
+            "would expose the request",
+        ),
         ("/user", "invalid-redirect", Code::Network, "user name"),
         (
             "/scheme",
@@ -147,7 +152,7 @@ fn a_redirect_to_the_clear_or_to_nowhere_is_not_followed() {
 }
 
 #[test]
-fn the_time_is_for_all_hops_together() {
+fn redirect_hops_share_one_timeout() {
     let slow = Paths(|_| Response {
         spent: std::time::Duration::from_millis(900),
         ..to(302, "/next")

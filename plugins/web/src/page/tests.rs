@@ -11,7 +11,7 @@ fn md(html: &str) -> String {
 }
 
 #[test]
-fn a_page_is_its_main_part() {
+fn page_is_reduced_to_its_main_part() {
     let words = "Something worth reading. ".repeat(20);
     let page = format!(
         "<!doctype html><title> A  page\n here </title><style>p {{}}</style><body>
@@ -25,7 +25,7 @@ fn a_page_is_its_main_part() {
 }
 
 #[test]
-fn a_main_part_without_words_is_none() {
+fn page_main_part_without_words_is_ignored() {
     let text = md("<body><main><div id=app></div></main><p>What there is without scripts.</p>");
     assert_eq!(text, "What there is without scripts.");
     let article = format!("<article><p>{}</p></article>", "word ".repeat(100));
@@ -37,7 +37,7 @@ fn a_main_part_without_words_is_none() {
 }
 
 #[test]
-fn what_nobody_sees_is_not_told() {
+fn page_hidden_content_is_left_out() {
     let text = md("<p>seen</p>
         <p hidden>one</p><p aria-hidden=true>two</p><p style='Display : none'>three</p>
         <div style='color:red;visibility:hidden'>four</div><p style='font-size:0'>five</p>
@@ -66,7 +66,7 @@ fn what_nobody_sees_is_not_told() {
 }
 
 #[test]
-fn what_is_raised_says_so() {
+fn page_superscripts_are_marked() {
     let page = "<p>x<sup>2</sup> e<sup>n + 1</sup> s<sup>−1</sup> 1<sup>st</sup> told<sup><a href=#n>[1]</a></sup> mimir<sup>™</sup></p>";
     let told = "x^2 e^(n + 1) s^−1 1st told[1] mimir™";
     assert_eq!(text(page, &base()).text, told);
@@ -74,7 +74,7 @@ fn what_is_raised_says_so() {
 }
 
 #[test]
-fn links_and_pictures_are_whole_or_words() {
+fn page_links_and_images_become_markdown_or_words() {
     let text = md("<p><a href='../up' title=t>up</a>, <a href='#here'>here</a>, <a href='javascript:x()'>do</a>,
         <a href='//other.example/x y'>other</a>, <a href=/><img src=/i.png alt=Home></a>, <a href=/gone><img src=/i.png></a>
         <img src='data:image/png;base64,AA' alt=data><img src=/no-words.png></p>");
@@ -87,7 +87,7 @@ fn links_and_pictures_are_whole_or_words() {
 }
 
 #[test]
-fn code_is_kept_as_it_is() {
+fn page_code_is_preserved_verbatim() {
     let text = md(
         "<p>Use <code>Option&lt;<a href=/s>String</a>&gt;</code> or <code>a`b</code>.</p>
 <pre class='x language-rust'><code>fn main() {\n\n\n    let tick = \"```\";   \n}\n</code></pre>
@@ -100,7 +100,7 @@ fn code_is_kept_as_it_is() {
 }
 
 #[test]
-fn lists_and_tables_stay_what_they_are() {
+fn page_lists_and_tables_become_markdown() {
     let text = md(
         "<ul><li>one<ul><li>inner</li></ul></li><li>two</li></ul><ol><li>first</li></ol>
         <table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>2 | 3</td></tr></table>
@@ -119,7 +119,7 @@ fn lists_and_tables_stay_what_they_are() {
 }
 
 #[test]
-fn a_table_loses_nothing() {
+fn page_tables_lose_no_cells() {
     let table = |rows: &str| md(&format!("<table>{rows}</table>"));
     for (rows, written) in [
         // Headers of columns and rows.
@@ -166,7 +166,7 @@ fn a_table_loses_nothing() {
 }
 
 #[test]
-fn a_table_is_no_larger_than_what_is_in_it() {
+fn page_table_size_is_bounded_by_its_content() {
     let rows = "<tr><td>a<td>b<td>c".repeat(3_000);
     let long = "x".repeat(100_000);
     let page = format!("<table><tr><th>1<th>2<th>3{rows}<tr><td>{long}</table>");
@@ -186,7 +186,7 @@ fn a_table_is_no_larger_than_what_is_in_it() {
 }
 
 #[test]
-fn text_has_words_and_lines_and_no_marks() {
+fn page_text_has_no_markdown_marks() {
     let html = "<h1>Title</h1><p>Some <b>bold</b>\n words, <a href=/x>a link</a>.<br>Next line</p>
         <ul><li>one</li><li>two</li></ul><table><tr><td>a</td><td>b</td></tr><tr><td>c</td></tr></table>
         <pre>  kept\n    so</pre><p>end</p>";
@@ -197,7 +197,7 @@ fn text_has_words_and_lines_and_no_marks() {
 }
 
 #[test]
-fn a_page_may_be_nested_as_deep_as_it_likes() {
+fn page_nesting_may_be_thousands_deep() {
     let deep = 5_000;
     for (open, close) in [
         ("<div>", "</div>"),
@@ -211,7 +211,7 @@ fn a_page_may_be_nested_as_deep_as_it_likes() {
 }
 
 #[test]
-fn what_is_no_page_is_read_all_the_same() {
+fn page_that_is_not_html_is_still_read() {
     for (html, words) in [
         ("", ""),
         ("just words", "just words"),

@@ -36,7 +36,7 @@ fn searched(settings: Value, answer: Value) -> (Vec<Hit>, Request) {
 }
 
 #[test]
-fn brave_is_asked_as_its_documents_say() {
+fn brave_request_follows_its_api() {
     let result =
         json!({"title": "T", "url": "https://a.example/", "description": "<strong>S</strong>"});
     let (hits, sent) = searched(
@@ -53,7 +53,7 @@ fn brave_is_asked_as_its_documents_say() {
 }
 
 #[test]
-fn tavily_is_asked_as_its_documents_say() {
+fn tavily_request_follows_its_api() {
     let result = json!({"title": "T", "url": "https://a.example/", "content": "S"});
     let (hits, sent) = searched(
         json!({"provider": "tavily", "key": "K"}),
@@ -69,7 +69,7 @@ fn tavily_is_asked_as_its_documents_say() {
 }
 
 #[test]
-fn odd_answers_are_no_results() {
+fn search_provider_malformed_results_are_skipped() {
     for answer in [
         json!(null),
         json!([]),

@@ -64,7 +64,7 @@ fn context() -> wit::CallContext {
 }
 
 #[test]
-fn the_manifest_comes_from_the_types() {
+fn manifest_is_derived_from_the_types() {
     let package = Package {
         name: "demo",
         version: "1.2.3",
@@ -95,7 +95,7 @@ fn the_manifest_comes_from_the_types() {
 }
 
 #[test]
-fn a_call_reaches_its_tool() {
+fn call_is_dispatched_to_its_tool() {
     let output = call(
         TOOLS,
         "repeat",
@@ -109,7 +109,7 @@ fn a_call_reaches_its_tool() {
 }
 
 #[test]
-fn bad_arguments_name_their_place() {
+fn call_with_bad_arguments_names_the_path() {
     let error: Error = call(
         TOOLS,
         "repeat",
@@ -128,7 +128,7 @@ fn bad_arguments_name_their_place() {
 }
 
 #[test]
-fn an_unknown_tool_is_not_found() {
+fn call_of_an_unknown_tool_is_not_found() {
     let error: Error = call(TOOLS, "nope", "{}", context()).unwrap_err().into();
     assert_eq!(*error.code(), Code::NotFound);
 }

@@ -24,7 +24,7 @@ fn any(text: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn pieces_are_whole_lines_and_together_the_whole() {
+fn pieces_are_whole_lines_and_add_up() {
     let text = "one\ntwo\n\nthree\r\nlast";
     assert_eq!(all(text, 8), ["one\ntwo\n", "\nthree\r\n", "last"]);
     assert_eq!(all(text, 1), ["one\n", "two\n", "\n", "three\r\n", "last"]);
@@ -33,7 +33,7 @@ fn pieces_are_whole_lines_and_together_the_whole() {
 }
 
 #[test]
-fn a_token_is_never_torn() {
+fn pieces_do_not_split_a_token() {
     let token = "tok_0123456789abcdefghijklmnopqrstuvwxyz";
     let short = format!("first\napi_key = {token}\nlast\n");
     let long = format!(
@@ -58,14 +58,14 @@ fn a_token_is_never_torn() {
 }
 
 #[test]
-fn what_has_no_gap_is_cut_all_the_same() {
+fn pieces_without_a_gap_are_still_cut() {
     let text = "ä".repeat(10_000);
     let parts = all(&text, 10);
     assert!(parts.len() >= 4 && parts.iter().all(|part| part.len() <= RUN + 1));
 }
 
 #[test]
-fn a_private_key_stays_in_one_piece() {
+fn pieces_do_not_split_a_private_key() {
     let escaped = format!("{{\"key\": \"{}\", \"x\": 1}}\n", PEM.replace('\n', "\\n"));
     for text in [format!("before\n{PEM}after\n"), escaped] {
         for part in any(&text) {
@@ -90,7 +90,7 @@ fn a_private_key_stays_in_one_piece() {
 }
 
 #[test]
-fn lines_inside_a_key_are_known() {
+fn private_key_lines_are_detected() {
     let lines: Vec<&str> = PEM.split_inclusive('\n').collect();
     let known: Vec<bool> = lines.iter().map(|line| in_key(line.as_bytes())).collect();
     assert_eq!(known, [false, false, false, true, true, false, true]);
@@ -104,7 +104,7 @@ fn lines_inside_a_key_are_known() {
 }
 
 #[test]
-fn an_excerpt_has_what_was_found() {
+fn excerpt_contains_the_match() {
     let line = format!(
         "{}needle{}",
         "some, words ".repeat(100),

@@ -36,7 +36,7 @@ struct Tree {
 }
 
 #[test]
-fn the_root_is_an_object_with_nothing_to_spare() {
+fn schema_root_is_an_object_without_extras() {
     let (schema, description) = input::<Greet>();
     assert_eq!(description, "Says hello to somebody.\n\n- politely\n- once");
     assert_eq!(schema["type"], "object");
@@ -48,7 +48,7 @@ fn the_root_is_an_object_with_nothing_to_spare() {
 }
 
 #[test]
-fn properties_keep_their_order_and_docs() {
+fn schema_properties_keep_their_order_and_docs() {
     let (schema, _) = input::<Greet>();
     let properties = schema["properties"].as_object().unwrap();
     assert_eq!(
@@ -61,7 +61,7 @@ fn properties_keep_their_order_and_docs() {
 }
 
 #[test]
-fn subschemas_are_inlined_and_recursion_still_ends() {
+fn schema_inlines_subschemas_unless_recursive() {
     let (schema, _) = input::<Greet>();
     assert!(!schema.to_string().contains("$ref"), "{schema}");
     assert!(schema.to_string().contains("very-kindly"), "{schema}");
@@ -69,7 +69,7 @@ fn subschemas_are_inlined_and_recursion_still_ends() {
 }
 
 #[test]
-fn names_are_snake_case() {
+fn tool_names_are_snake_case() {
     for (name, snake) in [
         ("WordCount", "word_count"),
         ("HTTPFetch", "http_fetch"),
@@ -85,7 +85,7 @@ fn names_are_snake_case() {
 }
 
 #[test]
-fn code_and_lists_keep_their_lines() {
+fn doc_comments_keep_lines_of_code_and_lists() {
     let text = "One\ntwo.\n\n```\na\nb\n```\nEnd\nof it.\n1. first\n2. second";
     assert_eq!(
         unwrap_lines(text),

@@ -21,7 +21,7 @@ fn keeps(before: &str, after: &str) {
 }
 
 #[test]
-fn only_the_value_is_different() {
+fn config_edit_changes_only_the_value() {
     for before in [
         "# top\n\ntools: # all\n  # of git\n  git:\n    enabled: true   # on\n    approval: ask\n  exec: {enabled: true} # flow\n\n# end\npolicy:\n  deny: [x]\n",
         "tools: {git: {enabled: true, approval: ask}, x: {}} # c\nprofile: fine\n",
@@ -51,7 +51,7 @@ fn only_the_value_is_different() {
 }
 
 #[test]
-fn unset_leaves_no_empty_blocks() {
+fn config_unset_leaves_no_empty_blocks() {
     let template = include_str!("../config.template.yml");
     let path = ["agent", "maxToolCalls"];
     let with = apply_edits(template, &[ConfigEdit::set_key(&path, 3)]).unwrap();
@@ -93,7 +93,7 @@ fn unset_leaves_no_empty_blocks() {
 }
 
 #[test]
-fn a_hundred_toggles_leave_the_file_as_it_was() {
+fn config_edit_toggled_repeatedly_keeps_the_file() {
     let before = include_str!("../config.template.yml");
     let mut text = off(before);
     keeps(before, &text);
@@ -106,7 +106,7 @@ fn a_hundred_toggles_leave_the_file_as_it_was() {
 }
 
 #[test]
-fn what_is_missing_is_added_in_the_manner_of_the_file() {
+fn config_edit_adds_missing_keys_in_the_file_style() {
     for (before, after) in [
         ("", "tools:\n  git:\n    enabled: false\n"),
         (
@@ -144,7 +144,7 @@ fn what_is_missing_is_added_in_the_manner_of_the_file() {
 }
 
 #[test]
-fn a_block_is_added_and_taken_out_and_the_rest_stays() {
+fn config_edit_adding_and_removing_blocks_restores_the_file() {
     let block = json!({"command": "npx", "args": ["-y", "it's: #1"], "env": {"A": "${B}"}});
     for before in [
         "# mine\nmcp:\n  servers: {}\npolicy:\n  deny: [git] # no\n",
@@ -165,7 +165,7 @@ fn a_block_is_added_and_taken_out_and_the_rest_stays() {
 }
 
 #[test]
-fn what_it_cannot_change_it_leaves_and_shows_the_way() {
+fn config_edit_refuses_yaml_aliases_and_shows_the_fix() {
     let alias = "x: &a\n  enabled: true\n  approval: ask\ntools:\n  git: *a\n";
     let error = apply_edits(
         alias,

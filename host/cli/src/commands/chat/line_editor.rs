@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_and_tools_are_completed() {
+    fn chat_completes_slash_commands_and_tool_names() {
         let known = ["/tools", "/clear", "read_file", "write_file", "git"];
         let words = ChatLineHelper(Arc::new(Mutex::new(known.map(str::to_owned).to_vec())));
         let of = |line: &str| words.complete_word(line, line.len());

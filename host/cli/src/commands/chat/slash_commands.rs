@@ -168,7 +168,7 @@ mod tests {
     use crate::args::DefinitionFormat;
 
     #[test]
-    fn a_command_is_told_from_words() {
+    fn slash_commands_are_distinguished_from_messages() {
         for words in [
             "hello",
             "/etc/passwd is what?",
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_is_one() {
+    fn slash_commands_in_the_list_all_parse() {
         for (name, _) in ALL {
             assert!(matches!(SlashCommand::parse(name), Some(Ok(_))), "{name}");
         }

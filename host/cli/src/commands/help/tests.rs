@@ -275,7 +275,7 @@ fn topic(name: &str) -> &'static str {
 }
 
 #[test]
-fn help_topics_name_only_what_exists() {
+fn help_topics_name_only_existing_commands_and_keys() {
     let known = Known::new();
     let topics = TOPICS.iter().map(|topic| (topic.name, topic.text));
     let mut faults = Vec::new();

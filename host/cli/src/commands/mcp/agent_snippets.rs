@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_snippet_is_what_its_agent_reads() {
+    fn agent_snippets_parse_in_the_format_of_the_agent() {
         let root = "/work/it's \"here\"";
         for agent in [
             CodingAgent::Claude,

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn package_arguments_in_the_workspace_are_given_as_folders() {
+    fn package_arguments_in_the_workspace_become_launch_folders() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         std::fs::create_dir_all(root.join("docs/sub")).unwrap();

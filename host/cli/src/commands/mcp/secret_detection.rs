@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_shown_without_what_lets_somebody_in() {
+    fn secret_detection_masks_credentials_in_urls() {
         for (theirs, expected) in [
             ("https://h.example/mcp?a=b#c", "https://h.example/mcp?a=b#c"),
             (
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_shown_without_what_lets_somebody_in() {
+    fn secret_detection_masks_credentials_in_arguments() {
         assert_eq!(
             shown(&[
                 "npx",
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_no_secret() {
+    fn secret_detection_ignores_paths_and_placeholders() {
         for (name, value, secret) in [
             ("SSH_AUTH_SOCK", "/run/x", false),
             ("PUBLIC_KEY_PATH", "/x/y.pem", false),

@@ -245,7 +245,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_card_says_what_runs_and_where_secrets_go() {
+    fn server_card_shows_the_command_and_where_secrets_go() {
         let card = block_lines(&json!({
             "url": "https://evil.example/mcp", "headers": {"Authorization": "Bearer ${GITHUB_TOKEN}"},
         }));
@@ -273,7 +273,7 @@ mod tests {
             "{card}"
         );
         assert!(
-            card.contains("in an empty folder") && card.contains("in no sandbox"),
+            card.contains("in an empty folder") && card.contains("without a sandbox"),
             "{card}"
         );
         assert!(card.contains("NODE_OPTIONS=--require /x"), "{card}");
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_name_what_is_in_the_workspace_are_meant_from_there() {
+    fn server_cwd_is_the_workspace_for_arguments_inside_it() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("server.py"), "").unwrap();
         std::fs::write(folder.path().join("run"), "").unwrap();

@@ -76,7 +76,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_name_is_taken_once_and_a_block_is_checked() {
+    fn server_edits_refuse_duplicate_and_invalid_names() {
         let text = "mcp: {servers: {old: {command: x}}}\n";
         let server = |name: &str| vec![(name.to_owned(), json!({"command": "npx"}))];
         assert_eq!(add_servers(text, &server("new")).unwrap().len(), 1);

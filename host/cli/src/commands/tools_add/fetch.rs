@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_named_by_the_path_of_its_url() {
+    fn fetched_file_is_named_after_the_url_path() {
         for (url, stem) in [
             ("https://example.com/a/word_count.wasm", Some("word_count")),
             ("https://example.com/x.wasm?y=/z.wasm#q", Some("x")),

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_found_by_what_it_is_called() {
+    fn typescript_entry_file_is_found_by_name() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(file(dir.path()), None);
         std::fs::write(dir.path().join("tools.ts"), "").unwrap();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn plugins_are_called_as_what_says_something() {
+    fn typescript_plugin_name_comes_from_package_file_or_folder() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("Word Count");
         std::fs::create_dir(&folder).unwrap();

@@ -118,7 +118,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn types_are_short() {
+    fn parameter_types_are_shown_in_short_form() {
         let root = json!({"$defs": {"Mode": {"enum": ["grep", "glob"]}, "Loop": {"anyOf": [{"$ref": "#/$defs/Loop"}]}}});
         let short = |schema: Value| kind(&root, &schema, DEEPEST);
         assert_eq!(short(json!({"type": ["integer", "null"]})), "integer");
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn required_ones_come_first() {
+    fn parameters_list_required_ones_first() {
         let schema = json!({
             "properties": {"a": {"type": "string", "default": "x"}, "b": {"type": "string", "description": "two\nlines"}},
             "required": ["b"],

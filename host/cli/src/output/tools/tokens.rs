@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bars_are_as_long_as_their_share() {
+    fn token_bar_length_is_proportional() {
         assert_eq!(bar(0, 1000, 4), "░░░░");
         assert_eq!(bar(500, 1000, 4), "██░░");
         assert_eq!(bar(1000, 1000, 4), "████");

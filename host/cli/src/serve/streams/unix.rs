@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::pin::Pin;
@@ -84,7 +84,7 @@ fn socket(file: File) -> io::Result<UnixStream> {
 /// Reopens the pipe, so that making it non-blocking does not affect other processes that share it.
 #[cfg(target_os = "linux")]
 fn reopened(file: &File, write: bool) -> Option<OwnedFd> {
-    use std::os::fd::AsRawFd as _;
+    use std::os::fd::{AsFd as _, AsRawFd as _};
     use std::os::unix::fs::OpenOptionsExt as _;
     let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
     let mut options = File::options();

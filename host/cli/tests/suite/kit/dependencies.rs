@@ -63,7 +63,7 @@ fn forget(world: &World) {
 
 #[ignore = "needs npm"]
 #[test]
-fn package_of_other_dependencies_is_not_installed() {
+fn package_with_changed_dependencies_is_not_installed() {
     let world = World::new();
     publish_part(&world, "1.0.0");
     let whole = json!({"name": "mimir-probe", "version": "1.0.0", "bin": {"mimir-probe": "server.js"},
@@ -103,7 +103,7 @@ fn package_of_other_dependencies_is_not_installed() {
 
 #[ignore = "needs npm"]
 #[test]
-fn package_without_pinned_dependencies_gets_them_at_its_next_install() {
+fn package_without_pinned_dependencies_is_pinned_on_install() {
     let world = World::new();
     world.add(&[], &[]);
     let first = pinned(&world);

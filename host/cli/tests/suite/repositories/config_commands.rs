@@ -144,7 +144,7 @@ fn disguise(path: &Path, text: &str) {
 }
 
 #[test]
-fn nothing_of_a_repository_or_of_its_submodules_runs() {
+fn git_runs_no_commands_from_the_repository_config() {
     let place = Place::new();
     let mark = trapped(&place);
     let marks = || {
@@ -220,7 +220,7 @@ fn nothing_of_a_repository_or_of_its_submodules_runs() {
 }
 
 #[test]
-fn nothing_is_fetched_for_a_partial_clone() {
+fn git_partial_clone_is_never_fetched() {
     let place = Place::new();
     place.write("up/a.txt", "one\n");
     place.git("up", &["init", "-q"]);

@@ -32,7 +32,7 @@ fn encrypted(place: &Place) -> (String, String) {
 }
 
 #[test]
-fn what_a_filter_goes_through_is_neither_stored_nor_written_without_it() {
+fn git_filtered_files_are_not_added_or_checked_out() {
     let place = Place::new();
     let (_, index) = encrypted(&place);
     let head = place.git("work", &["rev-parse", "HEAD"]);
@@ -80,7 +80,7 @@ fn what_a_filter_goes_through_is_neither_stored_nor_written_without_it() {
 }
 
 #[test]
-fn attributes_that_come_with_a_checkout_count() {
+fn git_attributes_of_the_target_branch_apply_to_checkout() {
     let place = Place::new();
     place.write("work/a.secret", "abc\n");
     place.git("work", &["init", "-q", "-b", "main"]);

@@ -5,7 +5,7 @@ use std::fs;
 use super::Place;
 
 #[test]
-fn what_is_named_to_be_staged_is_there() {
+fn git_add_names_missing_and_ignored_paths() {
     let place = Place::new();
     place.write("work/a.txt", "one\n");
     place.write("work/.gitignore", "*.log\n");
@@ -40,7 +40,7 @@ fn what_is_named_to_be_staged_is_there() {
 }
 
 #[test]
-fn a_linked_worktree_works_and_one_that_its_repository_does_not_know_is_told_of() {
+fn git_linked_worktree_works_and_moved_one_is_explained() {
     let place = Place::new();
     place.write("main/a.txt", "one\n");
     place.git("main", &["init", "-q"]);
@@ -67,7 +67,7 @@ fn a_linked_worktree_works_and_one_that_its_repository_does_not_know_is_told_of(
 }
 
 #[test]
-fn what_is_not_compared_is_said() {
+fn git_status_reports_paths_that_are_not_compared() {
     let place = Place::new();
     place.write("lib/f", "one\n");
     place.git("lib", &["init", "-q"]);

@@ -104,7 +104,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_secret_is_named_and_goes_to_somebody_who_is_named() {
+    fn mcp_oauth_invalid_settings_are_rejected() {
         let fault = |value: serde_json::Value| {
             let oauth: McpOauthSettings = serde_json::from_value(value).unwrap();
             oauth.fault()

@@ -8,7 +8,7 @@ fn class(text: &str) -> AddressClass {
 
 /// Both ends of every range, and its neighbours outside.
 #[test]
-fn known_vectors() {
+fn address_known_vectors_are_classified() {
     for (reach, addresses) in [
         (
             Public,
@@ -53,7 +53,7 @@ fn known_vectors() {
 }
 
 #[test]
-fn metadata_is_found_through_every_wrapping() {
+fn address_metadata_is_found_in_every_wrapped_form() {
     for address in "169.254.169.254 169.254.169.253 169.254.170.2 169.254.170.23 169.254.0.23 169.254.42.42 \
         168.63.129.16 100.100.100.200 192.0.0.192 fd00:ec2::254 fd00:ec2::23 fd20:ce::254 fd00:42::42 \
         fe80::a9fe:a9fe fe80:0:0:7::a9fe:a9fe ::ffff:169.254.169.254 ::169.254.169.254 ::ffff:0:169.254.169.254 \
@@ -77,7 +77,7 @@ fn metadata_is_found_through_every_wrapping() {
 
 /// Compares many addresses with the classification of the standard library.
 #[test]
-fn nothing_that_the_standard_library_calls_special_is_public() {
+fn address_special_in_std_is_never_public() {
     // A fixed step through the whole address space: coprime to 2^32.
     const STEP: u32 = 2_654_435_761;
     for turn in 0..200_000_u32 {
@@ -119,7 +119,7 @@ fn nothing_that_the_standard_library_calls_special_is_public() {
 }
 
 #[test]
-fn every_line_of_the_tables_is_reached() {
+fn address_table_ranges_are_all_reachable() {
     for line in V4.iter().chain(V6) {
         let class = classify(line.range.address());
         let first = (class.name, class.source) == (line.name, line.source);

@@ -5,7 +5,7 @@ fn pattern(text: &str) -> HostPattern {
 }
 
 #[test]
-fn each_form_matches_what_it_says_and_nothing_else() {
+fn host_pattern_forms_match_only_their_targets() {
     for (text, yes, no) in [
         (
             "example.com",
@@ -85,7 +85,7 @@ fn each_form_matches_what_it_says_and_nothing_else() {
 }
 
 #[test]
-fn what_is_no_pattern_says_what_would_be() {
+fn host_pattern_invalid_text_is_rejected_with_a_hint() {
     for (text, hint) in [
         ("", "neither a name nor"),
         ("*", "mode: any"),
@@ -107,11 +107,11 @@ fn what_is_no_pattern_says_what_would_be() {
         ("example.com:+80", "port"),
         ("example.com:８０", "port"),
         ("ftp://example.com", "http or https"),
-        ("https://example.com/", "no path"),
-        ("example.com/path", "no path"),
-        ("user@example.com", "no path"),
-        ("example.com?x", "no path"),
-        ("example.com\\x", "no path"),
+        ("https://example.com/", "without path"),
+        ("example.com/path", "without path"),
+        ("user@example.com", "without path"),
+        ("example.com?x", "without path"),
+        ("example.com\\x", "without path"),
         ("10.0.0.0/33", "10.0.0.0/8"),
         ("10.0.0.0/+8", "10.0.0.0/8"),
         ("10.0.0.0/", "10.0.0.0/8"),
@@ -129,7 +129,7 @@ fn what_is_no_pattern_says_what_would_be() {
 }
 
 #[test]
-fn a_pattern_is_shown_as_it_is_read_again() {
+fn host_pattern_display_parses_back() {
     for text in [
         "example.com",
         "*.example.com",
@@ -156,7 +156,7 @@ fn a_pattern_is_shown_as_it_is_read_again() {
 }
 
 #[test]
-fn any_host_is_no_text_and_names_none() {
+fn host_pattern_any_is_unparsable_and_names_no_host() {
     let any = HostPattern::any();
     assert_eq!(any.to_string(), "*");
     for text in ["*", "https://*", "*:443", "*."] {

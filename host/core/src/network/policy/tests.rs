@@ -34,7 +34,7 @@ fn leads(policy: &NetworkPolicy, url: &str, address: &str) -> String {
 }
 
 #[test]
-fn the_mode_says_which_hosts_are_reached_at_all() {
+fn network_mode_decides_which_hosts_are_reached() {
     let list = ["example.com"];
     for (mode, named, other) in [
         (
@@ -55,7 +55,7 @@ fn the_mode_says_which_hosts_are_reached_at_all() {
 }
 
 #[test]
-fn ports_are_blocked_whatever_is_listed() {
+fn network_blocked_ports_win_over_listed_hosts() {
     for mode in [NetworkMode::Allowlist, NetworkMode::Any] {
         let policy = policy(mode, &["example.com", "example.com:25"]);
         for port in [22, 23, 25, 3389, 6379] {
@@ -71,7 +71,7 @@ fn ports_are_blocked_whatever_is_listed() {
 }
 
 #[test]
-fn a_private_address_must_be_named() {
+fn network_private_addresses_must_be_listed() {
     let private = "network.blockPrivateIPs";
     for mode in [NetworkMode::Allowlist, NetworkMode::Any] {
         let none = policy(mode, &["app.example", "*.example"]);
@@ -128,7 +128,7 @@ fn a_private_address_must_be_named() {
 }
 
 #[test]
-fn a_name_may_be_fixed_to_an_address() {
+fn network_hosts_setting_pins_a_name_to_an_address() {
     let mut rules = rules(NetworkMode::Allowlist, &["app.example"]);
     rules.hosts.insert(
         NetworkHost::parse("app.example").unwrap(),
@@ -186,7 +186,7 @@ fn a_name_may_be_fixed_to_an_address() {
 }
 
 #[test]
-fn metadata_stays_blocked_when_private_addresses_are_not() {
+fn network_metadata_stays_blocked_when_private_addresses_are_open() {
     let urls = [
         "http://169.254.169.254/",
         "http://0xa9fea9fe/",
@@ -227,7 +227,7 @@ fn metadata_stays_blocked_when_private_addresses_are_not() {
 }
 
 #[test]
-fn what_is_no_host_is_never_reached() {
+fn network_special_addresses_are_never_reached() {
     let mut open = rules(NetworkMode::Any, &["0.0.0.0", "224.0.0.0/4", "[::]"]);
     (open.block_private, open.block_metadata) = (false, false);
     let policy = NetworkPolicy::new(open);
@@ -248,7 +248,7 @@ fn what_is_no_host_is_never_reached() {
 }
 
 #[test]
-fn the_strictest_of_all_layers_wins() {
+fn network_layers_apply_the_strictest_policy() {
     let team = |mode, allowed: &[&str]| {
         NetworkPolicy::new(NetworkRules {
             at: "team".to_owned(),
@@ -315,7 +315,7 @@ fn the_strictest_of_all_layers_wins() {
 }
 
 #[test]
-fn a_need_is_a_host_and_its_methods() {
+fn network_need_allows_a_host_with_its_methods() {
     let needs = [HostNeed {
         host: "api.example:8080".to_owned(),
         methods: vec!["GET".to_owned(), "POST".to_owned()],
@@ -350,7 +350,7 @@ fn a_need_is_a_host_and_its_methods() {
 }
 
 #[test]
-fn a_refusal_says_the_way_out() {
+fn network_refusal_names_the_setting_to_change() {
     let policy = policy(NetworkMode::Allowlist, &[]);
     for (url, words) in [
         (
@@ -372,7 +372,7 @@ fn a_refusal_says_the_way_out() {
 }
 
 #[test]
-fn what_a_list_says_is_not_what_an_address_is() {
+fn network_listed_addresses_may_still_be_refused() {
     let any = policy(NetworkMode::Any, &[]);
     for url in ["http://[2002:7f00:1::]/", "http://240.0.0.1/"] {
         assert!(any.lists(&target(url), "GET"), "{url}");
@@ -383,7 +383,7 @@ fn what_a_list_says_is_not_what_an_address_is() {
 }
 
 #[test]
-fn as_resolved_opens_addresses_of_that_host_alone() {
+fn network_as_resolved_opens_addresses_of_that_host_only() {
     let registry = || ["https://registry.example".parse().unwrap()];
     let policy = policy(NetworkMode::Allowlist, &["other.example"]).with_as_resolved(registry());
     let there = target("https://registry.example/a");
@@ -407,7 +407,7 @@ fn as_resolved_opens_addresses_of_that_host_alone() {
 }
 
 #[test]
-fn servers_of_a_session_are_listed_and_nothing_else_is() {
+fn network_serving_lists_only_loopback_on_the_session_ports() {
     let serving = |mode| policy(mode, &[]).serving(&[8123]);
     let own = serving(NetworkMode::Allowlist);
     for host in ["localhost", "127.0.0.1", "[::1]"] {

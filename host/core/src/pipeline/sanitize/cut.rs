@@ -173,7 +173,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn text_is_cut_between_characters_and_marked() {
+    fn cut_text_ends_between_characters_and_is_marked() {
         let mut content = vec![Content::text("äö".repeat(10)), Content::text("never seen")];
         assert!(super::content(&mut content, 5));
         assert_eq!(content, [Content::text(format!("äöäöä{CUT}"))]);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_strings_are_cut_first() {
+    fn cut_structured_shortens_the_longest_strings_first() {
         let mut file = json!({"content": "ä".repeat(9_000), "size": 9000, "encoding": "utf-8", "modified": null});
         assert!(structured(&mut file, 1_000));
         assert_eq!(file["size"], 9000);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_cut_at_any_depth() {
+    fn cut_values_at_any_depth() {
         let mut value = json!({"size": 100, "lines": vec!["y"; 100], "content": "x".repeat(100)});
         let mut left = 60;
         assert!(super::value(&mut value, &mut left));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn brackets_and_commas_count() {
+    fn cut_structured_counts_brackets_and_commas() {
         let limit = 1_000;
         let lists = |item: Value| Value::Array(vec![item; 100_000]);
         for mut many in [

@@ -70,7 +70,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn structured_values_are_written_out_at_any_depth() {
+    fn escape_output_covers_structured_values_at_any_depth() {
         let mut item = json!({"a\u{202e}b": [{"name": "x\u{9b}31m\u{e0041}\nline"}], "n": 1});
         text::escape_value(&mut item);
         assert_eq!(
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn media_types_and_file_names_are_what_they_claim() {
+    fn escape_output_covers_media_types_and_file_names() {
         let shown = |mime: &str, name: &str| {
             let part = Content::File {
                 data: vec![],

@@ -133,7 +133,7 @@ fn asking() -> Tool {
 }
 
 #[tokio::test]
-async fn once_is_once_and_a_session_lasts() {
+async fn approval_once_covers_one_call_and_session_lasts() {
     let room = room(
         vec![asking()],
         json!({}),
@@ -174,7 +174,7 @@ async fn once_is_once_and_a_session_lasts() {
 }
 
 #[tokio::test]
-async fn an_answer_for_a_session_can_be_taken_back() {
+async fn approval_for_session_can_be_revoked() {
     let answers = vec![ApprovalAnswer::Session, ApprovalAnswer::Session];
     let room = room(vec![asking()], json!({}), answers);
     assert!(room.ok(json!({"n": 1})).await);
@@ -191,7 +191,7 @@ async fn an_answer_for_a_session_can_be_taken_back() {
 }
 
 #[tokio::test]
-async fn always_is_kept_as_it_was_shown() {
+async fn approval_always_is_stored_as_shown() {
     let room = room(vec![asking()], json!({}), vec![ApprovalAnswer::Always]);
     assert!(room.ok(json!({"n": 1})).await);
     assert_eq!(
@@ -207,7 +207,7 @@ async fn always_is_kept_as_it_was_shown() {
 }
 
 #[tokio::test]
-async fn always_ends_when_the_settings_say() {
+async fn approval_always_expires_after_the_lease_days() {
     let more_than_a_day = jiff::SignedDuration::from_hours(25);
     for (config, still) in [
         (json!({}), true),
@@ -225,7 +225,7 @@ async fn always_ends_when_the_settings_say() {
 }
 
 #[tokio::test]
-async fn a_lease_does_not_outlive_its_question() {
+async fn approval_always_does_not_cover_new_rules() {
     let room = room(vec![asking()], json!({}), vec![ApprovalAnswer::Always]);
     assert!(room.ok(json!({"n": 1})).await);
     let config = json!({"policy": {"rules": [{"when": {"n": {"min": 0}}, "decision": "ask"}]}});
@@ -251,7 +251,7 @@ async fn a_lease_does_not_outlive_its_question() {
 }
 
 #[tokio::test]
-async fn edited_arguments_are_judged_like_any_others() {
+async fn approval_edited_arguments_are_checked_again() {
     let edits = |to: Value| vec![ApprovalAnswer::Edit(to), ApprovalAnswer::Once];
     let bad = room(vec![asking()], json!({}), edits(json!({"n": "x"})));
     let outcome = bad.pipeline.call(call("sample", json!({"n": 1}))).await;
@@ -280,7 +280,7 @@ async fn edited_arguments_are_judged_like_any_others() {
 }
 
 #[tokio::test]
-async fn identical_calls_share_a_card_and_others_do_not() {
+async fn approval_identical_calls_share_a_card() {
     let room = room(
         vec![asking()],
         json!({}),
@@ -294,7 +294,7 @@ async fn identical_calls_share_a_card_and_others_do_not() {
 }
 
 #[tokio::test]
-async fn a_card_that_nobody_waits_for_is_asked_again() {
+async fn approval_card_of_a_dropped_call_is_asked_again() {
     let room = room(
         vec![asking()],
         json!({}),
@@ -308,7 +308,7 @@ async fn a_card_that_nobody_waits_for_is_asked_again() {
 }
 
 #[tokio::test]
-async fn always_for_a_missing_grant_is_a_grant() {
+async fn approval_always_for_a_missing_grant_stores_a_grant() {
     let mut stranger = tool("sample");
     stranger.trust = ToolTrust::Untrusted;
     stranger.definition.needs.tools = vec!["other".into()];
@@ -330,7 +330,7 @@ async fn always_for_a_missing_grant_is_a_grant() {
 }
 
 #[tokio::test]
-async fn whoever_does_not_answer_has_said_no() {
+async fn approval_chain_counts_no_answer_as_no() {
     struct Absent;
     impl crate::approval::Approver for Absent {
         fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
@@ -374,7 +374,7 @@ async fn whoever_does_not_answer_has_said_no() {
 }
 
 #[tokio::test]
-async fn who_made_the_call_is_asked_before_anybody_else() {
+async fn approval_asks_the_approver_of_the_caller_first() {
     struct Window(Fixed);
     impl crate::call::CallObserver for Window {
         fn progress(&self, _: crate::call::CallProgress) {}
@@ -408,7 +408,7 @@ impl crate::approval::Approver for Thinker {
 }
 
 #[tokio::test]
-async fn the_receipt_has_the_time_of_the_call_and_not_of_the_person() {
+async fn receipt_duration_excludes_approval_time() {
     let mut outer = with(
         "outer",
         Fake {

@@ -21,7 +21,7 @@ fn logs() -> Value {
 }
 
 #[tokio::test]
-async fn a_secret_is_masked_before_the_rest_is_cut() {
+async fn audit_arguments_mask_secrets_before_the_cut() {
     let bench = bench(vec![tool("sample")], logs(), ApprovalAnswer::No);
     bench.pipeline.call(call("sample", arguments())).await;
     let kept = kept(&bench);
@@ -33,7 +33,7 @@ async fn a_secret_is_masked_before_the_rest_is_cut() {
 }
 
 #[tokio::test]
-async fn the_arguments_of_a_cancelled_call_are_masked_too() {
+async fn audit_arguments_of_a_cancelled_call_are_masked() {
     let hanging = Fake {
         hang: true,
         ..Fake::default()

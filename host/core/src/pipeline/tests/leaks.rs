@@ -61,7 +61,7 @@ fn forms() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_kept_secret_goes_into_no_arguments() {
+async fn secret_leak_in_arguments_is_denied() {
     let quiet =
         json!({"tools": {"mcp_tool": {"labels": {"acceptsUntrusted": true}, "approval": "allow"}}});
     for tool in [of_server("files"), tool("mcp_tool")] {
@@ -107,7 +107,7 @@ async fn a_kept_secret_goes_into_no_arguments() {
 }
 
 #[tokio::test]
-async fn a_server_that_was_granted_a_secret_may_be_told_it() {
+async fn secret_granted_to_a_server_may_reach_it() {
     let server =
         |name: &str| json!({"command": "server", "env": {"API_KEY": format!("${{{name}}}")}});
     let config = json!({
@@ -142,7 +142,7 @@ impl Backend for Runs {
 }
 
 #[tokio::test]
-async fn a_kept_secret_goes_into_no_command_of_a_tool() {
+async fn secret_leak_in_a_tool_command_is_denied() {
     let command = |words: &[&str], value: &str, stdin: &str| CommandRequest {
         program: CommandProgram::Vector(words.iter().map(|word| (*word).to_owned()).collect()),
         directory: None,
@@ -191,7 +191,7 @@ async fn a_kept_secret_goes_into_no_command_of_a_tool() {
 }
 
 #[tokio::test]
-async fn what_looks_secret_is_asked_about_before_a_server_gets_it() {
+async fn secret_like_text_in_mcp_arguments_asks_first() {
     let quiet =
         json!({"tools": {"mcp_tool": {"labels": {"acceptsUntrusted": true}, "approval": "allow"}}});
     let bench_of = |answer| keeping(vec![of_server("files")], quiet.clone(), answer);
@@ -293,7 +293,7 @@ impl Backend for Sends {
 }
 
 #[tokio::test]
-async fn what_looks_secret_is_asked_about_before_a_request_is_sent() {
+async fn secret_like_text_in_a_request_asks_first() {
     let plain = || Sends {
         url: "https://api.example/x".into(),
         header: "fine".into(),

@@ -91,7 +91,7 @@ async fn run(fails: bool, config: Value) -> (Outcome, Vec<String>, Value) {
 }
 
 #[tokio::test]
-async fn nothing_that_a_call_says_holds_a_secret() {
+async fn mask_covers_results_logs_and_audit_events() {
     for fails in [false, true] {
         let (outcome, heard, event) = run(
             fails,
@@ -126,7 +126,7 @@ async fn nothing_that_a_call_says_holds_a_secret() {
 }
 
 #[tokio::test]
-async fn an_exception_is_for_one_rule_and_one_tool() {
+async fn redaction_exception_applies_to_one_rule_and_one_tool() {
     let exceptions = json!({"tools": {"leak": {"redaction": {"exceptions": ["github-pat"]}}}});
     let (outcome, ..) = run(false, exceptions).await;
     let all = serde_json::to_string(&outcome).unwrap();
@@ -144,7 +144,7 @@ async fn an_exception_is_for_one_rule_and_one_tool() {
 }
 
 #[tokio::test]
-async fn a_tool_says_for_itself_whether_its_arguments_are_kept() {
+async fn audit_log_args_is_set_per_tool() {
     let (.., kept) = run(
         false,
         json!({"tools": {"leak": {"audit": {"logArgs": true}}}}),
@@ -168,7 +168,7 @@ async fn a_tool_says_for_itself_whether_its_arguments_are_kept() {
 }
 
 #[tokio::test]
-async fn the_name_of_a_tool_that_is_not_there_may_be_a_secret() {
+async fn mask_covers_the_name_of_an_unknown_tool() {
     let bench = bench(vec![], json!({}), ApprovalAnswer::No);
     let outcome = bench.pipeline.call(call(TOKEN, json!({}))).await;
     assert!(bare(&outcome.text()), "{}", outcome.text());
@@ -195,7 +195,7 @@ async fn promised(schema: Value, structured: Value) -> Outcome {
 }
 
 #[tokio::test]
-async fn what_is_masked_still_matches_the_output_schema() {
+async fn mask_fits_the_output_schema() {
     let text = |more: Value| {
         let mut note = json!({"type": "string"});
         note.as_object_mut()
@@ -246,7 +246,7 @@ async fn what_is_masked_still_matches_the_output_schema() {
 }
 
 #[tokio::test]
-async fn what_cannot_match_any_more_is_text() {
+async fn mask_that_breaks_the_output_schema_yields_text() {
     let schema = |note: Value| {
         json!({
             "type": "object",
@@ -300,7 +300,7 @@ impl Backend for Halves {
 }
 
 #[tokio::test]
-async fn a_secret_in_two_halves() {
+async fn mask_covers_a_secret_split_across_messages() {
     let mut halves = tool("halves");
     halves.backend = Arc::new(Halves);
     let bench = bench(vec![halves], json!({}), ApprovalAnswer::No);
@@ -315,7 +315,7 @@ async fn a_secret_in_two_halves() {
 }
 
 #[tokio::test]
-async fn what_is_explained_is_masked() {
+async fn mask_covers_explain_reasons_and_errors() {
     let config =
         json!({"policy": {"rules": [{"reason": format!("see {TOKEN}"), "decision": "deny"}]}});
     let bench = bench(vec![tool("sample")], config, ApprovalAnswer::No);

@@ -108,7 +108,7 @@ impl Room {
 }
 
 #[tokio::test]
-async fn a_tool_that_was_granted_the_model_asks_it_within_bounds_and_on_record() {
+async fn model_request_of_granted_tool_is_bounded_and_audited() {
     let room = room(vec![asker(true, "why?")], ApprovalAnswer::Once);
     assert_eq!(room.ask(1).await.text(), "at most 500");
     assert_eq!(
@@ -125,7 +125,7 @@ async fn a_tool_that_was_granted_the_model_asks_it_within_bounds_and_on_record()
 }
 
 #[tokio::test]
-async fn who_was_not_granted_it_asks_nobody() {
+async fn model_request_without_a_grant_is_denied() {
     let room = room(vec![asker(false, "why?")], ApprovalAnswer::Once);
     assert_eq!(
         code(&room.ask(1).await),
@@ -136,7 +136,7 @@ async fn who_was_not_granted_it_asks_nobody() {
 }
 
 #[tokio::test]
-async fn a_secret_and_a_book_are_not_sent() {
+async fn model_request_with_secret_or_long_prompt_is_denied() {
     let long = "x".repeat(400_001);
     for (prompt, expected) in [
         ("it is hunter2-value", ToolErrorCode::PolicyDenied),
@@ -149,7 +149,7 @@ async fn a_secret_and_a_book_are_not_sent() {
 }
 
 #[tokio::test]
-async fn after_content_of_strangers_a_person_is_asked() {
+async fn model_request_after_untrusted_content_asks_a_person() {
     for (answer, expected, heard) in [
         (ApprovalAnswer::No, Some(ToolErrorCode::ApprovalDenied), 0),
         (ApprovalAnswer::Once, None, 1),
@@ -168,7 +168,7 @@ async fn after_content_of_strangers_a_person_is_asked() {
 }
 
 #[tokio::test]
-async fn where_there_is_none_that_is_what_it_hears() {
+async fn model_request_without_a_model_is_unavailable() {
     let bench = bench(vec![asker(true, "why?")], json!({}), ApprovalAnswer::Once);
     let outcome = bench.pipeline.call(call("asker", json!({}))).await;
     assert_eq!(code(&outcome), Some(ToolErrorCode::Unavailable));

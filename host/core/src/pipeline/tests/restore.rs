@@ -113,7 +113,7 @@ fn refused(outcome: &Outcome) -> String {
 }
 
 #[tokio::test]
-async fn a_file_that_is_written_as_it_was_shown_keeps_its_secrets() {
+async fn restore_write_file_puts_masked_secrets_back() {
     let old = format!("GITHUB_TOKEN = \"{TOKEN}\"\nDEBUG = True\n");
     for tool in ["write_file", "file_operations"] {
         let room = room(&[("settings.py", &old)]);
@@ -133,7 +133,7 @@ async fn a_file_that_is_written_as_it_was_shown_keeps_its_secrets() {
 }
 
 #[tokio::test]
-async fn an_edit_finds_a_line_as_it_was_shown() {
+async fn restore_edit_file_matches_masked_lines() {
     let old = format!("A = \"{TOKEN}\"\r\nB = \"{OTHER}\"\r\nx = 1\r\n");
     let room = room(&[("s.py", &old)]);
     room.read("s.py").await;
@@ -186,7 +186,7 @@ async fn an_edit_finds_a_line_as_it_was_shown() {
 }
 
 #[tokio::test]
-async fn a_value_does_not_leave_its_file_or_its_place() {
+async fn restore_refuses_a_mask_in_another_file_or_key() {
     let old = format!("{{\"password\": \"hunter2 and more\", \"token\": \"{TOKEN}\"}}\n");
     let room = room(&[("a.json", &old), ("b.txt", "nothing\n")]);
     room.read("a.json").await;
@@ -221,7 +221,7 @@ async fn a_value_does_not_leave_its_file_or_its_place() {
 }
 
 #[tokio::test]
-async fn a_mask_that_is_written_in_the_file_or_was_never_shown_is_text() {
+async fn restore_takes_literal_and_unseen_masks_as_text() {
     let docs = "mimir writes [REDACTED:github-pat] in its place\n";
     let room = room(&[("docs.md", docs), ("key.txt", &format!("{TOKEN}\n"))]);
     let content = format!("# Masks\n{docs}");
@@ -254,7 +254,7 @@ async fn a_mask_that_is_written_in_the_file_or_was_never_shown_is_text() {
 }
 
 #[tokio::test]
-async fn a_mask_that_was_shown_is_not_written_by_any_other_tool() {
+async fn restore_masked_text_is_refused_in_other_tools() {
     let masked = "GITHUB_TOKEN = \"[REDACTED:github-pat]\"\n";
     let mut room = room(&[("settings.py", &format!("GITHUB_TOKEN = \"{TOKEN}\"\n"))]);
     let tools = [
@@ -365,7 +365,7 @@ async fn a_mask_that_was_shown_is_not_written_by_any_other_tool() {
 }
 
 #[tokio::test]
-async fn a_mask_is_counted_once_and_recorded() {
+async fn mask_in_text_and_structured_output_is_counted_once() {
     let output = ToolOutput {
         content: vec![Content::text(format!("it is {TOKEN}"))],
         structured: Some(json!({"content": format!("it is {TOKEN}")})),
@@ -402,7 +402,7 @@ fn saying(name: &str, text: &str) -> Tool {
 }
 
 #[tokio::test]
-async fn only_a_secret_of_this_machine_makes_a_session_sensitive() {
+async fn secret_from_this_machine_makes_a_session_sensitive() {
     let mut files = saying("files", &format!("token {TOKEN}"));
     files.source = ToolSource::BuiltIn;
     let mut generic = saying("generic", "api_key = 8fk2J9sL0pQ7xZ3vB6nM");

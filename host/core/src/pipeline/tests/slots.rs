@@ -24,7 +24,7 @@ fn policy(concurrent: usize) -> Policy {
 }
 
 #[tokio::test]
-async fn the_rules_of_each_call_say_how_many_run() {
+async fn slots_limit_follows_the_policy_of_each_call() {
     let (hang, backend) = hanging();
     let bench = bench(vec![hang.clone()], json!({}), ApprovalAnswer::No);
     let mut calls = Vec::new();

@@ -37,7 +37,7 @@ fn in_session(session: &str, tool: &str, arguments: Value) -> Call {
 }
 
 #[tokio::test]
-async fn it_is_read_as_what_it_was_kept_as() {
+async fn storage_values_have_the_label_they_were_stored_with() {
     let mut keeper = tool("keeper");
     keeper.trust = ToolTrust::Trusted;
     keeper.backend = Arc::new(Keeper(tempfile::tempdir().unwrap()));
@@ -79,7 +79,7 @@ async fn it_is_read_as_what_it_was_kept_as() {
 }
 
 #[tokio::test]
-async fn what_a_tool_that_ships_works_out_is_nobodys_words() {
+async fn storage_derived_values_of_built_in_tools_stay_untainted() {
     for (source, trust) in [
         (ToolSource::BuiltIn, TrustLevel::User),
         (ToolSource::Custom, TrustLevel::Untrusted),

@@ -99,7 +99,7 @@ async fn after_reading(bench: &Bench, then: &str) -> Option<ToolErrorCode> {
 }
 
 #[tokio::test]
-async fn content_of_strangers_is_asked_about_before_anything_leaves() {
+async fn taint_of_untrusted_content_asks_before_sending() {
     let plain = room(json!({}));
     assert_eq!(
         code(&plain.pipeline.call(call("sender", json!({}))).await),
@@ -125,7 +125,7 @@ async fn content_of_strangers_is_asked_about_before_anything_leaves() {
 }
 
 #[tokio::test]
-async fn a_session_that_goes_on_has_read_what_it_had_read() {
+async fn taint_of_a_resumed_session_is_restored() {
     let before = room(json!({}));
     let read = before.pipeline.call(call("reader", json!({}))).await;
     assert!(read.is_ok());
@@ -148,7 +148,7 @@ async fn a_session_that_goes_on_has_read_what_it_had_read() {
 }
 
 #[tokio::test]
-async fn a_person_says_what_a_tool_may_be_given() {
+async fn taint_labels_in_the_config_decide_what_is_asked() {
     let strict = room(json!({"tools": {"quiet": {"labels": {"acceptsUntrusted": false}}}}));
     assert_eq!(
         after_reading(&strict, "quiet").await,
@@ -161,7 +161,7 @@ async fn a_person_says_what_a_tool_may_be_given() {
 }
 
 #[tokio::test]
-async fn sensitive_data_is_asked_about_before_anything_leaves() {
+async fn taint_of_sensitive_data_asks_before_sending() {
     let labels = json!({"outputTrust": "user", "outputDataClass": "sensitive"});
     let sensitive = room(json!({"tools": {"reader": {"labels": labels}}}));
     let outcome = sensitive.pipeline.call(call("reader", json!({}))).await;
@@ -175,7 +175,7 @@ async fn sensitive_data_is_asked_about_before_anything_leaves() {
 }
 
 #[tokio::test]
-async fn a_result_is_no_better_than_what_it_was_made_of() {
+async fn taint_of_a_nested_call_applies_to_the_result() {
     let backend = Fake {
         nested: Some("reader"),
         ..Fake::default()
@@ -194,7 +194,7 @@ async fn a_result_is_no_better_than_what_it_was_made_of() {
 }
 
 #[tokio::test]
-async fn a_model_a_server_and_a_team_are_somewhere_else() {
+async fn taint_counts_model_server_and_team_tools_as_egress() {
     let change: [fn(&mut Tool); 4] = [
         |_| {},
         |tool| tool.definition.needs.model = true,
@@ -219,7 +219,7 @@ async fn a_model_a_server_and_a_team_are_somewhere_else() {
 const OPAQUE: &str = "TXkgYmFuayBhY2NvdW50IGlzIDEyMzQ1Njc4OTA";
 
 #[tokio::test]
-async fn listed_hosts_are_read_without_a_question_after_content_of_strangers() {
+async fn taint_allows_reads_of_listed_hosts_without_a_question() {
     let listed = json!({"network": {"allowedHosts": ["docs.example", "wiki.example"]}});
     let bench = bench(vec![web_fetch()], listed, ApprovalAnswer::No);
     for page in 0..10 {
@@ -257,7 +257,7 @@ async fn listed_hosts_are_read_without_a_question_after_content_of_strangers() {
 }
 
 #[tokio::test]
-async fn a_host_that_a_tool_was_granted_is_read_and_not_written_to() {
+async fn taint_allows_reads_but_no_writes_to_granted_hosts() {
     let requests = |requests: Value| json!({ "requests": requests });
     for (sends, refused) in [
         (
@@ -298,7 +298,7 @@ async fn a_host_that_a_tool_was_granted_is_read_and_not_written_to() {
 }
 
 #[tokio::test]
-async fn a_host_in_a_file_that_nobody_has_accepted_is_not_listed() {
+async fn taint_ignores_allowed_hosts_of_an_untrusted_file() {
     let user: Config = serde_json::from_value(json!({"network": {"mode": "any"}})).unwrap();
     let project = json!({"network": {"allowedHosts": ["docs.example"]}});
     let mut project: Config = serde_json::from_value(project).unwrap();
@@ -335,7 +335,7 @@ fn served(name: &str, server: &str) -> Tool {
 }
 
 #[tokio::test]
-async fn taint_of_a_server_is_no_question_to_the_same_server() {
+async fn taint_of_a_server_permits_the_same_server() {
     let own = || served("own", "one");
     let sibling = || served("sibling", "one");
     let other = || served("other", "two");
@@ -370,7 +370,7 @@ async fn taint_of_a_server_is_no_question_to_the_same_server() {
 }
 
 #[tokio::test]
-async fn taint_of_a_server_is_a_question_where_a_person_refuses_untrusted_content() {
+async fn taint_of_same_server_asks_if_it_refuses_untrusted() {
     let strict = json!({"tools": {"own": {"labels": {"acceptsUntrusted": false}}}});
     let bench = bench(vec![served("own", "one")], strict, ApprovalAnswer::No);
     assert!(bench.pipeline.call(call("own", json!({}))).await.is_ok());
@@ -379,7 +379,7 @@ async fn taint_of_a_server_is_a_question_where_a_person_refuses_untrusted_conten
 }
 
 #[tokio::test]
-async fn taint_of_a_nested_call_to_a_server_is_no_question_to_the_same_server() {
+async fn taint_of_nested_server_call_permits_the_same_server() {
     for (reads, expected) in [
         ("own", None),
         ("reader", Some(ToolErrorCode::ApprovalDenied)),

@@ -73,7 +73,7 @@ fn names(worker: &Worker, world: &PipelineSnapshot) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn it_has_the_tools_of_its_toolsets_and_no_others() {
+async fn worker_has_only_the_tools_of_its_toolsets() {
     let bench = bench(tools(), json!({}), ApprovalAnswer::No);
     let world = bench.pipeline.snapshot();
     for (toolsets, wanted) in [
@@ -138,7 +138,7 @@ async fn it_has_the_tools_of_its_toolsets_and_no_others() {
 }
 
 #[tokio::test]
-async fn its_file_forbids_and_asks_and_allows_nothing() {
+async fn worker_file_only_tightens_the_rules_of_the_caller() {
     let custom = |approval: Value| json!({"custom": {"module": "math", "tools": ["fibonacci", "factorial"], "approval": approval}});
     // The caller's rule for `fibonacci`, the worker's file, and true if a person is asked.
     for (caller, own, asked) in [
@@ -180,7 +180,7 @@ async fn its_file_forbids_and_asks_and_allows_nothing() {
 }
 
 #[tokio::test]
-async fn each_simple_command_is_judged_by_the_rules_of_the_shell() {
+async fn worker_shell_rules_judge_each_simple_command() {
     let shell = json!({"shell": {"rules": [
         {"pattern": "git ", "approval": "preApproved"},
         {"pattern": "git push *", "approval": "blocked"},
@@ -256,7 +256,7 @@ async fn each_simple_command_is_judged_by_the_rules_of_the_shell() {
 }
 
 #[tokio::test]
-async fn no_way_out_is_told_that_is_none() {
+async fn worker_remedies_omit_what_would_not_help() {
     let mut all = tools();
     for tool in &mut all {
         tool.definition.approval = Decision::Ask;
@@ -279,7 +279,7 @@ async fn no_way_out_is_told_that_is_none() {
 }
 
 #[test]
-fn what_may_not_be_written_is_written_by_no_other_tool() {
+fn worker_read_only_filesystem_applies_to_other_tools_too() {
     let mut all = tools();
     for tool in &mut all {
         let need = crate::needs::FileNeed {
@@ -320,7 +320,7 @@ fn what_may_not_be_written_is_written_by_no_other_tool() {
 }
 
 #[tokio::test]
-async fn a_worker_of_a_worker_has_what_both_have() {
+async fn worker_of_a_worker_has_the_common_tools() {
     let bench = bench(tools(), json!({}), ApprovalAnswer::No);
     let reads = with_toolsets(json!({"filesystem": {"readOnly": true}, "workers": ["files"]}));
     let files = with_toolsets(json!({"filesystem": {}, "shell": {}}));
@@ -349,7 +349,7 @@ async fn a_worker_of_a_worker_has_what_both_have() {
 }
 
 #[tokio::test]
-async fn what_it_reads_its_caller_has_read() {
+async fn worker_reads_taint_the_session_of_the_caller() {
     let labels = json!({"outputTrust": "untrusted", "outputDataClass": "sensitive"});
     let config = json!({"tools": {"read_file": {"labels": labels}}});
     let bench = bench(tools(), config, ApprovalAnswer::No);
@@ -366,7 +366,7 @@ async fn what_it_reads_its_caller_has_read() {
 }
 
 #[test]
-fn a_file_that_cannot_be_meant_names_the_key() {
+fn worker_invalid_file_error_names_the_key() {
     let of = |toolsets: Value| json!({"instructions": "x", "toolsets": toolsets});
     for (settings, key, words) in [
         (
@@ -377,7 +377,7 @@ fn a_file_that_cannot_be_meant_names_the_key() {
         (
             json!({"instructions": "x", "name": "other"}),
             "name",
-            "that of `w`",
+            "belongs to `w`",
         ),
         (
             json!({"instructions": "x", "tools": []}),
@@ -412,7 +412,7 @@ fn a_file_that_cannot_be_meant_names_the_key() {
         (
             of(json!({"custom": {"module": "m", "tools": []}})),
             "toolsets.custom.tools",
-            "names no tools",
+            "`tools` is empty",
         ),
         (
             of(
@@ -435,7 +435,7 @@ fn a_file_that_cannot_be_meant_names_the_key() {
 }
 
 #[tokio::test]
-async fn what_is_named_and_not_there_is_told() {
+async fn worker_missing_tools_and_servers_are_reported() {
     let bench = bench(tools(), json!({}), ApprovalAnswer::No);
     let world = bench.pipeline.snapshot();
     let missing = |toolsets: Value| with_toolsets(toolsets).missing(&world).join("\n");
@@ -445,19 +445,19 @@ async fn what_is_named_and_not_there_is_told() {
     assert_eq!(missing(built), "");
     let told = missing(json!({"custom": {"module": "math", "tools": ["fibonaci"]}}));
     assert!(
-        told.contains("no tool `fibonaci`. Did you mean `fibonacci`?"),
+        told.contains("has no tool `fibonaci`. Did you mean `fibonacci`?"),
         "{told}"
     );
     let told =
         missing(json!({"custom": {"module": "./more.ts", "tools": ["x"]}, "mcp": {"hup": {}}}));
     assert!(
-        told.contains("no tools are loaded from `./more.ts`") && told.contains("a server `hup`"),
+        told.contains("no tools are loaded from `./more.ts`") && told.contains("the server `hup`"),
         "{told}"
     );
 }
 
 #[tokio::test]
-async fn what_it_does_not_reach_no_tool_of_its_reaches() {
+async fn worker_denied_paths_apply_to_every_tool() {
     let bench = bench(tools(), json!({}), ApprovalAnswer::No);
     let files = json!({"filesystem": {"deny": ["secrets/**"]}, "shell": {}});
     let world = with_toolsets(files).restrict(&bench.pipeline.snapshot());
@@ -483,7 +483,7 @@ async fn what_it_does_not_reach_no_tool_of_its_reaches() {
 }
 
 #[test]
-fn its_budget_is_within_that_of_its_caller() {
+fn worker_budget_is_within_the_budget_of_the_caller() {
     let of = |budget: Value| {
         let worker = worker("w", json!({"instructions": "x", "budget": budget})).unwrap();
         worker.budget(crate::config::AgentBudget::default())

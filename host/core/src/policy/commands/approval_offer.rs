@@ -302,7 +302,7 @@ mod tests {
     use crate::command::CommandPattern;
 
     #[test]
-    fn what_is_run_is_named() {
+    fn approval_offer_names_the_script_that_runs() {
         for (command, wanted) in [
             ("sh x.sh a", Some("x.sh")),
             ("python3.12 -u x.py", Some("x.py")),
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_covers_what_was_seen() {
+    fn approval_offer_pattern_covers_the_shown_command() {
         for (command, offered) in [
             ("cargo test --workspace", Some("cargo test *")),
             ("cargo --locked test", Some("cargo --locked test")),

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_writes_names_alone_is_one() {
+    fn file_finders_are_commands_that_only_print_names() {
         for text in [
             "find . -name *.rs -type f",
             "find src ( -name a -o -name b ) -print0",

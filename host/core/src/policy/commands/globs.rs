@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_may_be_is_found_by_its_own_words() {
+    fn glob_that_may_match_a_protected_name_is_found() {
         for (glob, own) in [
             ("p*.env", false),
             ("pro?.env", false),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_climbs_or_is_not_clear_is_said_so() {
+    fn glob_that_climbs_or_is_unclear_is_reported() {
         let rules = PathRules::protected();
         let rules = ProtectedNames::from_rules(&rules);
         for glob in [".?/a", ".*", ".[.]/a", "a*/../b"] {
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn braces_are_alternatives() {
+    fn glob_braces_expand_to_alternatives() {
         let all = |glob: &str| unbraced(glob).map(|all| all.join(" "));
         assert_eq!(all("*.{ts,tsx}").as_deref(), Some("*.ts *.tsx"));
         assert_eq!(all("{a,b}/{c,d}").as_deref(), Some("a/c a/d b/c b/d"));

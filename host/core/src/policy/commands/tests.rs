@@ -121,7 +121,7 @@ fn rule(command: &str) -> String {
 }
 
 #[test]
-fn danger_is_named() {
+fn danger_names_dangerous_commands() {
     for (command, name) in [
         ("rm -rf a", "rm -r"),
         ("rm -fr a", "rm -r"),
@@ -180,7 +180,7 @@ fn danger_is_named() {
 }
 
 #[test]
-fn what_comes_over_the_network_is_not_run() {
+fn danger_download_piped_into_a_shell_is_found() {
     let mut script = ParsedProgram {
         commands: ["curl x", "tee y", "bash"].map(simple).to_vec(),
         unknown: Vec::new(),
@@ -199,7 +199,7 @@ fn what_comes_over_the_network_is_not_run() {
 }
 
 #[test]
-fn files_are_judged_from_where_the_command_runs() {
+fn command_paths_are_resolved_from_its_working_directory() {
     for (commands, expected) in [
         (&["cat a"][..], Decision::Allow),
         (&["cat ../a"], Decision::Ask),
@@ -273,7 +273,7 @@ fn files_are_judged_from_where_the_command_runs() {
 }
 
 #[test]
-fn each_rule_says_what_would_let_it() {
+fn command_rules_have_specific_remedies() {
     assert_eq!(rule("make"), DEFAULT);
     assert_eq!(rule("cat .env"), "the path rules");
     assert_eq!(rule("$x"), DEFAULT);
@@ -288,7 +288,7 @@ fn each_rule_says_what_would_let_it() {
 }
 
 #[test]
-fn a_team_or_a_list_is_held_beside_the_rest() {
+fn exec_allowlist_of_a_team_applies_as_team_policy() {
     let config: Config = serde_json::from_value(json!({"execApprovals": {"mode": "allowlist", "approvals": [
         {"pattern": "git status *"}, {"pattern": "ls"}, {"pattern": "make *", "addedBy": "auto", "lastUsed": "2026-01-31T12:00:00Z"},
     ]}})).unwrap();
@@ -323,7 +323,7 @@ fn a_team_or_a_list_is_held_beside_the_rest() {
 }
 
 #[test]
-fn the_arguments_of_a_call_name_a_command() {
+fn exec_command_is_read_from_the_call_arguments() {
     let command =
         command_of(&json!({"command": "ls", "args": ["-l"], "workdir": "a", "env": {"B": "c"}}))
             .unwrap();

@@ -25,7 +25,7 @@ fn speaks(decision: &str, when: Value, arguments: Value) -> bool {
 }
 
 #[test]
-fn every_matcher_matches() {
+fn rule_matchers_match_their_values() {
     for (when, yes, no) in [
         (
             json!({"path": {"glob": "src/*.rs"}}),
@@ -98,7 +98,7 @@ fn every_matcher_matches() {
 }
 
 #[test]
-fn another_spelling_of_a_path_is_no_way_round() {
+fn rule_deny_matches_any_spelling_and_allow_is_exact() {
     let secrets = json!({"path": {"glob": "secrets/**"}});
     for path in [
         "./secrets/a",
@@ -140,7 +140,7 @@ fn another_spelling_of_a_path_is_no_way_round() {
 }
 
 #[test]
-fn of_many_values_one_is_enough_to_deny_and_all_are_needed_to_allow() {
+fn rule_deny_needs_any_value_and_allow_needs_all() {
     let when = json!({"paths[*]": {"inside": "docs"}});
     let mixed = json!({"paths": ["docs/a", "src/b"]});
     assert!(speaks("deny", when.clone(), mixed.clone()));
@@ -157,7 +157,7 @@ fn of_many_values_one_is_enough_to_deny_and_all_are_needed_to_allow() {
 }
 
 #[test]
-fn rules_are_about_tools_groups_and_sources() {
+fn rule_applies_to_tools_groups_and_sources() {
     let denied = |rule: Value| {
         let policy = book(json!([rule])).unwrap();
         let mut evaluation = PolicyEvaluation::default();
@@ -181,7 +181,7 @@ fn rules_are_about_tools_groups_and_sources() {
 }
 
 #[test]
-fn an_example_that_fails_refuses_the_file_and_is_shown() {
+fn rule_failing_example_rejects_the_file() {
     let rule = |key: &str, example: Value| {
         let mut rule = json!({"name": "no secrets", "when": {"path": {"inside": "secrets"}}, "decision": "deny"});
         rule[key] = json!([example]);
@@ -208,16 +208,19 @@ fn an_example_that_fails_refuses_the_file_and_is_shown() {
 }
 
 #[test]
-fn what_cannot_be_followed_is_refused() {
+fn rule_invalid_matcher_is_rejected_with_a_reason() {
     for (when, why) in [
         (
             json!({"path": {"regex": "(a{1000}){1000}"}}),
             "more than 512 KB",
         ),
-        (json!({"path": {"regex": "("}}), "no regular expression"),
-        (json!({"path": {"glob": "a[", }}), "no glob"),
+        (
+            json!({"path": {"regex": "("}}),
+            "not a valid regular expression",
+        ),
+        (json!({"path": {"glob": "a[", }}), "not a valid glob"),
         (json!({"path": {"min": 2, "max": 1}}), "no number"),
-        (json!({"path": {}}), "nothing is asked"),
+        (json!({"path": {}}), "it has no condition"),
         (json!({"a..b": {"equals": 1}}), "a name is missing"),
         (json!({"path": {"inside": "../x"}}), "leads out"),
         (
@@ -239,7 +242,7 @@ fn what_cannot_be_followed_is_refused() {
 }
 
 #[test]
-fn rules_that_never_speak_are_named() {
+fn rule_that_never_matches_is_reported() {
     let mut closed = tool("sample");
     closed.definition.input_schema = crate::schema::Schema::parse(
         r#"{"type":"object","properties":{"path":{}},"additionalProperties":false}"#,
@@ -258,7 +261,7 @@ fn rules_that_never_speak_are_named() {
 }
 
 #[test]
-fn rules_that_miss_some_of_their_tools_name_them() {
+fn rule_that_misses_some_tools_names_them() {
     let with = |name: &str, schema: &str| {
         let mut tool = tool(name);
         tool.definition.input_schema = crate::schema::Schema::parse(schema).unwrap();
@@ -308,7 +311,7 @@ fn rules_that_miss_some_of_their_tools_name_them() {
 
 /// Effects of a call are matched by their own arguments, whatever arguments the tool takes.
 #[test]
-fn rules_about_effects_speak_of_tools_that_have_them() {
+fn rule_about_effects_is_unused_without_matching_tools() {
     let when = |name: &str| json!({"tools": ["sample"], "when": {name: {"glob": "x**"}}, "decision": "deny"});
     let mut closed = tool("sample");
     closed.definition.input_schema = crate::schema::Schema::parse(
@@ -341,7 +344,7 @@ fn rules_about_effects_speak_of_tools_that_have_them() {
 }
 
 #[test]
-fn a_path_that_no_argument_is_compared_as_is_refused() {
+fn rule_path_that_can_never_match_is_rejected() {
     for (matcher, way) in [
         (json!({"glob": "./keys/*"}), "write `keys/*`"),
         (json!({"glob": "keys//*"}), "write `keys/*`"),
@@ -368,7 +371,7 @@ fn a_path_that_no_argument_is_compared_as_is_refused() {
 }
 
 #[test]
-fn a_rule_that_guards_less_than_it_seems_to_is_told() {
+fn rule_that_guards_less_than_expected_is_reported() {
     let told = |rule: Value| {
         let policy = book(json!([rule])).unwrap();
         let mut reader = tool("sample");

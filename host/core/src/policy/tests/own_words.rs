@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn the_word_for_all_custom_tools_stands_in_for_those_that_have_none() {
+fn custom_tool_approval_default_applies_to_silent_tools() {
     let said = |config: serde_json::Value, own: Decision, silent: bool| {
         let mut tool = sample();
         tool.source = ToolSource::Custom;
@@ -39,7 +39,7 @@ fn the_word_for_all_custom_tools_stands_in_for_those_that_have_none() {
 }
 
 #[test]
-fn a_tool_that_could_do_much_harm_is_asked_about() {
+fn high_risk_tool_is_asked_by_default() {
     use crate::tool::RiskLevel;
     for (risk, expected) in [
         (RiskLevel::Low, Decision::Allow),
@@ -60,7 +60,7 @@ fn a_tool_that_could_do_much_harm_is_asked_about() {
 }
 
 #[test]
-fn content_in_base64_is_judged_as_what_it_is() {
+fn base64_content_is_judged_decoded() {
     let rule = json!({"when": {"content": {"regex": "curl"}}, "decision": "deny"});
     let danger = json!({"sample": {"approval": {"dangerPatterns": ["curl"]}}});
     let hidden = json!({"content": "Y3VybCB4IHwgc2g=", "encoding": "base64"});

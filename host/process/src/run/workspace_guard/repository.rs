@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_that_name_no_program_are_plain() {
+    fn git_config_that_names_a_program_is_unusual() {
         let plain = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n[remote \"origin\"]\n\turl = https://a.example/b.git\n\
                      \tfetch = +refs/heads/*:refs/remotes/origin/*\n[branch \"main\"]\n\tremote = origin\n# x\n[extensions] objectformat = sha256\n";
         assert_eq!(unusual(plain, false), None);

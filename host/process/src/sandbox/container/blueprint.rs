@@ -3,7 +3,7 @@
 //! A mount refers to the file at its source and target at the time when the container is made. If either is replaced
 //! later, as editors do when they save, the mount still shows the old file, or is gone. So the blueprint records the
 //! source and target of every mount, and a prepared container is used only if all of them are unchanged. Before a
-//! command enters, the actual mounts are compared with the blueprint (see `mounted.rs`).
+//! command enters, the actual mounts are compared with the blueprint (see `planned_mount.rs`).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

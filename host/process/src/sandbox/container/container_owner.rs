@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_certainly_left_is_removed() {
+    fn owner_is_abandoned_only_if_its_process_has_ended() {
         let own = ContainerOwner::this_process();
         assert_eq!(
             ContainerOwner::parse_label(&own.label()).as_ref(),

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_counts_is_found_in_both_versions() {
+    fn oom_counter_is_found_in_cgroup_v1_and_v2() {
         let first = "9:name=systemd:/docker/x\n4:cpu,memory:/docker/x\n0::/\n";
         let file = "/sys/fs/cgroup/memory/docker/x/memory.oom_control";
         assert_eq!(counter(first, "x").as_deref(), Some(file));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_no_such_container_is_left_alone() {
+    fn kill_ignores_partial_container_ids() {
         let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
         assert!(!own.is_empty());
         assert_eq!(processes(&"0".repeat(NAME)).count(), 0);

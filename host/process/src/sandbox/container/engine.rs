@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_never_comes_holds_back_none_and_one_that_is_late_is_asked_for_again() {
+    fn discard_retries_a_late_container_and_is_not_blocked() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("s");
         let removed = partial(&socket);
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shares_a_thread_with_one_that_waits_for_a_removal_goes_on() {
+    fn engine_drop_does_not_block_tasks_of_its_thread() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("s");
         hung(&socket);

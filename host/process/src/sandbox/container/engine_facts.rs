@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_is_what_it_says() {
+    fn engine_facts_are_read_from_info_and_version() {
         let docker = facts(
             json!({"MemoryLimit": true, "SwapLimit": true, "PidsLimit": true, "CpuCfsPeriod": true, "CpuCfsQuota": true,
                    "SecurityOptions": ["name=seccomp,profile=default", "name=userns"]}),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_whoever_runs_us() {
+    fn command_user_maps_to_the_user_of_this_process() {
         let own = format!(
             "{}:{}",
             rustix::process::geteuid().as_raw(),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_podman_is_known_by_who_serves_it() {
+    fn podman_rootless_is_detected_from_the_server_user() {
         let mut podman = facts(
             json!({"SecurityOptions": ["name=seccomp,profile=default"]}),
             json!({"Version": "4.3.1", "Components": [{"Name": "Podman Engine", "Version": "4.3.1"}]}),

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_while_all_ends_is_removed() {
+    fn container_created_during_shutdown_is_removed() {
         for mut runtime in [Builder::new_current_thread(), Builder::new_multi_thread()] {
             let folder = tempfile::tempdir().unwrap();
             let (socket, done) = (folder.path().join("s"), Arc::<Done>::default());

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_loses_it_and_what_was_there_keeps_it() {
+    fn set_id_bits_are_cleared_from_new_files_only() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         std::fs::create_dir_all(at("a/b/c")).unwrap();

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_one_that_is_named_goes_before_the_usual_ones() {
+    fn socket_setting_precedes_docker_host_and_defaults() {
         let session = Path::new("/run/user/7");
         let at = |named, host| places(named, host, Some(session));
         assert_eq!(
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_of_another_machine_is_refused_and_the_way_out_is_named() {
+    fn socket_on_a_remote_host_is_rejected() {
         for host in ["tcp://10.0.0.1:2375", "ssh://me@there"] {
             let why = places(None, Some(host), None).unwrap_err();
             assert!(
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_looked_for_is_named() {
+    fn socket_error_lists_the_paths_tried() {
         let why = first(&["/nowhere/a".into(), "/nowhere/b".into()], PATIENCE)
             .err()
             .unwrap();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_engine_is_said_so() {
+    fn socket_error_names_a_file_without_an_engine() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("file"), "").unwrap();
         let why = first(&[folder.path().join("file")], PATIENCE)
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_do_not_answer_are_waited_for_together_and_not_for_long() {
+    fn sockets_without_answer_share_one_timeout() {
         let folder = tempfile::tempdir().unwrap();
         let places: Vec<_> = (0..4).map(|n| folder.path().join(n.to_string())).collect();
         let bound = places.iter().map(std::os::unix::net::UnixListener::bind);

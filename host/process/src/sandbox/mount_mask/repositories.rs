@@ -136,7 +136,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn nothing_is_made_where_a_link_leads_to() {
+    fn hooks_folder_is_not_created_through_a_symlink() {
         let folder = tempfile::tempdir().unwrap();
         let real = folder.path().canonicalize().unwrap();
         fs::create_dir(real.join("home")).unwrap();

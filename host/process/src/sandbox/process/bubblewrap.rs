@@ -336,7 +336,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trial_that_does_not_end_is_not_waited_for() {
+    fn trial_that_hangs_times_out() {
         let sleeping = |seconds: &str| std::process::Command::new("sleep").arg(seconds).spawn();
         let soon = Duration::from_millis(50);
         let mut long = sleeping("60").unwrap();

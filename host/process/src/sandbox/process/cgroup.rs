@@ -318,7 +318,7 @@ mod tests {
         41 31 0:38 /init.scope /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw";
 
     #[test]
-    fn a_group_is_found_where_its_tree_is_mounted() {
+    fn cgroup_folder_is_found_below_its_mount() {
         let at = |kind, controller, path| mounted(MOUNTS, kind, controller, path);
         assert_eq!(
             at("cgroup", Some("memory"), "/a/b"),
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_groups_has_none() {
+    fn cgroup_tree_of_a_machine_without_cgroups_is_empty() {
         let tree = CgroupTree::parse("", "");
         assert!(!tree.holds_memory() && !tree.holds_processes() && !tree.holds_cpu());
         assert!(

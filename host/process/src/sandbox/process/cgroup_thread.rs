@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_waits_for_the_next_command_with_the_same_bounds() {
+    fn cgroup_thread_is_reused_for_the_same_bounds_only() {
         let tree = CgroupTree::find();
         if !tree.is_version_one() {
             return;
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn no_group_is_left() {
+    fn cgroup_folders_are_removed_on_drop() {
         let tree = CgroupTree::find();
         if !tree.is_version_one() {
             return;

@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_read_as_it_was_written() {
+    fn status_record_survives_a_round_trip() {
         for stage in SetupStage::ALL.into_iter().chain([SetupStage::Step(7)]) {
             let record = StatusRecord::failed(stage, Errno::ACCESS);
             assert_eq!(StatusRecord::read(record.bytes()), Some(record));

@@ -315,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_of_the_person_is_seen_but_toolchains() {
+    fn home_is_hidden_except_toolchains() {
         let home = tempfile::tempdir().unwrap();
         let home = home.path().canonicalize().unwrap();
         for file in [
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn toolchains_that_variables_name_are_seen_and_nothing_else_by_them() {
+    fn toolchains_in_variables_are_visible_but_not_other_folders() {
         let folder = tempfile::tempdir().unwrap();
         let real = folder.path().canonicalize().unwrap();
         let home = real.join("people/me");
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workspace_that_holds_the_sandbox_is_none() {
+    fn workspace_in_a_system_folder_is_not_accepted() {
         let mut ambient = AmbientEnvironment::of_this_process();
         ambient.home = Some("/".into());
         let view = MachineView {

@@ -376,7 +376,7 @@ mod tests {
     use mimir_core::command::CommandProgram;
 
     #[test]
-    fn a_toolchain_that_is_gone_stops_nobody_and_a_mount_that_was_asked_for_does() {
+    fn root_plan_rejects_missing_mounts_but_not_missing_toolchains() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = folder.path().canonicalize().unwrap();
         let mut view = MachineView::of_this_machine(&AmbientEnvironment::of_this_process());

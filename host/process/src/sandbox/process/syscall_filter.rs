@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn every_call_gets_its_verdict() {
+    fn syscall_verdicts_match_the_lists() {
         let program = filter().unwrap();
         for number in 0..1_000 {
             let wanted = if REFUSED.contains(&number) {
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_decide_where_they_matter() {
+    fn syscall_arguments_decide_the_verdict() {
         let program = filter().unwrap();
         let of = |number, arguments: &[i32]| verdict(&program, &Call::of(number, arguments));
         let refused = errno(libc::EPERM);
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn other_numbers_for_the_same_calls_lead_nowhere() {
+    fn syscall_of_a_foreign_architecture_is_blocked() {
         let program = filter().unwrap();
         let mut foreign = Call::of(libc::SYS_getpid, &[]);
         foreign.architecture = 0x4000_0003;

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_protected_comes_after_what_is_let() {
+    fn profile_denies_follow_the_allows() {
         let covers = [
             ("/w/.env".into(), MountMask::Nothing { folder: false }),
             ("/w/.git/hooks".into(), MountMask::ReadOnly),
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn toolchains_are_found_in_the_real_home() {
+    fn profile_toolchains_are_found_in_the_real_home() {
         let home = tempfile::tempdir().unwrap();
         let at = |path: &str| home.path().join(path);
         for folder in [".cargo", ".rustup"] {
@@ -249,14 +249,14 @@ mod tests {
     }
 
     #[test]
-    fn what_may_only_be_read_is_not_written() {
+    fn profile_of_a_read_only_workspace_allows_no_writes() {
         let text = text(vec![("/w".into(), false)], &[]).unwrap();
         assert!(text.contains("(allow file-read* (subpath \"/w\"))"));
         assert!(!text.contains("(allow file-write* (subpath \"/w\"))"));
     }
 
     #[test]
-    fn no_name_writes_a_rule() {
+    fn profile_escapes_paths() {
         let text = text(vec![("/w/\") (allow default) (\"\\".into(), true)], &[]).unwrap();
         assert!(
             text.contains(r#"(subpath "/w/\") (allow default) (\"\\")"#),

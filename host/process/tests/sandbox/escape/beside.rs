@@ -38,7 +38,7 @@ async fn said(spec: &CommandSpec) -> Said {
 }
 
 #[tokio::test]
-async fn hooks_and_settings_of_a_repository_beside_the_workspace_stay() {
+async fn mounted_repository_hooks_and_config_are_not_changed() {
     let world = World::new();
     let git = repository(&world);
     let config = std::fs::read(git.join("config")).unwrap();
@@ -58,7 +58,7 @@ async fn hooks_and_settings_of_a_repository_beside_the_workspace_stay() {
 }
 
 #[tokio::test]
-async fn a_bare_repository_is_one() {
+async fn mounted_bare_repository_is_protected() {
     let world = World::new();
     let bare = world.outside().join("store");
     std::fs::create_dir(&bare).unwrap();
@@ -75,7 +75,7 @@ async fn a_bare_repository_is_one() {
 }
 
 #[tokio::test]
-async fn what_is_made_beside_the_workspace_is_set_aside() {
+async fn mounted_folder_forbidden_new_files_are_renamed() {
     for (made, text) in [
         (".git/commondir", "echo ../evil > .git/commondir"),
         (".git/config.worktree", "echo x > .git/config.worktree"),
@@ -107,7 +107,7 @@ async fn what_is_made_beside_the_workspace_is_set_aside() {
 }
 
 #[tokio::test]
-async fn the_folder_of_a_repository_alone_is_watched() {
+async fn mounted_git_folder_is_guarded() {
     let world = World::new();
     let git = repository(&world);
     let text = format!("echo ../evil > {}/commondir", git.display());
@@ -120,7 +120,7 @@ async fn the_folder_of_a_repository_alone_is_watched() {
 }
 
 #[tokio::test]
-async fn secrets_beside_the_workspace_are_not_read_and_what_is_named_is() {
+async fn mounted_folder_secrets_are_unreadable() {
     let world = World::new();
     let data = world.outside().join("data");
     let named = world.outside().join("home/.claude");
@@ -147,7 +147,7 @@ async fn secrets_beside_the_workspace_are_not_read_and_what_is_named_is() {
 }
 
 #[tokio::test]
-async fn a_folder_above_the_workspace_opens_nothing_in_it() {
+async fn mounted_parent_folder_does_not_unprotect_the_workspace() {
     let world = World::new().with(".env", "SECRET").with(".bashrc", "old");
     git(&world.path(), &["init", "-q", "--template="]);
     let above = world.outside();
@@ -160,7 +160,7 @@ async fn a_folder_above_the_workspace_opens_nothing_in_it() {
 }
 
 #[tokio::test]
-async fn a_part_of_the_workspace_at_another_place_is_not_open_there() {
+async fn mounted_workspace_part_stays_protected_at_another_path() {
     let world = World::new().with("sub/.bashrc", "old");
     let seen = world.outside().join("seen");
     let text = format!("echo x > {}/.bashrc; echo end", seen.display());
@@ -171,7 +171,7 @@ async fn a_part_of_the_workspace_at_another_place_is_not_open_there() {
 
 /// A workspace that is a linked worktree: its repository is elsewhere.
 #[tokio::test]
-async fn a_linked_worktree_works_with_its_repository_and_opens_nothing_else_of_it() {
+async fn worktree_can_commit_but_not_change_its_repository() {
     let world = World::new();
     let git_folder = repository(&world);
     let main = git_folder.parent().unwrap();

@@ -7,7 +7,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use crate::kit::World;
 
 #[tokio::test]
-async fn no_descriptor_is_inherited() {
+async fn file_descriptors_are_not_inherited() {
     let world = World::new();
     let secret = world.outside().join("secret");
     std::fs::write(&secret, "SECRET").unwrap();

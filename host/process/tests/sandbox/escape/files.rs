@@ -3,7 +3,7 @@
 use crate::kit::{World, exists};
 
 #[tokio::test]
-async fn nothing_of_the_person_is_there() {
+async fn home_and_outside_files_are_invisible() {
     let world = World::new();
     std::fs::write(world.outside().join("secret"), "x").unwrap();
     let outside = world.outside().display().to_string();
@@ -16,7 +16,7 @@ async fn nothing_of_the_person_is_there() {
 }
 
 #[tokio::test]
-async fn a_link_in_the_workspace_leads_nowhere() {
+async fn symlink_out_of_the_workspace_is_not_followed() {
     let world = World::new().with("x", "");
     std::fs::write(world.outside().join("secret"), "SECRET").unwrap();
     let outside = world.outside().join("secret");
@@ -32,7 +32,7 @@ async fn a_link_in_the_workspace_leads_nowhere() {
 }
 
 #[tokio::test]
-async fn what_is_written_outside_of_the_workspace_is_gone_afterwards() {
+async fn writes_outside_the_workspace_are_discarded() {
     let world = World::new();
     let name = format!("mimir-{}", std::process::id());
     let said = world
@@ -46,7 +46,7 @@ async fn what_is_written_outside_of_the_workspace_is_gone_afterwards() {
 }
 
 #[tokio::test]
-async fn the_system_and_the_toolchains_cannot_be_changed() {
+async fn system_and_toolchain_folders_are_read_only() {
     let world = World::new();
     let said = world
         .sh("for d in / /usr /usr/bin /bin /etc /opt ~/.cargo/bin ~/.rustup /dev/pts /proc /sys/devices/system/cpu; do

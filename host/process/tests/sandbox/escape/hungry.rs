@@ -13,7 +13,7 @@ async fn refused(fault: &SandboxError) -> bool {
 }
 
 #[tokio::test]
-async fn a_fork_bomb_ends() {
+async fn fork_bomb_is_killed() {
     let world = World::new();
     let number = marker(1);
     let mut spec = world.script(&format!("f() {{ sleep {number} & f | f & }}; f; wait"));
@@ -31,7 +31,7 @@ async fn a_fork_bomb_ends() {
 
 /// The program itself counts as one of the processes.
 #[tokio::test]
-async fn processes_are_bounded() {
+async fn process_limit_is_enforced() {
     let world = World::new();
     let program = "
 import os, time
@@ -62,7 +62,7 @@ print(1 + count)";
 }
 
 #[tokio::test]
-async fn a_memory_bomb_ends() {
+async fn memory_bomb_is_killed() {
     let world = World::new();
     for bomb in [
         "python3 -c 'x = []\nwhile True: x.append(bytearray(1 << 20))'",
@@ -79,7 +79,7 @@ async fn a_memory_bomb_ends() {
 }
 
 #[tokio::test]
-async fn memory_of_each_process_is_bounded_without_control_groups() {
+async fn memory_limit_per_process_applies_without_cgroups() {
     let sandbox = ProcessSandbox::without_control_groups();
     let said = sandbox.available().unwrap().join("\n");
     assert!(said.contains("for each process (RLIMIT_DATA)"), "{said}");
@@ -122,7 +122,7 @@ async fn runtimes_start_without_control_groups() {
 }
 
 #[tokio::test]
-async fn processor_time_is_bounded() {
+async fn cpu_limit_is_enforced() {
     let world = World::new();
     let mut spec = world.script(
         "python3 -c '
@@ -145,7 +145,7 @@ print(time.process_time())'",
 }
 
 #[tokio::test]
-async fn a_file_and_the_temporary_folder_have_an_end() {
+async fn file_size_and_temporary_folder_are_limited() {
     let world = World::new();
     let mut spec = world
         .script("head -c 10m /dev/zero > big; ls -l big | cut -d' ' -f5; ulimit -c; ulimit -n");

@@ -14,7 +14,7 @@ def call(name, number, *arguments):
 
 #[tokio::test]
 #[cfg(target_arch = "x86_64")]
-async fn system_calls_that_reach_beyond_are_refused() {
+async fn syscalls_that_leave_the_sandbox_are_blocked() {
     let world = World::new();
     let probe = format!(
         "{PROBE}
@@ -68,7 +68,7 @@ call('mount_setattr', 442, -100, b'/', 0, 0, 0)"
 }
 
 #[tokio::test]
-async fn a_nested_user_namespace_is_refused() {
+async fn user_namespace_cannot_be_nested() {
     let world = World::new();
     let said = world
         .sh("unshare -Ur id; unshare -Urm sh -c 'mount -t tmpfs x /usr && echo mounted'")
@@ -77,7 +77,7 @@ async fn a_nested_user_namespace_is_refused() {
 }
 
 #[tokio::test]
-async fn the_first_process_cannot_be_looked_into() {
+async fn init_process_cannot_be_inspected() {
     let world = World::new();
     if wrapped() {
         // With bubblewrap it is a shell like the commands, without resources of the process that started it.
@@ -108,7 +108,7 @@ async fn the_first_process_cannot_be_looked_into() {
 }
 
 #[tokio::test]
-async fn no_file_is_left_that_runs_as_its_owner() {
+async fn set_id_bits_are_not_set_on_files() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let world = World::new();
@@ -145,7 +145,7 @@ open('node', 'ab').write(b'x')
 }
 
 #[tokio::test]
-async fn other_processes_are_not_seen() {
+async fn processes_of_the_host_are_invisible() {
     let world = World::new();
     let said = world
         .sh("ls /proc | grep -c '^[0-9]'; kill -9 -1; echo end")
@@ -155,7 +155,7 @@ async fn other_processes_are_not_seen() {
 }
 
 #[tokio::test]
-async fn no_capability_is_left_and_none_comes_back() {
+async fn capabilities_are_empty_and_cannot_be_gained() {
     let world = World::new();
     let said = world
         .sh("grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status")

@@ -17,7 +17,7 @@ async fn times_out(world: &World, text: &str) -> SandboxError {
 }
 
 #[tokio::test]
-async fn a_timeout_ends_what_ends_when_it_is_asked() {
+async fn timeout_sends_sigterm_first() {
     let world = World::new();
     let fault = times_out(
         &world,
@@ -36,7 +36,7 @@ async fn a_timeout_ends_what_ends_when_it_is_asked() {
 }
 
 #[tokio::test]
-async fn a_timeout_ends_what_ignores_every_signal() {
+async fn timeout_kills_programs_that_ignore_signals() {
     let world = World::new();
     let number = marker(2);
     times_out(&world, &format!("trap '' TERM INT HUP QUIT; (trap '' TERM; sleep {number}) & while :; do sleep {number}; done")).await;
@@ -44,7 +44,7 @@ async fn a_timeout_ends_what_ignores_every_signal() {
 }
 
 #[tokio::test]
-async fn what_goes_into_the_background_ends_with_the_command() {
+async fn background_processes_end_with_the_command() {
     let world = World::new();
     let number = marker(3);
     let begun = Instant::now();
@@ -60,7 +60,7 @@ async fn what_goes_into_the_background_ends_with_the_command() {
 }
 
 #[tokio::test]
-async fn what_is_dropped_is_killed() {
+async fn dropped_command_is_killed() {
     let world = World::new();
     let number = marker(4);
     let spec = world.script(&format!("sleep {number} & sleep {number}"));
@@ -81,7 +81,7 @@ async fn what_is_dropped_is_killed() {
 }
 
 #[tokio::test]
-async fn orphans_are_collected() {
+async fn orphan_processes_are_reaped() {
     let world = World::new();
     let said = world
         .sh("for i in 1 2 3 4 5; do (sleep 0.05 &) ; done; sleep 0.5; cat /proc/[0-9]*/stat | cut -d' ' -f3 | grep -c Z")

@@ -3,7 +3,7 @@
 use crate::kit::World;
 
 #[tokio::test]
-async fn nothing_is_mounted_anew() {
+async fn mounts_cannot_be_changed() {
     let world = World::new().with(".env", "SECRET").with(".mimir/x", "old");
     let said = world
         .sh("mount -o remount,rw /usr; mount -o remount,rw,bind .mimir; umount .env; umount -l .mimir; umount /proc; mount --bind /tmp /usr
@@ -14,7 +14,7 @@ async fn nothing_is_mounted_anew() {
 }
 
 #[tokio::test]
-async fn no_file_gives_rights_or_is_a_device() {
+async fn set_id_files_and_devices_are_not_usable() {
     let world = World::new();
     let said = world
         .sh("cp /bin/sh ./sh; chmod 6755 ./sh 2>/dev/null; ./sh -pc 'id -u'; mknod disk b 254 0; cat disk; ls /dev/vda /dev/sda /dev/mem /dev/kmsg /dev/fuse /dev/kvm")

@@ -161,7 +161,7 @@ def tunnel(to, data, size=100000):
 ";
 
 #[tokio::test]
-async fn what_is_let_is_reached_in_the_clear_and_through_a_tunnel() {
+async fn proxy_reaches_allowed_hosts_by_http_and_tunnel() {
     let site = Site::new();
     let port = site.port;
     let said = says(
@@ -187,7 +187,7 @@ tunnel('site.test:{port}', record(hello('Site.Test')))"
 }
 
 #[tokio::test]
-async fn tunnel_to_another_name_or_with_something_else_than_tls_is_cut() {
+async fn tunnel_with_wrong_server_name_or_data_is_closed() {
     // TLS alerts: the name is not recognised, or the message is not expected.
     let (name, message) = ("15030300020270", "1503030002020a");
     for (data, answer, why) in [
@@ -247,7 +247,7 @@ async fn tunnel_to_another_name_or_with_something_else_than_tls_is_cut() {
 }
 
 #[tokio::test]
-async fn tunnel_reads_a_hello_over_packets_and_records_and_cuts_what_follows() {
+async fn tunnel_reads_a_hello_split_into_packets_and_records() {
     let split = "b''.join(record(bytes([b])) for b in hello('site.test'))";
     for (data, size) in [
         (split, 3),
@@ -272,13 +272,15 @@ s.sendall(record(b'x' * 50, 23)); s.sendall(b'raw bytes')\nprint(s.recv(100).hex
     let said = says(&site, &program).await;
     let refused = site.refused.lock();
     assert!(
-        refused.iter().any(|one| one.contains("not a TLS record")),
+        refused
+            .iter()
+            .any(|one| one.contains("before the server has responded")),
         "{refused:?} {said:?}"
     );
 }
 
 #[tokio::test]
-async fn a_tunnel_is_for_tls_alone() {
+async fn tunnel_rejects_protocols_other_than_tls() {
     let site = Site::new();
     let port = site.port;
     let said = says(
@@ -305,7 +307,7 @@ for then in ['DELETE /c HTTP/1.1\\r\\nHost: other.test', bytes([22, 2, 0, 0]), b
 }
 
 #[tokio::test]
-async fn nothing_is_reached_past_the_proxy_and_no_name_is_found() {
+async fn proxy_cannot_be_bypassed_and_dns_is_unavailable() {
     let site = Site::new();
     let port = site.port;
     let said = says(
@@ -333,7 +335,7 @@ for name in ['site.test', 'example.com']:
 }
 
 #[tokio::test]
-async fn what_is_not_let_is_refused_with_the_reason() {
+async fn proxy_denies_other_hosts_with_the_reason() {
     let site = Site::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -382,7 +384,7 @@ for port in [22, 25, 6379]:
 }
 
 #[tokio::test]
-async fn what_is_no_request_to_a_proxy_is_refused_and_harms_nothing() {
+async fn proxy_rejects_invalid_requests_and_survives() {
     let site = Site::new();
     let port = site.port;
     let said = says(
@@ -418,7 +420,7 @@ raw('GET http://site.test:{port}/fine HTTP/1.1\\r\\nHost: x')"
 }
 
 #[tokio::test]
-async fn the_proxy_ends_with_the_command() {
+async fn proxy_connections_end_with_the_command() {
     let site = Site::new();
     let world = World::new();
     let mut spec = proxied(
@@ -445,7 +447,7 @@ import time; time.sleep(600)",
 }
 
 #[tokio::test]
-async fn who_has_no_network_has_no_proxy() {
+async fn proxy_is_absent_without_network_access() {
     let said = World::new()
         .sh("echo \"[$http_proxy$HTTPS_PROXY$ALL_PROXY]\"
              python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 61128), 2)' 2>&1 | tail -n 1")

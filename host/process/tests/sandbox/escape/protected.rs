@@ -18,7 +18,7 @@ fn repository() -> World {
 }
 
 #[tokio::test]
-async fn hooks_and_settings_stay_as_they_are() {
+async fn protected_files_are_not_changed() {
     let world = repository()
         .with(".mimir/config.yml", "old")
         .with(".bashrc", "old")
@@ -48,7 +48,7 @@ async fn hooks_and_settings_stay_as_they_are() {
 }
 
 #[tokio::test]
-async fn secrets_are_not_read() {
+async fn secret_files_are_unreadable() {
     let world = World::new()
         .with(".env", "SECRET")
         .with("deep/er/key.pem", "SECRET")
@@ -65,7 +65,7 @@ async fn secrets_are_not_read() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_yet_cannot_be_made() {
+async fn protected_path_that_is_missing_cannot_be_created() {
     for (path, text) in [
         (".git/commondir", "echo ../evil > .git/commondir"),
         (".bashrc", "echo x > .bashrc"),
@@ -100,7 +100,7 @@ async fn what_is_not_there_yet_cannot_be_made() {
 }
 
 #[tokio::test]
-async fn what_is_made_and_left_at_once_is_found() {
+async fn protected_path_created_by_a_short_command_is_detected() {
     let world = repository();
     let fault = run_in(&*sandbox(), &world.script("echo ../evil > .git/commondir"))
         .await
@@ -111,7 +111,7 @@ async fn what_is_made_and_left_at_once_is_found() {
 
 /// Each path in a workspace of its own, with the path that is renamed.
 #[tokio::test]
-async fn what_would_run_below_the_workspace_is_set_aside() {
+async fn executable_config_in_subfolders_is_renamed() {
     for (path, text) in [
         ("n1/.mcp.json", "echo x > n1/.mcp.json"),
         (
@@ -183,7 +183,7 @@ async fn what_would_run_below_the_workspace_is_set_aside() {
 }
 
 #[tokio::test]
-async fn what_would_run_is_set_aside_while_a_command_goes_on() {
+async fn executable_config_is_renamed_while_the_command_runs() {
     let world = World::new();
     let spec = world.script("mkdir -p n/m; echo x > n/m/.mcp.json; sleep 30");
     let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
@@ -206,7 +206,7 @@ async fn what_would_run_is_set_aside_while_a_command_goes_on() {
 }
 
 #[tokio::test]
-async fn what_ordinary_commands_make_below_stays() {
+async fn ordinary_files_in_subfolders_are_not_renamed() {
     let world = repository().with("src/.env.example", "x");
     let said = world
         .sh("set -e; git init -q sub; cd sub; git config user.name n; git config user.email e@e; echo x > a; mkdir .husky
@@ -232,7 +232,7 @@ async fn what_ordinary_commands_make_below_stays() {
 }
 
 #[tokio::test]
-async fn a_repository_that_is_made_of_the_workspace_itself_stays() {
+async fn git_init_of_the_workspace_is_not_renamed() {
     let world = World::new();
     assert_eq!(
         world.sh("git init -q . && git status --short").await.code,
@@ -267,7 +267,7 @@ async fn a_repository_that_is_made_of_the_workspace_itself_stays() {
 /// Measures the cost of a command in a large workspace.
 #[tokio::test]
 #[ignore = "measures; run it alone: cargo test -p mimir-process --release -- --ignored hundred_thousand --nocapture"]
-async fn a_hundred_thousand_files_are_searched() {
+async fn guard_searches_a_hundred_thousand_files() {
     let world = World::new();
     for folder in 0..5_000 {
         let at = world
@@ -286,7 +286,7 @@ async fn a_hundred_thousand_files_are_searched() {
 }
 
 #[tokio::test]
-async fn a_workspace_that_is_the_machine_is_refused() {
+async fn workspace_in_a_system_folder_is_rejected() {
     let world = World::new();
     for path in ["/", "/usr", "/etc", "/proc"] {
         let mut spec = world.script("true");
@@ -307,7 +307,7 @@ fn replace(path: &std::path::Path, content: &str) {
 }
 
 #[tokio::test]
-async fn what_is_replaced_while_a_command_runs_ends_it() {
+async fn masked_file_replaced_during_a_command_ends_it() {
     for (file, attempt) in [(".env", "cat .env"), (".bashrc", "echo evil >> .bashrc")] {
         let world = World::new().with(file, "old");
         let spec = world.script(&format!(

@@ -9,7 +9,7 @@ use mimir_process::sandbox::{CommandNetwork, SandboxError};
 use crate::kit::{World, run_in, sandbox};
 
 #[tokio::test]
-async fn neither_loopback_nor_the_network_is_reached() {
+async fn network_and_host_loopback_are_unreachable() {
     let world = World::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -33,7 +33,7 @@ for address in [(\"127.0.0.1\", {port}), (\"10.0.0.1\", 80), (\"169.254.169.254\
 }
 
 #[tokio::test]
-async fn an_abstract_socket_of_this_machine_is_not_reached() {
+async fn abstract_socket_of_the_host_is_unreachable() {
     let world = World::new();
     let name = format!("mimir-{}", std::process::id());
     let address = SocketAddr::from_abstract_name(&name).unwrap();
@@ -63,7 +63,7 @@ for name in [{}]:
 }
 
 #[tokio::test]
-async fn a_socket_of_the_machine_in_the_workspace_is_not_reached() {
+async fn unix_socket_of_the_host_in_workspace_is_unreachable() {
     let world = World::new()
         .with("deep/er/x", "x")
         .with("node_modules/x", "x");
@@ -89,7 +89,7 @@ async fn a_socket_of_the_machine_in_the_workspace_is_not_reached() {
 }
 
 #[tokio::test]
-async fn a_socket_of_a_command_is_reached_by_the_next_and_a_dead_one_is_its_own() {
+async fn unix_socket_of_a_command_is_reachable_by_later_ones() {
     let world = World::new().with("x", "x");
     drop(UnixListener::bind(world.path().join("dead")).unwrap());
     let server = world.script(
@@ -112,7 +112,7 @@ open(\"ready\", \"w\"); time.sleep(20)'",
 }
 
 #[tokio::test]
-async fn the_sockets_of_the_machine_are_not_there() {
+async fn unix_sockets_of_the_host_are_invisible() {
     let world = World::new();
     let said = world
         .sh("ls -d /run/* /var/run/* /run/docker.sock /var/run/dbus/system_bus_socket /run/user/* /tmp/.X11-unix 2>/dev/null
@@ -122,7 +122,7 @@ async fn the_sockets_of_the_machine_are_not_there() {
 }
 
 #[tokio::test]
-async fn access_to_the_network_is_refused_and_not_given_silently() {
+async fn network_modes_without_a_proxy_are_rejected() {
     let world = World::new();
     for network in [CommandNetwork::Proxy, CommandNetwork::Host] {
         let mut spec = world.script("true");

@@ -13,7 +13,7 @@ fn set(world: &World, path: &str, mode: u32) {
 }
 
 #[test]
-fn mode_of_the_replaced_file_is_kept() {
+fn mode_of_the_replaced_file_is_preserved() {
     let mut world = World::new();
     for old in [0o755, 0o600, 0o640, 0o444] {
         set(&world, "a/open.txt", old);

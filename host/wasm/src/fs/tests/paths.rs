@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn paths_of_honest_work_succeed() {
+fn paths_of_ordinary_operations_succeed() {
     let mut world = World::new();
     assert_eq!(world.read("src/main.rs").unwrap(), "fn main() {}");
     world.write("src/new.rs", "new").unwrap();

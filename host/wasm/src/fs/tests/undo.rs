@@ -63,7 +63,7 @@ fn undo_copies_on_another_thread() {
 }
 
 #[test]
-fn undo_names_files_that_agents_obey() {
+fn undo_reports_changed_agent_instruction_files() {
     let (mut world, _undo, scope) = World::recorded();
     for name in ["CLAUDE.md", "mise.toml", "sub/AGENTS.md"] {
         let path = world.host(name);

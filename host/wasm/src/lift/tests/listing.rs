@@ -193,7 +193,7 @@ fn docs_become_descriptions() {
 }
 
 #[test]
-fn names_are_unique_and_paths_stay() {
+fn names_are_unique_and_export_paths_unchanged() {
     let tools = lifted(&build(
         "package t:t;
         interface one { go: func(); stop: func(); }
@@ -266,7 +266,7 @@ fn types_without_json_form_are_skipped_with_a_reason() {
 }
 
 #[test]
-fn types_shared_stay_small_and_endless_ones_are_skipped() {
+fn types_shared_are_described_once_and_endless_ones_skipped() {
     // Records are described once each, however often they are used.
     let records: String = (1..=40)
         .map(|level| format!("record r{level} {{ a: r{0}, b: r{0} }}\n", level - 1))

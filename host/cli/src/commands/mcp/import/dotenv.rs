@@ -82,7 +82,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn files_of_variables_are_read_as_they_are_written() {
+    fn dotenv_parses_quotes_comments_and_exports() {
         let text = "# ours\nexport A=1\nB = \"two words # here\" # x\nC='3'\nD=4 # four\n\nE\nF=\nG=a=b#c\r\n\
                     H=\"l1\nl2\"\nI='a\\\"b'\nJ=\"a\\nb\"\nK=`x`\nL= # none\n";
         assert_eq!(
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_programs_do_not_agree_about_is_refused_by_its_line() {
+    fn dotenv_ambiguous_syntax_is_refused_with_its_line() {
         for (text, line) in [
             ("A=1\nQ=\"a\\\"b\"\n", "line 2"),
             ("M=\"a\nb\"\nQ=\"a\\tb\"", "line 3"),

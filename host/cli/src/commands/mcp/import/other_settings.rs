@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_is_set_goes_without_a_word() {
+    fn import_reports_settings_that_are_not_taken_over() {
         let theirs = json!({
             "command": "x", "enabled_tools": ["read"], "disabled_tools": ["delete_all"], "startup_timeout_sec": 3,
             "tool_timeout_sec": 0.5, "alwaysAllow": ["rm"], "autoApprove": [], "timeout": 5, "whatever": {"a": 1},

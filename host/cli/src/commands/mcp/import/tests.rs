@@ -11,7 +11,7 @@ fn write(root: &Path, path: &str, text: &str) {
 }
 
 #[test]
-fn every_agent_is_read_in_its_own_form() {
+fn import_reads_the_config_format_of_each_agent() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     write(
@@ -80,7 +80,7 @@ fn every_agent_is_read_in_its_own_form() {
     assert_eq!(sound.count(), 5);
 }
 #[test]
-fn what_an_agent_fills_in_when_it_starts_is_filled_in() {
+fn import_expands_placeholders_and_env_files() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     write(root, "server.js", "");
@@ -157,7 +157,7 @@ fn taken(place: &str, root: &Path, file: &Value) -> Vec<ImportedServer> {
 }
 
 #[test]
-fn a_secret_that_all_may_read_is_not_taken_over() {
+fn import_refuses_plain_text_secrets_in_arguments_and_urls() {
     let folder = tempfile::tempdir().unwrap();
     let token = "ghp_Zx8Kq2Lm9Rt4Vw7Yp3Bn6Hc1Jd5Fs0Ga2QeU";
     for (secret, block) in [
@@ -216,7 +216,7 @@ fn a_secret_that_all_may_read_is_not_taken_over() {
 }
 
 #[test]
-fn secrets_that_are_not_the_same_have_not_the_same_name() {
+fn import_gives_different_secrets_different_names() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     let with = |env: Value| json!({"command": "node", "env": env});
@@ -261,7 +261,7 @@ fn secrets_that_are_not_the_same_have_not_the_same_name() {
 }
 
 #[test]
-fn what_is_no_file_of_theirs_says_where() {
+fn import_parse_errors_name_the_line_or_key() {
     let root = Path::new("/nowhere");
     let json = Path::new("x.json");
     for (path, text, words) in [
@@ -280,7 +280,7 @@ fn what_is_no_file_of_theirs_says_where() {
 }
 
 #[test]
-fn import_leaves_mimir_itself_out() {
+fn import_skips_mimir_itself() {
     let folder = tempfile::tempdir().unwrap();
     let theirs = json!({"mcpServers": {
         "mimir": {"command": "/usr/local/bin/mimir", "args": ["serve", "-C", "/x"]},

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn each_call_waits_for_its_own_bound() {
+    fn plugin_queue_calls_wait_for_their_own_limit() {
         let queue = Arc::<PluginQueue>::default();
         let first = queue.try_take(2).unwrap();
         let second = queue.try_take(2).unwrap();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn who_went_away_keeps_nobody_waiting() {
+    fn plugin_queue_dropped_waiters_do_not_block_it() {
         let queue = Arc::<PluginQueue>::default();
         let place = queue.try_take(1).unwrap();
         let mut behind = pin!(queue.take(1));

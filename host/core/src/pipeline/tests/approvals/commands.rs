@@ -111,7 +111,7 @@ fn calm() -> Value {
 }
 
 #[tokio::test]
-async fn what_only_reads_is_not_asked_about_and_is_on_record() {
+async fn exec_read_only_command_runs_unasked_and_is_audited() {
     let room = room(vec![exec()], calm(), vec![]);
     assert!(room.ok(json!({"command": "ls -l; pwd"})).await);
     assert_eq!(room.asked(), 0);
@@ -128,7 +128,7 @@ async fn what_only_reads_is_not_asked_about_and_is_on_record() {
 }
 
 #[tokio::test]
-async fn the_answer_to_the_call_is_the_answer_to_its_command() {
+async fn exec_call_approval_covers_its_command_once() {
     let room = room(vec![exec()], calm(), vec![ApprovalAnswer::Once]);
     assert!(room.ok(json!({"command": "make all"})).await);
     assert_eq!(room.asked(), 1);
@@ -152,7 +152,7 @@ async fn the_answer_to_the_call_is_the_answer_to_its_command() {
 }
 
 #[tokio::test]
-async fn always_covers_commands_like_those_that_were_shown_each_by_itself() {
+async fn exec_always_covers_similar_commands_separately() {
     let answers = vec![
         ApprovalAnswer::Always,
         ApprovalAnswer::Session,
@@ -209,7 +209,7 @@ impl Backend for Scripts {
 }
 
 #[tokio::test]
-async fn an_answer_to_a_script_is_an_answer_to_what_was_in_it() {
+async fn exec_script_approval_is_bound_to_the_script_content() {
     for command in ["sh x.sh", "./x.sh", "sh x.sh $y", "sh $x"] {
         for answer in [ApprovalAnswer::Always, ApprovalAnswer::Session] {
             let content = Arc::new(Mutex::new("first".to_owned()));
@@ -234,7 +234,7 @@ async fn an_answer_to_a_script_is_an_answer_to_what_was_in_it() {
 }
 
 #[tokio::test]
-async fn what_no_pattern_says_is_remembered_only_as_it_was_seen() {
+async fn exec_always_without_a_pattern_covers_the_exact_command() {
     let room = room(vec![exec()], calm(), vec![ApprovalAnswer::Always]);
     assert!(room.ok(json!({"command": "rm -rf build"})).await);
     assert!(room.ok(json!({"command": "rm -rf build"})).await);
@@ -251,7 +251,7 @@ async fn what_no_pattern_says_is_remembered_only_as_it_was_seen() {
 }
 
 #[tokio::test]
-async fn a_plugin_runs_what_it_was_granted_and_nothing_else() {
+async fn exec_plugin_runs_only_granted_commands() {
     for (command, expected) in [
         ("cargo fmt --all", None),
         (
@@ -279,7 +279,7 @@ async fn a_plugin_runs_what_it_was_granted_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_command_other_than_the_one_that_was_shown_is_asked_about() {
+async fn exec_command_other_than_the_shown_one_is_asked() {
     let mut tool = exec();
     tool.backend = Arc::new(Runs(Some("make evil")));
     let room = room(
@@ -292,7 +292,7 @@ async fn a_command_other_than_the_one_that_was_shown_is_asked_about() {
 }
 
 #[tokio::test]
-async fn modes_and_rules_hold_in_the_middle_of_a_call_too() {
+async fn exec_modes_and_rules_apply_to_commands_of_plugins() {
     let mut deny = calm();
     deny["execApprovals"] = json!({"mode": "allowlist", "approvals": [{"pattern": "ls *"}]});
     let hidden = || runner(&["*"], Some("cat x"));
@@ -327,7 +327,7 @@ async fn modes_and_rules_hold_in_the_middle_of_a_call_too() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_not_run() {
+async fn exec_unreadable_command_is_not_run() {
     let room = room(vec![exec()], calm(), vec![ApprovalAnswer::Once]);
     assert!(!room.ok(json!({"command": "ls\0"})).await);
     assert_eq!(room.asked(), 1);
@@ -344,7 +344,7 @@ async fn what_cannot_be_read_is_not_run() {
 }
 
 #[tokio::test]
-async fn an_explanation_has_a_verdict_for_each_command() {
+async fn exec_explain_has_a_verdict_for_each_command() {
     let room = room(vec![exec()], calm(), vec![]);
     let explained = room
         .pipeline
@@ -416,7 +416,7 @@ fn installs(hosts: &'static [&'static str]) -> Tool {
 const REGISTRY: &[&str] = &["registry.example"; 30];
 
 #[tokio::test]
-async fn a_package_install_is_asked_about_once_beside_its_command() {
+async fn package_install_asks_for_its_command_and_unlisted_hosts() {
     let install = || json!({"command": "install left-pad"});
     // Two questions: the command, and the unlisted host.
     let unlisted = room(
@@ -472,7 +472,7 @@ async fn a_package_install_is_asked_about_once_beside_its_command() {
 }
 
 #[tokio::test]
-async fn listed_tunnels_pass_after_untrusted_content_and_unlisted_ones_ask() {
+async fn tunnel_to_a_listed_host_passes_after_untrusted_content() {
     // The tool reads untrusted content between the tunnels of its command.
     struct ReadsBetween;
     impl Backend for ReadsBetween {

@@ -67,7 +67,7 @@ fn effects(room: &Room) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn an_answer_for_the_session_covers_the_same_request_of_the_same_tool() {
+async fn request_session_approval_covers_the_same_request() {
     let answers = vec![ApprovalAnswer::Session];
     let room = room(vec![sender(POST)], posts_ask(), answers);
     assert!(room.ok(json!({})).await);
@@ -102,7 +102,7 @@ impl Backend for Browses {
 }
 
 #[tokio::test]
-async fn an_answer_for_the_session_covers_requests_that_wait_for_it() {
+async fn request_session_approval_covers_waiting_requests() {
     let mut browser = sender(&[]);
     browser.backend = Arc::new(Browses);
     let settings = json!({"network": {"allowedHosts": ["other.example"]}});
@@ -130,7 +130,7 @@ async fn an_answer_for_the_session_covers_requests_that_wait_for_it() {
 }
 
 #[tokio::test]
-async fn what_was_answered_before_the_call_is_not_asked_again() {
+async fn request_approved_before_the_call_is_not_asked_again() {
     let answers = || vec![ApprovalAnswer::Once];
     let same = json!({"url": "https://API.example:443/x?token=abc", "method": "post"});
     let first = room(vec![sender(POST)], posts_ask(), answers());
@@ -147,7 +147,7 @@ async fn what_was_answered_before_the_call_is_not_asked_again() {
 }
 
 #[tokio::test]
-async fn a_request_cannot_be_edited() {
+async fn request_approval_cannot_be_edited() {
     let edit = ApprovalAnswer::Edit(json!({"method": "GET", "url": "https://evil.example/"}));
     let room = room(vec![sender(POST)], posts_ask(), vec![edit]);
     let outcome = room.pipeline.call(call("sample", json!({}))).await;
@@ -155,7 +155,7 @@ async fn a_request_cannot_be_edited() {
 }
 
 #[tokio::test]
-async fn only_a_yes_lets_what_is_on_no_list() {
+async fn request_to_an_unlisted_host_needs_approval() {
     let listed = room(
         vec![sender(&[("GET", "https://api.example/")])],
         json!({}),
@@ -178,7 +178,7 @@ async fn only_a_yes_lets_what_is_on_no_list() {
 }
 
 #[tokio::test]
-async fn nobody_can_say_yes_to_what_a_team_does_not_list() {
+async fn request_outside_the_team_list_cannot_be_approved() {
     let team = json!({"network": {"allowedHosts": ["intranet.example"]}});
     let team: Config = serde_json::from_value(team).unwrap();
     let files = vec![Policy::new(&team, "team.yml").unwrap().as_team()];
@@ -193,7 +193,7 @@ async fn nobody_can_say_yes_to_what_a_team_does_not_list() {
 }
 
 #[tokio::test]
-async fn a_tool_that_a_rule_denies_meanwhile_sends_nothing_more() {
+async fn request_is_refused_after_a_rule_denies_the_tool() {
     let room = room(vec![sender(POST)], json!({}), vec![]);
     let held = room.pipeline.snapshot();
     let backend = Arc::clone(&held.registry.get("sample").unwrap().backend);
@@ -256,7 +256,7 @@ impl Backend for ReadsFirst {
 }
 
 #[tokio::test]
-async fn what_was_read_in_the_middle_of_the_call_is_asked_about() {
+async fn request_after_reading_in_the_same_call_is_asked() {
     let reading = || {
         let mut tool = sender(POST);
         tool.granted.tools = vec!["reader".into()];
@@ -304,7 +304,7 @@ impl AuditSink for CallsOnly {
 }
 
 #[tokio::test]
-async fn what_cannot_be_recorded_is_not_sent() {
+async fn request_is_not_sent_if_the_audit_fails() {
     let bench = bench(vec![], json!({}), ApprovalAnswer::No);
     let ports = PipelinePorts {
         audit: Arc::new(CallsOnly),
@@ -334,7 +334,7 @@ fn goes_anywhere() -> Tool {
 }
 
 #[tokio::test]
-async fn a_rule_about_a_url_sees_it_as_it_is_sent_before_the_call_too() {
+async fn request_url_rules_see_the_normalized_url() {
     let rule =
         json!({"when": {"url": {"glob": "http://evil.example/secret*"}}, "decision": "deny"});
     let settings = json!({"policy": {"rules": [rule]}, "network": {"mode": "any"}});
@@ -357,7 +357,7 @@ async fn a_rule_about_a_url_sees_it_as_it_is_sent_before_the_call_too() {
 }
 
 #[tokio::test]
-async fn needless_encoding_leads_past_no_rule() {
+async fn request_percent_encoding_does_not_bypass_url_rules() {
     let rule = json!({"when": {"url": {"glob": "http://api.example/secret*"}}, "decision": "deny"});
     let room = room(
         vec![sender(&[("GET", "http://api.example/%73%65cret")])],
@@ -372,7 +372,7 @@ async fn needless_encoding_leads_past_no_rule() {
 const OPAQUE: &str = "https://a.example/TXkgYmFuayBhY2NvdW50IGlzIDEyMzQ1Njc4OTA";
 
 #[tokio::test]
-async fn a_session_answer_about_a_host_covers_its_other_pages() {
+async fn request_session_approval_of_a_host_covers_its_pages() {
     let anywhere = |sends| {
         let mut tool = goes_anywhere();
         tool.backend = Arc::new(Sends(sends));

@@ -32,7 +32,7 @@ fn widened(withheld: Vec<NeedKind>) -> Option<crate::grants::GrantChanges> {
 }
 
 #[tokio::test]
-async fn a_grant_shows_all_that_it_gives() {
+async fn grant_card_shows_all_needs_of_the_plugin() {
     let room = room(plugin(None), json!({}), vec![ApprovalAnswer::Always]);
     assert!(room.ok(json!({})).await);
     let cards = room.script.cards.lock();
@@ -51,7 +51,7 @@ async fn a_grant_shows_all_that_it_gives() {
 }
 
 #[tokio::test]
-async fn what_was_withheld_stays_withheld() {
+async fn grant_always_answer_leaves_withheld_needs_out() {
     let room = room(
         plugin(widened(vec![NeedKind::Files])),
         json!({}),
@@ -70,7 +70,7 @@ async fn what_was_withheld_stays_withheld() {
 }
 
 #[tokio::test]
-async fn a_widening_is_answered_by_somebody_who_has_seen_it() {
+async fn grant_widening_is_not_approved_in_advance() {
     for (changes, runs) in [
         (None, true),
         (Some(crate::grants::GrantChanges::default()), true),
@@ -106,7 +106,7 @@ fn listed(tools: Vec<Tool>) -> PipelineSnapshot {
 }
 
 #[tokio::test]
-async fn a_grant_that_is_taken_back_is_none_in_a_running_pipeline() {
+async fn grant_revocation_applies_to_a_running_pipeline() {
     let room = room(plugin(None), json!({}), vec![ApprovalAnswer::Always]);
     assert!(room.ok(json!({})).await);
     assert!(
@@ -121,7 +121,7 @@ async fn a_grant_that_is_taken_back_is_none_in_a_running_pipeline() {
 }
 
 #[tokio::test]
-async fn a_grant_that_is_not_kept_is_for_the_one_call() {
+async fn grant_that_is_not_stored_applies_to_one_call() {
     let bench = bench(plugin(None), json!({}), ApprovalAnswer::Always);
     let one = || bench.pipeline.call(call("sample", json!({})));
     assert!(one().await.is_ok());

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn what_a_caller_may_do_is_asked_of_each_caller() {
+async fn approval_is_separate_for_each_caller() {
     let nesting = |name| {
         let nested = Fake {
             nested: Some("sample"),
@@ -43,7 +43,7 @@ async fn what_a_caller_may_do_is_asked_of_each_caller() {
 }
 
 #[tokio::test]
-async fn what_takes_something_away_is_asked_about_each_time() {
+async fn approval_of_built_in_delete_is_asked_each_time() {
     let mut delete = asking();
     delete.definition.name = ToolName::new("delete_file").unwrap();
     let mut stranger = delete.clone();
@@ -66,7 +66,7 @@ async fn what_takes_something_away_is_asked_about_each_time() {
 }
 
 #[tokio::test]
-async fn an_answer_is_to_the_rule_that_asked() {
+async fn approval_is_bound_to_the_rule_that_asked() {
     let asked = |value: i64| {
         let rules = json!([{"when": {"n": {"max": value}}, "decision": "ask"}]);
         let config =
@@ -86,7 +86,7 @@ async fn an_answer_is_to_the_rule_that_asked() {
 }
 
 #[tokio::test]
-async fn the_way_out_is_for_the_person() {
+async fn approval_remedies_are_not_sent_to_the_model() {
     for (answer, config) in [
         (
             ApprovalAnswer::Unattended {
@@ -113,7 +113,7 @@ async fn the_way_out_is_for_the_person() {
 }
 
 #[tokio::test]
-async fn an_explanation_names_the_answer_that_counts() {
+async fn explain_names_the_stored_approval() {
     let room = room(vec![asking()], json!({}), vec![ApprovalAnswer::Always]);
     let explain = |n| room.pipeline.explain(call("sample", json!({ "n": n })));
     assert_eq!(explain(1).await.unwrap().stored_approval, None);
@@ -130,7 +130,7 @@ async fn an_explanation_names_the_answer_that_counts() {
 }
 
 #[tokio::test]
-async fn each_caller_has_an_answer_of_its_own() {
+async fn approval_for_session_is_stored_per_caller() {
     let outer = |name: &str| {
         let mut outer = with(
             name,

@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_is_read_as_shells_read_it() {
+    fn glob_bracket_sets_are_read_as_in_a_shell() {
         for (glob, name, hit) in [
             ("[]a]", "]", true),
             ("[!a]", "b", true),

@@ -36,7 +36,7 @@ fn at<'a>(blueprint: &'a ContainerBlueprint, path: &Path) -> Option<&'a Mount> {
 }
 
 #[test]
-fn what_the_rules_cover_is_covered() {
+fn blueprint_masks_protected_paths_of_the_workspace() {
     let world = World::new(&[".env", ".git/config", ".git/hooks/x", ".ssh/id_rsa", "a"]);
     let made = world.blueprint(&spec(&world.path()));
     let path = |name: &str| match name {
@@ -77,7 +77,7 @@ fn what_the_rules_cover_is_covered() {
 }
 
 #[test]
-fn what_the_rules_cover_beside_the_workspace_is_covered_where_it_is_seen() {
+fn blueprint_masks_protected_paths_of_writable_mounts() {
     let world = World::new(&["a"]);
     let other = World::new(&[".git/config", ".git/HEAD", ".env", "b"]);
     let mut spec = spec(&world.path());
@@ -106,7 +106,7 @@ fn what_the_rules_cover_beside_the_workspace_is_covered_where_it_is_seen() {
 }
 
 #[test]
-fn nothing_that_a_container_could_be_left_by_is_given() {
+fn blueprint_grants_no_capabilities_or_network() {
     let world = World::new(&[]);
     let made = world.blueprint(&spec(&world.path()));
     let host = made.body.host_config.unwrap();
@@ -128,7 +128,7 @@ fn nothing_that_a_container_could_be_left_by_is_given() {
 }
 
 #[test]
-fn bounds_are_in_the_units_of_the_engine() {
+fn blueprint_limits_use_the_units_of_the_engine() {
     let world = World::new(&[]);
     let mut spec = spec(&world.path());
     spec.bounds.cpu = Some(150);
@@ -163,7 +163,7 @@ fn bounds_are_in_the_units_of_the_engine() {
 }
 
 #[test]
-fn parts_of_the_workspace_are_all_that_is_seen() {
+fn blueprint_mounts_only_the_visible_parts() {
     let world = World::new(&["src/a", "b/.env", "c"]);
     let mut spec = spec(&world.path());
     spec.visible_parts = vec![WorkspacePart {
@@ -179,7 +179,7 @@ fn parts_of_the_workspace_are_all_that_is_seen() {
 }
 
 #[test]
-fn one_that_waits_is_another_when_what_it_covers_is() {
+fn blueprint_differs_after_a_masked_file_is_replaced() {
     let world = World::new(&[".env", "a"]);
     let spec = spec(&world.path());
     let before = world.blueprint(&spec);
@@ -200,7 +200,7 @@ fn one_that_waits_is_another_when_what_it_covers_is() {
 }
 
 #[test]
-fn a_workspace_that_is_the_machine_or_has_the_engine_in_it_is_refused() {
+fn mounts_of_system_folders_or_engine_socket_are_rejected() {
     let socket = Path::new("/srv/engine/docker.sock");
     for bad in [
         "/",

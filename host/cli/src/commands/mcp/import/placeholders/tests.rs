@@ -44,7 +44,7 @@ fn told(text: &str, place: ValueSlot<'_>) -> (Result<String, Option<String>>, St
 }
 
 #[test]
-fn what_stands_for_a_folder_or_a_setting_is_that() {
+fn placeholders_expand_folders_and_variables() {
     for (text, expected) in [
         ("${workspaceFolder}/server.js", "./server.js"),
         ("--root=${workspaceFolder}", "--root=."),
@@ -69,7 +69,7 @@ fn what_stands_for_a_folder_or_a_setting_is_that() {
 }
 
 #[test]
-fn a_secret_is_named_and_never_written_down() {
+fn placeholders_of_secrets_stay_references() {
     for (text, place, expected) in [
         ("${API_KEY}", ValueSlot::Variable("X"), "${API_KEY}"),
         ("${env:API_KEY}", ValueSlot::Variable("X"), "${API_KEY}"),
@@ -113,7 +113,7 @@ fn a_secret_is_named_and_never_written_down() {
 }
 
 #[test]
-fn what_cannot_be_found_out_is_told() {
+fn placeholders_that_cannot_be_resolved_are_reported() {
     for (text, words) in [
         ("${MISSING}", "`MISSING`, which is not set here"),
         ("${input:team}", "VS Code asks for"),
@@ -153,7 +153,7 @@ fn what_cannot_be_found_out_is_told() {
 }
 
 #[test]
-fn a_path_is_no_secret_by_its_name() {
+fn placeholder_variable_with_a_path_is_not_a_secret() {
     for (name, path) in [("SSH_AUTH_SOCK", "/run/x"), ("PUBLIC_KEY_PATH", "/x/y.pem")] {
         let (taken, hints) = told(path, ValueSlot::Variable(name));
         assert_eq!((taken.as_deref(), hints.as_str()), (Ok(path), ""), "{name}");
@@ -161,7 +161,7 @@ fn a_path_is_no_secret_by_its_name() {
 }
 
 #[test]
-fn a_secret_beside_one_that_is_named_is_not_written_down() {
+fn placeholder_next_to_a_plain_secret_is_refused() {
     let text = "ghp_Zx8Kq2Lm9Rt4Vw7Yp3Bn6Hc1Jd5Fs0Ga2QeU ${API_KEY}";
     let (taken, hints) = told(text, ValueSlot::Variable("X"));
     assert_eq!(taken, Err(None));
