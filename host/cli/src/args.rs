@@ -1,31 +1,36 @@
-//! The command line as clap reads it. [`typed`] turns it into commands, so that the rest of the program never sees a
-//! raw argument.
+//! The command line: what clap parses is what the commands take.
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-mod access;
+mod approvals;
 mod audit;
+mod call;
 mod config;
-mod invocation;
 mod mcp;
+mod parse;
+mod policy;
+mod secrets;
 mod serve;
 mod tools;
 
-pub use access::{
-    ApprovalsCommand, PolicyCommand, SecretsCommand, ToolsAddCommand, ToolsTrustCommand,
-};
+pub use approvals::ApprovalsCommand;
 pub use audit::{AuditCommand, AuditFilter};
+pub use call::CallArgs;
 pub use config::ConfigCommand;
-pub use invocation::{CliCommand, CliParseError, GlobalOptions, Invocation, UndoCommand};
-pub use mcp::{AllowedTools, CodingAgent, McpAddCommand, McpCommand, ServerTrust};
-pub use serve::{IdentityProviderOptions, ServeCommand, ServeHttpCommand};
-pub use tools::ToolsCommand;
+pub use mcp::{AllowedTools, CodingAgent, McpAddArgs, McpCommand, ServerTrust};
+pub use parse::CliParseError;
+pub use policy::PolicyCommand;
+pub use secrets::SecretsCommand;
+pub use serve::ServeArgs;
+pub use tools::{ToolListCommand, ToolsAddArgs, ToolsCommand, ToolsTrustArgs};
 
 /// Runs tools for AI agents, each call in a fresh, bounded sandbox.
-#[derive(Debug, Parser)]
+#[derive(Debug, PartialEq, Parser)]
 #[command(
     name = "mimir",
     version,
@@ -49,23 +54,25 @@ MIMIR_LIMITS__TIME_MS=5000 (limits.timeMs)."
 )]
 pub struct CliArgs {
     #[command(flatten)]
-    global: GlobalArgs,
+    pub globals: GlobalOptions,
     #[command(subcommand)]
-    command: Option<CommandArgs>,
+    pub command: Option<CliCommand>,
 }
 
-#[derive(Debug, Args)]
-struct GlobalArgs {
+/// Options that every command has.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct GlobalOptions {
     /// The workspace [default: the nearest parent folder with .mimir, else the current folder]
     #[arg(short = 'C', long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    workspace: Option<PathBuf>,
+    pub workspace: Option<PathBuf>,
     /// Print JSON
     #[arg(long, global = true)]
-    json: bool,
+    pub json: bool,
 }
 
-#[derive(Debug, Subcommand)]
-enum CommandArgs {
+/// Commands of `mimir`.
+#[derive(Debug, PartialEq, Subcommand)]
+pub enum CliCommand {
     /// Create .mimir with a commented config in the workspace
     Init,
     /// Call a tool
@@ -92,7 +99,7 @@ Examples:
   mimir tools search rename file")]
     Tools {
         #[command(subcommand)]
-        command: Option<tools::ToolsArgs>,
+        command: Option<ToolsCommand>,
     },
     /// Print the tools' definitions for a model
     Schema {
@@ -139,7 +146,7 @@ Examples:
   claude mcp add mimir -- mimir serve -C ~/project      Claude Code
   codex mcp add mimir -- mimir serve -C ~/project       Codex
   mimir serve --http 8808                               http://127.0.0.1:8808/mcp, /healthz, /metrics")]
-    Serve(serve::ServeArgs),
+    Serve(ServeArgs),
     /// Use MCP servers, and have agents use this one
     #[command(after_help = "\
 Examples:
@@ -151,22 +158,22 @@ Examples:
   mimir mcp config claude        settings that make an agent use mimir")]
     Mcp {
         #[command(subcommand)]
-        command: Option<mcp::McpArgs>,
+        command: Option<McpCommand>,
     },
     /// Explain what the rules decide about a call, check them, or accept the project's settings
     Policy {
         #[command(subcommand)]
-        command: access::PolicyArgs,
+        command: PolicyCommand,
     },
     /// Store, list and remove secrets for tools; values are never shown
     Secrets {
         #[command(subcommand)]
-        command: Option<access::SecretsArgs>,
+        command: Option<SecretsCommand>,
     },
     /// List and revoke stored approvals
     Approvals {
         #[command(subcommand)]
-        command: Option<access::ApprovalsArgs>,
+        command: Option<ApprovalsCommand>,
     },
     /// Undo a change by a file tool
     #[command(after_help = "\
@@ -180,20 +187,7 @@ Examples:
   mimir undo           undo the newest change
   mimir undo --list    list the changes that can be undone
   mimir undo ID        undo one change")]
-    Undo {
-        /// ID of the change, as `--list` shows it, or a prefix of it [default: the newest]
-        #[arg(value_name = "ID", conflicts_with = "list")]
-        id: Option<String>,
-        /// List the changes that can be undone
-        #[arg(short, long)]
-        list: bool,
-        /// Undo even if the file has changed since
-        #[arg(short, long, conflicts_with = "list")]
-        force: bool,
-        /// Undo even if the newest change is older than an hour
-        #[arg(short, long, conflicts_with = "list")]
-        yes: bool,
-    },
+    Undo(UndoArgs),
     /// Mask secrets: reads stdin, writes stdout
     #[command(after_help = "\
 Examples:
@@ -213,12 +207,12 @@ Examples:
   mimir audit show --since 2h")]
     Audit {
         #[command(subcommand)]
-        command: audit::AuditArgs,
+        command: AuditCommand,
     },
     /// Read and set config keys; print the schema and the paths of config files, and check them
     Config {
         #[command(subcommand)]
-        command: config::ConfigArgs,
+        command: ConfigCommand,
     },
     /// Check the installation and the settings
     Doctor,
@@ -251,50 +245,53 @@ Examples:
     },
 }
 
-#[derive(Debug, Args)]
-struct CallArgs {
-    /// Name or alias
-    #[arg(value_name = "TOOL")]
-    tool: String,
-    /// JSON, `-`, or key=value arguments
-    #[arg(value_name = "ARGS")]
-    arguments: Vec<String>,
-    /// Answer when the rules require approval
-    #[arg(long, value_enum, default_value_t = ApproveMode::Ask)]
-    approve: ApproveMode,
-    /// Time limit of the call: 500ms, 5s, 2m
-    #[arg(long, value_name = "TIME", value_parser = invocation::duration)]
-    timeout: Option<std::time::Duration>,
-}
-
-#[derive(Debug, Args)]
-struct RunArgs {
+/// Arguments of `mimir run`.
+#[derive(Debug, PartialEq, Args)]
+pub struct RunArgs {
     /// The task; `-` reads it from stdin
     #[arg(value_name = "TASK")]
-    task: String,
+    pub task: String,
     /// Run the task as this worker from .mimir/workers, with its tools only
     #[arg(long, value_name = "NAME")]
-    worker: Option<String>,
+    pub worker: Option<String>,
     /// Model to use instead of the one in the settings
     #[arg(long, value_name = "PROVIDER/MODEL")]
-    model: Option<String>,
+    pub model: Option<String>,
     /// Answer when the rules require approval
     #[arg(long, value_enum, default_value_t = ApproveMode::Ask)]
-    approve: ApproveMode,
+    pub approve: ApproveMode,
 }
 
-#[derive(Debug, Args)]
-struct ChatArgs {
+/// Arguments of `mimir chat`.
+#[derive(Debug, PartialEq, Args)]
+pub struct ChatArgs {
     /// Continue a conversation [default: the newest]
     #[arg(long, value_name = "ID", num_args = 0..=1)]
     #[expect(
         clippy::option_option,
         reason = "without it, with it, and with the id of one"
     )]
-    resume: Option<Option<String>>,
+    pub resume: Option<Option<String>>,
     /// Model to use instead of the one in the settings
     #[arg(long, value_name = "PROVIDER/MODEL")]
-    model: Option<String>,
+    pub model: Option<String>,
+}
+
+/// Arguments of `mimir undo`.
+#[derive(Debug, PartialEq, Args)]
+pub struct UndoArgs {
+    /// ID of the change, as `--list` shows it, or a prefix of it [default: the newest]
+    #[arg(value_name = "ID", conflicts_with = "list")]
+    pub id: Option<String>,
+    /// List the changes that can be undone
+    #[arg(short, long)]
+    pub list: bool,
+    /// Undo even if the file has changed since
+    #[arg(short, long, conflicts_with = "list")]
+    pub force: bool,
+    /// Undo even if the newest change is older than an hour
+    #[arg(short, long, conflicts_with = "list")]
+    pub yes: bool,
 }
 
 /// Answer to approval questions.
@@ -353,4 +350,13 @@ impl DefinitionFormat {
             DefinitionFormat::Mcp => "mcp",
         }
     }
+}
+
+/// Parses a value of an enum of the core by its name in config files.
+fn enum_value<T: DeserializeOwned + Clone + Send + Sync + 'static>(
+    values: impl Into<PossibleValuesParser>,
+) -> impl TypedValueParser<Value = T> {
+    values
+        .into()
+        .try_map(|name| serde_json::from_value::<T>(name.into()))
 }

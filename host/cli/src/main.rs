@@ -15,7 +15,7 @@ mod terminal;
 mod tool_browser;
 mod tools;
 
-use args::{CliCommand, CliParseError, Invocation};
+use args::{CliArgs, CliCommand, CliParseError};
 use exit::{CommandFailure, ExitReason};
 use output::ResultPrinter;
 use output::stderr_queue::StderrQueue;
@@ -28,8 +28,8 @@ fn main() -> ExitCode {
     if let Some(exit) = mimir_wasm::run_if_child() {
         return exit;
     }
-    let invocation = match Invocation::parse(std::env::args_os()) {
-        Ok(invocation) => invocation,
+    let args = match CliArgs::parse_line(std::env::args_os()) {
+        Ok(args) => args,
         Err(CliParseError::Clap(error)) => {
             let code = error.exit_code();
             // A closed pipe needs no error message.
@@ -42,22 +42,22 @@ fn main() -> ExitCode {
     };
     log();
     mimir::interface::install(output::TerminalInterface);
-    let printer = ResultPrinter::new(invocation.globals.json);
-    let exit = ended(printer, run(invocation));
+    let printer = ResultPrinter::new(args.globals.json);
+    let exit = ended(printer, run(args));
     output::stderr_queue::flush();
     exit.into()
 }
 
-fn run(invocation: Invocation) -> Result<ExitReason, CommandFailure> {
-    let mut builder = match invocation.command {
-        CliCommand::Serve(_) | CliCommand::Run(_) | CliCommand::Chat(_) => {
+fn run(args: CliArgs) -> Result<ExitReason, CommandFailure> {
+    let mut builder = match args.command {
+        Some(CliCommand::Serve(_) | CliCommand::Run(_) | CliCommand::Chat(_)) => {
             tokio::runtime::Builder::new_multi_thread()
         }
         // A single thread, because a single call gains nothing from more, and starting them takes time.
         _ => tokio::runtime::Builder::new_current_thread(),
     };
     let runtime = builder.enable_all().build()?;
-    let result = runtime.block_on(commands::run(invocation));
+    let result = runtime.block_on(commands::run(args));
     // Stop MCP servers, with all their child processes, before this process exits.
     runtime.block_on(mimir_mcp::client::stop_server_programs());
     // Do not wait for a compiler or an unanswered question once the result is printed.

@@ -10,7 +10,7 @@ use mimir_core::storage::{PluginValues, StorageSize};
 use mimir_core::{Tool, ToolError, ToolErrorCode};
 use serde::Serialize;
 
-use crate::args::{DefinitionFormat, ToolsCommand};
+use crate::args::{DefinitionFormat, ToolListCommand};
 use crate::exit::{CommandFailure, ExitReason};
 use crate::output::tools::{self as printed, CommandSyntax};
 use crate::output::{ResultPrinter, info, warn};
@@ -41,44 +41,43 @@ pub fn run(
     world: &PipelineSnapshot,
     printer: ResultPrinter,
     face: CommandSyntax,
-    wish: ToolsCommand,
+    command: ToolListCommand,
 ) -> Result<ExitReason, CommandFailure> {
     let mut costs = TokenCosts::open(&setup.user_dirs);
-    match wish {
-        ToolsCommand::Pick => list(
-            setup,
-            world,
-            printer,
-            face,
-            &mut costs,
-            DefinitionFormat::Openai,
-        )?,
-        ToolsCommand::List(format) => list(setup, world, printer, face, &mut costs, format)?,
-        ToolsCommand::Enable(name) => {
+    match command {
+        ToolListCommand::List { format } => list(setup, world, printer, face, &mut costs, format)?,
+        ToolListCommand::Enable { name } => {
             let tool = tool_lookup::find_tool(world, &name)?;
             let switched = switch::enable(setup, world, tool, &mut costs)?;
             printed::print_switched(printer, &switched)?;
         }
-        ToolsCommand::Disable { name, user } => {
+        ToolListCommand::Disable { name, user } => {
             let tool = tool_lookup::find_tool(world, &name)?;
             let switched = switch::disable(setup, world, tool, user, &mut costs)?;
             printed::print_switched(printer, &switched)?;
         }
-        ToolsCommand::Info(name) => {
+        ToolListCommand::Info { name } => {
             let tool = tool_lookup::find_tool_or_file(world, &name)?;
             let beside = ToolDetails::for_tool(setup, tool, &mut costs);
             info::print(printer, tool, &world.policy, &beside)?;
         }
-        ToolsCommand::Tokens(format) => {
+        ToolListCommand::Tokens {
+            format,
+            advise: false,
+        } => {
             let spending = TokenSpending::from_snapshot(world, &mut costs, format, price(setup));
             printed::spending(printer, &spending)?;
         }
-        ToolsCommand::Advise(format) => {
+        ToolListCommand::Tokens {
+            format,
+            advise: true,
+        } => {
             let usage = ToolUsage::read(&setup.workspace)?;
             let advice = CostAdvice::analyze(world, &mut costs, format, &usage);
             printed::advice(printer, face, &advice)?;
         }
-        ToolsCommand::Search(words) => {
+        ToolListCommand::Search { words } => {
+            let words = words.join(" ");
             let found = search::search(world, &mut costs, &words);
             printed::print_matches(printer, &words, &found)?;
         }

@@ -1,14 +1,17 @@
-//! `mimir audit` as clap reads it, and as a command.
+//! Arguments of `mimir audit`.
 
 use std::time::{Duration, SystemTime};
 
-use clap::{Subcommand, ValueEnum};
+use clap::builder::PossibleValue;
+use clap::{Args, Subcommand};
 use mimir_core::Decision;
 use mimir_core::audit::EventKind;
 
-/// Arguments of `mimir audit`.
-#[derive(Debug, Subcommand)]
-pub enum AuditArgs {
+use super::enum_value;
+
+/// Commands of `mimir audit`.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum AuditCommand {
     /// Verify that no line was changed, removed, moved or inserted
     #[command(after_help = "\
 The last line of the output names the newest line and its hash. Store it outside of this folder to check \
@@ -37,31 +40,28 @@ Examples:
   mimir audit show --since 2h --decision deny
   mimir audit show --tool delete_file --json
   mimir audit show --event grant --since 2026-01-31")]
-    Show {
-        /// Only events about this tool
-        #[arg(long, value_name = "TOOL")]
-        tool: Option<String>,
-        /// Only calls with this decision
-        #[arg(long, value_enum)]
-        decision: Option<DecisionArg>,
-        /// Only events of this kind, such as call, grant or undo
-        #[arg(long, value_name = "KIND", value_parser = kind)]
-        event: Option<EventKind>,
-        /// Only since then: 30m, 2h, 7d, or a date or time such as 2026-01-31 or 2026-01-31T12:00:00Z (UTC)
-        #[arg(long, value_name = "TIME", value_parser = since)]
-        since: Option<SinceTime>,
-    },
+    Show(AuditFilter),
 }
 
-/// A decision of the rules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum DecisionArg {
-    /// The call may run
-    Allow,
-    /// A person has to approve the call
-    Ask,
-    /// The call may not run
-    Deny,
+/// Filter of `mimir audit show`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct AuditFilter {
+    /// Only events about this tool
+    #[arg(long, value_name = "TOOL")]
+    pub tool: Option<String>,
+    /// Only calls with this decision
+    #[arg(long, value_parser = enum_value::<Decision>([
+        PossibleValue::new("allow").help("The call may run"),
+        PossibleValue::new("ask").help("A person has to approve the call"),
+        PossibleValue::new("deny").help("The call may not run"),
+    ]))]
+    pub decision: Option<Decision>,
+    /// Only events of this kind, such as call, grant or undo
+    #[arg(long, value_name = "KIND", value_parser = kind)]
+    pub event: Option<EventKind>,
+    /// Only since then: 30m, 2h, 7d, or a date or time such as 2026-01-31 or 2026-01-31T12:00:00Z (UTC)
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    pub since: Option<SinceTime>,
 }
 
 /// Start of a time range.
@@ -79,62 +79,6 @@ impl SinceTime {
         match self {
             SinceTime::Ago(time) => now.checked_sub(time).unwrap_or(SystemTime::UNIX_EPOCH),
             SinceTime::At(moment) => moment,
-        }
-    }
-}
-
-/// Filter for shown events.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct AuditFilter {
-    /// Events about this tool.
-    pub tool: Option<String>,
-    /// Calls with this decision.
-    pub decision: Option<Decision>,
-    /// Events of this kind.
-    pub event: Option<EventKind>,
-    /// Events since then.
-    pub since: Option<SinceTime>,
-}
-
-/// Commands of `mimir audit`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AuditCommand {
-    /// Check the log.
-    Verify {
-        /// A hash noted earlier, or a prefix of one.
-        head: Option<String>,
-    },
-    /// Print the newest lines.
-    Tail {
-        /// Number of lines.
-        lines: usize,
-        /// True to follow the log.
-        follow: bool,
-    },
-    /// Print recorded events.
-    Show(AuditFilter),
-}
-
-impl From<AuditArgs> for AuditCommand {
-    fn from(raw: AuditArgs) -> Self {
-        match raw {
-            AuditArgs::Verify { head } => AuditCommand::Verify { head },
-            AuditArgs::Tail { lines, follow } => AuditCommand::Tail { lines, follow },
-            AuditArgs::Show {
-                tool,
-                decision,
-                event,
-                since,
-            } => AuditCommand::Show(AuditFilter {
-                tool,
-                decision: decision.map(|said| match said {
-                    DecisionArg::Allow => Decision::Allow,
-                    DecisionArg::Ask => Decision::Ask,
-                    DecisionArg::Deny => Decision::Deny,
-                }),
-                event,
-                since,
-            }),
         }
     }
 }

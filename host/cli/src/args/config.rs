@@ -2,8 +2,9 @@
 
 use clap::Subcommand;
 
-#[derive(Debug, Subcommand)]
-pub(super) enum ConfigArgs {
+/// Commands of `mimir config`.
+#[derive(Debug, PartialEq, Subcommand)]
+pub enum ConfigCommand {
     /// Print the value of a key, and the layer that it comes from
     #[command(after_help = "Example: mimir config get tools.git.enabled")]
     Get {
@@ -53,47 +54,4 @@ An environment variable overrides the files for one run, except a team's policy:
     Path,
     /// Check all config files: report every error, and settings that do not apply yet
     Check,
-}
-
-/// Commands of `mimir config`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ConfigCommand {
-    /// Prints the value of a key.
-    Get(String),
-    /// Sets a key, or removes it.
-    Set {
-        /// The key.
-        key: String,
-        /// The new value; `None` removes the key.
-        value: Option<String>,
-        /// True if the user settings are changed.
-        user: bool,
-    },
-    /// Prints the JSON Schema.
-    Schema,
-    /// Prints the paths.
-    Path,
-    /// Checks the files.
-    Check,
-}
-
-impl From<ConfigArgs> for ConfigCommand {
-    fn from(raw: ConfigArgs) -> Self {
-        match raw {
-            ConfigArgs::Get { key } => Self::Get(key),
-            ConfigArgs::Set { key, value, user } => Self::Set {
-                key,
-                value: Some(value),
-                user,
-            },
-            ConfigArgs::Unset { key, user } => Self::Set {
-                key,
-                value: None,
-                user,
-            },
-            ConfigArgs::Schema => Self::Schema,
-            ConfigArgs::Path => Self::Path,
-            ConfigArgs::Check => Self::Check,
-        }
-    }
 }

@@ -1,7 +1,11 @@
-//! `mimir mcp`.
+//! Arguments of `mimir mcp`.
 
+use clap::builder::PossibleValue;
 use clap::{Args, Subcommand, ValueEnum};
 use mimir_core::config::SandboxMode;
+use serde_json::{Map, Value, json};
+
+use super::enum_value;
 
 const ALLOW_HELP: &str = "\
 --allow names the tools that run without asking: `reads` (tools that only read, or that reach nothing
@@ -22,9 +26,11 @@ Examples:
   mimir mcp add desk --sandbox none -- npx -y @wonderwhy-er/desktop-commander
   mimir mcp add search --url https://example.com/mcp --header 'Authorization=Bearer ${SEARCH_KEY}'";
 
-#[derive(Debug, Subcommand)]
-pub(super) enum McpArgs {
+/// Commands of `mimir mcp`.
+#[derive(Debug, Default, PartialEq, Subcommand)]
+pub enum McpCommand {
     /// List the servers in the settings
+    #[default]
     List,
     /// Add a server to the settings. A package of npx or uvx is downloaded once and pinned; on a terminal, the server
     /// is started, its texts are shown, and one answer adds and trusts it
@@ -114,81 +120,118 @@ pub(super) enum McpArgs {
     },
 }
 
-#[derive(Debug, Args)]
-pub(super) struct McpAddArgs {
+/// Arguments of `mimir mcp add`.
+#[derive(Debug, PartialEq, Args)]
+pub struct McpAddArgs {
     /// Name of the server in the settings
     #[arg(value_name = "NAME")]
-    name: String,
+    pub name: String,
     /// Its URL, for a server over HTTP
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "env", "cwd", "workspace_code", "sandbox", "network"])]
-    url: Option<String>,
+    pub url: Option<String>,
     /// A header of each request; ${NAME} is replaced by the secret of that name
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = pair, requires = "url")]
-    headers: Vec<(String, String)>,
+    pub headers: Vec<(String, String)>,
     /// Its authorization server; no other is accepted
     #[arg(long, value_name = "URL", requires = "url")]
-    issuer: Option<String>,
+    pub issuer: Option<String>,
     /// Client ID registered there for `mimir mcp login`
     #[arg(long, value_name = "ID", requires = "url")]
-    client_id: Option<String>,
+    pub client_id: Option<String>,
     /// Client secret, as ${NAME}: the secret of that name
     #[arg(long, value_name = "${NAME}", requires = "client_id")]
-    client_secret: Option<String>,
+    pub client_secret: Option<String>,
     /// Scopes that a login requests, instead of those that the server names
     #[arg(long = "scope", value_name = "SCOPE", requires = "url")]
-    scopes: Vec<String>,
+    pub scopes: Vec<String>,
     /// An environment variable of the program; ${NAME} is replaced by the secret of that name
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
-    env: Vec<(String, String)>,
+    pub env: Vec<(String, String)>,
     /// Folder to start in, relative to the workspace [default: an empty folder]
     #[arg(long, value_name = "DIR")]
-    cwd: Option<String>,
+    pub cwd: Option<String>,
     /// Allow start arguments that are workspace paths although the server has no sandbox, or has secrets. If it runs
     /// code from there, a model that can write there can run code as you
     #[arg(long)]
-    workspace_code: bool,
+    pub workspace_code: bool,
     /// Prefix for the names of its tools, instead of mcp_NAME_
     #[arg(long, value_name = "TEXT")]
-    prefix: Option<String>,
+    pub prefix: Option<String>,
     /// Sandbox to run it in
-    #[arg(long, value_name = "MODE", value_enum)]
-    sandbox: Option<SandboxArg>,
+    #[arg(long, value_name = "MODE", value_parser = enum_value::<SandboxMode>([
+        PossibleValue::new("auto").help("The strongest available"),
+        PossibleValue::new("process").help("Sandbox features of the operating system"),
+        PossibleValue::new("container").help("A container"),
+        PossibleValue::new("none").help("No sandbox"),
+    ]))]
+    pub sandbox: Option<SandboxMode>,
     /// A host that it may reach from its sandbox: `api.example.com`, `*.example.com`, or `*` for every public host
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
-    network: Vec<String>,
+    pub network: Vec<String>,
     /// A workspace folder that a package may access, with `:ro` appended for read only [default: the folders that its
     /// arguments name]
     #[arg(long = "folder", value_name = "DIR", conflicts_with = "url")]
-    folders: Vec<String>,
+    pub folders: Vec<String>,
     /// Allow install scripts of packages; they run in the sandbox of the download
     #[arg(long, conflicts_with = "url")]
-    install_scripts: bool,
+    pub install_scripts: bool,
     #[command(flatten)]
-    trust: ServerTrust,
+    pub trust: ServerTrust,
     /// Without a terminal: trust it if its texts have this digest, from `mimir mcp test NAME --json`
     #[arg(long, value_name = "DIGEST")]
-    approve: Option<String>,
+    pub approve: Option<String>,
     /// Write the settings without starting the server
     #[arg(long, conflicts_with = "approve")]
-    no_start: bool,
+    pub no_start: bool,
     /// Write to your user settings, not the project's
     #[arg(long)]
-    user: bool,
+    pub user: bool,
     /// The program and its arguments
     #[arg(last = true, value_name = "COMMAND")]
-    command: Vec<String>,
+    pub command: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum SandboxArg {
-    /// The strongest available
-    Auto,
-    /// Sandbox features of the operating system
-    Process,
-    /// A container
-    Container,
-    /// No sandbox
-    None,
+impl McpAddArgs {
+    /// The settings of the server, as they are written to the config file.
+    pub fn settings_block(&self) -> Value {
+        let object = |pairs: &[(String, String)]| -> Map<String, Value> {
+            let pairs = pairs.iter().cloned();
+            pairs.map(|(name, value)| (name, value.into())).collect()
+        };
+        let mut block = json!({
+            "command": self.command.first(),
+            "args": self.command.get(1..),
+            "url": self.url,
+            "env": object(&self.env),
+            "headers": object(&self.headers),
+            "cwd": self.cwd,
+            "prefix": self.prefix,
+            "oauth": {
+                "issuer": self.issuer,
+                "clientId": self.client_id,
+                "clientSecret": self.client_secret,
+                "scopes": self.scopes,
+            },
+            "sandbox": self.sandbox,
+            "workspaceCode": self.workspace_code,
+            "network": self.network,
+        });
+        remove_unset(&mut block);
+        block
+    }
+}
+
+/// Removes options that were not given. Returns true if anything is left.
+fn remove_unset(value: &mut Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(keys) => {
+            keys.retain(|_, value| remove_unset(value));
+            !keys.is_empty()
+        }
+        _ => true,
+    }
 }
 
 /// A coding agent with settings of its own.
@@ -216,27 +259,6 @@ pub enum CodingAgent {
     Windsurf,
     /// Cline
     Cline,
-}
-
-/// A server to be added to the settings.
-#[derive(Debug, Clone, PartialEq)]
-pub struct McpAddCommand {
-    /// Its name.
-    pub name: String,
-    /// The settings block, without the name.
-    pub block: serde_json::Value,
-    /// True if it goes into the user settings.
-    pub user: bool,
-    /// Workspace folders that its package may access.
-    pub folders: Vec<String>,
-    /// True if install scripts are run.
-    pub install_scripts: bool,
-    /// Rights of its tools.
-    pub trust: ServerTrust,
-    /// Digest of the texts that the person has seen.
-    pub approve: Option<String>,
-    /// True if the settings are written without starting the server.
-    pub no_start: bool,
 }
 
 /// Rights that a person gives to the tools of a server.
@@ -304,203 +326,6 @@ fn allow(text: &str) -> Result<AllowedTools, String> {
             AllowedTools::Tools(names)
         }
     })
-}
-
-/// Commands of `mimir mcp`.
-#[derive(Debug, Clone, PartialEq)]
-pub enum McpCommand {
-    /// Lists the servers.
-    List,
-    /// Adds a server.
-    Add(McpAddCommand),
-    /// Removes a server.
-    Remove {
-        /// The name of the server.
-        name: String,
-        /// True if it is in the user settings.
-        user: bool,
-    },
-    /// Tests a server.
-    Test {
-        /// The name of the server.
-        name: String,
-    },
-    /// Trusts a server as it is now.
-    Trust {
-        /// The name of the server.
-        name: String,
-        /// Rights of its tools.
-        trust: ServerTrust,
-        /// Digest of the texts that the person has seen.
-        approve: Option<String>,
-        /// True if the approvals go into the user settings.
-        user: bool,
-    },
-    /// Installs the package of a server.
-    Install {
-        /// The name of the server.
-        name: String,
-        /// True if install scripts are run.
-        install_scripts: bool,
-        /// True if it is in the user settings.
-        user: bool,
-    },
-    /// Logs in at a server.
-    Login {
-        /// The name of the server.
-        name: String,
-        /// Program that opens the page.
-        browser: Option<String>,
-        /// How long to wait for the login.
-        timeout: std::time::Duration,
-    },
-    /// Logs out from a server.
-    Logout {
-        /// The name of the server.
-        name: String,
-    },
-    /// Imports servers from the settings of agents.
-    Import {
-        /// The agent; all if none is named.
-        from: Option<CodingAgent>,
-        /// Names of the servers; all if empty.
-        names: Vec<String>,
-        /// True if they go into the user settings.
-        user: bool,
-        /// True if no confirmation is asked for.
-        yes: bool,
-    },
-    /// Prints the settings that make an agent use mimir.
-    Config(CodingAgent),
-}
-
-impl McpArgs {
-    pub(super) fn into_command(self) -> McpCommand {
-        match self {
-            Self::List => McpCommand::List,
-            Self::Add(server) => McpCommand::Add(server.into_command()),
-            Self::Remove { name, user } => McpCommand::Remove { name, user },
-            Self::Test { name } => McpCommand::Test { name },
-            Self::Trust {
-                name,
-                trust,
-                approve,
-                user,
-            } => McpCommand::Trust {
-                name,
-                trust,
-                approve,
-                user,
-            },
-            Self::Install {
-                name,
-                install_scripts,
-                user,
-            } => McpCommand::Install {
-                name,
-                install_scripts,
-                user,
-            },
-            Self::Login {
-                name,
-                browser,
-                timeout,
-            } => McpCommand::Login {
-                name,
-                browser,
-                timeout: std::time::Duration::from_secs(timeout),
-            },
-            Self::Logout { name } => McpCommand::Logout { name },
-            Self::Import {
-                from,
-                names,
-                user,
-                yes,
-            } => McpCommand::Import {
-                from,
-                names,
-                user,
-                yes,
-            },
-            Self::Config { agent } => McpCommand::Config(agent),
-        }
-    }
-}
-
-impl McpAddArgs {
-    fn into_command(self) -> McpAddCommand {
-        let mut block = serde_json::Map::new();
-        let mut words = self.command.into_iter();
-        let object = |pairs: Vec<(String, String)>| {
-            let pairs = pairs.into_iter();
-            pairs
-                .map(|(name, value)| (name, value.into()))
-                .collect::<serde_json::Map<_, _>>()
-        };
-        if let Some(command) = words.next() {
-            block.insert("command".into(), command.into());
-        }
-        let args: Vec<String> = words.collect();
-        if !args.is_empty() {
-            block.insert("args".into(), args.into());
-        }
-        if let Some(url) = self.url {
-            block.insert("url".into(), url.into());
-        }
-        for (key, pairs) in [("env", self.env), ("headers", self.headers)] {
-            if !pairs.is_empty() {
-                block.insert(key.into(), object(pairs).into());
-            }
-        }
-        for (key, value) in [("cwd", self.cwd), ("prefix", self.prefix)] {
-            if let Some(value) = value {
-                block.insert(key.into(), value.into());
-            }
-        }
-        let mut oauth = serde_json::Map::new();
-        let login = [
-            ("issuer", self.issuer),
-            ("clientId", self.client_id),
-            ("clientSecret", self.client_secret),
-        ];
-        for (key, value) in login {
-            if let Some(value) = value {
-                oauth.insert(key.into(), value.into());
-            }
-        }
-        if !self.scopes.is_empty() {
-            oauth.insert("scopes".into(), self.scopes.into());
-        }
-        if !oauth.is_empty() {
-            block.insert("oauth".into(), oauth.into());
-        }
-        if let Some(sandbox) = self.sandbox {
-            let mode = match sandbox {
-                SandboxArg::Auto => SandboxMode::Auto,
-                SandboxArg::Process => SandboxMode::Process,
-                SandboxArg::Container => SandboxMode::Container,
-                SandboxArg::None => SandboxMode::None,
-            };
-            let mode = serde_json::to_value(mode).unwrap_or_default();
-            block.insert("sandbox".into(), mode);
-        }
-        if self.workspace_code {
-            block.insert("workspaceCode".into(), true.into());
-        }
-        if !self.network.is_empty() {
-            block.insert("network".into(), self.network.into());
-        }
-        McpAddCommand {
-            name: self.name,
-            block: block.into(),
-            user: self.user,
-            folders: self.folders,
-            install_scripts: self.install_scripts,
-            trust: self.trust,
-            approve: self.approve,
-            no_start: self.no_start,
-        }
-    }
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

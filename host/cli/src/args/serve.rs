@@ -4,91 +4,33 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use clap::Args;
 
-#[derive(Debug, Args)]
-pub(super) struct ServeArgs {
+/// Arguments of `mimir serve`.
+#[derive(Debug, Default, PartialEq, Args)]
+pub struct ServeArgs {
     /// Serve MCP over HTTP at /mcp on this address instead: PORT (this machine only), or IP:PORT
     #[arg(long, value_name = "ADDR", value_parser = address)]
-    http: Option<SocketAddr>,
+    pub http: Option<SocketAddr>,
     /// Require a bearer token on loopback addresses, too; on other addresses it is always required
     #[arg(long, requires = "http", conflicts_with = "issuer")]
-    token: bool,
+    pub token: bool,
     /// A host name that the server accepts, in addition to the address
     #[arg(long = "host", value_name = "NAME", requires = "http")]
-    hosts: Vec<String>,
+    pub hosts: Vec<String>,
     /// Web origin that may connect: scheme://host:port
     #[arg(long = "origin", value_name = "URL", requires = "http")]
-    origins: Vec<String>,
+    pub origins: Vec<String>,
     /// Issuer identifier of the identity provider whose tokens are accepted, instead of one fixed token
     #[arg(long, value_name = "URL", requires = "http")]
-    issuer: Option<String>,
+    pub issuer: Option<String>,
     /// Public address of this server, which tokens must be issued for [default: the listening address]
     #[arg(long, value_name = "URL", requires = "issuer")]
-    resource: Option<String>,
+    pub resource: Option<String>,
     /// Audience that tokens must name, if it is not the resource
     #[arg(long = "audience", value_name = "NAME", requires = "issuer")]
-    audiences: Vec<String>,
+    pub audiences: Vec<String>,
     /// A scope that every token must have
     #[arg(long = "scope", value_name = "SCOPE", requires = "issuer", value_parser = scope)]
-    scopes: Vec<String>,
-}
-
-/// Transport that the tools are served on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ServeCommand {
-    /// Stdin and stdout, for the process that started this one.
-    Stdio,
-    /// HTTP.
-    Http(ServeHttpCommand),
-}
-
-/// Options for serving over HTTP.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServeHttpCommand {
-    /// Address to listen on.
-    pub address: SocketAddr,
-    /// True if a token is required on loopback addresses, too.
-    pub token: bool,
-    /// Accepted host names, in addition to the address.
-    pub hosts: Vec<String>,
-    /// Web origins that may connect.
-    pub origins: Vec<String>,
-    /// Identity provider whose tokens are accepted, instead of a fixed token.
-    pub provider: Option<IdentityProviderOptions>,
-}
-
-/// An identity provider, and the requirements for its tokens.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IdentityProviderOptions {
-    /// Its issuer identifier.
-    pub issuer: String,
-    /// Public address of the server.
-    pub resource: Option<String>,
-    /// Accepted audiences.
-    pub audiences: Vec<String>,
-    /// Required scopes.
     pub scopes: Vec<String>,
-}
-
-impl ServeArgs {
-    pub(super) fn into_command(self) -> ServeCommand {
-        let (resource, audiences, scopes) = (self.resource, self.audiences, self.scopes);
-        let provider = self.issuer.map(|issuer| IdentityProviderOptions {
-            issuer,
-            resource,
-            audiences,
-            scopes,
-        });
-        match self.http {
-            None => ServeCommand::Stdio,
-            Some(address) => ServeCommand::Http(ServeHttpCommand {
-                address,
-                token: self.token,
-                hosts: self.hosts,
-                origins: self.origins,
-                provider,
-            }),
-        }
-    }
 }
 
 /// Parses an address. `8808` and `localhost:8808` mean the loopback address; anything else is an IP address and a

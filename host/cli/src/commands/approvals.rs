@@ -19,11 +19,11 @@ use mimir::setup::HostSetup;
 pub fn run(
     globals: &GlobalOptions,
     printer: ResultPrinter,
-    wish: &ApprovalsCommand,
+    command: &ApprovalsCommand,
 ) -> Result<ExitReason, CommandFailure> {
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let ledger = setup.require_approvals()?;
-    match wish {
+    match command {
         ApprovalsCommand::List => {
             let mut sessions = ledger.read()?.sessions;
             sessions.retain(SessionApproval::process_may_run);
@@ -31,7 +31,7 @@ pub fn run(
             let leases = ledger.with_max_age(life).leases()?;
             approvals::list(printer, &leases, &sessions, Timestamp::now())?;
         }
-        ApprovalsCommand::Revoke(ids) => {
+        ApprovalsCommand::Revoke { ids, .. } => {
             let gone = ledger.change(|book| take(book, ids))??;
             let event = AuditEvent::new(EventKind::Revoke, SystemTime::now());
             setup.record_event(&event.with_detail(&format!("{gone} remembered approvals")));

@@ -20,11 +20,11 @@ use super::call::wait_for_interrupt;
 pub async fn run(
     globals: &GlobalOptions,
     printer: ResultPrinter,
-    wish: AuditCommand,
+    command: AuditCommand,
 ) -> Result<ExitReason, CommandFailure> {
     let workspace = setup::find_workspace(globals.workspace.as_deref())?;
     let log = AuditLog::at(workspace.audit());
-    match wish {
+    match command {
         AuditCommand::Verify { head } => {
             let memory = AuditWatermark::for_workspace(&setup::find_user_dirs(), &workspace);
             check(&log, printer, head.as_deref(), &memory)

@@ -8,7 +8,7 @@ use mimir_core::text::visible;
 use mimir_core::{Call, CallContext, Outcome, RequestId, Tool, ToolError, ToolErrorCode};
 use serde_json::Value;
 
-use crate::args::{ApproveMode, GlobalOptions};
+use crate::args::{CallArgs, GlobalOptions};
 use crate::arguments::ArgumentInput;
 use crate::exit::{CommandFailure, ExitReason};
 use crate::output::{FAINT, ResultPrinter, note, outcome, styled, tools};
@@ -18,33 +18,21 @@ use mimir::workspace::WorkspaceFolder;
 
 use crate::tools::is_named;
 
-/// Arguments of `mimir call`.
-pub struct CallCommand {
-    /// Name or alias.
-    pub tool: String,
-    /// The arguments as typed.
-    pub words: ArgumentInput,
-    /// Answer to approval questions.
-    pub approve: ApproveMode,
-    /// Wall-clock limit of the call.
-    pub timeout: Option<Duration>,
-}
-
 /// Calls a tool and prints the outcome.
 pub async fn run(
     globals: &GlobalOptions,
     printer: ResultPrinter,
-    wish: CallCommand,
+    args: CallArgs,
 ) -> Result<ExitReason, CommandFailure> {
+    let input = ArgumentInput::parse(args.arguments)?;
     let mut setup = HostSetup::find(globals.workspace.as_deref())?;
     // An unknown plugin has to be loaded for its definition, which may take a while.
     let (mut registry, mut all) = tokio::select! {
-        found = setup.registry_for(&wish.tool) => found,
+        found = setup.registry_for(&args.tool) => found,
         exit = wait_for_interrupt() => return Err(cancelled(printer, exit)),
     };
-    let tool = registry.get(&wish.tool).cloned();
-    let arguments = wish
-        .words
+    let tool = registry.get(&args.tool).cloned();
+    let arguments = input
         .resolve(tool.as_deref())
         .map_err(|error| match error.code {
             ToolErrorCode::LimitExceeded => CommandFailure::from(error),
@@ -58,7 +46,7 @@ pub async fn run(
         };
         all = true;
     }
-    if let (Some(timeout), Some(tool)) = (wish.timeout, &tool) {
+    if let (Some(timeout), Some(tool)) = (args.timeout, &tool) {
         setup.settings.limit_tool_time(tool, timeout);
     }
     if tool.is_none() && !printer.is_json() {
@@ -66,7 +54,7 @@ pub async fn run(
         let named = registry
             .quarantined()
             .iter()
-            .filter(|left_out| is_named(left_out, &wish.tool));
+            .filter(|left_out| is_named(left_out, &args.tool));
         named.for_each(tools::quarantined);
     }
     let policy = setup.settings.policy()?;
@@ -76,9 +64,9 @@ pub async fn run(
     };
     // If this fails, the pipeline cannot record the call and reports it.
     let _ = setup.workspace.make_state();
-    let pipeline = setup.pipeline(world, approver(wish.approve, StartedCommand::Call));
-    let watcher = Arc::new(CallWatcher::new(&wish.tool));
-    let mut call = new_call(wish.tool, arguments);
+    let pipeline = setup.pipeline(world, approver(args.approve, StartedCommand::Call));
+    let watcher = Arc::new(CallWatcher::new(&args.tool));
+    let mut call = new_call(args.tool, arguments);
     call.observer = Arc::clone(&watcher) as Arc<_>;
     let outcome = tokio::select! {
         outcome = pipeline.call(call) => outcome,

@@ -9,7 +9,7 @@ use mimir_core::{ToolError, ToolErrorCode};
 use crate::agent::{
     AgentRuntime, ConversationSaver, SavingEventSink, TerminalEventSink, new_conversation,
 };
-use crate::args::{ApproveMode, GlobalOptions};
+use crate::args::{ApproveMode, ChatArgs, GlobalOptions};
 use crate::exit::{CommandFailure, ExitReason};
 use crate::output::{FAINT, ResultPrinter, STRONG, note, styled};
 use crate::terminal::StartedCommand;
@@ -24,19 +24,6 @@ mod slash_commands;
 use line_editor::{ChatInput, LineEditor};
 use slash_commands::{ChatFlow, SlashCommand};
 
-/// Arguments of `mimir chat`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChatCommand {
-    /// The conversation to continue: its id, or the newest if no id is given.
-    #[expect(
-        clippy::option_option,
-        reason = "without it, with it, and with the id of one"
-    )]
-    pub resume: Option<Option<String>>,
-    /// Model to use instead of the one in the settings.
-    pub model: Option<String>,
-}
-
 /// Most characters shown of the last message in a resumed conversation.
 const LAST: usize = 200;
 
@@ -44,7 +31,7 @@ const LAST: usize = 200;
 pub async fn run(
     globals: &GlobalOptions,
     printer: ResultPrinter,
-    wish: ChatCommand,
+    args: ChatArgs,
 ) -> Result<ExitReason, CommandFailure> {
     if printer.is_json() {
         return Err(CommandFailure::usage(
@@ -54,13 +41,13 @@ pub async fn run(
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let mut bench = AgentRuntime::new(
         setup,
-        wish.model.as_deref(),
+        args.model.as_deref(),
         None,
         ApproveMode::Ask,
         StartedCommand::Chat,
     )
     .await?;
-    let mut talk = match &wish.resume {
+    let mut talk = match &args.resume {
         Some(id) => resumed(&bench, id.as_deref())?,
         None => new_conversation(&bench.agent),
     };
@@ -136,15 +123,15 @@ async fn talking(
             Err(exit) => return Ok(exit),
         };
         match SlashCommand::parse(&line) {
-            Some(wish) => {
-                let wish = match wish {
-                    Ok(wish) => wish,
+            Some(command) => {
+                let command = match command {
+                    Ok(command) => command,
                     Err(error) => {
                         print_error(&error);
                         continue;
                     }
                 };
-                match slash_commands::carry_out(globals, bench, talk, wish).await {
+                match slash_commands::carry_out(globals, bench, talk, command).await {
                     Ok(ChatFlow::Talk) => {}
                     Ok(ChatFlow::Leave) => return Ok(ExitReason::Done),
                     Err(CommandFailure::Reported { error, .. }) => print_error(&error),

@@ -20,11 +20,11 @@ mod key;
 pub async fn run(
     globals: &GlobalOptions,
     printer: ResultPrinter,
-    wish: ConfigCommand,
+    command: ConfigCommand,
 ) -> Result<ExitReason, CommandFailure> {
     let places = setup::find_user_dirs;
     let workspace = || setup::find_workspace(globals.workspace.as_deref());
-    match wish {
+    match command {
         ConfigCommand::Schema => printer.print_json(&Config::schema())?,
         ConfigCommand::Path => {
             let places = places();
@@ -36,9 +36,12 @@ pub async fn run(
                 variables,
             )?;
         }
-        ConfigCommand::Get(key) => return key::get(globals, printer, &key),
+        ConfigCommand::Get { key } => return key::get(globals, printer, &key),
         ConfigCommand::Set { key, value, user } => {
-            return key::set(globals, printer, &key, value.as_deref(), user);
+            return key::set(globals, printer, &key, Some(&value), user);
+        }
+        ConfigCommand::Unset { key, user } => {
+            return key::set(globals, printer, &key, None, user);
         }
         ConfigCommand::Check => return checked(printer, places(), workspace()?).await,
     }

@@ -45,8 +45,9 @@ pub async fn run(
     globals: &GlobalOptions,
     printer: ResultPrinter,
     tool: &str,
-    words: ArgumentInput,
+    arguments: Vec<String>,
 ) -> Result<ExitReason, CommandFailure> {
+    let input = ArgumentInput::parse(arguments)?;
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let world = setup.load_snapshot().await?;
     let found = world
@@ -54,7 +55,7 @@ pub async fn run(
         .find(tool)
         .map_err(|error| CommandFailure::with_exit(error, ExitReason::Usage))?;
     let ungranted = grants::lacks_files(found, &found.granted).then(|| grants::files_remedy(found));
-    let arguments = words
+    let arguments = input
         .resolve(Some(found))
         .map_err(|error| CommandFailure::with_exit(error, ExitReason::Usage))?;
     let pipeline = setup.pipeline(world, approver(ApproveMode::Never, StartedCommand::Call));

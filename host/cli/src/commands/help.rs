@@ -119,10 +119,11 @@ impl HelpPage {
 }
 
 /// Prints a page.
-pub fn run(printer: ResultPrinter, page: HelpPage) -> Result<ExitReason, CommandFailure> {
-    match page {
-        HelpPage::Index => index(printer)?,
-        HelpPage::Topic(topic) => show(printer, topic)?,
+pub fn run(printer: ResultPrinter, words: &[String]) -> Result<ExitReason, CommandFailure> {
+    match HelpPage::find(words)? {
+        Some(HelpPage::Topic(topic)) => show(printer, topic)?,
+        // The help of a command was printed where the line was parsed.
+        Some(HelpPage::Index) | None => index(printer)?,
     }
     Ok(ExitReason::Done)
 }

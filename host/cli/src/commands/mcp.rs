@@ -1,5 +1,7 @@
 //! `mimir mcp`.
 
+use std::time::Duration;
+
 use mimir_core::config::McpServerSettings;
 use mimir_core::text::visible;
 use mimir_core::{ListedEntry, Registry, ToolError, ToolErrorCode};
@@ -28,16 +30,19 @@ mod trust;
 pub async fn run(
     globals: &GlobalOptions,
     printer: ResultPrinter,
-    wish: McpCommand,
+    command: McpCommand,
 ) -> Result<ExitReason, CommandFailure> {
-    match wish {
+    match command {
         McpCommand::List => list(globals, printer),
         McpCommand::Test { name } => test(globals, printer, &name).await,
         McpCommand::Login {
             name,
             browser,
             timeout,
-        } => login::log_in(globals, printer, &name, browser, timeout).await,
+        } => {
+            let timeout = Duration::from_secs(timeout);
+            login::log_in(globals, printer, &name, browser, timeout).await
+        }
         McpCommand::Logout { name } => login::log_out(globals, printer, &name).await,
         McpCommand::Add(add) => add::add(globals, printer, &add).await,
         McpCommand::Install {
@@ -58,7 +63,7 @@ pub async fn run(
             user,
             yes,
         } => import_all(globals, printer, from, &names, user, yes),
-        McpCommand::Config(agent) => agent_snippets::print(globals, printer, agent),
+        McpCommand::Config { agent } => agent_snippets::print(globals, printer, agent),
     }
 }
 

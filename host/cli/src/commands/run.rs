@@ -11,26 +11,13 @@ use crate::agent::{
     AgentRuntime, ConversationSaver, JsonEventWriter, SavingEventSink, TerminalEventSink,
     new_conversation,
 };
-use crate::args::{ApproveMode, GlobalOptions};
+use crate::args::{GlobalOptions, RunArgs};
 use crate::exit::{CommandFailure, ExitReason};
 use crate::output::{FAINT, ResultPrinter, note, styled, warn};
 use crate::terminal::StartedCommand;
 use mimir::setup::HostSetup;
 
 use super::call::wait_for_interrupt;
-
-/// Arguments of `mimir run`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunCommand {
-    /// The task; `-` reads it from stdin.
-    pub task: String,
-    /// Model to use instead of the one in the settings.
-    pub model: Option<String>,
-    /// Worker to run the task as.
-    pub worker: Option<String>,
-    /// Answer to approval questions.
-    pub approve: ApproveMode,
-}
 
 /// Longest task in bytes: longer than the context of any model.
 const TASK_MOST: u64 = 16 << 20;
@@ -39,16 +26,16 @@ const TASK_MOST: u64 = 16 << 20;
 pub async fn run(
     globals: &GlobalOptions,
     printer: ResultPrinter,
-    wish: RunCommand,
+    args: RunArgs,
 ) -> Result<ExitReason, CommandFailure> {
-    let task = task(&wish.task);
+    let task = task(&args.task);
     if !printer.is_json() {
-        return shown(globals, &task?, wish).await;
+        return shown(globals, &task?, args).await;
     }
     let lines = JsonEventWriter::default();
     let mut talk = Conversation::default();
     let ended = match task {
-        Ok(task) => attempt(globals, &wish, &task, &mut talk, &lines).await,
+        Ok(task) => attempt(globals, &args, &task, &mut talk, &lines).await,
         Err(failure) => Err(failure),
     };
     let exit = exit(&ended);
@@ -82,11 +69,11 @@ pub async fn run(
 async fn shown(
     globals: &GlobalOptions,
     task: &str,
-    wish: RunCommand,
+    args: RunArgs,
 ) -> Result<ExitReason, CommandFailure> {
     let shown = TerminalEventSink::new();
     let mut talk = Conversation::default();
-    let ended = attempt(globals, &wish, task, &mut talk, &shown).await;
+    let ended = attempt(globals, &args, task, &mut talk, &shown).await;
     shown.close();
     let exit = exit(&ended);
     if ended.is_err() && talk.spent.tokens() > 0 {
@@ -107,7 +94,7 @@ async fn shown(
 /// Runs the task until it ends or is cancelled. The conversation is saved in both cases.
 async fn attempt(
     globals: &GlobalOptions,
-    wish: &RunCommand,
+    args: &RunArgs,
     task: &str,
     talk: &mut Conversation,
     face: &dyn mimir_agent::AgentEventSink,
@@ -115,9 +102,9 @@ async fn attempt(
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let mut bench = AgentRuntime::new(
         setup,
-        wish.model.as_deref(),
-        wish.worker.as_deref(),
-        wish.approve,
+        args.model.as_deref(),
+        args.worker.as_deref(),
+        args.approve,
         StartedCommand::Run,
     )
     .await?;

@@ -22,7 +22,7 @@ const LONGEST: u64 = 1 << 20;
 pub fn run(
     globals: &GlobalOptions,
     printer: ResultPrinter,
-    wish: &SecretsCommand,
+    command: &SecretsCommand,
 ) -> Result<ExitReason, CommandFailure> {
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let secrets = UserSecrets::new(&setup.user_dirs).ok_or_else(|| {
@@ -31,11 +31,9 @@ pub fn run(
             "cannot store secrets: there is no user config folder; set MIMIR_CONFIG_DIR",
         )
     })?;
-    match wish {
+    match command {
         SecretsCommand::List => list(&setup, printer, &secrets)?,
-        SecretsCommand::Set {
-            on_the_line: true, ..
-        } => {
+        SecretsCommand::Set { on_the_line, .. } if !on_the_line.is_empty() => {
             return Err(CommandFailure::usage(
                 "values are read from stdin, because the command line is visible to other users and saved in your shell history; if you typed a secret, change it",
             ));

@@ -2,6 +2,7 @@
 
 use parking_lot::Mutex;
 use std::io::IsTerminal as _;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use mimir_core::{ToolError, ToolErrorCode};
 use mimir_mcp::{ApprovalOptions, HttpOptions, IdentityOptions, ToolServer};
 use mimir_wasm::SystemClock;
 
-use crate::args::{GlobalOptions, IdentityProviderOptions, ServeCommand, ServeHttpCommand};
+use crate::args::{GlobalOptions, ServeArgs};
 use crate::exit::{CommandFailure, ExitReason};
 use crate::output::{BAD, note, outcome, stderr_queue, styled};
 use crate::serve::{ServeToken, StdioStreams, listen, load_or_create};
@@ -21,13 +22,10 @@ use mimir::setup::HostSetup;
 use super::call::wait_for_interrupt;
 
 /// Serves the tools until the client disconnects or the process is stopped.
-pub async fn run(
-    globals: &GlobalOptions,
-    wish: ServeCommand,
-) -> Result<ExitReason, CommandFailure> {
-    match wish {
-        ServeCommand::Stdio => stdio(globals).await,
-        ServeCommand::Http(wish) => http(globals, wish).await,
+pub async fn run(globals: &GlobalOptions, args: ServeArgs) -> Result<ExitReason, CommandFailure> {
+    match args.http {
+        None => stdio(globals).await,
+        Some(address) => http(globals, address, args).await,
     }
 }
 
@@ -71,21 +69,20 @@ const LAST_CALLS: Duration = Duration::from_secs(2);
 
 async fn http(
     globals: &GlobalOptions,
-    wish: ServeHttpCommand,
+    address: SocketAddr,
+    args: ServeArgs,
 ) -> Result<ExitReason, CommandFailure> {
     stderr_queue::detach_stderr();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let mut options = options(&setup, &wish)?;
-    let listener = tokio::net::TcpListener::bind(wish.address).await;
+    let mut options = options(&setup, address.ip(), &args)?;
+    let listener = tokio::net::TcpListener::bind(address).await;
     let listener = listener.map_err(|error| {
-        let why = format!("cannot listen on {}: {error}", wish.address);
+        let why = format!("cannot listen on {address}: {error}");
         ToolError::new(ToolErrorCode::Unavailable, why)
     })?;
-    let address = listener.local_addr().unwrap_or(wish.address);
+    let address = listener.local_addr().unwrap_or(address);
     let url = format!("http://{address}/mcp");
-    if let Some(provider) = wish.provider {
-        options.identity = Some(identity(&setup, provider, &url));
-    }
+    options.identity = identity(&setup, args, &url);
     let _ = setup.workspace.make_state();
     let mut live = LiveSetup::new_uncompiled(setup).await?;
     options.figures = Some(crate::serve::cache_figures(live.host()));
@@ -122,12 +119,10 @@ fn ended_by(signal: ExitReason) -> ExitReason {
 }
 
 /// Authorization of clients.
-fn options(setup: &HostSetup, wish: &ServeHttpCommand) -> Result<HttpOptions, CommandFailure> {
-    let ip = wish.address.ip();
-    let mut hosts = wish.hosts.clone();
-    let provider = wish.provider.as_ref();
-    let named = provider.is_some_and(|provider| provider.resource.is_some());
-    if provider.is_some() && !ip.is_loopback() && !named {
+fn options(setup: &HostSetup, ip: IpAddr, args: &ServeArgs) -> Result<HttpOptions, CommandFailure> {
+    let mut hosts = args.hosts.clone();
+    let named = args.resource.is_some();
+    if args.issuer.is_some() && !ip.is_loopback() && !named {
         return Err(CommandFailure::usage(
             "tokens are issued for the public address of the server: set it with --resource",
         ));
@@ -140,7 +135,7 @@ fn options(setup: &HostSetup, wish: &ServeHttpCommand) -> Result<HttpOptions, Co
     if !ip.is_unspecified() {
         hosts.push(ip.to_string());
     }
-    let token = match provider.is_none() && (wish.token || !ip.is_loopback()) {
+    let token = match args.issuer.is_none() && (args.token || !ip.is_loopback()) {
         true => Some(load_or_create(&setup.user_dirs)?),
         false => None,
     };
@@ -157,24 +152,25 @@ fn options(setup: &HostSetup, wish: &ServeHttpCommand) -> Result<HttpOptions, Co
     }
     Ok(HttpOptions {
         hosts,
-        origins: wish.origins.clone(),
+        origins: args.origins.clone(),
         token: token.map(|token| token.word),
         identity: None,
         figures: None,
     })
 }
 
-/// Requirements for tokens of the identity provider, for a server that listens at `url`.
-fn identity(setup: &HostSetup, provider: IdentityProviderOptions, url: &str) -> IdentityOptions {
+/// Requirements for tokens of the identity provider, if one is named, for a server that listens at `url`.
+fn identity(setup: &HostSetup, args: ServeArgs, url: &str) -> Option<IdentityOptions> {
+    let issuer = args.issuer?;
     let (settings, root) = (setup.settings.clone(), setup.workspace.root().to_owned());
-    IdentityOptions {
-        resource: provider.resource.unwrap_or_else(|| url.to_owned()),
-        issuer: provider.issuer,
-        audiences: provider.audiences,
-        scopes: provider.scopes,
+    Some(IdentityOptions {
+        issuer,
+        resource: args.resource.unwrap_or_else(|| url.to_owned()),
+        audiences: args.audiences,
+        scopes: args.scopes,
         // Named by the person who starts the server; contacted under the current network settings.
         clients: Arc::new(move |url| servers::client(&settings, &root, url)),
-    }
+    })
 }
 
 /// A server over the current tools, and a guard that keeps it up to date.

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _};
 
-use crate::args::{GlobalOptions, ToolsCommand};
+use crate::args::{GlobalOptions, ToolListCommand, ToolsCommand};
 use crate::exit::{CommandFailure, ExitReason};
 use crate::output::tools::CommandSyntax;
 use crate::output::{ResultPrinter, warn};
@@ -11,20 +11,49 @@ use crate::tools;
 use mimir::setup::HostSetup;
 
 use super::doctor::unknown_names;
+use super::{
+    editor_support, tools_add, tools_build, tools_check, tools_new, tools_remove, tools_trust,
+};
 
-/// Lists tools, or switches them.
+/// Runs a command of `mimir tools`; without one, opens the tool browser.
 pub async fn run(
     globals: &GlobalOptions,
     printer: ResultPrinter,
-    wish: ToolsCommand,
+    command: Option<ToolsCommand>,
+) -> Result<ExitReason, CommandFailure> {
+    match command {
+        None if !printer.is_json() && has_screen() => {
+            let setup = HostSetup::find(globals.workspace.as_deref())?;
+            tool_browser::run(globals, setup).await
+        }
+        None => tool_list(globals, printer, ToolListCommand::default()).await,
+        Some(ToolsCommand::ToolList(command)) => tool_list(globals, printer, command).await,
+        Some(ToolsCommand::New { name, lang, dir }) => {
+            tools_new::run(globals, printer, &name, (lang, dir)).await
+        }
+        Some(ToolsCommand::Schema) => editor_support::schema(printer),
+        Some(ToolsCommand::Types) => editor_support::types(printer),
+        Some(ToolsCommand::Check { file }) => tools_check::run(printer, &file).await,
+        Some(ToolsCommand::Build { dir }) => tools_build::run(globals, printer, &dir).await,
+        Some(ToolsCommand::Add(args)) => tools_add::run(globals, printer, args).await,
+        Some(ToolsCommand::Trust(args)) => tools_trust::trust(globals, printer, args).await,
+        Some(ToolsCommand::Remove { name, yes }) => {
+            tools_remove::run(globals, printer, &name, yes).await
+        }
+        Some(ToolsCommand::Revoke { name }) => tools_trust::revoke(globals, printer, &name).await,
+    }
+}
+
+/// Shows the tool list, or switches tools.
+async fn tool_list(
+    globals: &GlobalOptions,
+    printer: ResultPrinter,
+    command: ToolListCommand,
 ) -> Result<ExitReason, CommandFailure> {
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    if wish == ToolsCommand::Pick && !printer.is_json() && has_screen() {
-        return tool_browser::run(globals, setup).await;
-    }
     let world = setup.load_snapshot().await?;
-    let lists = matches!(wish, ToolsCommand::Pick | ToolsCommand::List(_));
-    let done = tools::run(&setup, &world, printer, CommandSyntax::Shell, wish);
+    let lists = matches!(command, ToolListCommand::List { .. });
+    let done = tools::run(&setup, &world, printer, CommandSyntax::Shell, command);
     if lists {
         for unknown in unknown_names(&setup.settings, &world.registry) {
             let fix = unknown.fix.as_deref().unwrap_or_default();

@@ -11,7 +11,7 @@ use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::args::{GlobalOptions, ToolsAddCommand};
+use crate::args::{GlobalOptions, ToolsAddArgs};
 use crate::exit::{CommandFailure, ExitReason};
 use crate::output::tools::quarantined;
 use crate::output::{ResultPrinter, note};
@@ -31,12 +31,12 @@ const LONGEST: u64 = 256 << 20;
 pub async fn run(
     globals: &GlobalOptions,
     printer: ResultPrinter,
-    wish: ToolsAddCommand,
+    args: ToolsAddArgs,
 ) -> Result<ExitReason, CommandFailure> {
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let url = wish.file.to_str().filter(|file| file.contains("://"));
+    let url = args.file.to_str().filter(|file| file.contains("://"));
     let bytes = match url {
-        Some(url) if wish.digest.is_some() => {
+        Some(url) if args.digest.is_some() => {
             fetch::download_component(&setup, url, LONGEST).await?
         }
         Some(_) => {
@@ -45,17 +45,17 @@ pub async fn run(
                  what is there today may be something else tomorrow",
             ));
         }
-        None => read(&wish.file)?,
+        None => read(&args.file)?,
     };
     let digest = format!("{:x}", Sha256::digest(&bytes));
-    if let Some(meant) = wish.digest.as_ref().filter(|meant| **meant != digest) {
+    if let Some(meant) = args.digest.as_ref().filter(|meant| **meant != digest) {
         return Err(ToolError::new(
             ToolErrorCode::PermissionDenied,
             format!("digest mismatch: the file has {digest}, expected {meant}; nothing was added"),
         )
         .into());
     }
-    let named = url.map_or(wish.file.as_path(), fetch::file_name);
+    let named = url.map_or(args.file.as_path(), fetch::file_name);
     let stem = named.file_stem().and_then(|stem| stem.to_str());
     let Some(stem) = stem.filter(|stem| !stem.starts_with('.')) else {
         return Err(CommandFailure::usage(
@@ -70,7 +70,7 @@ pub async fn run(
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => return Err(file_error("replace", &to, &error).into()),
     };
-    if old.is_some() && !wish.force {
+    if old.is_some() && !args.force {
         return Err(ToolError::new(
             ToolErrorCode::AlreadyExists,
             format!("{shown} already exists; use --force to replace it"),
@@ -78,7 +78,7 @@ pub async fn run(
         .into());
     }
     write(&to, &bytes)?;
-    if let Some(prefix) = &wish.prefix {
+    if let Some(prefix) = &args.prefix {
         let location = shown.replace('\\', "/");
         set_prefix(&setup.require_approvals()?, &location, prefix)?;
     }

@@ -9,7 +9,7 @@ use mimir_core::tool::ToolTrust;
 use mimir_core::{Decision, Registry, Tool, ToolError, ToolErrorCode, ToolSource};
 use serde_json::json;
 
-use crate::args::{GlobalOptions, ToolsTrustCommand};
+use crate::args::{GlobalOptions, ToolsTrustArgs};
 use crate::arguments::command_line;
 use crate::exit::{CommandFailure, ExitReason};
 use crate::output::{ResultPrinter, grant, note};
@@ -27,17 +27,19 @@ pub(super) use named_rights::set_prefix;
 pub async fn trust(
     globals: &GlobalOptions,
     printer: ResultPrinter,
-    wish: ToolsTrustCommand,
+    mut args: ToolsTrustArgs,
 ) -> Result<ExitReason, CommandFailure> {
+    args.without.sort();
+    args.without.dedup();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let ledger = setup.require_approvals()?;
-    let Some(prefix) = &wish.prefix else {
-        return grant_rights(&setup, &ledger, printer, &wish, &wish.name).await;
+    let Some(prefix) = &args.prefix else {
+        return grant_rights(&setup, &ledger, printer, &args, &args.name).await;
     };
     // All of its tools may be skipped because of their names, so the prefix is written before the plugin is looked up.
-    let location = location(&setup.registry().await, &wish.name)?;
+    let location = location(&setup.registry().await, &args.name)?;
     let previous = named_rights::set_prefix(&ledger, &location, prefix)?;
-    let granted = grant_rights(&setup, &ledger, printer, &wish, &location).await;
+    let granted = grant_rights(&setup, &ledger, printer, &args, &location).await;
     if granted.is_err() {
         named_rights::set_prefix(&ledger, &location, &previous)?;
     }
@@ -49,7 +51,7 @@ async fn grant_rights(
     setup: &HostSetup,
     ledger: &UserApprovalStore,
     printer: ResultPrinter,
-    wish: &ToolsTrustCommand,
+    args: &ToolsTrustArgs,
     name: &str,
 ) -> Result<ExitReason, CommandFailure> {
     let registry = setup.registry().await;
@@ -65,9 +67,9 @@ async fn grant_rights(
         )));
     }
     let location = tool.origin.location.clone();
-    let named = named_rights::named_rights(setup, ledger, wish, tool)?;
+    let named = named_rights::named_rights(setup, ledger, args, tool)?;
     if tool.trust == ToolTrust::Harmless && named.is_empty() {
-        if wish.prefix.is_some() {
+        if args.prefix.is_some() {
             return renamed(printer, &location, &plugin);
         }
         let can_name = match grants::takes_files(tool) {
@@ -86,7 +88,7 @@ async fn grant_rights(
     let Some(tool) = plugin.first() else {
         return Err(CommandFailure::usage("the plugin has no tools"));
     };
-    match &wish.digest {
+    match &args.digest {
         Some(digest) if *digest != tool.origin.digest => {
             return Err(refused_trust(format!(
                 "digest mismatch: {} has {}; nothing was granted",
@@ -95,7 +97,7 @@ async fn grant_rights(
         }
         Some(_) => {}
         None => {
-            grant::show(&plugin, &wish.without);
+            grant::show(&plugin, &args.without);
             if !terminal::confirm("Grant this?")? {
                 return Err(refused_trust(format!(
                     "nothing was granted; without a terminal, name the digest of the build: `{} --digest {}`",
@@ -105,7 +107,7 @@ async fn grant_rights(
             }
         }
     }
-    let Some(grant) = Grant::new(&plugin, wish.without.clone()) else {
+    let Some(grant) = Grant::new(&plugin, args.without.clone()) else {
         return Err(CommandFailure::usage("the plugin has no tools"));
     };
     let grant = grant.with_named(named);

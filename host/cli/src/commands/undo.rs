@@ -7,7 +7,7 @@ use mimir_audit::AuditLog;
 use mimir_core::audit::{AuditEvent, AuditSink, EventKind};
 use mimir_core::{CallContext, RequestId, ToolError, ToolErrorCode};
 
-use crate::args::{GlobalOptions, UndoCommand};
+use crate::args::{GlobalOptions, UndoArgs};
 use crate::exit::{CommandFailure, ExitReason};
 use crate::output::{ResultPrinter, undo, warn};
 use mimir::setup::{self, HostSetup};
@@ -20,64 +20,58 @@ const RECENT: Duration = Duration::from_secs(60 * 60);
 pub fn run(
     globals: &GlobalOptions,
     printer: ResultPrinter,
-    wish: UndoCommand,
+    args: &UndoArgs,
 ) -> Result<ExitReason, CommandFailure> {
-    match wish {
-        UndoCommand::List => {
-            let backups =
-                UndoStore::for_workspace(&setup::find_workspace(globals.workspace.as_deref())?);
-            undo::list(printer, &backups.read_history()?)?;
-        }
-        UndoCommand::Restore { id, force, yes } => {
-            let setup = HostSetup::find(globals.workspace.as_deref())?;
-            let backups = UndoStore::for_workspace(&setup.workspace);
-            let found = backups.read_history()?;
-            let usage = |error| match &id {
-                Some(_) => CommandFailure::with_exit(error, ExitReason::Usage),
-                None => CommandFailure::from(error),
-            };
-            let record = found.choose(id.as_deref()).map_err(usage)?;
-            let age = record.age(Timestamp::now());
-            if id.is_none() {
-                // The newest change may be among those.
-                undo::unreadable(&found);
-            }
-            if let Some(unkept) = &record.unkept {
-                return Err(cannot(record, age, &unkept.why).into());
-            }
-            if id.is_none() && !yes && age.is_none_or(|age| age > RECENT) {
-                return Err(too_old(record, age).into());
-            }
-            let audit = setup.audit();
-            audit.ready().map_err(|error| {
-                let message = format!(
-                    "nothing was taken back, because the undo could not be recorded: {error}"
-                );
-                ToolError::new(ToolErrorCode::Unavailable, message)
-            })?;
-            let logged = is_logged(record, &AuditLog::at(audit.path())).unwrap_or(false);
-            if id.is_none() && !logged {
-                return Err(unlogged(record).into());
-            }
-            let mut event = event(record);
-            let start = Instant::now();
-            let restored = backups.restore(record.clone(), force, logged);
-            event.duration_ms = Some(start.elapsed().as_secs_f64() * 1000.0);
-            event.ok = restored.is_ok();
-            event.code = restored.as_ref().err().map(|error| error.code);
-            if let Err(error) = audit.record(&event) {
-                warn(error);
-            }
-            let restored = restored.map_err(|error| match error.code {
-                // Later work on the same files is in the way.
-                ToolErrorCode::AlreadyExists => {
-                    CommandFailure::with_exit(error, ExitReason::Refused)
-                }
-                _ => CommandFailure::from(error),
-            })?;
-            undo::print_restored(printer, record, age, &restored)?;
-        }
+    if args.list {
+        let backups =
+            UndoStore::for_workspace(&setup::find_workspace(globals.workspace.as_deref())?);
+        undo::list(printer, &backups.read_history()?)?;
+        return Ok(ExitReason::Done);
     }
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let backups = UndoStore::for_workspace(&setup.workspace);
+    let found = backups.read_history()?;
+    let usage = |error| match &args.id {
+        Some(_) => CommandFailure::with_exit(error, ExitReason::Usage),
+        None => CommandFailure::from(error),
+    };
+    let record = found.choose(args.id.as_deref()).map_err(usage)?;
+    let age = record.age(Timestamp::now());
+    if args.id.is_none() {
+        // The newest change may be among those.
+        undo::unreadable(&found);
+    }
+    if let Some(unkept) = &record.unkept {
+        return Err(cannot(record, age, &unkept.why).into());
+    }
+    if args.id.is_none() && !args.yes && age.is_none_or(|age| age > RECENT) {
+        return Err(too_old(record, age).into());
+    }
+    let audit = setup.audit();
+    audit.ready().map_err(|error| {
+        let message =
+            format!("nothing was taken back, because the undo could not be recorded: {error}");
+        ToolError::new(ToolErrorCode::Unavailable, message)
+    })?;
+    let logged = is_logged(record, &AuditLog::at(audit.path())).unwrap_or(false);
+    if args.id.is_none() && !logged {
+        return Err(unlogged(record).into());
+    }
+    let mut event = event(record);
+    let start = Instant::now();
+    let restored = backups.restore(record.clone(), args.force, logged);
+    event.duration_ms = Some(start.elapsed().as_secs_f64() * 1000.0);
+    event.ok = restored.is_ok();
+    event.code = restored.as_ref().err().map(|error| error.code);
+    if let Err(error) = audit.record(&event) {
+        warn(error);
+    }
+    let restored = restored.map_err(|error| match error.code {
+        // Later work on the same files is in the way.
+        ToolErrorCode::AlreadyExists => CommandFailure::with_exit(error, ExitReason::Refused),
+        _ => CommandFailure::from(error),
+    })?;
+    undo::print_restored(printer, record, age, &restored)?;
     Ok(ExitReason::Done)
 }
 

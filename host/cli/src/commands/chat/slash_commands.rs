@@ -8,7 +8,7 @@ use mimir_core::text::{prefix, visible};
 use mimir_core::{Pipeline, ToolError, ToolErrorCode};
 
 use crate::agent::{AgentRuntime, ConversationSaver, new_conversation};
-use crate::args::{ApprovalsCommand, AuditCommand, GlobalOptions, ToolsCommand};
+use crate::args::{ApprovalsCommand, AuditCommand, GlobalOptions, ToolListCommand};
 use crate::exit::CommandFailure;
 use crate::output::tools::CommandSyntax;
 use crate::output::{ResultPrinter, STRONG, indented, note, styled};
@@ -21,7 +21,7 @@ use super::super::{approvals, audit};
 /// A slash command with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SlashCommand {
-    Tools(ToolsCommand),
+    Tools(ToolListCommand),
     Approvals,
     Cost,
     Model(Option<String>),
@@ -70,7 +70,7 @@ impl SlashCommand {
         }
         let rest = Some(rest.trim()).filter(|rest| !rest.is_empty());
         Some(match (name, rest) {
-            ("/tools", words) => ToolsCommand::parse(words.unwrap_or_default()).map(Self::Tools),
+            ("/tools", words) => ToolListCommand::parse(words.unwrap_or_default()).map(Self::Tools),
             ("/approvals", None) => Ok(Self::Approvals),
             ("/cost", None) => Ok(Self::Cost),
             ("/model", model) => Ok(Self::Model(model.map(str::to_owned))),
@@ -112,15 +112,15 @@ pub(super) async fn carry_out(
     globals: &GlobalOptions,
     bench: &mut AgentRuntime,
     talk: &mut Conversation,
-    wish: SlashCommand,
+    command: SlashCommand,
 ) -> Result<ChatFlow, CommandFailure> {
     let printer = ResultPrinter::new(false);
-    match wish {
-        SlashCommand::Tools(wish) => {
+    match command {
+        SlashCommand::Tools(command) => {
             // Tools are switched in the config files as they are now, and the change applies at once.
             let setup = HostSetup::find(globals.workspace.as_deref())?;
             let world = bench.pipeline().snapshot();
-            let done = tools::run(&setup, &world, printer, CommandSyntax::Chat, wish);
+            let done = tools::run(&setup, &world, printer, CommandSyntax::Chat, command);
             bench.reload_now().await;
             done?;
         }
@@ -128,11 +128,11 @@ pub(super) async fn carry_out(
             approvals::run(globals, printer, &ApprovalsCommand::List)?;
         }
         SlashCommand::Audit => {
-            let wish = AuditCommand::Tail {
+            let command = AuditCommand::Tail {
                 lines: RECORD,
                 follow: false,
             };
-            audit::run(globals, printer, wish).await?;
+            audit::run(globals, printer, command).await?;
         }
         SlashCommand::Cost => note(usage_line(talk)),
         SlashCommand::Model(None) => note(visible(bench.agent.model.name())),
@@ -178,9 +178,11 @@ mod tests {
         ] {
             assert!(SlashCommand::parse(words).is_none(), "{words:?}");
         }
-        let list = SlashCommand::Tools(ToolsCommand::List(DefinitionFormat::Openai));
+        let list = SlashCommand::Tools(ToolListCommand::List {
+            format: DefinitionFormat::Openai,
+        });
         assert_eq!(SlashCommand::parse(" /tools "), Some(Ok(list)));
-        let off = ToolsCommand::Disable {
+        let off = ToolListCommand::Disable {
             name: "git".to_owned(),
             user: false,
         };

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::trust::TrustCandidate;
 use super::{package_request, server_card, server_edits};
-use crate::args::{GlobalOptions, McpAddCommand, ServerTrust};
+use crate::args::{GlobalOptions, McpAddArgs, ServerTrust};
 use crate::exit::{CommandFailure, ExitReason};
 use crate::output::{ResultPrinter, STRONG, WARN, note, styled};
 use crate::terminal;
@@ -21,14 +21,14 @@ use mimir::setup::HostSetup;
 pub async fn add(
     globals: &GlobalOptions,
     printer: ResultPrinter,
-    add: &McpAddCommand,
+    args: &McpAddArgs,
 ) -> Result<ExitReason, CommandFailure> {
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     // Reports a name in use, or an invalid block, before anything is downloaded.
-    if setup.settings.config.mcp.servers.contains_key(&add.name) {
-        server_edits::check_name_is_free(&add.name)?;
+    if setup.settings.config.mcp.servers.contains_key(&args.name) {
+        server_edits::check_name_is_free(&args.name)?;
     }
-    let mut block = add.block.clone();
+    let mut block = args.settings_block();
     let request = package_request::requested_package(&block)?;
     match request {
         Some(request) => {
@@ -37,22 +37,21 @@ pub async fn add(
                 request,
                 pinned: None,
                 other_dependencies: false,
-                install_scripts: add.install_scripts,
+                install_scripts: args.install_scripts,
                 sandbox,
             };
             let package = PackageInstaller::new(&setup, printer.is_json())
                 .install(&download)
                 .await?;
-            let args = download.request.args;
             block = package_request::pinned_block(
                 &block,
                 &package,
-                args,
-                &add.folders,
+                download.request.args,
+                &args.folders,
                 setup.workspace.root(),
             );
         }
-        None if !add.folders.is_empty() || add.install_scripts => {
+        None if !args.folders.is_empty() || args.install_scripts => {
             return Err(CommandFailure::usage(
                 "--folder and --install-scripts are for packages: `-- npx PACKAGE` or `-- uvx PACKAGE`",
             ));
@@ -62,21 +61,21 @@ pub async fn add(
     let server: McpServerSettings = serde_json::from_value(block.clone())
         .map_err(|error| ToolError::new(ToolErrorCode::InvalidInput, error.to_string()))?;
     server
-        .check(&add.name)
+        .check(&args.name)
         .map_err(|error| ToolError::new(ToolErrorCode::InvalidInput, error.to_string()))?;
-    let asks = terminal::has_person() && !printer.is_json() && !add.no_start;
-    let mut choice = add.trust.clone();
-    let candidate = match asks || add.approve.is_some() {
-        true => started(&setup, &add.name, &server).await?,
+    let asks = terminal::has_person() && !printer.is_json() && !args.no_start;
+    let mut choice = args.trust.clone();
+    let candidate = match asks || args.approve.is_some() {
+        true => started(&setup, &args.name, &server).await?,
         false => None,
     };
     if let Some(candidate) = &candidate {
-        match &add.approve {
+        match &args.approve {
             Some(digest) => candidate.check_digest(digest)?,
             None => {
                 let mut lines = vec![styled(
                     STRONG,
-                    format_args!("Server {}", visible(&add.name)),
+                    format_args!("Server {}", visible(&args.name)),
                 )];
                 lines.extend(
                     server_card::block_lines(&block)
@@ -84,7 +83,7 @@ pub async fn add(
                         .map(|line| format!("  {line}")),
                 );
                 let Some(answer) =
-                    candidate.ask(&lines, &add.trust, "Add it, and trust these texts?")?
+                    candidate.ask(&lines, &args.trust, "Add it, and trust these texts?")?
                 else {
                     let message = "nothing was added";
                     return Err(ToolError::new(ToolErrorCode::ApprovalDenied, message).into());
@@ -97,8 +96,8 @@ pub async fn add(
         .as_ref()
         .map(|candidate| candidate.edits(&choice))
         .unwrap_or_default();
-    let file = settings::change_config(&setup, add.user, |text| {
-        let mut edits = server_edits::add_servers(text, &[(add.name.clone(), block.clone())])?;
+    let file = settings::change_config(&setup, args.user, |text| {
+        let mut edits = server_edits::add_servers(text, &[(args.name.clone(), block.clone())])?;
         edits.extend(more);
         Ok(edits)
     })?;
@@ -110,11 +109,11 @@ pub async fn add(
         let package = (!package.is_null()).then_some(package);
         let digest = candidate.as_ref().map(TrustCandidate::digest);
         printer.print_json(
-            &json!({ "added": add.name, "file": file, "package": package, "trusted": digest }),
+            &json!({ "added": args.name, "file": file, "package": package, "trusted": digest }),
         )?;
         return Ok(ExitReason::Done);
     }
-    let name = visible(&add.name);
+    let name = visible(&args.name);
     match &candidate {
         Some(candidate) => {
             note(format_args!("{name} is in {file}"));
@@ -126,7 +125,7 @@ pub async fn add(
             }
             note(format_args!(
                 "added {name} to {file}; `mimir mcp trust {name}{}` shows its texts, and allows calls of its tools",
-                add.trust.options()
+                args.trust.options()
             ));
         }
     }

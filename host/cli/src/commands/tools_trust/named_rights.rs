@@ -6,7 +6,7 @@ use mimir_core::Tool;
 use mimir_core::grants;
 use mimir_core::needs::{DirectoryAccess, FileNeed, Needs, SECRET_VALUE};
 
-use crate::args::ToolsTrustCommand;
+use crate::args::ToolsTrustArgs;
 use crate::exit::CommandFailure;
 use mimir::approval_store::UserApprovalStore;
 use mimir::setup::HostSetup;
@@ -33,13 +33,13 @@ pub fn set_prefix(
 pub fn named_rights(
     setup: &HostSetup,
     ledger: &UserApprovalStore,
-    wish: &ToolsTrustCommand,
+    args: &ToolsTrustArgs,
     tool: &Tool,
 ) -> Result<Needs, CommandFailure> {
     let mut files = Vec::new();
     for (folders, access) in [
-        (&wish.writes, DirectoryAccess::ReadWrite),
-        (&wish.reads, DirectoryAccess::Read),
+        (&args.writes, DirectoryAccess::ReadWrite),
+        (&args.reads, DirectoryAccess::Read),
     ] {
         for folder in folders {
             let need = folder_need(setup, folder, access)?;
@@ -50,10 +50,10 @@ pub fn named_rights(
     }
     let now = Needs {
         files,
-        hosts: wish.hosts.iter().map(grants::named_host).collect(),
-        secrets: wish.secrets.clone(),
-        environment: wish.variables.iter().cloned().collect(),
-        config: wish.config.iter().cloned().collect(),
+        hosts: args.hosts.iter().map(grants::named_host).collect(),
+        secrets: args.secrets.clone(),
+        environment: args.variables.iter().cloned().collect(),
+        config: args.config.iter().cloned().collect(),
         ..Needs::default()
     };
     check(tool, &now)?;

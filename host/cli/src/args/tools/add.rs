@@ -1,0 +1,69 @@
+//! Arguments of `mimir tools add`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+/// Arguments of `mimir tools add`.
+#[derive(Debug, PartialEq, Args)]
+pub struct ToolsAddArgs {
+    /// The component file, or a URL to download it from
+    #[arg(value_name = "FILE|URL", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Expected SHA-256 of the file, in hex; required for a URL
+    #[arg(long, value_name = "SHA256", value_parser = digest)]
+    pub digest: Option<String>,
+    /// Replace a tool with the same file name
+    #[arg(short, long)]
+    pub force: bool,
+    /// Prefix for the names of its tools, such as `fs_`
+    #[arg(long, value_name = "PREFIX", value_parser = prefix)]
+    pub prefix: Option<String>,
+}
+
+/// Longest prefix: half of the longest tool name.
+const PREFIX_MOST: usize = 32;
+
+/// Parses a prefix for tool names. The empty text is allowed.
+pub(super) fn prefix(text: &str) -> Result<String, String> {
+    let good = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
+    if text.len() > PREFIX_MOST || !text.bytes().all(good) {
+        return Err(format!(
+            "expected at most {PREFIX_MOST} characters of a-z, 0-9 and _"
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+/// Parses 64 hex digits, with or without a leading `sha256:`.
+pub(super) fn digest(text: &str) -> Result<String, String> {
+    let hex = text.strip_prefix("sha256:").unwrap_or(text);
+    let good = hex.len() == 64 && hex.bytes().all(|c| c.is_ascii_hexdigit());
+    if !good {
+        return Err("a digest is 64 hex digits, as `sha256sum` prints them".to_owned());
+    }
+    Ok(hex.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefix_argument_takes_lower_case_names() {
+        assert!(prefix("fs_").is_ok() && prefix("").is_ok());
+        for bad in ["Fs_", "fs-", &"x".repeat(33)] {
+            assert!(prefix(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn digest_argument_takes_64_hex_digits() {
+        let hex = "AB".repeat(32);
+        assert_eq!(digest(&hex), Ok(hex.to_lowercase()));
+        assert_eq!(digest(&format!("sha256:{hex}")), Ok(hex.to_lowercase()));
+        for bad in ["", "ab", &"g".repeat(64), &"a".repeat(63), &"a".repeat(65)] {
+            assert!(digest(bad).is_err(), "{bad}");
+        }
+    }
+}
