@@ -224,7 +224,8 @@ impl PackageServerLauncher {
             .environment
             .iter()
             .any(|(name, _)| name == "NODE_OPTIONS");
-        if network && package.registry == PackageRegistry::Npm && preload.is_file() && !is_set {
+        let needs_preload = network && package.registry == PackageRegistry::Npm && !is_set;
+        if needs_preload && npm::update_preload(&preload)? {
             let path = preload
                 .display()
                 .to_string()

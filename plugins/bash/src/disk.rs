@@ -29,7 +29,7 @@ impl Disk {
         }
     }
 
-    /// Where a path of the shell is: below this directory, however it climbs.
+    /// Maps a path of the shell to one below this directory; `..` does not lead above it.
     fn place(&self, path: &Path) -> PathBuf {
         let mut place = PathBuf::from(self.root);
         let mut depth = 0;
@@ -77,7 +77,7 @@ impl Disk {
     }
 }
 
-/// Whether a file looks like a script: only a file whose name could be one is opened to see.
+/// Returns true if a file looks like a script. Only a file whose name could be that of one is opened.
 fn is_program(place: &Path) -> bool {
     let named = place
         .extension()
@@ -133,7 +133,7 @@ impl FsBackend for Disk {
         let mut entries = Vec::new();
         for entry in fs::read_dir(self.place(path))? {
             let entry = entry?;
-            // What is gone by now is left out, and what may not be looked at is nobody's to list.
+            // Entries that are gone by now or cannot be read are left out.
             if let Ok(metadata) = self.metadata(&entry.path()) {
                 let name = entry.file_name().to_string_lossy().into_owned();
                 entries.push(DirEntry { name, metadata });

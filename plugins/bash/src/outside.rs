@@ -1,4 +1,4 @@
-//! What a script asks of the host: another tool, a command of the machine, Python.
+//! Requests of a script to the host: another tool, a command of the machine, Python.
 
 use std::io;
 use std::time::Duration;
@@ -11,7 +11,7 @@ wit_bindgen::generate!({
     world: "engine",
 });
 
-/// Names the failure of a wish in what `ask` returns.
+/// Key of the error of a request in the answer of `ask`.
 const FAILED: u64 = 1 << 32;
 
 /// Asks the host for something.
@@ -121,7 +121,7 @@ fn run(code: &str, args: &[&String], stdin: &str, ctx: &BuiltinContext<'_>) -> V
     })
 }
 
-/// What a program came to, as a command of the shell.
+/// Result of a program, as that of a shell command.
 fn told(answer: std::result::Result<Value, String>) -> ExecResult {
     match answer {
         Ok(ran) => {
@@ -189,7 +189,7 @@ impl Builtin for Execute {
     }
 }
 
-/// What came on stdin.
+/// Reads all of stdin.
 pub fn stdin() -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     io::Read::read_to_end(&mut io::stdin(), &mut bytes)?;

@@ -19,7 +19,7 @@ const TEMPORARY: &str = "/tmp";
 /// The script.
 const SCRIPT: &str = "/main.sh";
 
-/// What bash says of a script that it cannot read.
+/// Exit code of bash for a script that it cannot parse.
 const UNREADABLE: i32 = 2;
 
 /// Functions in functions: what the stack of this guest holds (`../build.rs`).
@@ -59,7 +59,7 @@ impl Guest for Engine {
 }
 
 fn say(message: &str) -> i32 {
-    // There is nobody left to hear of a failure to write.
+    // A failure to write cannot be reported anywhere.
     writeln!(io::stderr(), "{message}").ok();
     UNREADABLE
 }
@@ -104,7 +104,7 @@ async fn run(script: &str, stdin: Vec<u8>) -> i32 {
         .arg0("bash")
         .positional(std::env::args().skip(1))
         .stdin(stdin)
-        // What was said before a kill was said.
+        // Output from before a kill is kept.
         .streaming(Box::new(|stdout, stderr| {
             io::stdout().write_all(stdout.as_bytes()).ok();
             io::stdout().flush().ok();

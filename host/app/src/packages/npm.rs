@@ -189,6 +189,29 @@ fn read(file: &Path) -> Result<Value, ToolError> {
     serde_json::from_str(&text).map_err(|error| fault(error.to_string()))
 }
 
+/// Brings the preload of an installed package up to date, since the proxy asks for a credential that older ones do not
+/// send. Returns false if the package has none.
+pub(super) fn update_preload(preload: &Path) -> Result<bool, ToolError> {
+    let failed = |action: &str, error: &std::io::Error| {
+        crate::file_error::file_error(action, preload, error)
+    };
+    match std::fs::read(preload) {
+        Ok(present) if present == PRELOAD.as_bytes() => return Ok(true),
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(failed("read", &error)),
+    }
+    // A server that starts at the same time reads either the old text or the new one.
+    let folder = preload.parent().unwrap_or(Path::new("."));
+    let mut file =
+        tempfile::NamedTempFile::new_in(folder).map_err(|error| failed("write", &error))?;
+    std::io::Write::write_all(&mut file, PRELOAD.as_bytes())
+        .map_err(|error| failed("write", &error))?;
+    file.persist(preload)
+        .map_err(|error| failed("write", &error.error))?;
+    Ok(true)
+}
+
 fn write(file: &Path, text: &str) -> Result<(), ToolError> {
     std::fs::write(file, text).map_err(|error| crate::file_error::file_error("write", file, &error))
 }
@@ -197,6 +220,20 @@ fn write(file: &Path, text: &str) -> Result<(), ToolError> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn npm_preload_of_an_older_installation_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let preload = folder.path().join(PRELOAD_NAME);
+        assert!(!update_preload(&preload).unwrap());
+        assert!(!preload.exists());
+        for present in ["// of an older version\n", PRELOAD] {
+            std::fs::write(&preload, present).unwrap();
+            assert!(update_preload(&preload).unwrap());
+            assert_eq!(std::fs::read_to_string(&preload).unwrap(), PRELOAD);
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 
     #[test]
     fn npm_requirement_is_parsed_to_a_package_name() {

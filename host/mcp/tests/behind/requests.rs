@@ -95,6 +95,7 @@ async fn completion_after_untrusted_text_needs_approval() {
         .await;
     assert!(answer["result"].is_object(), "{answer}");
     assert_eq!(script.heard("completion/complete").len(), 1);
+    let mut wire = behind.room.client(json!({})).await;
     let got = wire
         .request("prompts/get", json!({"name": "mcp_t_p"}))
         .await;

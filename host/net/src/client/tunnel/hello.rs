@@ -191,7 +191,7 @@ pub(super) mod tests {
         hello_with(&names(&[host.as_bytes()]))
     }
 
-    /// The same that offers early data.
+    /// A ClientHello that offers early data.
     pub(in super::super) fn hello_early(host: &str) -> Vec<u8> {
         hello_with(&[&*names(&[host.as_bytes()]), &[0, 42, 0, 0]].concat())
     }
