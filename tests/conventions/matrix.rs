@@ -103,7 +103,7 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("markup5ever", &["mimir-plugin-web"]),
     ("encoding_rs", &["mimir-plugin-web"]),
     // The program's listener limits connections, which axum's own does not.
-    ("hyper", &["mimir-net", "mimir-cli"]),
+    ("hyper", &["mimir-net", "mimir", "mimir-cli"]),
     ("rustls", &["mimir-net"]),
     ("tokio-rustls", &["mimir-net"]),
     // The server uses it to verify the tokens of an identity provider, and for nothing else.

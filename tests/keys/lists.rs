@@ -97,7 +97,7 @@ fn commands_by_pattern(key: &str) {
 fn times_are_checked(key: &str) {
     // The value is shown to people, and an invalid time would mislead them.
     let said = refused(listed(key, json!("yesterday")));
-    assert!(said.contains("lastUsed is no time"), "{said}");
+    assert!(said.contains("lastUsed must be a time"), "{said}");
     shell(listed(key, json!("2026-01-31T12:00:00Z")));
     // A date without a time is valid.
     shell(listed(key, json!("2026-01-31")));

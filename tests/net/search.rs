@@ -149,7 +149,7 @@ fn web_search_provider_errors_have_matching_codes() {
             "429 Too Many Requests",
             "{}",
             ToolErrorCode::LimitExceeded,
-            "no more searches",
+            "rate limit",
         ),
         ("500 Oops", "<h1>", ToolErrorCode::Network, "answered 500"),
         (

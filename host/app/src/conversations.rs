@@ -102,8 +102,8 @@ impl ConversationStore {
         };
         let Some((_, id)) = found else {
             let message = match id {
-                Some(id) => format!("there is no conversation `{}`", visible(prefix(id, 64))),
-                None => "there is no conversation here yet".to_owned(),
+                Some(id) => format!("unknown conversation `{}`", visible(prefix(id, 64))),
+                None => "no conversations here yet".to_owned(),
             };
             return Err(ToolError::new(ToolErrorCode::NotFound, message));
         };

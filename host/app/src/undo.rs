@@ -132,7 +132,7 @@ impl UndoHistory {
             },
             [] => {
                 let message = format!(
-                    "there is no change `{}`; `mimir undo --list` lists all changes",
+                    "unknown change `{}`; `mimir undo --list` lists all changes",
                     text::visible(id)
                 );
                 Err(ToolError::new(ToolErrorCode::NotFound, message))

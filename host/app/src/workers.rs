@@ -87,7 +87,7 @@ impl WorkspaceWorkers {
             false => {
                 let near = did_you_mean(name, names.iter().map(String::as_str));
                 let name = visible(prefix(name, 64));
-                let message = format!("there is no worker `{name}` in {FOLDER}.{near}");
+                let message = format!("unknown worker `{name}`: not in {FOLDER}.{near}");
                 Err(ToolError::new(ToolErrorCode::NotFound, message))
             }
         }

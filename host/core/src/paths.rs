@@ -101,7 +101,7 @@ impl<'a> PathVerdict<'a> {
 /// assert!(rules.check("config/.env").against_reading().is_none());
 /// assert!(rules.check(".mimir/config.yml").against_reading().is_none());
 /// assert!(rules.check(".mimir/config.yml").against_writing().is_some());
-/// # Ok::<(), mimir_core::paths::PatternError>(())
+/// # Ok::<(), mimir_core::paths::PathPatternError>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct PathRules {

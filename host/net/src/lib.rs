@@ -18,12 +18,12 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::sync::Arc;
-//! use mimir_core::network::{HostPattern, NetworkPolicy, Rules};
-//! use mimir_net::{Client, Guard, Limits, PolicyAlone, Roots};
+//! use mimir_core::network::{HostPattern, NetworkPolicy, NetworkRules};
+//! use mimir_net::{HttpClient, PolicyGuard, RequestLimits, PolicyOnly, TlsRoots};
 //!
-//! let rules = Rules { allowed: vec!["*.example.com".parse::<HostPattern>()?.into()], ..Rules::default() };
-//! let guard = Arc::new(Guard::new(NetworkPolicy::new(rules)));
-//! let client = Client::new(guard, Arc::new(PolicyAlone), Roots::default(), Limits::default(), None);
+//! let rules = NetworkRules { allowed: vec!["*.example.com".parse::<HostPattern>()?.into()], ..NetworkRules::default() };
+//! let guard = Arc::new(PolicyGuard::new(NetworkPolicy::new(rules)));
+//! let client = HttpClient::new(guard, Arc::new(PolicyOnly), TlsRoots::default(), RequestLimits::default(), None);
 //!
 //! let request = http::Request::get("http://169.254.169.254/latest/meta-data").body(bytes::Bytes::new())?;
 //! let error = client.fetch(request).await.unwrap_err();

@@ -130,7 +130,7 @@ impl Vault for Redactor {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ExceptionError {
     /// The rule does not exist.
-    #[error("there is no redaction rule `{rule}`; `mimir redact --rules` lists them")]
+    #[error("unknown redaction rule `{rule}`; `mimir redact --rules` lists them")]
     Unknown {
         /// The rule that was requested.
         rule: String,

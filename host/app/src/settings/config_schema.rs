@@ -77,7 +77,7 @@ impl ConfigSchema {
                 };
                 let part = visible(mimir_core::text::prefix(part, 64));
                 let message = format!(
-                    "there is no key `{shown}`: `{part}` is unknown{place}.{near} `mimir config schema` lists all keys."
+                    "unknown key `{shown}`: `{part}` is unknown{place}.{near} `mimir config schema` lists all keys."
                 );
                 ToolError::new(ToolErrorCode::NotFound, message)
             })?;
@@ -149,8 +149,8 @@ mod tests {
             ("polcy.deny", "`policy`"),
             ("limits.timems", "`timeMs`"),
             ("tools.git.enable", "`enabled`"),
-            ("limits..fuel", "there is no key"),
-            ("", "there is no key"),
+            ("limits..fuel", "unknown key"),
+            ("", "unknown key"),
             ("profile.x", "under `profile`"),
         ] {
             let error = keys.path(bad).unwrap_err();

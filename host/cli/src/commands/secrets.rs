@@ -28,7 +28,7 @@ pub fn run(
     let secrets = UserSecrets::new(&setup.user_dirs).ok_or_else(|| {
         ToolError::new(
             ToolErrorCode::Unavailable,
-            "cannot store secrets: there is no user config folder; set MIMIR_CONFIG_DIR",
+            "cannot store secrets without a user config folder; set MIMIR_CONFIG_DIR",
         )
     })?;
     match command {

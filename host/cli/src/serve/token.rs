@@ -32,7 +32,7 @@ pub fn load_or_create(places: &UserDirs) -> Result<ServeToken, ToolError> {
     let unavailable = |why: String| ToolError::new(ToolErrorCode::Unavailable, why);
     let Some(folder) = &places.config else {
         return Err(unavailable(
-            "cannot store the token: there is no user config folder; set MIMIR_CONFIG_DIR"
+            "cannot store the token without a user config folder; set MIMIR_CONFIG_DIR"
                 .to_owned(),
         ));
     };

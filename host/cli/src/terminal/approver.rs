@@ -46,7 +46,7 @@ pub fn approver(approve: ApproveMode, started: StartedCommand) -> Arc<dyn Approv
         ApproveMode::Always => Arc::new(AlwaysApprover),
         ApproveMode::Never => nobody("`--approve never` refuses every question"),
         ApproveMode::Ask if has_person() => Arc::new(TerminalApprover(Mutex::new(()))),
-        ApproveMode::Ask => nobody("There is no terminal to ask on"),
+        ApproveMode::Ask => nobody("No terminal is available to ask on"),
     }
 }
 

@@ -88,5 +88,5 @@ fn conversations_are_never_stored_in_the_checkout() {
     fs::write(state.join(format!("chats/{id}.json")), talk).unwrap();
     let (code, _, err) = run(home.path(), &["chat", "--resume", id]);
     assert_ne!(code, 0);
-    assert!(err.contains("there is no conversation"), "{err}");
+    assert!(err.contains("unknown conversation"), "{err}");
 }

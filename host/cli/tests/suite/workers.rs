@@ -239,9 +239,9 @@ fn worker_file_errors_name_the_line() {
         ("rule", &[".mimir/workers/rule.yml:6", "holds no wildcard"]),
         (
             "raeder",
-            &["there is no worker `raeder`", "Did you mean `reader`?"],
+            &["unknown worker `raeder`", "Did you mean `reader`?"],
         ),
-        ("../reader", &["there is no worker `../reader`"]),
+        ("../reader", &["unknown worker `../reader`"]),
         (
             "other",
             &[

@@ -45,12 +45,12 @@ const PUBLIC: AddressClass = AddressClass {
 /// behind any of them counts.
 ///
 /// ```
-/// use mimir_core::network::{Reach, classify};
+/// use mimir_core::network::{AddressScope, classify};
 ///
 /// let nat64 = classify("64:ff9b::a9fe:a9fe".parse()?);
-/// assert_eq!(nat64.reach, Reach::Local);
+/// assert_eq!(nat64.reach, AddressScope::Local);
 /// assert!(nat64.metadata.is_some());
-/// assert_eq!(classify("8.8.8.8".parse()?).reach, Reach::Public);
+/// assert_eq!(classify("8.8.8.8".parse()?).reach, AddressScope::Public);
 /// # Ok::<(), core::net::AddrParseError>(())
 /// ```
 pub fn classify(address: IpAddr) -> AddressClass {

@@ -28,12 +28,12 @@ use super::target::{RequestTarget, UrlScheme};
 /// `127.0.0.1`). A pattern of addresses never matches a name that resolves to them.
 ///
 /// ```
-/// use mimir_core::network::{HostPattern, Target};
+/// use mimir_core::network::{HostPattern, RequestTarget};
 ///
 /// let below: HostPattern = "*.Example.com".parse()?;
-/// assert!(below.matches(&Target::parse("https://api.example.com/v1")?));
-/// assert!(!below.matches(&Target::parse("https://example.com/")?));
-/// assert!(!below.matches(&Target::parse("https://badexample.com/")?));
+/// assert!(below.matches(&RequestTarget::parse("https://api.example.com/v1")?));
+/// assert!(!below.matches(&RequestTarget::parse("https://example.com/")?));
+/// assert!(!below.matches(&RequestTarget::parse("https://badexample.com/")?));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -101,18 +101,18 @@ impl Default for NetworkRules {
 /// all (multicast, reserved, documentation, old tunnels) are always refused.
 ///
 /// ```
-/// use mimir_core::network::{NetworkPolicy, Rules, Target, Verdict};
+/// use mimir_core::network::{NetworkPolicy, NetworkRules, RequestTarget, NetworkVerdict};
 ///
-/// let rules = Rules {
+/// let rules = NetworkRules {
 ///     allowed: vec!["*.example.com".parse::<mimir_core::network::HostPattern>()?.into()],
-///     ..Rules::default()
+///     ..NetworkRules::default()
 /// };
 /// let policy = NetworkPolicy::new(rules);
-/// let target = Target::parse("https://api.example.com/")?;
+/// let target = RequestTarget::parse("https://api.example.com/")?;
 /// assert!(policy.judge(&target, "GET").is_allowed());
 /// assert!(policy.judge_address(&target, "93.184.215.14".parse()?).is_ok());
 /// assert!(policy.judge_address(&target, "10.0.0.1".parse()?).is_err());
-/// assert!(matches!(policy.judge(&Target::parse("https://else.example/")?, "GET"), Verdict::Unlisted(_)));
+/// assert!(matches!(policy.judge(&RequestTarget::parse("https://else.example/")?, "GET"), NetworkVerdict::Unlisted(_)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -115,11 +115,11 @@ impl RequestTarget {
     /// Parses an absolute `http` or `https` URL.
     ///
     /// ```
-    /// use mimir_core::network::{Target, UrlError};
+    /// use mimir_core::network::{RequestTarget, UrlError};
     ///
-    /// let target = Target::parse("HTTP://0x7F.1:8080/a/../b#c")?;
+    /// let target = RequestTarget::parse("HTTP://0x7F.1:8080/a/../b#c")?;
     /// assert_eq!(target.to_string(), "http://127.0.0.1:8080/b");
-    /// assert_eq!(Target::parse("https://safe.example@evil.example/"), Err(UrlError::Userinfo));
+    /// assert_eq!(RequestTarget::parse("https://safe.example@evil.example/"), Err(UrlError::Userinfo));
     /// # Ok::<(), UrlError>(())
     /// ```
     pub fn parse(text: &str) -> Result<Self, UrlError> {
