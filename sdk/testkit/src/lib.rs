@@ -52,9 +52,9 @@ pub use error::TestkitError;
 pub use kit::Testkit;
 pub use script::Approve;
 
-pub use mimir_core::call::{CallProgress, LogLevel, LogLine};
 /// The code of an error, under the name that the SDK gives it.
 pub use mimir_core::ToolErrorCode as Code;
+pub use mimir_core::call::{CallProgress, LogLevel, LogLine};
 pub use mimir_core::{AuditEvent, Card, Content, Outcome, Quarantined, Tool, ToolErrorCode};
 pub use mimir_wasm::BundledComponent;
 pub use serde_json::{Value, json};

@@ -32,8 +32,7 @@ pub fn load_or_create(places: &UserDirs) -> Result<ServeToken, ToolError> {
     let unavailable = |why: String| ToolError::new(ToolErrorCode::Unavailable, why);
     let Some(folder) = &places.config else {
         return Err(unavailable(
-            "cannot store the token without a user config folder; set MIMIR_CONFIG_DIR"
-                .to_owned(),
+            "cannot store the token without a user config folder; set MIMIR_CONFIG_DIR".to_owned(),
         ));
     };
     let file = folder.join(FILE);
