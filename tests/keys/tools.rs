@@ -21,7 +21,7 @@ keys! {
     reveal: "tools.*.reveal" => secrets_files_are_in_reach,
     trust: "tools.*.labels.outputTrust" => trust_is_set,
     data_class: "tools.*.labels.outputDataClass" => a_class_is_set,
-    accepts: "tools.*.labels.acceptsUntrusted" => content_of_strangers_is_asked_about,
+    accepts: "tools.*.labels.acceptsUntrusted" => untrusted_content_is_asked_about,
     exceptions: "tools.*.redaction.exceptions" => a_secret_is_shown,
     log_output: "tools.*.audit.logOutput" => results_are_never_kept,
 }
@@ -183,7 +183,7 @@ fn a_class_is_set(key: &str) {
     }
 }
 
-fn content_of_strangers_is_asked_about(key: &str) {
+fn untrusted_content_is_asked_about(key: &str) {
     let later = |settings| {
         let kit = echo(settings);
         // Output of a plugin that is not trusted is untrusted content.

@@ -277,7 +277,7 @@ fn chat_resume_restores_the_untrusted_label() {
     screen.line("clear");
     screen.chat("--resume");
     screen.line("fetch");
-    screen.see("strangers");
+    screen.see("untrusted content");
     screen.see("[n]o >");
     std::thread::sleep(Duration::from_millis(300));
     screen.line("n");
