@@ -220,7 +220,7 @@ impl StoreState {
     }
 
     /// Converts a result of the host into the guest's types.
-    pub(crate) fn to_guest_result<T>(
+    pub(crate) fn record_guest_result<T>(
         &mut self,
         done: Result<T, ToolError>,
     ) -> Result<T, types::Error> {

@@ -19,12 +19,14 @@ pub struct SchemaNode<'a> {
 /// Maximum number of references that are followed from one value. The settings are not nested deeper.
 const DEEPEST: usize = 8;
 
-impl ConfigSchema {
+impl Default for ConfigSchema {
     /// Reads the schema.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self(Config::schema())
     }
+}
 
+impl ConfigSchema {
     /// The schema of the whole file.
     pub fn root(&self) -> SchemaNode<'_> {
         let mut forms = Vec::new();
@@ -128,7 +130,7 @@ mod tests {
 
     #[test]
     fn config_key_paths_resolve_and_typos_suggest_the_nearest() {
-        let keys = ConfigSchema::new();
+        let keys = ConfigSchema::default();
         for good in [
             "profile",
             "tools.git.enabled",

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     fn of(key: &str) -> Option<Value> {
-        let keys = ConfigSchema::new();
+        let keys = ConfigSchema::default();
         keys.default_of(&keys.path(key).unwrap())
     }
 

@@ -37,7 +37,7 @@ pub fn read(variables: &[(String, OsString)]) -> Result<Option<ConfigFile>, Tool
     if variables.is_empty() {
         return Ok(None);
     }
-    let keys = ConfigSchema::new();
+    let keys = ConfigSchema::default();
     let mut together = Value::Null;
     let mut named = Vec::new();
     for (variable, value) in variables {

@@ -47,7 +47,7 @@ fn find_unknown(variables: &[(String, OsString)], files: &[ConfigFile]) -> Vec<S
     if names.is_empty() {
         return Vec::new();
     }
-    let keys = ConfigSchema::new();
+    let keys = ConfigSchema::default();
     let is_stray =
         |name: &&str| matches!(resolve_variable(&keys, name), Ok(VariableMeaning::Nothing));
     let strays = names.into_iter().filter(is_stray);

@@ -54,7 +54,7 @@ impl StoreState {
 impl Host for StoreState {
     async fn run(&mut self, command: Command) -> ImportResult<Finished> {
         let done = self.finish(command.into()).await;
-        Ok(self.to_guest_result(done))
+        Ok(self.record_guest_result(done))
     }
 
     async fn run_shell(
@@ -64,12 +64,12 @@ impl Host for StoreState {
         timeout: Option<u64>,
     ) -> ImportResult<Finished> {
         let done = self.finish(shell(script, directory, timeout)).await;
-        Ok(self.to_guest_result(done))
+        Ok(self.record_guest_result(done))
     }
 
     async fn start(&mut self, command: Command) -> ImportResult<u32> {
         let begun = self.begin(command.into()).await;
-        Ok(self.to_guest_result(begun))
+        Ok(self.record_guest_result(begun))
     }
 
     async fn start_shell(
@@ -79,18 +79,18 @@ impl Host for StoreState {
         timeout: Option<u64>,
     ) -> ImportResult<u32> {
         let begun = self.begin(shell(script, directory, timeout)).await;
-        Ok(self.to_guest_result(begun))
+        Ok(self.record_guest_result(begun))
     }
 
     async fn jobs(&mut self) -> ImportResult<Vec<Job>> {
         let jobs = self.effects().map(|effects| effects.jobs());
         let jobs = jobs.map(|jobs| jobs.into_iter().map(Job::from).collect());
-        Ok(self.to_guest_result(jobs))
+        Ok(self.record_guest_result(jobs))
     }
 
     async fn output(&mut self, id: u32, begin: u64) -> ImportResult<Piece> {
         let piece = self.output_chunk(id, begin);
-        Ok(self.to_guest_result(piece))
+        Ok(self.record_guest_result(piece))
     }
 
     async fn stop(&mut self, id: u32) -> ImportResult<Job> {
@@ -98,7 +98,7 @@ impl Host for StoreState {
             Ok(effects) => effects.stop(JobId(id)).await,
             Err(error) => Err(error),
         };
-        Ok(self.to_guest_result(stopped.map(Job::from)))
+        Ok(self.record_guest_result(stopped.map(Job::from)))
     }
 }
 

@@ -19,6 +19,6 @@ impl Host for StoreState {
                 "the tool was not granted the language model; declare the need in its manifest",
             )),
         };
-        Ok(self.to_guest_result(answer))
+        Ok(self.record_guest_result(answer))
     }
 }

@@ -21,24 +21,24 @@ impl Host for StoreState {
     async fn get(&mut self, key: String) -> wasmtime::Result<Result<Option<Vec<u8>>, Error>> {
         let storage = self.storage();
         let done = async { storage?.get(key).await }.await;
-        Ok(self.to_guest_result(done))
+        Ok(self.record_guest_result(done))
     }
 
     async fn set(&mut self, key: String, value: Vec<u8>) -> wasmtime::Result<Result<(), Error>> {
         let storage = self.storage();
         let done = async { storage?.set(key, value).await }.await;
-        Ok(self.to_guest_result(done))
+        Ok(self.record_guest_result(done))
     }
 
     async fn delete(&mut self, key: String) -> wasmtime::Result<Result<(), Error>> {
         let storage = self.storage();
         let done = async { storage?.delete(key).await }.await;
-        Ok(self.to_guest_result(done))
+        Ok(self.record_guest_result(done))
     }
 
     async fn keys(&mut self, prefix: String) -> wasmtime::Result<Result<Vec<String>, Error>> {
         let storage = self.storage();
         let done = async { storage?.keys(prefix).await }.await;
-        Ok(self.to_guest_result(done))
+        Ok(self.record_guest_result(done))
     }
 }

@@ -35,9 +35,9 @@ impl Host for StoreState {
         };
         let outcome = match nested.call(&name, arguments).await {
             Ok(outcome) => outcome,
-            Err(error) => return Ok(self.to_guest_result(Err(error))),
+            Err(error) => return Ok(self.record_guest_result(Err(error))),
         };
         let result = outcome.result().map(convert::output_to_guest);
-        Ok(self.to_guest_result(result.map_err(Clone::clone)))
+        Ok(self.record_guest_result(result.map_err(Clone::clone)))
     }
 }

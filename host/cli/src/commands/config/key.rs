@@ -18,7 +18,7 @@ pub fn get(
     printer: ResultPrinter,
     key: &str,
 ) -> Result<ExitReason, CommandFailure> {
-    let keys = ConfigSchema::new();
+    let keys = ConfigSchema::default();
     let path = keys.path(key).map_err(usage)?;
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let said = setup.settings.layer_values(&path);
@@ -103,7 +103,7 @@ pub fn set(
     value: Option<&str>,
     user: bool,
 ) -> Result<ExitReason, CommandFailure> {
-    let path = ConfigSchema::new().path(key).map_err(usage)?;
+    let path = ConfigSchema::default().path(key).map_err(usage)?;
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let whose = if user {
         ConfigOwner::User
