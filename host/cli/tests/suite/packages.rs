@@ -274,7 +274,7 @@ fn package_of_node_reaches_https_through_the_proxy() {
         .output();
     assert!(made.unwrap().status.success());
     fs::write(at("test.js"), FETCHES).unwrap();
-    let preload = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/packages/proxy.cjs");
+    let preload = Path::new(env!("CARGO_MANIFEST_DIR")).join("../app/src/packages/proxy.cjs");
     let output = Command::new("node")
         .arg(at("test.js"))
         .arg(preload)
