@@ -1,8 +1,8 @@
 //! Agents: a model, the tools that it calls, and the limits of both.
 //!
-//! [`Agent::task`] is the loop: the model is asked ([`Model`]), its calls go through the pipeline like any others,
+//! [`Agent::run_task`] is the loop: the model is asked ([`Model`]), its calls go through the pipeline like any others,
 //! their results go back to the model, until it makes no more calls or a limit is reached
-//! ([`Budget`](mimir_core::config::Budget)). [`ModelProvider`] is the model behind a provider's API: it sends requests
+//! ([`Budget`](mimir_core::config::AgentBudget)). [`ModelProvider`] is the model behind a provider's API: it sends requests
 //! through `mimir-net` and streams the answers, in the protocols of [`protocol`].
 //!
 //! The design names the `genai` crate for this. It only accepts a `reqwest::Client`, and `reqwest` takes no custom

@@ -1,6 +1,6 @@
 //! The port to the language model that tools may use, if granted.
 //!
-//! Tools use it through [`crate::pipeline::Effects::complete`], which checks, limits and records each prompt first.
+//! Tools use it through [`crate::pipeline::EffectGate::complete`], which checks, limits and records each prompt first.
 //!
 //! Out of scope: the choice of the model and the connection to it.
 

@@ -1,8 +1,8 @@
 //! Requests of an upstream server to the client that made the call: to have a form filled in, a text completed by the
 //! client's model, or the client's folders listed.
 //!
-//! A backend sends them by [`crate::call::Observer::client`], during an approved call, and records each request first
-//! ([`crate::pipeline::Effects::wish`]).
+//! A backend sends them by [`crate::call::CallObserver::upstream_handler`], during an approved call, and records each request first
+//! ([`crate::pipeline::EffectGate::record_upstream_request`]).
 //!
 //! Out of scope: the permission of a server to send requests. Its settings define it, and its backend enforces it.
 

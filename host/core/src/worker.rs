@@ -1,7 +1,7 @@
 //! Workers: agents described by a file, with a part of their caller's tools.
 //!
 //! `.mimir/workers/NAME.yml` sets a worker's instructions and toolsets. Its rights are those of its toolsets that its
-//! caller has too: [`Worker::narrow`] removes tools from the caller's snapshot, and adds rules that deny and ask. The
+//! caller has too: [`Worker::restrict`] removes tools from the caller's snapshot, and adds rules that deny and ask. The
 //! file cannot add permissions. Its instructions for the model are not covered by this: the code that reads the files
 //! asks a person first.
 //!

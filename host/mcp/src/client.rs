@@ -6,7 +6,7 @@
 //! client during a call pass the input request broker of that call.
 //!
 //! Out of scope: any access to a server's tool that bypasses [`mimir_core::Pipeline`], programs not started by
-//! [`mimir_core::launch::Launcher`], and requests not sent by [`mimir_net::Client`].
+//! [`mimir_core::launch::ProgramHandle`], and requests not sent by [`mimir_net::HttpClient`].
 
 mod backend;
 mod call_result;

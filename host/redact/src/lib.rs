@@ -16,7 +16,7 @@
 //! on the decoded text.
 //!
 //! **Splitting** a secret over several texts does not hide it: the parts of one result are also read as one
-//! ([`Redactor::parts`]), and a stream ([`StreamMasker`]) or the lines of a log ([`LineMasker`]) hold back a possible beginning
+//! ([`Redactor::mask_texts`]), and a stream ([`StreamMasker`]) or the lines of a log ([`LineMasker`]) hold back a possible beginning
 //! of a secret.
 //!
 //! **Cost.** One pass of an Aho-Corasick automaton finds the anchor words of the rules; a rule is compiled when its

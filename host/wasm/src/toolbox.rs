@@ -100,7 +100,7 @@ impl Toolbox {
         self
     }
 
-    /// Queries no component in the folder: those that were not described before are [skipped](Loaded::unseen).
+    /// Queries no component in the folder: those that were not described before are [skipped](LoadedTools::undescribed).
     #[must_use]
     pub fn known_only(mut self) -> Self {
         self.known_only = true;
@@ -108,7 +108,7 @@ impl Toolbox {
     }
 
     /// Lists only components whose description is cached, even if under another name or in another folder, and
-    /// [skips](Loaded::unseen) the others. Compiles nothing.
+    /// [skips](LoadedTools::undescribed) the others. Compiles nothing.
     #[must_use]
     pub fn described_only(mut self) -> Self {
         self.described_only = true;

@@ -37,7 +37,7 @@ pub fn change_config(
 /// succeeded, so all processes make progress.
 const ATTEMPTS: usize = 100;
 
-/// Like [`change`], for an edit that does not depend on the rest of the file: after a conflict, it is applied to the
+/// Like [`change_config`], for an edit that does not depend on the rest of the file: after a conflict, it is applied to the
 /// new content.
 pub fn retry_change(
     setup: &HostSetup,

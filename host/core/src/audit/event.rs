@@ -108,7 +108,7 @@ const DETAIL_MAX: usize = 1000;
 
 impl AuditEvent {
     /// A completed event. Add its subject with [`with_subject`](Self::with_subject),
-    /// [`with_detail`](Self::with_detail), [`in_call`](Self::in_call) and the fields.
+    /// [`with_detail`](Self::with_detail), [`with_context`](Self::with_context) and the fields.
     pub fn new(kind: EventKind, time: SystemTime) -> Self {
         Self {
             time,

@@ -137,7 +137,7 @@ impl NetworkPolicy {
     }
 
     /// Allows only the hosts and methods that a tool requested and was granted. It has no rules for ports and
-    /// addresses, so it is for [`Self::within`].
+    /// addresses, so it is for [`Self::capped_by`].
     pub fn for_needs(at: impl Into<String>, needs: &[HostNeed]) -> Result<Self, HostPatternError> {
         let allowed = needs
             .iter()

@@ -102,7 +102,7 @@ fn power(import: &str) -> ImportPower {
     }
 }
 
-/// Returns the proofs that follow from the imports of a component (those of [`Detected`](super::Detected)) alone.
+/// Returns the proofs that follow from the imports of a component (those of [`DetectedComponent`](super::DetectedComponent)) alone.
 ///
 /// `wasi:filesystem` is imported by nearly everything that a standard library was linked into. Without a preopened
 /// directory it reaches no file, but then the host prevents it: the list does not prove it, so it is not claimed here.

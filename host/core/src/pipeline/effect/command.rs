@@ -140,7 +140,7 @@ impl EffectGate {
     }
 
     /// Returns the name of the sandbox that a command would run in, or an error if there is no sandbox. See
-    /// [`CommandRunner::offers`].
+    /// [`CommandRunner::sandbox_name`].
     pub async fn sandbox_name(
         &self,
         place: CommandTarget,

@@ -41,7 +41,7 @@ pub struct UploadScanner {
 
 impl UploadScanner {
     /// Refuses a chunk that contains a known secret, or the end of one. Returns the rule if the chunk has something in
-    /// the form of a secret: then call [`EffectGate::body`], and if that allows it, check the chunk again.
+    /// the form of a secret: then call [`EffectGate::approve_body`], and if that allows it, check the chunk again.
     pub fn scan_chunk(&mut self, piece: &[u8]) -> Result<Option<String>, ToolError> {
         if let Some(name) = self.known.as_mut().and_then(|known| known.scan_next(piece)) {
             return Err(refusal("its body", &name));
