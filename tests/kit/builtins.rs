@@ -12,7 +12,7 @@ pub fn builtins() -> Vec<BundledComponent> {
         name: builtin.name,
         bytes: builtin.bytes,
         sha256: builtin.sha256,
-        requires_undo: builtin.requires_undo,
+        keeps_backups: builtin.keeps_backups,
         keeps_memory: builtin.keeps_memory,
         aliases: builtin.aliases,
         description: Some(builtin.description),

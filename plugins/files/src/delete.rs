@@ -4,10 +4,11 @@ use std::{fs, io};
 
 use mimir_sdk::prelude::*;
 
+use crate::backup::{self, Backup, State, unwanted};
 use crate::place::Place;
 use crate::walk::{self, Kind};
 use crate::write::kept;
-use crate::{undo_record, words, yes};
+use crate::{words, yes};
 
 /// Most paths listed in a result.
 const NAMED_MAX: usize = 500;
@@ -66,6 +67,7 @@ impl Tool for DeleteFile {
                 )));
             }
         }
+        let mut backup = Backup::begin(cx, "delete_file", unwanted(self.backup))?;
         let mut victims = Vec::new();
         walk::bottom_up(&place, kind, &mut |place, kind| {
             victims.push((place.clone(), kind));
@@ -77,7 +79,17 @@ impl Tool for DeleteFile {
         if victims.len() > 1 {
             may_be_emptied(&place)?;
         }
-        remove(&victims)?;
+        let planned = backup
+            .as_mut()
+            .map_or(Ok(()), |backup| plan(backup, &place, &victims));
+        if let Err(error) = planned {
+            backup.into_iter().for_each(Backup::discard);
+            return Err(error);
+        }
+        remove(&victims, &mut backup)?;
+        if let Some(backup) = &backup {
+            backup::settle(backup)?;
+        }
         let total = victims.len();
         let text = match (kind, total) {
             (Kind::Directory, 2..) => {
@@ -94,11 +106,12 @@ impl Tool for DeleteFile {
             .take(NAMED_MAX)
             .map(|(place, _)| place.exact().to_owned())
             .collect();
+        let backup = backup.and_then(|backup| backup.id().map(str::to_owned));
         Ok(Json(Deleted {
             deleted,
             total,
             truncated: total > NAMED_MAX,
-            backup: undo_record(cx, self.backup),
+            backup,
         })
         .worded(text))
     }
@@ -175,7 +188,7 @@ fn count(folder: &Place) -> u64 {
 
 /// Checks that the host allows every deletion below a folder, because half a folder is worse than all of it. It tries
 /// to remove the folder as it is: that fails since the folder is not empty, and the host reports any rule against
-/// emptying it, and contents that are too much to be recorded for undo.
+/// emptying it.
 fn may_be_emptied(folder: &Place) -> Result<()> {
     match fs::remove_dir(folder.path()) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -194,10 +207,26 @@ fn nothing_deleted(place: &Place, error: &io::Error) -> Error {
     )
 }
 
+/// Records the deletion of every path.
+fn plan(backup: &mut Backup, place: &Place, victims: &[(Place, Kind)]) -> Result<()> {
+    if backup.only_names(place) {
+        return backup.write();
+    }
+    backup.room_for(victims.len())?;
+    for (place, kind) in victims {
+        backup.change(place, Some(*kind), State::Absent)?;
+    }
+    backup.write()
+}
+
 /// Removes the paths one by one. If one fails, those removed before it can still be undone.
-fn remove(victims: &[(Place, Kind)]) -> Result<()> {
+fn remove(victims: &[(Place, Kind)], backup: &mut Option<Backup>) -> Result<()> {
     for (done, (place, kind)) in victims.iter().enumerate() {
+        let aside = backup
+            .as_ref()
+            .is_some_and(|backup| backup.set_aside(place, done));
         let removed = match kind {
+            _ if aside => Ok(()),
             Kind::Directory => fs::remove_dir(place.path()),
             _ => fs::remove_file(place.path()),
         };
@@ -205,6 +234,14 @@ fn remove(victims: &[(Place, Kind)]) -> Result<()> {
         if done > 0 && error.kind() == io::ErrorKind::NotFound {
             // Removed by someone else in the meantime.
             continue;
+        }
+        if let Some(mut backup) = backup.take() {
+            if done == 0 {
+                backup.discard();
+            } else {
+                backup.shorten(done);
+                backup::settle(&backup)?;
+            }
         }
         let gone: Vec<&str> = victims[..done]
             .iter()

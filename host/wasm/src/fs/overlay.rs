@@ -158,7 +158,6 @@ impl OverlayNode {
             accessed: None,
             modified: None,
             changed: None,
-            mode: None,
             id: (u64::MAX, hasher.finish()),
         }
     }

@@ -1,7 +1,6 @@
 //! Reasons for refused operations, with messages for the user.
 
 use super::wasi_types;
-use mimir_core::ToolErrorCode;
 use mimir_core::paths::{PathRule, ProtectionLevel};
 use std::fmt;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
@@ -40,15 +39,8 @@ pub enum RefusalCause {
     TooMuchToEmpty,
     /// The directory was moved or replaced since it was opened, so the target of the link is unknown.
     Displaced,
-    /// The original could not be recorded, so the change could not be undone.
-    NotRecorded {
-        /// The reason.
-        why: String,
-        /// The way to make the change anyway.
-        otherwise: &'static str,
-        /// The code of the failure.
-        code: ToolErrorCode,
-    },
+    /// The original could not be recorded, for this reason, so the change could not be undone.
+    NotRecorded(String),
 }
 
 impl fmt::Display for PathRefusal {
@@ -93,9 +85,9 @@ impl fmt::Display for PathRefusal {
                 f,
                 "`{path}` has too many entries to check that all of them may be removed; remove them in parts"
             ),
-            RefusalCause::NotRecorded { why, otherwise, .. } => write!(
+            RefusalCause::NotRecorded(why) => write!(
                 f,
-                "`{path}` was not changed: the original cannot be recorded for `mimir undo` ({why}); {otherwise}"
+                "`{path}` was not changed: the original cannot be recorded for `mimir undo` ({why}); write to another file, or run it with `backend: process`"
             ),
             RefusalCause::Displaced => write!(
                 f,

@@ -13,7 +13,7 @@ fn tool(path: &str, content: &str) -> WriteFile {
 }
 
 #[test]
-fn write_creates_a_new_file_with_its_folders() {
+fn write_of_a_new_file_is_recorded_for_undo() {
     let workspace = Workspace::new();
     let mut tool = tool("a/b/c.txt", "hé");
     tool.create_dirs = true;
@@ -21,22 +21,28 @@ fn write_creates_a_new_file_with_its_folders() {
     assert_eq!(written.text, "Created a/b/c.txt (3 bytes)");
     assert!(written.value.created && written.value.size == 3);
     assert_eq!(workspace.text("a/b/c.txt"), "hé");
-    assert_eq!(written.value.backup.as_deref(), Some("test-request"));
+    let changes = workspace.record().changes;
+    let paths: Vec<_> = changes.iter().map(|change| change.path.as_str()).collect();
+    assert_eq!(paths, ["a", "a/b", "a/b/c.txt"]);
+    assert!(changes.iter().all(|change| change.before == State::Absent));
+    assert_eq!(changes[2].after, State::of("hé".as_bytes()));
 }
 
 #[test]
-fn write_replaces_the_file() {
+fn write_backs_up_the_overwritten_file() {
     let workspace = Workspace::with(&[("a.txt", "old")]);
     let written = tool("a.txt", "new!").run(&workspace.cx()).unwrap();
     assert_eq!(written.text, "Replaced a.txt (4 bytes, before 3 bytes)");
     assert!(!written.value.created);
     assert_eq!(workspace.text("a.txt"), "new!");
-    let same = tool("a.txt", "new!").run(&workspace.cx()).unwrap();
-    assert_eq!(same.value.backup, None, "nothing has changed");
+    assert_eq!(
+        workspace.kept(&workspace.record().changes[0].before),
+        b"old"
+    );
 }
 
 #[test]
-fn write_with_backup_false_names_no_record() {
+fn write_with_backup_false_stores_no_copy() {
     let workspace = Workspace::with(&[("a.txt", "old")]);
     let written = WriteFile {
         backup: false,
@@ -45,6 +51,15 @@ fn write_with_backup_false_names_no_record() {
     .run(&workspace.cx())
     .unwrap();
     assert_eq!(written.value.backup, None);
+    let record = workspace.record();
+    let unkept = record.unkept.unwrap();
+    assert_eq!(
+        (unkept.paths, record.changes),
+        (vec!["a.txt".to_owned()], vec![])
+    );
+    assert!(unkept.why.contains("backup: false"), "{}", unkept.why);
+    let folder = workspace.root().join(crate::backup::FOLDER);
+    assert_eq!(std::fs::read_dir(folder).unwrap().count(), 1, "and no copy");
 }
 
 #[test]
@@ -79,6 +94,7 @@ fn write_failures_have_a_code_and_change_nothing() {
         ("dir/", Code::InvalidPath),
         ("file/a.txt", Code::InvalidPath),
         ("../a.txt", Code::InvalidPath),
+        (".mimir/state/backups/x.json", Code::PermissionDenied),
     ] {
         assert_eq!(
             *tool(path, "new").run(&workspace.cx()).unwrap_err().code(),
@@ -87,6 +103,12 @@ fn write_failures_have_a_code_and_change_nothing() {
         );
     }
     assert!(!workspace.has("new"));
+    assert_eq!(
+        std::fs::read_dir(workspace.root().join(crate::backup::FOLDER))
+            .unwrap()
+            .count(),
+        0
+    );
 }
 
 #[cfg(unix)]
