@@ -3,6 +3,7 @@
 use ::http::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE};
 use ::http::uri::Authority;
 use ::http::{HeaderMap, Request, StatusCode};
+use subtle::ConstantTimeEq as _;
 
 use super::{HttpOptions, Principal};
 
@@ -145,19 +146,12 @@ impl RequestGuard {
             scheme.eq_ignore_ascii_case(b"Bearer ").then_some(given)
         });
         match given {
-            Some(given) if is_same(given.trim_ascii(), token.as_bytes()) => {
+            Some(given) if bool::from(given.trim_ascii().ct_eq(token.as_bytes())) => {
                 Ok(self.principal.clone())
             }
             _ => Err(HttpRefusal::Token),
         }
     }
-}
-
-/// Compares two tokens in constant time, so that timing does not reveal where they differ.
-fn is_same(one: &[u8], other: &[u8]) -> bool {
-    let pairs = one.iter().zip(other);
-    let differs = pairs.fold(0, |differs, (one, other)| differs | (one ^ other));
-    one.len() == other.len() && std::hint::black_box(differs) == 0
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use http::header::{HeaderMap, PROXY_AUTHORIZATION};
+use subtle::ConstantTimeEq as _;
 
 /// The user name. Programs send a password only along with one.
 const USER: &str = "x";
@@ -43,20 +44,11 @@ impl Credential {
         let expected = STANDARD.encode(self.userinfo());
         self.0.is_some()
             && scheme.eq_ignore_ascii_case(BASIC)
-            && is_equal(given.trim_ascii(), expected.as_bytes())
+            && bool::from(given.trim_ascii().ct_eq(expected.as_bytes()))
     }
 }
 
 const BASIC: &[u8] = b"Basic ";
-
-/// Compares in a time that does not depend on where two values of one length differ.
-fn is_equal(one: &[u8], other: &[u8]) -> bool {
-    let differing = one
-        .iter()
-        .zip(other)
-        .fold(0, |all, (one, other)| all | (one ^ other));
-    one.len() == other.len() && std::hint::black_box(differing) == 0
-}
 
 #[cfg(test)]
 mod tests {
