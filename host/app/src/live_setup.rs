@@ -1,7 +1,6 @@
 //! Settings, tools and grants that follow their files while a command runs. Changed files are read again; a file that
 //! cannot be read leaves the last good state in force.
 
-use parking_lot::Mutex;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +10,7 @@ use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::{Policy, Quarantined, ToolError};
 use mimir_script::ScriptFolder;
 use mimir_wasm::{LoadedTools, Toolbox, WasmHost};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 

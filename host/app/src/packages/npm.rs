@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::install::InstallRun;
 use super::package_tree::PackageTree;
 use super::registry;
+use crate::file_error::{file_error, write_atomically};
 
 /// Preloaded into servers with network access, so that code which ignores the proxy variables uses the proxy, too.
 const PRELOAD: &str = include_str!("proxy.cjs");
@@ -192,9 +193,7 @@ fn read(file: &Path) -> Result<Value, ToolError> {
 /// Brings the preload of an installed package up to date, since the proxy asks for a credential that older ones do not
 /// send. Returns false if the package has none.
 pub(super) fn update_preload(preload: &Path) -> Result<bool, ToolError> {
-    let failed = |action: &str, error: &std::io::Error| {
-        crate::file_error::file_error(action, preload, error)
-    };
+    let failed = |action: &str, error: &std::io::Error| file_error(action, preload, error);
     match std::fs::read(preload) {
         Ok(present) if present == PRELOAD.as_bytes() => return Ok(true),
         Ok(_) => {}
@@ -202,18 +201,12 @@ pub(super) fn update_preload(preload: &Path) -> Result<bool, ToolError> {
         Err(error) => return Err(failed("read", &error)),
     }
     // A server that starts at the same time reads either the old text or the new one.
-    let folder = preload.parent().unwrap_or(Path::new("."));
-    let mut file =
-        tempfile::NamedTempFile::new_in(folder).map_err(|error| failed("write", &error))?;
-    std::io::Write::write_all(&mut file, PRELOAD.as_bytes())
-        .map_err(|error| failed("write", &error))?;
-    file.persist(preload)
-        .map_err(|error| failed("write", &error.error))?;
+    write_atomically(preload, PRELOAD.as_bytes()).map_err(|error| failed("write", &error))?;
     Ok(true)
 }
 
 fn write(file: &Path, text: &str) -> Result<(), ToolError> {
-    std::fs::write(file, text).map_err(|error| crate::file_error::file_error("write", file, &error))
+    std::fs::write(file, text).map_err(|error| file_error("write", file, &error))
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! The vault that masks the user's secrets in all output of calls.
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -8,6 +7,7 @@ use std::time::SystemTime;
 
 use mimir_core::config::{Config, SecretSettings};
 use mimir_core::redact::{Redactor, Vault, VaultError};
+use parking_lot::Mutex;
 
 use super::{UserSecrets, variables};
 

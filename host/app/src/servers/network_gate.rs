@@ -3,7 +3,6 @@
 //!
 //! The caller decides on which address or socket the proxy listens.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
@@ -16,6 +15,7 @@ use mimir_net::{
     Error, HttpClient, OutboundRequest, PolicyGuard, Proxy, ProxyRefusalHandler, RequestAuthorizer,
     RequestLimits, RequestPermit, TlsRoots,
 };
+use parking_lot::Mutex;
 
 use crate::settings::MergedSettings;
 

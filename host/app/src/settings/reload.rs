@@ -1,12 +1,12 @@
 //! Config files that change while mimir runs. Their metadata is polled, and they are read again after a change. An
 //! error is reported once and leaves the current settings in force.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use mimir_core::{Policy, ToolError};
+use parking_lot::{Mutex, MutexGuard};
 use sha2::{Digest, Sha256};
 
 use crate::approval_store::UserApprovalStore;
