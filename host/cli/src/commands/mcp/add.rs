@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::trust::TrustCandidate;
 use super::{package_request, server_card, server_edits};
 use crate::args::{GlobalOptions, McpAddArgs, ServerTrust};
+use crate::arguments::command_line;
 use crate::exit::{CommandFailure, ExitReason};
 use crate::output::{ResultPrinter, STRONG, WARN, note, styled};
 use crate::terminal;
@@ -316,8 +317,8 @@ pub async fn trust(
             };
             answer.ok_or_else(|| {
                 let message = format!(
-                    "nothing was granted; without a terminal, name the digest that you have seen: `mimir mcp trust {name}{} --approve {}`",
-                    wanted.options(),
+                    "nothing was granted; without a terminal, name the digest that you have seen: `{} --approve {}`",
+                    command_line(),
                     candidate.digest()
                 );
                 ToolError::new(ToolErrorCode::ApprovalDenied, message)
