@@ -18,7 +18,7 @@ fn describe_that_never_returns() {
         ),
         "{left:?}"
     );
-    assert!(left.reason.contains("description"), "{}", left.reason);
+    assert!(left.reason.contains("describe"), "{}", left.reason);
 }
 
 #[test]

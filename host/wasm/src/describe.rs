@@ -354,7 +354,7 @@ async fn ask(
         }
         Err(_) => {
             let message = format!(
-                "its description of its tools took longer than {} s",
+                "it took longer than {} s to describe its tools",
                 TIME.as_secs()
             );
             Err(WasmHostError::Manifest(message, ToolErrorCode::Timeout))
