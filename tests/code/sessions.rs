@@ -1,11 +1,11 @@
 //! Python sessions: variables of one call are available to the next one, within the limits of each call.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mimir_core::ToolErrorCode;
 use mimir_core::call::{CallObserver, CallProgress, LogLine};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::{Left, Place, left};

@@ -1,12 +1,12 @@
 //! A scripted model on a local port, for three protocols: OpenAI's chat, OpenAI's responses, Anthropic's messages. It
 //! records the requests.
 
-use parking_lot::Mutex;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 /// The model's reaction to one request.

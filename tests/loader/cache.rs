@@ -1,6 +1,5 @@
 //! The cache of compiled code: used if it is complete and written by mimir, and never trusted otherwise.
 
-use parking_lot::Mutex;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,6 +7,7 @@ use std::sync::Arc;
 use mimir_kit::{Guest, builtins};
 use mimir_testkit::{BundledComponent, Testkit, json};
 use mimir_wasm::CompileEvent;
+use parking_lot::Mutex;
 
 use crate::guests;
 

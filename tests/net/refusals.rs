@@ -1,6 +1,5 @@
 //! Denied requests: nothing is sent, the guest gets a code, and the outcome has the reason.
 
-use parking_lot::Mutex;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use mimir_kit::builtins;
 use mimir_net::Resolver;
 use mimir_testkit::{Approve, Testkit, ToolErrorCode, Value, json};
 use mimir_wasm::HostOptions;
+use parking_lot::Mutex;
 
 use super::site::{Site, reply};
 use super::{fetch, granted};

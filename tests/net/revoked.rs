@@ -1,6 +1,5 @@
 //! A grant that is revoked in the middle of a call: later requests are refused, and running ones end.
 
-use parking_lot::Mutex;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +8,7 @@ use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::tool::ToolTrust;
 use mimir_core::{Pipeline, Registry};
 use mimir_testkit::{ToolErrorCode, json};
+use parking_lot::Mutex;
 
 use super::granted;
 use super::site::{Site, reply};

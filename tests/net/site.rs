@@ -1,9 +1,10 @@
 //! A server on loopback, with its own threads: each connection is passed to the test, or served request by request.
 
-use parking_lot::Mutex;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// A received request.
 #[derive(Debug, Clone, Default)]

@@ -7,13 +7,13 @@
 //!
 //! Out of scope: permissions and prices.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::config::{AgentBudget, TokenPrice};
 use mimir_core::{ToolError, ToolErrorCode};
+use parking_lot::Mutex;
 
 use crate::model::TokenUsage;
 use crate::task_usage::{TaskUsage, cost};
@@ -41,7 +41,7 @@ pub struct BudgetReservation {
 impl SessionBudget {
     /// Sets the budget of a session when a task of its own agent begins.
     pub(crate) fn open(&self, session: &str, budget: AgentBudget) {
-        let mut all = self.lock();
+        let mut all = self.0.lock();
         let state = all
             .entry(session.to_owned())
             .or_insert_with(|| SessionBudgetState::new(budget));
@@ -50,7 +50,7 @@ impl SessionBudget {
 
     /// Deducts usage of the session's own agent.
     pub(crate) fn spend(&self, session: &str, spent: &TaskUsage) {
-        if let Some(state) = self.lock().get_mut(session) {
+        if let Some(state) = self.0.lock().get_mut(session) {
             state.put(&AgentBudget::NOTHING, spent);
         }
     }
@@ -58,7 +58,7 @@ impl SessionBudget {
     /// Takes the usage of workers and tools since the last call. Its time is zero, because the time of the surrounding
     /// call already counts.
     pub(crate) fn take_side_usage(&self, session: &str) -> TaskUsage {
-        let mut all = self.lock();
+        let mut all = self.0.lock();
         let state = all.get_mut(session);
         let aside = state.map(|state| std::mem::take(&mut state.side_usage));
         TaskUsage {
@@ -132,7 +132,7 @@ impl SessionBudget {
         all: AgentBudget,
         share: impl FnOnce(&AgentBudget) -> Option<AgentBudget>,
     ) -> Result<BudgetReservation, ToolError> {
-        let mut states = self.lock();
+        let mut states = self.0.lock();
         let state = states
             .entry(session.to_owned())
             .or_insert_with(|| SessionBudgetState::new(all));
@@ -156,10 +156,6 @@ impl SessionBudget {
             budget,
             spent: TaskUsage::default(),
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, SessionBudgetState>> {
-        self.0.lock()
     }
 }
 
@@ -197,7 +193,7 @@ impl BudgetReservation {
 
 impl Drop for BudgetReservation {
     fn drop(&mut self) {
-        if let Some(state) = self.session_budget.lock().get_mut(&self.session) {
+        if let Some(state) = self.session_budget.0.lock().get_mut(&self.session) {
             state.put(&self.budget, &self.spent);
             state.side_usage.add(&self.spent);
         }

@@ -1,6 +1,5 @@
 //! The audit log as files of JSON lines that form a chain.
 
-use parking_lot::Mutex;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,6 +10,7 @@ use std::task::{Context, Poll};
 
 use mimir_core::backend::BoxFuture;
 use mimir_core::config::{AuditDurability, AuditFailureMode, AuditSettings};
+use parking_lot::Mutex;
 
 use super::batch::{BatchResult, CacheAligned, EventBatcher, TimedLine};
 use super::chain_writer::ChainWriter;

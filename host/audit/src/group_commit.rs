@@ -1,9 +1,10 @@
 //! Group commit: while one thread waits for the disk, others gather and are covered by the next wait.
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// Waits for the disk on behalf of all concurrent callers.
 pub(super) struct GroupCommit {
@@ -42,13 +43,9 @@ impl GroupCommit {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, CommitState> {
-        self.state.lock()
-    }
-
     /// Returns when all earlier writes to `file` are on the disk.
     pub(super) fn wait(&self, file: Arc<File>) -> io::Result<()> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.asked += 1;
         let mine = state.asked;
         if !state.files.iter().any(|known| Arc::ptr_eq(known, &file)) {
@@ -138,7 +135,7 @@ mod tests {
         });
         let syncs = SYNCS.load(Ordering::SeqCst);
         assert!(syncs < THREADS * EACH / 2, "{syncs}");
-        assert_eq!(commit.lock().done, u64::from(THREADS * EACH));
+        assert_eq!(commit.state.lock().done, u64::from(THREADS * EACH));
     }
 
     #[test]

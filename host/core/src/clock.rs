@@ -1,11 +1,12 @@
 //! Time as a port, and the deadline of a call, which is paused while an approval is pending.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime};
+
+use parking_lot::Mutex;
 
 use crate::backend::BoxFuture;
 
@@ -56,7 +57,7 @@ impl Deadline {
         let mut chain = vec![];
         let mut next = Some(self);
         while let Some(deadline) = next {
-            let mut state = deadline.lock();
+            let mut state = deadline.state.lock();
             if state.pauses == 0 {
                 state.since = now;
             }
@@ -83,7 +84,7 @@ impl Deadline {
             loop {
                 // While an approval is pending, check again one limit later; the pause moves `at` when it ends.
                 let now = self.clock.instant();
-                let at = self.lock().due(now);
+                let at = self.state.lock().due(now);
                 if at <= now {
                     // Polled once more: work that watches the same deadline sees that it is over and can report its
                     // usage.
@@ -103,10 +104,6 @@ impl Deadline {
             }
         })
         .await
-    }
-
-    fn lock(&self) -> MutexGuard<'_, DeadlineState> {
-        self.state.lock()
     }
 }
 
@@ -129,7 +126,7 @@ impl Stopwatch {
     /// The elapsed time.
     pub fn elapsed(&self) -> Duration {
         let now = self.0.clock.instant();
-        let state = self.0.lock();
+        let state = self.0.state.lock();
         let until = if state.pauses > 0 { state.since } else { now };
         // Every pause has moved the start forward by its length.
         until.saturating_duration_since(state.at)

@@ -28,9 +28,10 @@
 //! it with the call's own command (`is_own`), parses and checks it again (`PermittedCommand`) → `host/process/src/run.rs` and
 //! `host/process/src/sandbox.rs`.
 
-use parking_lot::{Mutex, RwLock};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
+
+use parking_lot::{Mutex, RwLock};
 
 use crate::approval::{ApprovalQueue, ApprovalStore, Approver, StoredApproval};
 use crate::audit::AuditSink;

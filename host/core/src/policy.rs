@@ -1,11 +1,11 @@
 //! The rules that decide about calls, each with its location in a file.
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use parking_lot::Mutex;
 
 use crate::config::{
     ApprovalDefaults, Config, EmbeddingsEndpoint, LimitSettings, NetworkSettings, ToolDiscovery,

@@ -1,12 +1,12 @@
 //! Messages of a running tool for the client.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mimir_core::call::{CallObserver, CallProgress, LogLine};
 use mimir_core::upstream_request::{self, UpstreamRequest, UpstreamRequestKind};
 use mimir_core::{ApprovalAnswer, Approver, BoxFuture, Card, ToolError, ToolErrorCode};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 

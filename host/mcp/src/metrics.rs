@@ -1,10 +1,10 @@
 //! Usage metrics in the Prometheus text format.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use mimir_core::{ApprovalAnswer, Outcome, ToolErrorCode};
+use parking_lot::Mutex;
 
 mod metric_family;
 
@@ -56,7 +56,7 @@ impl ServerMetrics {
         if let Err(error) = outcome.result()
             && DENIALS.contains(&error.code)
         {
-            *self.lock().denials.entry(code).or_default() += 1;
+            *self.0.lock().denials.entry(code).or_default() += 1;
         }
         let seconds = outcome.receipt().duration_ms / 1000.0;
         self.count(tool, code, |counts| {
@@ -76,12 +76,12 @@ impl ServerMetrics {
 
     /// Counts an answer of a person, or of the client on their behalf.
     pub(crate) fn answered(&self, answer: &ApprovalAnswer) {
-        *self.lock().answers.entry(answer.as_str()).or_default() += 1;
+        *self.0.lock().answers.entry(answer.as_str()).or_default() += 1;
     }
 
     fn count(&self, tool: Option<&str>, code: &'static str, more: impl FnOnce(&mut ToolCounters)) {
         let tool = tool.unwrap_or(UNKNOWN);
-        let mut all = self.lock();
+        let mut all = self.0.lock();
         if !all.tools.contains_key(tool) {
             all.tools.insert(tool.to_owned(), ToolCounters::default());
         }
@@ -99,7 +99,7 @@ impl ServerMetrics {
         others: &[MetricFamily],
     ) -> String {
         let mut text = String::new();
-        let all = self.lock();
+        let all = self.0.lock();
         let mut line = |line: std::fmt::Arguments<'_>| {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{line}");
@@ -206,10 +206,6 @@ impl ServerMetrics {
             line(format_args!("process_resident_memory_bytes {bytes}"));
         }
         text
-    }
-
-    fn lock(&self) -> MutexGuard<'_, MetricsState> {
-        self.0.lock()
     }
 }
 

@@ -1,11 +1,11 @@
 //! The MCP server: one pipeline for any number of clients.
 
-use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use mimir_core::approval::ApproverChain;
 use mimir_core::{Approver, Clock, Pipeline, ToolError};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::catalogue::{ListRevision, ToolCatalogue};

@@ -1,6 +1,5 @@
 //! The HTTP client: checks, authorizes, sends and supervises one request.
 
-use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +15,7 @@ use hyper_util::client::legacy::Client as Pool;
 use hyper_util::client::legacy::connect::capture_connection;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use mimir_core::network::{NetworkPolicy, NetworkVerdict, RequestTarget, UrlError};
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 

@@ -1,10 +1,10 @@
 //! The policy in force and its generation number: revoking a grant ends everything that was opened under it.
 
-use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mimir_core::network::NetworkPolicy;
+use parking_lot::RwLock;
 
 /// Holds the policy of a tool. Clients that share a guard see a new policy at once: connections made under an older
 /// one are not reused, and responses still in transfer are checked again.

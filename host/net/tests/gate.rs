@@ -1,6 +1,5 @@
 //! The interface to the effect gate: called for every hop, with the request as sent, before a name is looked up.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use mimir_core::backend::BoxFuture;
 use mimir_core::network::RequestTarget;
 use mimir_core::{ToolError, ToolErrorCode};
 use mimir_net::{Error, OutboundRequest, RequestAuthorizer, RequestLimits, RequestPermit};
+use parking_lot::Mutex;
 
 use crate::kit::{Names, Site, answer, client, client_of, fetch, fixed, get, kind, lax, listed};
 

@@ -2,13 +2,13 @@
 //!
 //! The file is created only if the settings name such certificates. It is in no folder that a command may write to.
 
-use parking_lot::Mutex;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use mimir_net::TlsRoots;
+use parking_lot::Mutex;
 use tempfile::NamedTempFile;
 
 use crate::sandbox::{CommandSpec, HostMount, SandboxError};

@@ -2,7 +2,6 @@
 //!
 //! Out of scope: which hosts may be reached, and where the proxy listens.
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use mimir_net::{
     Error, HttpClient, OutboundRequest, PolicyGuard, Proxy, ProxyRefusalHandler, RequestAuthorizer,
     RequestLimits, RequestPermit, TlsRoots,
 };
+use parking_lot::Mutex;
 
 /// Limits of one request of a command: programs of the machine fetch whole packages and repositories, and their own
 /// timeouts end most requests before these do.

@@ -1,12 +1,12 @@
 //! Commands in the background: each belongs to the session and the plugin that started it, and ends with the session.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mimir_core::command::{JobId, JobOwner, JobStatus, OutputChunk};
 use mimir_core::text::prefix;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
@@ -65,7 +65,7 @@ impl BackgroundJobs {
     ) -> Result<JobId, SandboxError> {
         self.room(owner)?;
         let running = RunningCommand::begin(sandbox, spec).await?;
-        let mut owners = self.lock();
+        let mut owners = self.owners.lock();
         let owned = owners.entry(owner.clone()).or_default();
         // Others may have been started meanwhile. If there are too many, dropping this one kills it.
         owned.room()?;
@@ -89,11 +89,14 @@ impl BackgroundJobs {
     }
 
     fn room(&self, owner: &JobOwner) -> Result<(), SandboxError> {
-        self.lock().get_mut(owner).map_or(Ok(()), OwnerJobs::room)
+        self.owners
+            .lock()
+            .get_mut(owner)
+            .map_or(Ok(()), OwnerJobs::room)
     }
 
     pub(crate) fn list(&self, owner: &JobOwner) -> Vec<JobStatus> {
-        let owners = self.lock();
+        let owners = self.owners.lock();
         let jobs = owners
             .get(owner)
             .map(|owned| owned.jobs.iter().map(JobEntry::job).collect());
@@ -128,7 +131,9 @@ impl BackgroundJobs {
     }
 
     pub(crate) fn end_session(&self, session: &str) {
-        self.lock().retain(|owner, _| owner.session != session);
+        self.owners
+            .lock()
+            .retain(|owner, _| owner.session != session);
     }
 
     fn find<T>(
@@ -137,14 +142,10 @@ impl BackgroundJobs {
         job: JobId,
         take: impl Fn(&JobEntry) -> T,
     ) -> Result<T, SandboxError> {
-        let owners = self.lock();
+        let owners = self.owners.lock();
         let entries = owners.get(owner).into_iter().flat_map(|owned| &owned.jobs);
         let mut found = entries.filter(|entry| entry.id == job).map(take);
         found.next().ok_or(SandboxError::NoJob(job.0))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<JobOwner, OwnerJobs>> {
-        self.owners.lock()
     }
 }
 

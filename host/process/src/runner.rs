@@ -1,6 +1,5 @@
 //! The port to commands: runs permitted commands in a sandbox, in the foreground or in the background.
 
-use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -14,6 +13,7 @@ use mimir_core::command::{
 };
 use mimir_core::config::{SandboxMode, SandboxSettings};
 use mimir_core::pipeline::PermittedCommand;
+use parking_lot::Mutex;
 
 use crate::certificates::CertificateTrust;
 use crate::command_settings;

@@ -2,13 +2,13 @@
 //!
 //! Out of scope: creating networks, and deciding which clients may reach a server.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use mimir_core::command::JobOwner;
+use parking_lot::Mutex;
 
 use crate::sandbox::CommandSession;
 
@@ -44,7 +44,7 @@ pub(crate) struct NamedPorts {
 impl CommandSessions {
     /// The resources that the commands of this owner share.
     pub(crate) fn session(&self, owner: &JobOwner) -> Arc<CommandSession> {
-        let mut all = lock(&self.all);
+        let mut all = self.all.lock();
         let now = all.values().map(|entry| entry.used).max().unwrap_or(0) + 1;
         if !all.contains_key(owner) && all.len() >= MOST {
             let idle = all.iter().filter(|(_, entry)| entry.ports.is_empty());
@@ -61,7 +61,7 @@ impl CommandSessions {
     /// Registers ports that a command serves.
     pub(crate) fn name_ports(&self, owner: &JobOwner, ports: &[u16]) -> NamedPorts {
         self.serving.fetch_add(1, Ordering::Relaxed);
-        let mut all = lock(&self.all);
+        let mut all = self.all.lock();
         let entry = all.entry(owner.clone()).or_default();
         for port in ports {
             *entry.ports.entry(*port).or_default() += 1;
@@ -79,7 +79,7 @@ impl CommandSessions {
         if self.serving.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }
-        let all = lock(&self.all);
+        let all = self.all.lock();
         let of_session = all.iter().filter(|(owner, _)| owner.session == session);
         let mut ports: Vec<u16> = of_session
             .flat_map(|(_, entry)| entry.ports.keys().copied())
@@ -95,7 +95,9 @@ impl CommandSessions {
         session: &str,
         port: u16,
     ) -> io::Result<tokio::net::TcpStream> {
-        let serving = lock(&self.all)
+        let serving = self
+            .all
+            .lock()
             .iter()
             .find(|(owner, entry)| owner.session == session && entry.ports.contains_key(&port))
             .map(|(_, entry)| Arc::clone(&entry.session));
@@ -107,7 +109,7 @@ impl CommandSessions {
 
     /// Forgets a session. Its shared resources are freed when the last of its commands ends.
     pub(crate) fn end_session(&self, session: &str) {
-        lock(&self.all).retain(|owner, _| owner.session != session);
+        self.all.lock().retain(|owner, _| owner.session != session);
     }
 }
 
@@ -117,7 +119,7 @@ impl Drop for NamedPorts {
         let Some(sessions) = self.sessions.upgrade() else {
             return;
         };
-        let mut all = lock(&sessions);
+        let mut all = sessions.lock();
         let Some(entry) = all.get_mut(&self.owner) else {
             return;
         };
@@ -130,12 +132,6 @@ impl Drop for NamedPorts {
             }
         }
     }
-}
-
-fn lock(
-    all: &Mutex<BTreeMap<JobOwner, CommandSessionEntry>>,
-) -> MutexGuard<'_, BTreeMap<JobOwner, CommandSessionEntry>> {
-    all.lock()
 }
 
 #[cfg(test)]
@@ -175,7 +171,7 @@ mod tests {
             sessions.session(&owner(&number.to_string(), "p"));
         }
         assert!(!Arc::ptr_eq(&first, &sessions.session(&owner("a", "p"))));
-        assert!(lock(&sessions.all).len() <= MOST);
+        assert!(sessions.all.lock().len() <= MOST);
         let served = sessions.name_ports(&owner("a", "p"), &[1]);
         sessions.end_session("a");
         assert!(!Arc::ptr_eq(&first, &sessions.session(&owner("a", "p"))));

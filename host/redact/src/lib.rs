@@ -25,11 +25,11 @@
 //!
 //! Out of scope: the origin of values and exceptions, and the handling of calls.
 
-use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use thiserror::Error;
 
 mod allow_list;

@@ -1,6 +1,5 @@
 //! Tools that run on the script engines: those in a folder, and `run_code`, which runs code written by a model.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,6 +13,7 @@ use mimir_core::{Backend, Needs, ToolError, ToolErrorCode};
 use mimir_wasm::family::proofs;
 use mimir_wasm::script::{ScriptEngine, ScriptState};
 use mimir_wasm::{LoadedTools, Sha256Digest, WasmHost};
+use parking_lot::Mutex;
 
 use crate::backend::ScriptBackend;
 use crate::code::{CodeEngines, LanguageEngineParts};

@@ -1,11 +1,11 @@
 //! Output of a guest in addition to its result, as limited log lines.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use mimir_core::call::{CallObserver, LogLevel, LogLine};
 use mimir_core::{Limits, text};
+use parking_lot::{Mutex, MutexGuard};
 
 /// Bytes of the end of stderr that are stored to explain a failure.
 const TAIL: usize = 2 << 10;

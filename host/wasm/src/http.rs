@@ -4,7 +4,6 @@
 //! This module forwards requests and converts their results for the guest. [`EffectGate`](mimir_core::pipeline::Effects)
 //! decides which requests are allowed; nothing here extends that.
 
-use parking_lot::Mutex;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +15,7 @@ use mimir_core::backend::BoxFuture;
 use mimir_core::network::RequestTarget;
 use mimir_core::pipeline::{Approved, EffectGate, EgressPermission, OutgoingRequest};
 use mimir_net::{Error, FetchedResponse, OutboundRequest, RequestAuthorizer, RequestPermit};
+use parking_lot::Mutex;
 use wasmtime_wasi_http::{Error as Code, RequestOptions, WasiBody, WasiHttpHooks};
 
 mod clients;

@@ -1,13 +1,13 @@
 //! stdout and stderr of a guest. They accept everything at once and store a limited part of it, so that a guest can
 //! neither fill memory with them nor wait for them.
 
-use parking_lot::Mutex;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi_io::poll::Pollable;

@@ -1,6 +1,5 @@
 //! Collection of all callable components: the built-in ones and those in the folder.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,6 +10,7 @@ use mimir_core::backend::BoxFuture;
 use mimir_core::needs::Needs;
 use mimir_core::registry::Quarantined;
 use mimir_core::tool::{Tool, ToolName, ToolOrigin, ToolSource, ToolTrust};
+use parking_lot::Mutex;
 
 use crate::backend::{MimirFolders, WasmBackend};
 use crate::describe::{

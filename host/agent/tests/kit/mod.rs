@@ -1,6 +1,5 @@
 //! A task with test tools and a scripted model.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -21,6 +20,7 @@ use mimir_core::{
     ToolSource,
 };
 use mimir_net::{HttpClient, PolicyGuard, PolicyOnly, RequestLimits, TlsRoots};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 pub use mimir_kit::scripted_model::{Script, Step, calls, says};

@@ -1,9 +1,9 @@
 //! Events of a task for programs: a line of JSON for each event.
 
-use parking_lot::Mutex;
 use std::io::{self, Write as _};
 
 use mimir_agent::{AgentEvent, AgentEventSink};
+use parking_lot::Mutex;
 use serde::Serialize;
 
 /// Prints events as lines of JSON on stdout.

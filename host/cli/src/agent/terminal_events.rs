@@ -1,6 +1,5 @@
 //! Events of a task for people: the model's text on stdout as it streams in, activity on stderr.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -10,6 +9,7 @@ use mimir_agent::{AgentEvent, AgentEventSink, ToolCall};
 use mimir_core::call::CallObserver;
 use mimir_core::text::{prefix, sanitize, visible};
 use mimir_core::{BoxFuture, Outcome};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::output::{BAD, FAINT, GOOD, STRONG, WARN, note, styled};

@@ -1,6 +1,5 @@
 //! `mimir serve`.
 
-use parking_lot::Mutex;
 use std::io::IsTerminal as _;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -9,6 +8,7 @@ use std::time::Duration;
 use mimir_core::{ToolError, ToolErrorCode};
 use mimir_mcp::{ApprovalOptions, HttpOptions, IdentityOptions, ToolServer};
 use mimir_wasm::SystemClock;
+use parking_lot::Mutex;
 
 use crate::args::{GlobalOptions, ServeArgs};
 use crate::exit::{CommandFailure, ExitReason};

@@ -1,11 +1,11 @@
 //! Progress lines on stderr. All drawing happens here, so that no line is drawn across a message or an open question.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::io::IsTerminal as _;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::stderr_queue::is_output_held;
 

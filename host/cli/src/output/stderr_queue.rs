@@ -1,11 +1,12 @@
 //! Non-blocking stderr for servers. A client may leave a server's stderr unread, and a full pipe would block the
 //! writer, so a thread writes the lines and drops what it cannot write.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::io::{self, Write};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// Channel to the thread, once it exists.
 static WAY: OnceLock<SyncSender<StderrChunk>> = OnceLock::new();

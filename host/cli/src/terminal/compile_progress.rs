@@ -1,12 +1,12 @@
 //! Shows a progress line while a component is compiled, once that takes noticeably long.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::sync::Arc;
 
 use mimir_core::text::{bytes as size, visible};
 use mimir_wasm::CompileEvent;
+use parking_lot::Mutex;
 
 use crate::output::progress::ProgressLine;
 

@@ -1,8 +1,9 @@
 //! Non-blocking lines on stderr: a slow reader does not delay a call.
 
-use parking_lot::Mutex;
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::output::note;
 

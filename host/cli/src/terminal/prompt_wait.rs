@@ -1,11 +1,12 @@
 //! Waits for a line that may be cancelled: a question whose call was stopped or timed out must not consume a line that
 //! is typed for a later prompt.
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::read_line;
 

@@ -2,7 +2,6 @@
 //! prompts than each test allows. `.ci/others/days.py` runs the same days in third-party agents.
 #![cfg(target_os = "linux")]
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -10,6 +9,8 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::kit::person::{Person, Settings};
 use crate::kit::{mimir, run};

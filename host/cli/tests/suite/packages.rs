@@ -1,7 +1,6 @@
 //! npm packages as servers: downloaded from a local registry, pinned, and started in the sandbox.
 #![cfg(target_os = "linux")]
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -9,6 +8,8 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::kit::mimir;
 use serde_json::{Value, json};

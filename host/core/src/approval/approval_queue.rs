@@ -1,10 +1,10 @@
 //! The open cards. Identical calls of one session share one card, unless each has to be answered separately. The cards
 //! of one tool are shown one after the other, so that an answer for the session also covers the waiting ones.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, OnceCell, OwnedMutexGuard};
 
 use super::fingerprint::Fingerprint;

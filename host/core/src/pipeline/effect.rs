@@ -4,9 +4,9 @@
 //! The rights of a call are looked up again for each request: a revoked grant or a changed rule counts from the next
 //! request on.
 
-use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::audit::{AuditEvent, EventKind};

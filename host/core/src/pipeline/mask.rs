@@ -1,8 +1,8 @@
 //! Masks secrets in the progress, log lines and results of a call.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::approval::Approver;
@@ -35,11 +35,11 @@ impl MaskingObserver {
 
     /// Ends the call: shows the lines that were held back. Returns what was masked while it ran.
     pub(super) fn finish(&self) -> MaskSummary {
-        let lines = self.lock().take();
+        let lines = self.lines.lock().take();
         if let Some(lines) = lines {
             self.show(lines.finish());
         }
-        let reports = self.reports().take();
+        let reports = self.reports.lock().take();
         if let Some(reports) = reports {
             self.report(reports.finish());
         }
@@ -67,14 +67,6 @@ impl MaskingObserver {
             });
         }
     }
-
-    fn reports(&self) -> parking_lot::MutexGuard<'_, Option<LineMasker<CallProgress>>> {
-        self.reports.lock()
-    }
-
-    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<LineMasker<LogLevel>>> {
-        self.lines.lock()
-    }
 }
 
 impl CallObserver for MaskingObserver {
@@ -82,7 +74,7 @@ impl CallObserver for MaskingObserver {
         // A message is held back only while its end may be the beginning of a secret that continues in the next one.
         match progress.message.take() {
             Some(message) => {
-                let mut reports = self.reports();
+                let mut reports = self.reports.lock();
                 let ready = reports
                     .get_or_insert_with(|| self.redactor.line_masker())
                     .push(progress, message);
@@ -93,7 +85,7 @@ impl CallObserver for MaskingObserver {
     }
 
     fn log(&self, line: LogLine) {
-        let mut lines = self.lock();
+        let mut lines = self.lines.lock();
         let ready = lines
             .get_or_insert_with(|| self.redactor.line_masker())
             .push(line.level, line.text);

@@ -1,9 +1,10 @@
 //! The state of a session: the labels of the content it has read and a person's answers. It begins with the first
 //! call.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::approval::{Fingerprint, StoredApproval};
 use crate::decision::{

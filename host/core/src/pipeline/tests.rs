@@ -1,7 +1,7 @@
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 mod approvals;

@@ -1,9 +1,9 @@
 //! Argument rules: calls with certain arguments that are allowed, asked about or denied.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 

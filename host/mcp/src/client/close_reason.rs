@@ -2,13 +2,13 @@
 //!
 //! Out of scope: closing the connection.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mimir_core::redact::{REACH, Redactor};
 use mimir_core::text::{self, prefix, visible};
 use mimir_core::{ToolError, ToolErrorCode};
+use parking_lot::Mutex;
 
 use super::sandbox_hint;
 

@@ -1,12 +1,12 @@
 //! A connection to a running server: requests to it, and the reason why it ended.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mimir_core::{ToolError, ToolErrorCode};
+use parking_lot::Mutex;
 use rmcp::model::{
     CancelledNotification, CancelledNotificationParam, ClientRequest, ErrorCode,
     PaginatedRequestParams, ProgressToken, ProtocolVersion, RequestId, RequestMetaObject,

@@ -2,7 +2,6 @@
 //!
 //! Out of scope: the policy for hosts. The given client reaches this server only, and redirects are not followed.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +15,7 @@ use mimir_core::redact::Vault;
 use mimir_core::text::{prefix, visible};
 use mimir_core::{ToolError, ToolErrorCode};
 use mimir_net::{Error, HttpClient, ResponseBody};
+use parking_lot::Mutex;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,

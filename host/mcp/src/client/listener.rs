@@ -6,7 +6,6 @@
     reason = "the newest protocol has no sampling, roots and logging; servers of the older ones still do"
 )]
 
-use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +14,7 @@ use mimir_core::call::{CallProgress, LogLevel, LogLine};
 use mimir_core::redact::{REACH, Redactor};
 use mimir_core::text::{prefix, visible};
 use mimir_core::upstream_request::UpstreamRequestKind;
+use parking_lot::Mutex;
 use rmcp::model::{
     ClientConfig, CreateMessageRequestParams, CreateMessageResult, CustomRequest, CustomResult,
     ElicitRequestParams, ElicitResult, ErrorCode, ErrorData, Implementation, ListRootsResult,

@@ -7,10 +7,10 @@
 //!
 //! Out of scope: the handling of the messages.
 
-use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerNotification};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};

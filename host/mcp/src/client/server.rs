@@ -1,6 +1,5 @@
 //! Lifecycle of a server: started on demand, restarted after a failure, stopped when idle.
 
-use parking_lot::Mutex as Lock;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,6 +10,7 @@ use mimir_core::launch::ProcessLauncher;
 use mimir_core::redact::Vault;
 use mimir_core::{ToolError, ToolErrorCode};
 use mimir_net::HttpClient;
+use parking_lot::Mutex as Lock;
 use rmcp::model::ServerResult;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, sleep, timeout};

@@ -1,6 +1,5 @@
 //! All configured MCP servers, and their tools.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,6 +9,7 @@ use mimir_core::backend::Backend;
 use mimir_core::config::Config;
 use mimir_core::registry::Quarantined;
 use mimir_core::{ReservedNames, Tool, ToolError};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 

@@ -1,11 +1,11 @@
 //! Rate limit for progress notifications to a client: a number of messages per second, and the latest value in any
 //! case.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mimir_core::call::CallProgress;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// Burst size: every step of a tool with few steps is reported, however quick they are.
@@ -54,7 +54,7 @@ impl ProgressLimiter {
         self.newest = Some(progress.done);
         let has_token = self.take_token(Instant::now());
         // Holding the lock ensures that no older value is sent after this one.
-        let mut slot = self.latest.lock();
+        let mut slot = self.latest.slot.lock();
         if has_token && send(progress.clone()) {
             *slot = None;
             return;
@@ -80,7 +80,7 @@ impl ProgressLimiter {
 impl LatestProgress {
     /// Takes the value that was held back, if there is one.
     pub(crate) fn take(&self) -> Option<CallProgress> {
-        self.lock().take()
+        self.slot.lock().take()
     }
 
     /// Waits for a value that was held back, and for its turn.
@@ -92,10 +92,6 @@ impl LatestProgress {
                 return progress;
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<CallProgress>> {
-        self.slot.lock()
     }
 }
 

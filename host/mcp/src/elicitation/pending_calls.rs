@@ -5,10 +5,10 @@
 //! that the client gets is the name of the pending call. The name cannot be guessed, works once, and only for the
 //! client that got it and for the very same call.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::AnswerScope;
@@ -49,7 +49,7 @@ const LATE: Duration = Duration::from_secs(15 * 60);
 impl PendingCalls {
     /// Stores a call, and returns its name; returns the call if there is no room.
     pub(crate) fn insert(&self, call: PendingCall) -> Result<String, Box<PendingCall>> {
-        let mut places = self.lock();
+        let mut places = self.0.lock();
         places.retain(|_, (since, parked)| !parked.task.is_over() || since.elapsed() < LATE);
         match super::random_token() {
             Some(name) if places.len() < PLACES => {
@@ -62,18 +62,15 @@ impl PendingCalls {
 
     /// Removes and returns the pending call of this name, if the key matches. A mismatch leaves the call pending.
     pub(crate) fn take(&self, name: &str, key: &PendingCallKey) -> Option<PendingCall> {
-        let mut places = self.lock();
+        let mut places = self.0.lock();
         places.get(name).filter(|(_, parked)| parked.key == *key)?;
         places.remove(name).map(|(_, parked)| parked)
     }
 
     /// Stops all calls of an owner that has disconnected.
     pub(crate) fn stop_calls_of(&self, owner: &str) {
-        self.lock()
+        self.0
+            .lock()
             .retain(|_, (_, parked)| parked.key.owner != owner);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, (Instant, PendingCall)>> {
-        self.0.lock()
     }
 }

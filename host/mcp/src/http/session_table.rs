@@ -3,10 +3,11 @@
 //!
 //! Out of scope: the messages of a session.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::server::CloseSignal;
 
@@ -155,6 +156,6 @@ mod tests {
         assert_eq!(sessions.take_idle(), None, "something goes on in each");
         drop(busy);
         assert!(sessions.take_idle().is_some() && sessions.take_idle().is_some());
-        assert_eq!(sessions.take_idle(), None, "there is none");
+        assert_eq!(sessions.take_idle(), None, "no session is idle");
     }
 }

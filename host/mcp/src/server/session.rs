@@ -1,10 +1,10 @@
 //! A client connection: its session in the pipeline, and its subscriptions.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use mimir_core::RequestId;
+use parking_lot::{Mutex, MutexGuard};
 use rmcp::RoleServer;
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{Peer, RequestContext};

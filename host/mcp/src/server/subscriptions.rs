@@ -1,9 +1,9 @@
 //! Notifications of list changes and resource updates.
 
-use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rmcp::RoleServer;
 use rmcp::model::{ErrorData, ResourceUpdatedNotificationParam, SubscriptionFilter};
 use rmcp::service::{Peer, RequestContext, SubscriptionContext, SubscriptionSink};

@@ -1,11 +1,11 @@
 //! In-memory stores for secrets and for descriptions of servers.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 
 use mimir_core::Redactor;
 use mimir_core::redact::{Vault, VaultError};
 use mimir_mcp::client::DescriptionStore;
+use parking_lot::Mutex;
 
 /// Descriptions of servers, in memory.
 #[derive(Default)]

@@ -11,7 +11,6 @@ mod requests;
 mod starting;
 mod theirs;
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,6 +21,7 @@ use mimir_core::config::Config;
 use mimir_core::launch::{LaunchSpec, LaunchedProgram, ProcessLauncher, ProgramHandle};
 use mimir_core::{Outcome, Tool, ToolError};
 use mimir_mcp::client::{McpServers, ServerDeps};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
 use tokio::sync::Notify;

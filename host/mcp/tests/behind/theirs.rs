@@ -1,11 +1,11 @@
 //! Messages that servers send on their own, and the delivery of their results.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 use mimir_core::call::{CallObserver, CallProgress, LogLine};
 use mimir_core::outcome::TrustLevel;
 use mimir_core::{Content, ToolErrorCode};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::{Behind, Does, Script, call, said, text};

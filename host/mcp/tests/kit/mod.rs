@@ -1,6 +1,5 @@
 //! A server with the test's own tools, and a client that implements the protocol line by line.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -13,6 +12,7 @@ use mimir_core::{
 };
 use mimir_mcp::client::McpServers;
 use mimir_mcp::{ApprovalOptions, ToolServer};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 

@@ -1,6 +1,5 @@
 //! A server that requires a login, its authorization server, and the person between them.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ use mimir_core::redact::{Redactor, Vault, VaultError};
 use mimir_core::{BoxFuture, ToolError};
 use mimir_mcp::client::{LoginStore, LoginSummary, McpServers, PendingLogin, ServerDeps};
 use mimir_net::{HttpClient, PolicyGuard, PolicyOnly, RequestLimits, TlsRoots};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::site::{Answer, Asked, Site};

@@ -1,7 +1,6 @@
 //! A connection for a foreign program: checked like a request with the method `CONNECT`, and supervised by its bytes,
 //! since its content is encrypted by the program.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::future::Future;
 use std::io;
 use std::pin::pin;
@@ -10,6 +9,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method};
 use mimir_core::network::{NetworkVerdict, RequestTarget};
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -235,7 +235,7 @@ impl TunnelWatch<'_> {
             let piece = piece.get(..count).unwrap_or_default();
             check(piece)?;
             self.in_time(to.write_all(piece)).await?;
-            self.lock().1 = Instant::now();
+            self.state.lock().1 = Instant::now();
         }
     }
 
@@ -244,18 +244,18 @@ impl TunnelWatch<'_> {
         let mut work = pin!(work);
         loop {
             let (until, deadline, whole) = {
-                let state = self.lock();
+                let state = self.state.lock();
                 let (hold, last) = &*state;
                 (*last + self.between, hold.deadline, hold.whole)
             };
             if let Ok(done) = timeout_at(until.min(deadline), &mut work).await {
-                return done.map_err(|error| unreachable(&self.lock().0.target, &error));
+                return done.map_err(|error| unreachable(&self.state.lock().0.target, &error));
             }
             let now = Instant::now();
             if now >= deadline {
                 return Err(timed_out(RequestStage::Whole, whole));
             }
-            if now >= self.lock().1 + self.between {
+            if now >= self.state.lock().1 + self.between {
                 return Err(timed_out(RequestStage::Body, self.between));
             }
         }
@@ -264,7 +264,7 @@ impl TunnelWatch<'_> {
     /// Authorizes a tunnel through which much is sent, unless a person was asked about it when it was opened.
     async fn authorize_upload(&self) -> Result<(), Error> {
         let (target, method, permit) = {
-            let state = self.lock();
+            let state = self.state.lock();
             let hold = &state.0;
             (Arc::clone(&hold.target), hold.method.clone(), hold.permit)
         };
@@ -281,17 +281,13 @@ impl TunnelWatch<'_> {
             verdict: &now.policy.judge(&target, method.as_str()),
         };
         let authorized = self.client.authorize.authorize(ask).await;
-        self.lock().1 = Instant::now();
+        self.state.lock().1 = Instant::now();
         authorized.map(|_| ()).map_err(Error::Denied)
     }
 
     /// Checks that the current policy allows the connection.
     fn judge(&self) -> Result<(), Error> {
         self.client.authorize.reload_policy();
-        self.lock().0.recheck_policy()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, (AuthorizedRequest, Instant)> {
-        self.state.lock()
+        self.state.lock().0.recheck_policy()
     }
 }

@@ -1,6 +1,5 @@
 //! A resolver whose answers the test defines.
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
@@ -8,6 +7,7 @@ use std::sync::Arc;
 
 use mimir_core::backend::BoxFuture;
 use mimir_net::Resolver;
+use parking_lot::Mutex;
 
 /// Names, each with its successive answers; the last one is repeated.
 #[derive(Default)]

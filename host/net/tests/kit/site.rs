@@ -1,6 +1,5 @@
 //! Servers on loopback.
 
-use parking_lot::Mutex;
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -14,6 +13,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use parking_lot::Mutex;
 use rustls::ServerConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

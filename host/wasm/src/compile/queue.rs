@@ -1,7 +1,6 @@
 //! Queue of compilations: each component is compiled once, however many calls wait for it, and as long as one of them
 //! does. Cancelling the last one cancels the compilation.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use futures::FutureExt as _;
 use futures::future::{Shared, WeakShared};
 use mimir_core::ToolErrorCode;
 use mimir_core::backend::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 use wasmtime::component::Component;
 

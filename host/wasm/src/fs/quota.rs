@@ -4,11 +4,12 @@
 //! length of a file counts, not its size on disk, so a sparse file counts in full. A file that is removed while open
 //! still takes its space, and releases it when it is closed.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::refusal::FsFault;
 use super::resolve::Target;

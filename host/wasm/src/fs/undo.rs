@@ -10,7 +10,6 @@
 //!
 //! Out of scope: permission to change a file, which was checked before.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashSet;
 use std::fs;
 use std::io;
@@ -22,6 +21,7 @@ use std::time::{Duration, SystemTime};
 
 use mimir_core::clock::Deadline;
 use mimir_core::paths::is_obeyed;
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 
 use super::node::MountState;

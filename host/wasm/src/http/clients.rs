@@ -1,7 +1,6 @@
 //! HTTP clients of a plugin: one for each of its tools, created at the first request and reused with its connections
 //! for as long as the tool's network permissions stay the same.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io;
 use std::net::TcpStream;
@@ -13,6 +12,7 @@ use mimir_core::pipeline::{EffectGate, NetworkAccess};
 use mimir_net::{
     HttpClient, PolicyGuard, PolicyOnly, RequestLimits, SessionServerDialer, TlsRoots,
 };
+use parking_lot::Mutex;
 use wasmtime_wasi_http::RequestOptions;
 
 use crate::host::WasmHost;

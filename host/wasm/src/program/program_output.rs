@@ -1,6 +1,5 @@
 //! stdout and stderr of a program: stored within limits, and passed line by line to the observer.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +8,7 @@ use mimir_core::Limits;
 use mimir_core::call::{CallObserver, CallProgress};
 use mimir_core::command::{CapturedOutput, CommandOutput, CommandStream};
 use mimir_core::text::{escape, prefix};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::output_pipes::OutputTarget;
 

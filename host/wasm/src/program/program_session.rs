@@ -5,7 +5,6 @@
 //! code runs, and a session whose files differ from those that a call may see is ended. Their number is limited, and
 //! an idle session ends by itself.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +15,7 @@ use mimir_core::command::CommandOutput;
 use mimir_core::needs::Needs;
 use mimir_core::paths::PathRules;
 use mimir_core::{Approved, ToolError, ToolErrorCode};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;

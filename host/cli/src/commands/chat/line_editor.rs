@@ -1,10 +1,10 @@
 //! Line editor of the chat, with completion and history. It reads on a thread, so that the rest is not blocked.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use parking_lot::{Mutex, MutexGuard};
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;

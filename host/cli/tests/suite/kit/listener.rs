@@ -1,11 +1,11 @@
 //! A third-party MCP server over HTTP, on a local port.
 
-use parking_lot::Mutex;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 /// Recorded when a listening request is answered, among the received requests.

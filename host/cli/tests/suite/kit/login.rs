@@ -1,11 +1,11 @@
 //! A server that requires a login, and its authorization server, both on one local port.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 /// The token that it issues.

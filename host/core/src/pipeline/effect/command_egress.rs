@@ -2,11 +2,12 @@
 //! tool that runs it. A tool cannot declare the hosts of arbitrary commands, so commands reach what the settings
 //! allow, and a person is asked about the rest.
 
-use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
 
 use crate::decision::PolicyEvaluation;
 use crate::error::{ToolError, ToolErrorCode};

@@ -1,10 +1,10 @@
 //! Limits the number of concurrent calls and the calls per minute of a tool.
 
-use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use crate::error::{ToolError, ToolErrorCode};

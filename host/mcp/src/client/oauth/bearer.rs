@@ -3,7 +3,6 @@
 //!
 //! Out of scope: requests to the server itself, and starting a login.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use mimir_core::network::RequestTarget;
 use mimir_core::redact::Redactor;
 use mimir_core::text::{prefix, visible};
 use mimir_core::{ToolError, ToolErrorCode};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

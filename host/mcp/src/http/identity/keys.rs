@@ -3,13 +3,13 @@
 //!
 //! Out of scope: the use of the keys.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
 use mimir_core::ToolError;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::watch;

@@ -5,7 +5,6 @@
 //!
 //! The pool does not know which command runs. It hands out containers, and takes none back.
 
-use parking_lot::Mutex;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
@@ -16,6 +15,7 @@ use bollard::errors::Error;
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, StartContainerOptions,
 };
+use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use super::blueprint::ContainerBlueprint;
@@ -263,12 +263,8 @@ impl ContainerPool {
 
     /// Takes the prepared container if it matches the blueprint, and removes it otherwise.
     fn take(&self, blueprint: &ContainerBlueprint) -> Option<PooledContainer> {
-        let ready = self.lock().take()?;
+        let ready = self.ready.lock().take()?;
         (ready.blueprint == *blueprint).then_some(ready.container)
-    }
-
-    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<IdleContainer>> {
-        self.ready.lock()
     }
 }
 
@@ -291,6 +287,7 @@ async fn refill_pool(pool: Weak<ContainerPool>, plan: BlueprintFactory) {
         return;
     };
     let waits = strong
+        .ready
         .lock()
         .as_ref()
         .is_some_and(|ready| ready.blueprint == blueprint);
@@ -314,7 +311,7 @@ async fn refill_pool(pool: Weak<ContainerPool>, plan: BlueprintFactory) {
     };
     drop(turn);
     let id = container.id.clone();
-    let replaced = strong.lock().replace(IdleContainer {
+    let replaced = strong.ready.lock().replace(IdleContainer {
         blueprint,
         container,
     });
@@ -322,7 +319,7 @@ async fn refill_pool(pool: Weak<ContainerPool>, plan: BlueprintFactory) {
     drop(strong);
     tokio::time::sleep(IDLE).await;
     if let Some(strong) = pool.upgrade() {
-        let mut ready = strong.lock();
+        let mut ready = strong.ready.lock();
         if ready.as_ref().is_some_and(|ready| ready.container.id == id) {
             *ready = None;
         }

@@ -4,12 +4,13 @@
 //! Here a thread is moved once, and the processes that it forks start in its groups. When a command has ended, its
 //! groups and their thread are reused by the next command with the same limits.
 
-use parking_lot::Mutex;
 use std::fs;
 use std::io;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
 
 use super::cgroup::{CgroupTree, CommandCgroups, FIRST};
 use crate::sandbox::{ResourceBounds, SandboxError};

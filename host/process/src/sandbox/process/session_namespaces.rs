@@ -4,11 +4,11 @@
 //! so it has no privileges over the shared resources. No process remains in the namespaces: they last as long as this
 //! process holds them open, and a short-lived child enters them to open resources there.
 
-use parking_lot::Mutex;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;

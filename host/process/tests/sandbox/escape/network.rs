@@ -1,6 +1,5 @@
 //! Network access through a proxy: the requests that it allows and refuses, and the lack of any other connection.
 
-use parking_lot::Mutex;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use mimir_net::{
     Error, HttpClient, PolicyGuard, PolicyOnly, Proxy, ProxyRefusalHandler, RequestLimits, TlsRoots,
 };
 use mimir_process::sandbox::{CommandNetwork, CommandSpec, SandboxError};
+use parking_lot::Mutex;
 
 use crate::kit::{Said, World, run_in, sandbox};
 

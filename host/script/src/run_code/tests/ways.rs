@@ -1,6 +1,5 @@
 //! Selection of the backend for code, with fake engines and sandboxes.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use mimir_core::{
     Pipeline, Policy, Redactor, Registry, RequestId, ToolError, ToolErrorCode,
 };
 use mimir_wasm::SystemClock;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::finished;

@@ -3,10 +3,10 @@
 //! Each call brings the limit of the rules that it runs under. So a changed limit holds from the next call on, and the
 //! tools of one plugin can have different limits.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 /// A waiting call, and the limit under which it may start.
@@ -33,7 +33,7 @@ pub(super) struct QueueSlot(Arc<PluginQueue>);
 impl PluginQueue {
     /// Returns a slot if fewer than `most` calls run.
     pub(super) fn try_take(self: &Arc<Self>, most: usize) -> Option<QueueSlot> {
-        let mut inner = self.lock();
+        let mut inner = self.0.lock();
         if inner.running >= most {
             return None;
         }
@@ -45,7 +45,7 @@ impl PluginQueue {
     /// in it cannot observe.
     pub(super) async fn take(self: &Arc<Self>, most: usize) -> Option<QueueSlot> {
         let place = {
-            let mut inner = self.lock();
+            let mut inner = self.0.lock();
             if inner.running < most {
                 inner.running += 1;
                 return Some(QueueSlot(Arc::clone(self)));
@@ -56,16 +56,12 @@ impl PluginQueue {
         };
         place.await.ok()
     }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock()
-    }
 }
 
 impl Drop for QueueSlot {
     fn drop(&mut self) {
         let next = {
-            let mut inner = self.0.lock();
+            let mut inner = self.0.0.lock();
             inner.running -= 1;
             let next = inner.next();
             inner.running += usize::from(next.is_some());
