@@ -2,6 +2,7 @@
 
 use std::io::{self, Stdout, Write as _};
 use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -25,6 +26,7 @@ impl BrowserScreen {
     /// Takes over the terminal.
     pub fn open() -> io::Result<Self> {
         restore_in_panics();
+        TAKEN_OVER.store(true, Ordering::Relaxed);
         enable_raw_mode()?;
         // Dropping this guard restores the terminal if a later step fails.
         let mut screen = Self {
@@ -64,8 +66,16 @@ impl Drop for BrowserScreen {
     }
 }
 
-/// Restores the terminal. Errors are ignored, because the terminal may be gone.
+/// Whether the terminal is in full-screen mode.
+static TAKEN_OVER: AtomicBool = AtomicBool::new(false);
+
+/// Restores the terminal, once. Errors are ignored, because the terminal may be gone.
 fn restore() {
+    // Leaving the alternate screen also moves the cursor back to where it was before. A second time, after the panic
+    // message, later output would overwrite that message.
+    if !TAKEN_OVER.swap(false, Ordering::Relaxed) {
+        return;
+    }
     let _ = disable_raw_mode();
     let mut out = io::stdout();
     let _ = execute!(out, LeaveAlternateScreen, Show);
