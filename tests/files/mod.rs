@@ -5,6 +5,7 @@ mod errors;
 mod gates;
 mod masks;
 mod names;
+mod undo;
 mod work;
 
 use mimir_core::{ToolError, ToolErrorCode};

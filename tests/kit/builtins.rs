@@ -12,7 +12,7 @@ pub fn builtins() -> Vec<BundledComponent> {
         name: builtin.name,
         bytes: builtin.bytes,
         sha256: builtin.sha256,
-        keeps_backups: builtin.keeps_backups,
+        requires_undo: builtin.requires_undo,
         keeps_memory: builtin.keeps_memory,
         aliases: builtin.aliases,
         description: Some(builtin.description),

@@ -477,7 +477,7 @@ fn bundled() -> Vec<BundledComponent> {
         name: built_in.name,
         bytes: built_in.bytes,
         sha256: built_in.sha256,
-        keeps_backups: built_in.keeps_backups,
+        requires_undo: built_in.requires_undo,
         keeps_memory: built_in.keeps_memory,
         aliases: built_in.aliases,
         description: Some(built_in.description),

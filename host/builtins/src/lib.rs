@@ -12,8 +12,8 @@ pub struct BuiltinPlugin {
     pub bytes: &'static [u8],
     /// sha256 of the component, computed when it was built.
     pub sha256: [u8; 32],
-    /// True if its tools store backups of replaced files in `.mimir/state/backups`.
-    pub keeps_backups: bool,
+    /// True if the changes of its tools need copies for undo, unless the argument `backup` of a call is false.
+    pub requires_undo: bool,
     /// True if its tools may write to `.mimir/memory`.
     pub keeps_memory: bool,
     /// Other names of its tools, as pairs of tool and alias.
@@ -240,7 +240,7 @@ pub const ALL: &[BuiltinPlugin] = &[
         name: "files",
         bytes: built::FILES,
         sha256: built::FILES_SHA256,
-        keeps_backups: true,
+        requires_undo: true,
         keeps_memory: false,
         aliases: &[
             ("read_file", "read"),
@@ -258,7 +258,7 @@ pub const ALL: &[BuiltinPlugin] = &[
         name: "search",
         bytes: built::SEARCH,
         sha256: built::SEARCH_SHA256,
-        keeps_backups: false,
+        requires_undo: false,
         keeps_memory: false,
         aliases: &[],
         description: include_str!("descriptions/search.json"),
@@ -267,7 +267,7 @@ pub const ALL: &[BuiltinPlugin] = &[
         name: "exec",
         bytes: built::EXEC,
         sha256: built::EXEC_SHA256,
-        keeps_backups: false,
+        requires_undo: false,
         keeps_memory: false,
         aliases: &[
             ("exec", "bash"),
@@ -280,7 +280,7 @@ pub const ALL: &[BuiltinPlugin] = &[
         name: "memory",
         bytes: built::MEMORY,
         sha256: built::MEMORY_SHA256,
-        keeps_backups: false,
+        requires_undo: false,
         keeps_memory: true,
         aliases: &[],
         description: include_str!("descriptions/memory.json"),
@@ -289,7 +289,7 @@ pub const ALL: &[BuiltinPlugin] = &[
         name: "git",
         bytes: built::GIT,
         sha256: built::GIT_SHA256,
-        keeps_backups: false,
+        requires_undo: false,
         keeps_memory: false,
         aliases: &[],
         description: include_str!("descriptions/git.json"),
@@ -298,7 +298,7 @@ pub const ALL: &[BuiltinPlugin] = &[
         name: "web",
         bytes: built::WEB,
         sha256: built::WEB_SHA256,
-        keeps_backups: false,
+        requires_undo: false,
         keeps_memory: false,
         aliases: &[("web_fetch", "http_fetch")],
         description: include_str!("descriptions/web.json"),

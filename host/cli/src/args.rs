@@ -175,13 +175,13 @@ Examples:
         #[command(subcommand)]
         command: Option<ApprovalsCommand>,
     },
-    /// Undo a change by a file tool
+    /// Undo what a tool changed in the workspace
     #[command(after_help = "\
 Undoes the newest recorded change that was not undone yet, from any session, and says which one it \
 was. A change older than an hour is rarely the intended one: it is named, and undone only by its ID \
 or with --yes. A change that can't be undone, or that belongs to no call in the audit log, is named, \
 too, and no older change is undone in its place. Files that have changed since are left alone unless \
---force is given. Anything that an undo removes or replaces is saved next to the backups.
+--force is given, which also undoes a change of which a part was not saved. Anything that an undo removes or replaces is saved next to the backups.
 
 Examples:
   mimir undo           undo the newest change

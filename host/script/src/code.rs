@@ -12,6 +12,7 @@ use mimir_core::backend::{BoxFuture, ResourceUsage};
 use mimir_core::code::{CodeEngine, CodeLanguage, CodeResult, CodeSnippet};
 use mimir_core::command::{CapturedOutput, CommandOutput};
 use mimir_core::{Approved, ToolError, ToolErrorCode, text};
+use mimir_wasm::fs::{CODE_WITHOUT_UNDO, UndoCopies};
 use mimir_wasm::program::{ProgramEngine, ProgramOutcome, ProgramParts, ProgramRequest};
 use mimir_wasm::script::{EngineParts, LoadedCode, ScriptEngine, ScriptState};
 use mimir_wasm::{WasmHost, WasmHostError};
@@ -187,7 +188,7 @@ impl CodeEngine for CodeEngines {
                 directory: snippet.directory.clone(),
                 timeout: Some(snippet.timeout),
                 imports: true,
-                records_undo: true,
+                undo: UndoCopies::Required(CODE_WITHOUT_UNDO),
                 ..ProgramRequest::default()
             };
             let (done, session) = match &snippet.session {

@@ -10,13 +10,14 @@ use mimir_core::paths::PathRules;
 use mimir_core::pipeline::{Approved, Checked, PluginStorage};
 use mimir_core::tool::ToolTrust;
 use mimir_core::{Limits, ToolError, ToolErrorCode};
+use serde_json::Value;
 
 use crate::call::{self, PreparedComponent};
 use crate::convert;
 use crate::describe::ComponentKind;
 use crate::fs::{
-    GuardedFs, GuestMount, MountQuota, MountTracking, UndoRecorder, UndoTarget, content_digest,
-    read_text, real_path,
+    GuardedFs, GuestMount, MountQuota, MountTracking, TOOL_WITHOUT_UNDO, UndoCopies, UndoRecorder,
+    UndoScope, UndoTarget, content_digest, read_text, real_path,
 };
 use crate::host::WasmHost;
 use crate::http::GuestNetwork;
@@ -26,7 +27,7 @@ use crate::plugin::WasmPlugin;
 use crate::store_state::{GuestStreams, ProgramInput, StoreOptions};
 use crate::trap_errors::trap_error;
 
-/// Folder, below the workspace, of the backups that the built-in file tools make.
+/// Folder, below the workspace, of the undo records and their copies.
 const BACKUPS: &str = ".mimir/state/backups";
 
 /// Folder of the memories, below the workspace.
@@ -41,12 +42,12 @@ const STORAGE: &str = "mimir:tool/storage";
 /// Time limit for a plugin's own assessment of a call. After that the user is asked without it.
 const ASSESS_TIME: Duration = Duration::from_secs(5);
 
-/// Folders below `.mimir` that a built-in plugin may write to.
+/// Special treatment of a built-in plugin.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct MimirFolders {
-    /// The backups, in addition to the grants.
-    pub(crate) backups: bool,
-    /// The memories, if granted.
+pub(crate) struct BuiltinTraits {
+    /// True if its changes need copies for undo, unless the argument `backup` of a call is false.
+    pub(crate) requires_undo: bool,
+    /// True if it may write to the memories, if granted.
     pub(crate) memory: bool,
 }
 
@@ -62,8 +63,19 @@ impl WasmBackend {
         most: DirectoryAccess,
         rules: &PathRules,
         limits: &Limits,
+        watch: &MountTracking,
     ) -> Result<GuardedFs, ToolError> {
-        files(&self.0.host, self.0.own, needs, most, rules, limits)
+        let own = self.0.own;
+        files(&self.0.host, own, needs, most, rules, limits, watch)
+    }
+
+    /// Returns the copies that the changes of a call need.
+    fn undo_copies(&self, call: &Approved) -> UndoCopies {
+        match (self.0.own.requires_undo, &call.arguments()["backup"]) {
+            (true, Value::Bool(false)) => UndoCopies::Declined,
+            (true, _) => UndoCopies::Required(TOOL_WITHOUT_UNDO),
+            (false, _) => UndoCopies::Optional,
+        }
     }
 
     /// Returns the component, compiled if necessary.
@@ -77,7 +89,11 @@ impl WasmBackend {
     }
 
     /// Returns everything that a call may reach and use, and the capture of a command's stdout.
-    fn start(&self, call: &Approved) -> Result<(StoreOptions, Option<StdoutCapture>), ToolError> {
+    fn start(
+        &self,
+        call: &Approved,
+        watch: &MountTracking,
+    ) -> Result<(StoreOptions, Option<StdoutCapture>), ToolError> {
         let limits = *call.limits();
         let mut capture = None;
         let command = match &self.0.kind {
@@ -99,6 +115,7 @@ impl WasmBackend {
                 DirectoryAccess::ReadWrite,
                 call.paths(),
                 &limits,
+                watch,
             )?,
             limits,
             observer: Arc::clone(call.observer()),
@@ -129,11 +146,15 @@ impl WasmBackend {
     /// the future as well.
     async fn run_in_new_store(&self, call: &Approved) -> Result<RawResult, ToolError> {
         let callee = self.callee(call).await?;
+        // Dropped after the store, in which the component can still change files.
+        let (watch, scope) = record_call(&self.0.host, call, self.undo_copies(call));
         let (store, capture) = {
-            let (start, capture) = self.start(call)?;
+            let (start, capture) = self.start(call, &watch)?;
             (callee.new_store(start).map_err(internal)?, capture)
         };
-        Ok(call::run_call(store, callee, call, capture).await)
+        let raw = call::run_call(store, callee, call, capture).await;
+        scope.finish(call.deadline(), None).await;
+        Ok(raw)
     }
 
     async fn judge(&self, call: &Checked) -> Result<Option<ToolAssessment>, ToolError> {
@@ -151,6 +172,7 @@ impl WasmBackend {
                 DirectoryAccess::Read,
                 call.paths(),
                 &limits,
+                &MountTracking::default(),
             )?,
             ToolTrust::Harmless | ToolTrust::Untrusted => GuardedFs::empty(),
         };
@@ -200,44 +222,27 @@ pub(crate) fn call_storage(call: &Approved, host: &WasmHost) -> Option<PluginSto
 /// Opens the files granted to a call.
 pub(crate) fn files(
     host: &WasmHost,
-    own: MimirFolders,
+    own: BuiltinTraits,
     needs: &Needs,
     most: DirectoryAccess,
     rules: &PathRules,
     limits: &Limits,
+    watch: &MountTracking,
 ) -> Result<GuardedFs, ToolError> {
     let workspace = host.workspace();
     let mut mounts = granted(workspace, needs, most, rules);
     if own.memory {
         open_memory(workspace, &mut mounts, rules)?;
     }
-    let mut backups = None;
-    if own.backups
-        && mounts
-            .iter()
-            .any(|mount| mount.access == DirectoryAccess::ReadWrite)
-    {
-        let host = workspace.join(BACKUPS);
-        make_backups(workspace, &host).map_err(|error| {
-            let message = format!(
-                "cannot create the backups folder {}: {error}",
-                host.display()
-            );
-            ToolError::new(ToolErrorCode::PermissionDenied, message)
-        })?;
-        // Backup copies do not count as files added by the call.
-        backups = Some(GuestMount {
-            host,
-            guest: format!("/{BACKUPS}"),
-            prefix: BACKUPS.to_owned(),
-            access: DirectoryAccess::ReadWrite,
-            rules: PathRules::none(),
-        });
-    }
-    let watch = workspace_tracking(limits, None);
-    let mounts = mounts.into_iter().map(|mount| (mount, watch.clone()));
-    let backups = backups.map(|mount| (mount, MountTracking::default()));
-    GuardedFs::open_tracked(mounts.chain(backups).collect(), limits.open_files)
+    let mounts = mounts.into_iter().map(|mount| {
+        let mut watch = watch.clone();
+        if mount.prefix == MEMORY {
+            // Undo restores nothing in `.mimir`.
+            watch.undo = None;
+        }
+        (mount, watch)
+    });
+    GuardedFs::open_tracked(mounts.collect(), limits.open_files)
         .map_err(|error| ToolError::new(ToolErrorCode::PermissionDenied, error.to_string()))
 }
 
@@ -328,28 +333,11 @@ pub(crate) fn program_files(
         .map_err(|error| ToolError::new(ToolErrorCode::PermissionDenied, error.to_string()))
 }
 
-/// Opens the files of a script that is a program.
-pub(crate) fn script_files(
-    host: &WasmHost,
-    call: &Approved,
-    watch: &MountTracking,
-) -> Result<GuardedFs, ToolError> {
-    let all = granted(
-        host.workspace(),
-        call.rights(),
-        DirectoryAccess::ReadWrite,
-        call.paths(),
-    );
-    let mounts = all.into_iter().map(|mount| (mount, watch.clone()));
-    GuardedFs::open_tracked(mounts.collect(), call.limits().open_files)
-        .map_err(|error| ToolError::new(ToolErrorCode::PermissionDenied, error.to_string()))
-}
-
 /// Returns the quota and the undo recorder of a call in the workspace.
-pub(crate) fn workspace_tracking(limits: &Limits, undo: Option<UndoRecorder>) -> MountTracking {
+pub(crate) fn workspace_tracking(limits: &Limits, undo: UndoRecorder) -> MountTracking {
     MountTracking {
         quota: Some(MountQuota::new(limits.new_file_bytes, limits.new_files)),
-        undo,
+        undo: Some(undo),
     }
 }
 
@@ -361,13 +349,25 @@ pub(crate) fn too_many_files(bytes: u64, files: u64) -> String {
     )
 }
 
+/// Begins to record the changes of a call in the workspace. Returns the quota and the recorder for its mounts.
+pub(crate) fn record_call(
+    host: &WasmHost,
+    call: &Approved,
+    copies: UndoCopies,
+) -> (MountTracking, UndoScope) {
+    let undo = UndoRecorder::default();
+    let scope = undo.begin(undo_target(host, call, copies));
+    (workspace_tracking(call.limits(), undo), scope)
+}
+
 /// Returns the call whose changes are recorded.
-pub(crate) fn undo_target(host: &WasmHost, call: &Approved) -> UndoTarget {
+pub(crate) fn undo_target(host: &WasmHost, call: &Approved, copies: UndoCopies) -> UndoTarget {
     UndoTarget {
         workspace: host.workspace().to_owned(),
         folder: host.workspace().join(BACKUPS),
         id: call.context().request_id.to_string(),
         tool: call.tool().name().to_string(),
+        copies,
     }
 }
 

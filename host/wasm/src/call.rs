@@ -19,6 +19,7 @@ use crate::bindings::{assessor, toolset, types};
 use crate::convert;
 use crate::describe::ComponentKind;
 use crate::error::WasmHostError;
+use crate::fs::RefusalCause;
 use crate::lift::{self, LiftError, LiftedOutput, LiftedTool};
 use crate::output_pipes::StdoutCapture;
 use crate::store_state::{StoreOptions, StoreState};
@@ -343,6 +344,12 @@ fn explain(mut error: ToolError, guest: &StoreState, limits: &Limits) -> ToolErr
         && let Some(refusal) = guest.fs.refusals().last()
     {
         error.message = format!("{} ({refusal})", error.message);
+        // Code that a model wrote sees the failure of its own file system.
+        if let RefusalCause::NotRecorded { code, .. } = refusal.cause
+            && guest.console.is_none()
+        {
+            error.code = code;
+        }
     }
     if let Some(told) = guest.original_failure(&error) {
         // The guest's error type has fewer codes, and none for messages meant for a person. A failure that it passes

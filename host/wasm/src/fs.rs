@@ -37,7 +37,9 @@ mod yield_timer;
 pub use disk_status::SpaceExhausted;
 pub use quota::MountQuota;
 pub use refusal::{PathRefusal, RefusalCause};
-pub use undo::{UndoRecorder, UndoScope, UndoTarget};
+pub use undo::{
+    CODE_WITHOUT_UNDO, TOOL_WITHOUT_UNDO, UndoCopies, UndoRecorder, UndoScope, UndoTarget,
+};
 
 pub use content::{content_digest, read_text};
 pub use real_path::real_path;
@@ -226,7 +228,7 @@ impl GuardedFs {
 
     /// Returns the reason if the last change was refused because it could not be recorded, and clears it.
     pub fn take_not_recorded(&mut self) -> Option<String> {
-        let is = |refusal: &PathRefusal| matches!(refusal.cause, RefusalCause::NotRecorded(_));
+        let is = |refusal: &PathRefusal| matches!(refusal.cause, RefusalCause::NotRecorded { .. });
         let last = self.refusals.iter().rfind(|one| is(one))?.to_string();
         self.refusals.retain(|one| !is(one));
         Some(last)

@@ -9,7 +9,7 @@ use mimir_core::files::{self, LinkPolicy};
 use tokio::sync::OnceCell;
 use wasmtime::component::{Component, InstancePre};
 
-use crate::backend::MimirFolders;
+use crate::backend::BuiltinTraits;
 use crate::call::PreparedComponent;
 use crate::compile::{CompileLane, CompileLimits, CompileRequest};
 use crate::describe::ComponentKind;
@@ -37,7 +37,7 @@ pub(crate) struct WasmPlugin {
     pub(crate) digest: Sha256Digest,
     pub(crate) kind: ComponentKind,
     /// The folders below `.mimir` that it may write to.
-    pub(crate) own: MimirFolders,
+    pub(crate) own: BuiltinTraits,
     /// The connections of its tools.
     pub(crate) clients: Arc<HttpClients>,
     code: OnceCell<Arc<PreparedComponent>>,
@@ -108,7 +108,7 @@ impl WasmPlugin {
             place,
             digest,
             kind,
-            own: MimirFolders::default(),
+            own: BuiltinTraits::default(),
             clients: Arc::default(),
             code: OnceCell::new(),
         }

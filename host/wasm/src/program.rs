@@ -28,7 +28,7 @@ use crate::call;
 use crate::compile::{CompileLane, CompileRequest, run_blocking};
 use crate::digest::Sha256Digest;
 use crate::error::WasmHostError;
-use crate::fs::{GuardedFs, MountQuota, MountTracking, UndoRecorder};
+use crate::fs::{GuardedFs, MountQuota, MountTracking, UndoCopies};
 use crate::host::WasmHost;
 use crate::output_pipes::OutputTarget as _;
 use crate::script::ScriptState;
@@ -94,8 +94,8 @@ pub struct ProgramRequest {
     /// True if it may import modules of the workspace. A tool may not: it has permissions that the author of a file
     /// there does not have.
     pub imports: bool,
-    /// True if its changes in the workspace are recorded for `mimir undo`.
-    pub records_undo: bool,
+    /// The copies for `mimir undo` that its changes in the workspace need.
+    pub undo: UndoCopies,
 }
 
 /// The outcome of a program.
@@ -222,11 +222,8 @@ impl ProgramEngine {
             Ok(tmp) => tmp,
             Err(error) => return error.into(),
         };
-        let undo = program.records_undo.then(UndoRecorder::default);
-        let watch = backend::workspace_tracking(&limits, undo);
         // Dropped after the store, in which the program can still change files.
-        let scope = watch.undo.as_ref();
-        let scope = scope.map(|undo| undo.begin(backend::undo_target(&self.host, call)));
+        let (watch, scope) = backend::record_call(&self.host, call, program.undo);
         let fs = match self.files(call, &tmp, &watch) {
             Ok(fs) => fs,
             Err(error) => return error.into(),
@@ -268,13 +265,8 @@ impl ProgramEngine {
         report_quota(&watch, &sink);
         report_not_recorded(store.data_mut(), &sink);
         sink.flush_lines();
-        let obeyed = match scope {
-            Some(scope) => {
-                let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
-                scope.finish(call.deadline(), left).await
-            }
-            None => Vec::new(),
-        };
+        let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
+        let obeyed = scope.finish(call.deadline(), left).await;
         let returned = store
             .data_mut()
             .program_host

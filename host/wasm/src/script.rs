@@ -27,7 +27,7 @@ use wasmtime::Store;
 use crate::backend;
 use crate::call::{self, GuestCallResult};
 use crate::error::WasmHostError;
-use crate::fs::{MountTracking, UndoRecorder};
+use crate::fs::{CODE_WITHOUT_UNDO, MountTracking, UndoCopies};
 use crate::host::WasmHost;
 use crate::http::HttpClients;
 use crate::output_pipes::OutputTarget as _;
@@ -144,14 +144,18 @@ impl ScriptEngine {
                 Box::pin(self.ready()).await?
             }
         };
-        let (mut store, outside) = open(&self.host, ready, call, state, (None, None))?;
+        // Dropped after the store, in which the script can still change files.
+        let (watch, scope) = backend::record_call(&self.host, call, UndoCopies::Optional);
+        let (mut store, outside) = open(&self.host, ready, call, state, &watch)?;
         store.data_mut().compiler = Some(self.compiler);
         let ended = {
             let input = script_input(call, call.arguments(), false).to_string();
             let work = pin!(run_turns(&mut store, ready, call, script, &input, &outside));
             call.deadline().run_until(work).await
         };
-        Ok(call::finish_call(store, call, ended))
+        let raw = call::finish_call(store, call, ended);
+        scope.finish(call.deadline(), None).await;
+        Ok(raw)
     }
 
     /// Runs a script that is a whole program: its console is its stdout and stderr, and the number returned by
@@ -186,11 +190,10 @@ impl ScriptEngine {
         };
         let start = Instant::now();
         let sink = ProgramOutput::new(Arc::clone(call.observer()), call.limits());
-        let undo = UndoRecorder::default();
-        let scope = undo.begin(backend::undo_target(&self.host, call));
-        let watch = backend::workspace_tracking(call.limits(), Some(undo));
-        let watched = (Some(sink.clone()), Some(&watch));
-        let (mut store, outside) = open(&self.host, ready, call, state, watched)?;
+        let copies = UndoCopies::Required(CODE_WITHOUT_UNDO);
+        let (watch, scope) = backend::record_call(&self.host, call, copies);
+        let (mut store, outside) = open(&self.host, ready, call, state, &watch)?;
+        store.data_mut().console = Some(sink.clone());
         store.data_mut().compiler = Some(self.compiler);
         let base = loaded.base;
         store.data_mut().loaded.push(loaded);
@@ -257,29 +260,25 @@ fn open(
     ready: &WarmEngine,
     call: &Approved,
     state: &ScriptState,
-    (sink, watch): (Option<ProgramOutput>, Option<&MountTracking>),
+    watch: &MountTracking,
 ) -> Result<(Store<StoreState>, ScriptEffects), ToolError> {
     let rights = call.rights();
     let limits = *call.limits();
-    let fs = match watch {
-        Some(watch) => backend::script_files(host, call, watch)?,
-        None => backend::files(
-            host,
-            backend::MimirFolders::default(),
-            rights,
-            DirectoryAccess::ReadWrite,
-            call.paths(),
-            &limits,
-        )?,
-    };
+    let fs = backend::files(
+        host,
+        backend::BuiltinTraits::default(),
+        rights,
+        DirectoryAccess::ReadWrite,
+        call.paths(),
+        &limits,
+        watch,
+    )?;
     let outside = ScriptEffects::for_call(call, host, &state.0);
     let start = StoreOptions {
         observer: Arc::clone(call.observer()),
         ..StoreOptions::isolated(fs, limits)
     };
-    let mut store = ready.store(start)?;
-    store.data_mut().console = sink;
-    Ok((store, outside))
+    Ok((ready.store(start)?, outside))
 }
 
 /// Returns the input of a script.

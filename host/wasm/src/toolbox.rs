@@ -12,7 +12,7 @@ use mimir_core::registry::Quarantined;
 use mimir_core::tool::{Tool, ToolName, ToolOrigin, ToolSource, ToolTrust};
 use parking_lot::Mutex;
 
-use crate::backend::{MimirFolders, WasmBackend};
+use crate::backend::{BuiltinTraits, WasmBackend};
 use crate::describe::{
     self, ComponentDescription, ComponentKind, DescriptionResult, InspectedComponent,
 };
@@ -33,8 +33,8 @@ pub struct BundledComponent {
     pub bytes: &'static [u8],
     /// Its sha256, from the build.
     pub sha256: [u8; 32],
-    /// True if it may write backups in the workspace.
-    pub keeps_backups: bool,
+    /// True if its changes need copies for undo, unless the argument `backup` of a call is false.
+    pub requires_undo: bool,
     /// True if it may write to the memory of the workspace.
     pub keeps_memory: bool,
     /// Aliases of its tools: name and alias.
@@ -389,8 +389,8 @@ impl Toolbox {
             kind,
         );
         if let Some(bundled) = found.bundled {
-            plugin.own = MimirFolders {
-                backups: bundled.keeps_backups,
+            plugin.own = BuiltinTraits {
+                requires_undo: bundled.requires_undo,
                 memory: bundled.keeps_memory,
             };
         }

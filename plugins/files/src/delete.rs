@@ -4,11 +4,10 @@ use std::{fs, io};
 
 use mimir_sdk::prelude::*;
 
-use crate::backup::{self, Backup, State, unwanted};
 use crate::place::Place;
 use crate::walk::{self, Kind};
 use crate::write::kept;
-use crate::{words, yes};
+use crate::{undo_record, words, yes};
 
 /// Most paths listed in a result.
 const NAMED_MAX: usize = 500;
@@ -67,7 +66,6 @@ impl Tool for DeleteFile {
                 )));
             }
         }
-        let mut backup = Backup::begin(cx, "delete_file", unwanted(self.backup))?;
         let mut victims = Vec::new();
         walk::bottom_up(&place, kind, &mut |place, kind| {
             victims.push((place.clone(), kind));
@@ -79,17 +77,7 @@ impl Tool for DeleteFile {
         if victims.len() > 1 {
             may_be_emptied(&place)?;
         }
-        let planned = backup
-            .as_mut()
-            .map_or(Ok(()), |backup| plan(backup, &place, &victims));
-        if let Err(error) = planned {
-            backup.into_iter().for_each(Backup::discard);
-            return Err(error);
-        }
-        remove(&victims, &mut backup)?;
-        if let Some(backup) = &backup {
-            backup::settle(backup)?;
-        }
+        remove(&victims)?;
         let total = victims.len();
         let text = match (kind, total) {
             (Kind::Directory, 2..) => {
@@ -106,12 +94,11 @@ impl Tool for DeleteFile {
             .take(NAMED_MAX)
             .map(|(place, _)| place.exact().to_owned())
             .collect();
-        let backup = backup.and_then(|backup| backup.id().map(str::to_owned));
         Ok(Json(Deleted {
             deleted,
             total,
             truncated: total > NAMED_MAX,
-            backup,
+            backup: undo_record(cx, self.backup),
         })
         .worded(text))
     }
@@ -188,7 +175,7 @@ fn count(folder: &Place) -> u64 {
 
 /// Checks that the host allows every deletion below a folder, because half a folder is worse than all of it. It tries
 /// to remove the folder as it is: that fails since the folder is not empty, and the host reports any rule against
-/// emptying it.
+/// emptying it, and contents that are too much to be recorded for undo.
 fn may_be_emptied(folder: &Place) -> Result<()> {
     match fs::remove_dir(folder.path()) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -207,26 +194,10 @@ fn nothing_deleted(place: &Place, error: &io::Error) -> Error {
     )
 }
 
-/// Records the deletion of every path.
-fn plan(backup: &mut Backup, place: &Place, victims: &[(Place, Kind)]) -> Result<()> {
-    if backup.only_names(place) {
-        return backup.write();
-    }
-    backup.room_for(victims.len())?;
-    for (place, kind) in victims {
-        backup.change(place, Some(*kind), State::Absent)?;
-    }
-    backup.write()
-}
-
 /// Removes the paths one by one. If one fails, those removed before it can still be undone.
-fn remove(victims: &[(Place, Kind)], backup: &mut Option<Backup>) -> Result<()> {
+fn remove(victims: &[(Place, Kind)]) -> Result<()> {
     for (done, (place, kind)) in victims.iter().enumerate() {
-        let aside = backup
-            .as_ref()
-            .is_some_and(|backup| backup.set_aside(place, done));
         let removed = match kind {
-            _ if aside => Ok(()),
             Kind::Directory => fs::remove_dir(place.path()),
             _ => fs::remove_file(place.path()),
         };
@@ -234,14 +205,6 @@ fn remove(victims: &[(Place, Kind)], backup: &mut Option<Backup>) -> Result<()> 
         if done > 0 && error.kind() == io::ErrorKind::NotFound {
             // Removed by someone else in the meantime.
             continue;
-        }
-        if let Some(mut backup) = backup.take() {
-            if done == 0 {
-                backup.discard();
-            } else {
-                backup.shorten(done);
-                backup::settle(&backup)?;
-            }
         }
         let gone: Vec<&str> = victims[..done]
             .iter()

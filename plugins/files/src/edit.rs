@@ -5,12 +5,10 @@ use std::fs;
 
 use mimir_sdk::prelude::*;
 
-use crate::backup::{Backup, State, guarded, unwanted};
 use crate::diff::{Diff, diff};
 use crate::place::Place;
-use crate::walk::Kind;
 use crate::write::{kept, target};
-use crate::{atomic, words, yes};
+use crate::{atomic, undo_record, words, yes};
 
 mod matches;
 
@@ -96,17 +94,12 @@ impl Tool for EditFile {
         let replacements = new.count;
         let changes = diff(place.exact(), &text.plain, &new.text, &new.spans);
         drop(new);
-        let backup = if content == original {
-            None
-        } else {
-            guarded(
-                Backup::begin(cx, "edit_file", unwanted(self.backup))?,
-                |backup| backup.change(&place, Some(Kind::File), State::of(content.as_bytes())),
-                || atomic::write(&place, content.as_bytes(), Some(&there)),
-            )?
-        };
+        let changed = content != original;
+        if changed {
+            atomic::write(&place, content.as_bytes(), Some(&there))?;
+        }
         let times = words::counted(replacements as u64, "replacement", "replacements");
-        let twin = if content == original {
+        let twin = if !changed {
             format!("{times} in {}, and nothing changed by it", place.shown())
         } else {
             let more = if changes.truncated {
@@ -122,7 +115,7 @@ impl Tool for EditFile {
             replacements,
             size,
             diff: changes,
-            backup,
+            backup: undo_record(cx, self.backup && changed),
         };
         Ok(Json(edited).worded(twin))
     }

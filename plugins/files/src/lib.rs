@@ -2,12 +2,12 @@
 //! `move_file`, `file_info`, and `file_operations`, the compact form of them.
 //!
 //! Each tool is one module with its arguments, its behaviour and its result. `place` resolves a caller's path inside
-//! the workspace, `atomic` writes content atomically, and `backup` records the previous state for `mimir undo`.
+//! the workspace, and `atomic` writes content atomically.
 //!
-//! Out of scope: rules about which paths may be touched. The host enforces those, and no tool can bypass them.
+//! Out of scope: rules about which paths may be touched, and the records for `mimir undo`. The host enforces and makes
+//! those, and no tool can bypass them.
 
 mod atomic;
-pub mod backup;
 mod delete;
 mod diff;
 mod edit;
@@ -42,13 +42,18 @@ pub(crate) const fn yes() -> bool {
     true
 }
 
+/// Id of the record that the host makes of a call's changes, if there were any and the call does not decline it.
+pub(crate) fn undo_record(cx: &mimir_sdk::Context, recorded: bool) -> Option<String> {
+    recorded.then(|| cx.request_id().to_owned())
+}
+
 #[cfg(test)]
 mod kit {
     use std::path::Path;
 
     use mimir_sdk::Context;
 
-    /// A workspace with the backup folder that the host grants.
+    /// A workspace.
     pub(crate) struct Workspace {
         dir: tempfile::TempDir,
     }
@@ -56,7 +61,6 @@ mod kit {
     impl Workspace {
         pub fn new() -> Self {
             let dir = tempfile::tempdir().unwrap();
-            std::fs::create_dir_all(dir.path().join(crate::backup::FOLDER)).unwrap();
             Self { dir }
         }
 
@@ -88,27 +92,6 @@ mod kit {
 
         pub fn cx(&self) -> Context {
             Context::at(self.root())
-        }
-
-        /// The record of the test's one call.
-        pub fn record(&self) -> crate::backup::Record {
-            let path = self
-                .root()
-                .join(crate::backup::FOLDER)
-                .join("test-request.json");
-            serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
-        }
-
-        /// The content that a record backed up.
-        pub fn kept(&self, state: &crate::backup::State) -> Vec<u8> {
-            let crate::backup::State::File {
-                backup: Some(backup),
-                ..
-            } = state
-            else {
-                panic!("{state:?} kept nothing")
-            };
-            std::fs::read(self.root().join(crate::backup::FOLDER).join(backup)).unwrap()
         }
     }
 }

@@ -8,8 +8,6 @@ use std::path::{Path, PathBuf};
 
 use mimir_sdk::{Context, Error, Result, text};
 
-use crate::backup;
-
 /// Most symbolic links that are followed to a file.
 const LINKS_MAX: usize = 16;
 
@@ -50,10 +48,7 @@ impl Place {
             )));
         }
         Self::within(cx.workspace(), "", written)
-            .ok_or_else(|| {
-                Error::invalid_path(format_args!("`{said}` leads out of the workspace"))
-            })?
-            .outside_backups()
+            .ok_or_else(|| Error::invalid_path(format_args!("`{said}` leads out of the workspace")))
     }
 
     /// Resolves `written` from the folder `from`. `None` if it leaves the root.
@@ -72,23 +67,6 @@ impl Place {
             root: root.to_owned(),
             name: parts.join("/"),
         })
-    }
-
-    /// Rejects paths in the backup folder. The host grants that folder for this plugin's own records, not for its
-    /// callers.
-    fn outside_backups(self) -> Result<Self> {
-        let mut parts = self.name.split('/');
-        let inside = backup::FOLDER.split('/').all(|folder| {
-            parts
-                .next()
-                .is_some_and(|part| part.eq_ignore_ascii_case(folder))
-        });
-        if inside {
-            return Err(Error::permission_denied(format_args!(
-                "`{self}` holds the backups, which only `mimir undo` touches"
-            )));
-        }
-        Ok(self)
     }
 
     /// Returns true for the workspace root.
@@ -183,13 +161,11 @@ impl Place {
                     let inside = (!target.starts_with('/'))
                         .then(|| Self::within(&place.root, &place.parent().name, &target))
                         .flatten();
-                    place = inside
-                        .ok_or_else(|| {
-                            Error::invalid_path(format_args!(
-                                "`{place}` is a symbolic link to `{said}`, which leads out of the workspace"
-                            ))
-                        })?
-                        .outside_backups()?;
+                    place = inside.ok_or_else(|| {
+                        Error::invalid_path(format_args!(
+                            "`{place}` is a symbolic link to `{said}`, which leads out of the workspace"
+                        ))
+                    })?;
                 }
                 _ => return Ok(place),
             }

@@ -4,21 +4,17 @@ use std::fs::{self, Metadata};
 
 use mimir_sdk::prelude::*;
 
-use crate::backup::{Backup, State, guarded, link_text};
 use crate::place::Place;
 use crate::walk::{self, Kind};
-use crate::words;
 use crate::write::{missing_parents, within_new};
+use crate::{undo_record, words};
 
-/// Most bytes that a move backs up for `mimir undo`. A larger move records only its paths: it loses nothing, and
-/// moving back undoes it. It must not overwrite anything then.
+/// Most bytes that the host records of a move for `mimir undo`. Of a larger move it records only the paths: it loses
+/// nothing, and moving back undoes it. It must not overwrite anything then.
 const KEPT_BYTES: u64 = 64 << 20;
 
-/// Most paths that a move backs up.
+/// Most paths that the host records of a move.
 const KEPT_PATHS: usize = 2_000;
-
-/// Recorded reason for making no backup.
-const UNKEPT: &str = "it moved too much, or what no record can hold; moving it back undoes it";
 
 /// Moves or renames a file or directory.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -69,45 +65,25 @@ impl Tool for MoveFile {
         let there = to.look()?;
         self.check(&from, &to, kind, there.as_ref())?;
         let missing = missing_parents(&to, self.create_dirs)?;
-        let moved = moved_paths(&from, kind, &source)?;
-        if moved.is_none() && there.is_some() {
+        let undoable = is_undoable(&from, kind, &source)?;
+        if !undoable && there.is_some() {
             return Err(Error::limit_exceeded(format_args!(
                 "`{from}` is too large to be moved over another file so that it could be undone; delete `{to}` first"
             )));
         }
-        let backup = guarded(
-            Backup::begin(cx, "move_file", moved.is_none().then_some(UNKEPT))?,
-            |backup| {
-                if backup.only_names(&from) {
-                    backup.only_names(&to);
-                    return Ok(());
-                }
-                missing
-                    .iter()
-                    .for_each(|folder| backup.creates(folder, State::Directory));
-                plan(
-                    backup,
-                    &from,
-                    &to,
-                    moved.as_deref().unwrap_or_default(),
-                    there.as_ref(),
-                )
-            },
-            || {
-                within_new(&missing, || {
-                    fs::rename(from.path(), to.path()).map_err(|error| from.failed(&error))
-                })
-            },
-        )?;
+        within_new(&missing, || {
+            fs::rename(from.path(), to.path()).map_err(|error| from.failed(&error))
+        })?;
         let overwrote = there.is_some();
         let replaced = if overwrote {
             ", replacing what was there"
         } else {
             ""
         };
-        let unkept = match moved {
-            Some(_) => "",
-            None => "; `mimir undo` can't take this back, but moving it back does",
+        let unkept = if undoable {
+            ""
+        } else {
+            "; `mimir undo` can't take this back, but moving it back does"
         };
         let (source, target) = (from.shown(), to.shown());
         let text = format!("Moved {source} to {target}{replaced}{unkept}");
@@ -116,7 +92,7 @@ impl Tool for MoveFile {
             from,
             to,
             overwrote,
-            backup,
+            backup: undo_record(cx, undoable),
         })
         .worded(text))
     }
@@ -175,19 +151,18 @@ impl MoveFile {
     }
 }
 
-/// All paths that move, if they are within the backup limits.
-fn moved_paths(from: &Place, kind: Kind, source: &Metadata) -> Result<Option<Vec<(Place, Kind)>>> {
+/// Returns true if the host records everything that moves.
+fn is_undoable(from: &Place, kind: Kind, source: &Metadata) -> Result<bool> {
     if kind != Kind::Directory {
-        return Ok((source.len() <= KEPT_BYTES && recordable(from, kind))
-            .then(|| vec![(from.clone(), kind)]));
+        return Ok(source.len() <= KEPT_BYTES && recordable(from, kind));
     }
-    let (mut paths, mut bytes, mut enough) = (Vec::new(), 0, false);
+    let (mut paths, mut bytes, mut enough) = (0, 0, false);
     let walked = walk::bottom_up(from, kind, &mut |place, kind| {
         if kind == Kind::File {
             bytes += place.look()?.map_or(0, |metadata| metadata.len());
         }
-        paths.push((place.clone(), kind));
-        enough = bytes > KEPT_BYTES || paths.len() > KEPT_PATHS || !recordable(place, kind);
+        paths += 1;
+        enough = bytes > KEPT_BYTES || paths > KEPT_PATHS || !recordable(place, kind);
         if enough {
             Err(Error::limit_exceeded("enough"))
         } else {
@@ -195,55 +170,19 @@ fn moved_paths(from: &Place, kind: Kind, source: &Metadata) -> Result<Option<Vec
         }
     });
     match walked {
-        _ if enough => Ok(None),
-        Ok(()) => Ok(Some(paths)),
+        _ if enough => Ok(false),
+        Ok(()) => Ok(true),
         Err(error) => Err(error),
     }
 }
 
-/// Returns true if a record can hold the entry. Other entries are moved without a backup.
+/// Returns true if a record can hold the entry.
 fn recordable(place: &Place, kind: Kind) -> bool {
     match kind {
         Kind::File | Kind::Directory => true,
-        Kind::Symlink => link_text(place).is_ok(),
+        Kind::Symlink => fs::read_link(place.path()).is_ok_and(|target| target.to_str().is_some()),
         Kind::Other | Kind::Unreadable => false,
     }
-}
-
-/// Records the deletion at the old path, the creation at the new one, and what was there before.
-fn plan(
-    backup: &mut Backup,
-    from: &Place,
-    to: &Place,
-    moved: &[(Place, Kind)],
-    there: Option<&Metadata>,
-) -> Result<()> {
-    let mut arrived = Vec::new();
-    for (place, kind) in moved {
-        backup.change(place, Some(*kind), State::Absent)?;
-        let below = place
-            .exact()
-            .strip_prefix(from.exact())
-            .unwrap_or_default()
-            .trim_start_matches('/');
-        let target = if below.is_empty() {
-            to.clone()
-        } else {
-            to.join(below)
-        };
-        arrived.push((
-            target,
-            backup.latest().map_or(State::Absent, State::without_copy),
-        ));
-    }
-    // Folders come before their contents.
-    for (target, state) in arrived.into_iter().rev() {
-        match there {
-            Some(old) => backup.change(&target, Some(Kind::from(old)), state)?,
-            None => backup.creates(&target, state),
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -33,11 +33,6 @@ pub fn modified(metadata: &Metadata) -> String {
     format!("{:.3}", stamp.unwrap_or(jiff::Timestamp::UNIX_EPOCH))
 }
 
-/// Current time, ISO 8601 in UTC.
-pub fn now() -> String {
-    format!("{:.3}", jiff::Timestamp::now())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

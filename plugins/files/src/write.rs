@@ -4,11 +4,10 @@ use std::fs::{self, Metadata};
 
 use mimir_sdk::prelude::*;
 
-use crate::backup::{Backup, State, guarded, unwanted};
 use crate::place::Place;
 use crate::read::Encoding;
 use crate::walk::Kind;
-use crate::{atomic, words, yes};
+use crate::{atomic, undo_record, words, yes};
 
 /// Creates a file or replaces its whole content. To change a part of a file, use edit_file.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -59,18 +58,10 @@ impl Tool for WriteFile {
         let (place, there) = target(cx, &self.path)?;
         let content = self.encoding.decode(&self.content)?;
         let missing = missing_parents(&place, self.create_dirs)?;
-        let backup = Backup::begin(cx, "write_file", unwanted(self.backup))?;
-        let backup = guarded(
-            backup,
-            |backup| {
-                missing
-                    .iter()
-                    .for_each(|folder| backup.creates(folder, State::Directory));
-                backup.change(&place, there.as_ref().map(Kind::from), State::of(&content))
-            },
-            || within_new(&missing, || atomic::write(&place, &content, there.as_ref())),
-        )?;
         let size = content.len() as u64;
+        let same = there.as_ref().is_some_and(|old| old.len() == size)
+            && fs::read(place.path()).is_ok_and(|old| old == content);
+        within_new(&missing, || atomic::write(&place, &content, there.as_ref()))?;
         let (path, bytes) = (place.shown(), words::bytes(size));
         let text = match &there {
             None => format!("Created {path} ({bytes})"),
@@ -83,7 +74,7 @@ impl Tool for WriteFile {
             path: place.exact().to_owned(),
             size,
             created: there.is_none(),
-            backup,
+            backup: undo_record(cx, self.backup && !same),
         };
         Ok(Json(written).worded(text))
     }

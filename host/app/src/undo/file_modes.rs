@@ -1,4 +1,5 @@
-//! The permissions of removed files. Tools cannot see permissions, but a moved file keeps them.
+//! The permissions of removed files. Earlier versions did not record them, but moved removed files to the copies, where
+//! they keep their permissions.
 
 use super::undo_path::{PathKind, UndoPath};
 use super::{PathState, UndoRecord, UndoStore};
@@ -11,6 +12,9 @@ impl UndoStore {
     pub(super) fn recorded_modes(&self, record: &UndoRecord) -> Vec<Option<u32>> {
         let changes = record.changes.iter().enumerate();
         let of = |(number, change): (usize, &super::UndoChange)| {
+            if let Some(mode) = change.before.mode() {
+                return Some(mode);
+            }
             let aside = format!("{}/was-{number}", record.id);
             let aside = UndoPath::resolve(&self.folder, &aside, false).ok()?;
             mode_of(&aside, &change.before)
@@ -34,9 +38,8 @@ impl UndoStore {
 /// The permissions of an item, if it has the kind of the recorded state.
 fn mode_of(place: &UndoPath, was: &PathState) -> Option<u32> {
     match (place.kind().ok()?, was) {
-        (PathKind::File, PathState::File { .. }) | (PathKind::Directory, PathState::Directory) => {
-            place.mode()
-        }
+        (PathKind::File, PathState::File { .. })
+        | (PathKind::Directory, PathState::Directory { .. }) => place.mode(),
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! The record that a file tool writes before it changes anything. The writer is in `plugins/files`.
+//! The record of a call that changes files. The writer is the undo recorder of `mimir_wasm::fs`.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub struct UndoRecord {
     pub time: String,
     /// The changes, in the order in which they were made.
     pub changes: Vec<UndoChange>,
-    /// The changes that cannot be undone.
+    /// The changes that cannot be undone; `changes` has the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unkept: Option<UnrecordedChanges>,
     /// Time of the undo.
@@ -49,6 +49,19 @@ pub struct UnrecordedChanges {
     pub paths: Vec<String>,
 }
 
+impl PathState {
+    /// A directory.
+    pub const DIRECTORY: Self = Self::Directory { mode: None };
+
+    /// The recorded permission bits.
+    pub fn mode(&self) -> Option<u32> {
+        match self {
+            Self::Directory { mode } | Self::File { mode, .. } => *mode,
+            Self::Absent | Self::Link { .. } => None,
+        }
+    }
+}
+
 /// The states of one path before and after the call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UndoChange {
@@ -67,7 +80,11 @@ pub enum PathState {
     /// No item.
     Absent,
     /// A directory.
-    Directory,
+    Directory {
+        /// Permission bits, if they are recorded.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mode: Option<u32>,
+    },
     /// A file.
     File {
         /// sha256 of the content in lower-case hex. Files written by running code may have none; they are compared by
@@ -83,6 +100,9 @@ pub enum PathState {
         /// Modification time in nanoseconds since 1970.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         modified: Option<i64>,
+        /// Permission bits, if they are recorded.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mode: Option<u32>,
     },
     /// A symbolic link.
     Link {

@@ -114,9 +114,10 @@ impl UndoStore {
                 Err(error) => return Err(cannot(change, &error, &done)),
             }
         }
-        // Permissions of folders are restored last, because they may forbid writing into the folder.
-        for (number, change) in todo.iter().rev() {
-            if let (PathState::Directory, Some(mode)) = (&change.before, modes[*number]) {
+        // Permissions of folders are restored last and inner ones first, because they may forbid access to the folder.
+        todo.sort_by_key(|(_, change)| std::cmp::Reverse(change.path.len()));
+        for (number, change) in &todo {
+            if let (PathState::Directory { .. }, Some(mode)) = (&change.before, modes[*number]) {
                 UndoPath::resolve(&self.root, &change.path, false)
                     .and_then(|place| place.set_mode(mode))
                     .map_err(|error| cannot(change, &error, &done))?;
@@ -203,7 +204,7 @@ impl UndoStore {
         Ok(CurrentPathState::State(
             match place.kind().map_err(fault)? {
                 PathKind::Absent => PathState::Absent,
-                PathKind::Directory => PathState::Directory,
+                PathKind::Directory => PathState::DIRECTORY,
                 PathKind::Link(target) => PathState::Link { target },
                 PathKind::File => {
                     let file = place.open().map_err(fault)?;
@@ -217,6 +218,7 @@ impl UndoStore {
                             None
                         },
                         backup: None,
+                        mode: None,
                     }
                 }
             },
@@ -267,8 +269,8 @@ impl UndoStore {
                 done => return done.map(|()| RestoreResult::Removed),
             },
             // The folder may have been created as a parent of an earlier path.
-            PathState::Directory if place.kind()? == PathKind::Directory => {}
-            PathState::Directory => place.make_directory()?,
+            PathState::Directory { .. } if place.kind()? == PathKind::Directory => {}
+            PathState::Directory { .. } => place.make_directory()?,
             PathState::Link { target } => {
                 if place.kind()? != PathKind::Absent {
                     place.remove()?;
@@ -298,7 +300,10 @@ fn became(change: &UndoChange, became: RestoreResult, copy: Option<String>) -> R
 fn stands_in_the_way(now: &PathState, before: &PathState) -> bool {
     match (now, before) {
         (PathState::Absent, _) | (_, PathState::Absent) => false,
-        (now, before) => (*now == PathState::Directory) != (*before == PathState::Directory),
+        (now, before) => {
+            matches!(now, PathState::Directory { .. })
+                != matches!(before, PathState::Directory { .. })
+        }
     }
 }
 
@@ -354,6 +359,7 @@ fn is_same(a: &PathState, b: &PathState) -> bool {
             },
         ) => Some(*size) == *recorded_size && Some(*modified) == *recorded,
         (PathState::File { .. }, PathState::File { .. }) => false,
+        (PathState::Directory { .. }, PathState::Directory { .. }) => true,
         (a, b) => a == b,
     }
 }

@@ -17,6 +17,7 @@ fn file(text: &str) -> PathState {
         backup: None,
         size: None,
         modified: None,
+        mode: None,
     }
 }
 
@@ -54,6 +55,7 @@ impl Scene {
             backup: Some(name.to_owned()),
             size: None,
             modified: None,
+            mode: None,
         }
     }
 
@@ -145,9 +147,9 @@ fn undo_removes_created_files_and_restores_removed_trees() {
     let changes = vec![
         ("made.txt", PathState::Absent, file("new")),
         ("tree/deep/x", scene.kept("1-0", "x"), PathState::Absent),
-        ("tree/deep", PathState::Directory, PathState::Absent),
-        ("tree/empty", PathState::Directory, PathState::Absent),
-        ("tree", PathState::Directory, PathState::Absent),
+        ("tree/deep", PathState::DIRECTORY, PathState::Absent),
+        ("tree/empty", PathState::DIRECTORY, PathState::Absent),
+        ("tree", PathState::DIRECTORY, PathState::Absent),
     ];
     let record = scene.record("1", changes);
     scene.backups.restore(record, false, true).unwrap();
@@ -200,6 +202,7 @@ fn undo_rejects_forged_records() {
         backup: Some("../../../secret".to_owned()),
         size: None,
         modified: None,
+        mode: None,
     };
     let record = scene.record("2", vec![("a.txt", outside, PathState::Absent)]);
     assert!(scene.backups.restore(record, true, true).is_err());
@@ -256,8 +259,8 @@ fn undo_reports_a_result_for_each_path() {
     fs::create_dir_all(scene.root().join("made/inner")).unwrap();
     scene.write("made/theirs", "somebody else's");
     let changes = vec![
-        ("made", PathState::Absent, PathState::Directory),
-        ("made/inner", PathState::Absent, PathState::Directory),
+        ("made", PathState::Absent, PathState::DIRECTORY),
+        ("made/inner", PathState::Absent, PathState::DIRECTORY),
         ("from", scene.kept("1-0", "moved"), PathState::Absent),
         ("made/inner/to", PathState::Absent, file("moved")),
     ];
@@ -283,7 +286,7 @@ fn undo_conflict_stops_the_restore_before_it_begins() {
             vec![
                 ("other", scene.kept("o", "other"), PathState::Absent),
                 ("d/x", scene.kept("x", "x"), PathState::Absent),
-                ("d", PathState::Directory, PathState::Absent),
+                ("d", PathState::DIRECTORY, PathState::Absent),
             ],
         )
     };
@@ -385,6 +388,7 @@ fn undo_of_a_new_file_without_digest_compares_size_and_time() {
         backup: None,
         size: Some(size),
         modified: Some(i64::try_from(since.as_nanos()).unwrap()),
+        mode: None,
     };
     let record = scene.record("1", vec![("made.txt", PathState::Absent, made(3))]);
     // Same size, but modified later.

@@ -41,7 +41,9 @@ pub fn run(
         // The newest change may be among those.
         undo::unreadable(&found);
     }
-    if let Some(unkept) = &record.unkept {
+    if let Some(unkept) = &record.unkept
+        && (record.changes.is_empty() || !args.force)
+    {
         return Err(cannot(record, age, &unkept.why).into());
     }
     if args.id.is_none() && !args.yes && age.is_none_or(|age| age > RECENT) {
@@ -92,13 +94,18 @@ fn event(record: &UndoRecord) -> AuditEvent {
     event
 }
 
-/// The newest change can't be undone, and undoing an older one instead would be a surprise.
+/// The newest change can't be undone, or only in part, and undoing an older one instead would be a surprise.
 fn cannot(record: &UndoRecord, age: Option<Duration>, why: &str) -> ToolError {
+    let id = mimir_core::text::visible(&record.id);
+    let part = match record.changes.len() {
+        0 => String::new(),
+        count => format!("; `mimir undo {id} --force` takes back the {count} other paths"),
+    };
     let message = format!(
-        "the change of {} by {} ({}, {}) can't be taken back, because {}; nothing was taken back, and `mimir undo --list` shows the changes that can be, with their IDs",
+        "the change of {} by {} ({}, {}) can't be taken back, because {}; nothing was taken back, and `mimir undo --list` shows the changes that can be, with their IDs{part}",
         undo::paths(record),
         mimir_core::text::visible(&record.tool),
-        mimir_core::text::visible(&record.id),
+        id,
         undo::ago(age),
         mimir_core::text::visible(why),
     );

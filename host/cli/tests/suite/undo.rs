@@ -301,3 +301,94 @@ fn undo_ignores_planted_records() {
 fn now() -> String {
     format!("{:.3}", jiff::Timestamp::now())
 }
+
+/// Checks that `mimir undo` reverts a change of `a.txt`, `gone.txt` and `new/b.txt` by this tool.
+fn check_undone(root: &Path, tool: &str) {
+    fs::write(root.join("a.txt"), "old").unwrap();
+    fs::write(root.join("gone.txt"), "gone").unwrap();
+    call(root, tool, &[]);
+    assert_eq!(content(root), "new", "{tool}");
+    assert!(!root.join("gone.txt").exists() && root.join("new/b.txt").exists());
+    let (code, out, err) = run(root, &["undo"]);
+    assert_eq!(code, 0, "{tool}: {err}");
+    assert!(out.contains(tool), "{out}");
+    assert_eq!(content(root), "old", "{tool}");
+    assert_eq!(fs::read_to_string(root.join("gone.txt")).unwrap(), "gone");
+    assert!(!root.join("new").exists(), "{tool}");
+}
+
+#[test]
+fn undo_reverts_tools_in_yaml_files() {
+    let typescript = "export async function execute(args, { platform: { fs } }) {
+  await fs.writeFile('a.txt', 'new');
+  await fs.remove('gone.txt');
+  await fs.writeFile('new/b.txt', 'b');
+}";
+    let python = "import os
+def execute(args, context):
+    open('a.txt', 'w').write('new')
+    os.remove('gone.txt')
+    os.mkdir('new')
+    open('new/b.txt', 'w').write('b')
+";
+    let bash = "printf new > a.txt; rm gone.txt; mkdir new; echo b > new/b.txt";
+    let tools = [
+        ("in_ts", "typescript", typescript),
+        ("in_python", "python", python),
+        ("in_bash", "bash", bash),
+    ];
+    let files = tools.map(|(name, runtime, code)| {
+        let text = crate::kit::scripts::tool(&format!("{name}\nruntime: {runtime}"), code);
+        (format!("{name}.yml"), text)
+    });
+    let files: Vec<_> = files
+        .iter()
+        .map(|(name, text)| (name.as_str(), text.as_str()))
+        .collect();
+    let home = crate::kit::scripts::workspace(&files);
+    for (name, ..) in tools {
+        check_undone(home.path(), name);
+    }
+}
+
+#[test]
+fn undo_reverts_plugins() {
+    let home = crate::kit::modules::built(
+        r#"
+export const changes = {
+  description: "A test.",
+  inputSchema: { type: "object" },
+  needs: { files: [{ path: ".", access: "read-write" }] },
+  async execute(args, { platform: { fs } }) {
+    await fs.writeFile("a.txt", "new");
+    await fs.remove("gone.txt");
+    await fs.writeFile("new/b.txt", "b");
+  },
+};
+"#,
+    );
+    check_undone(home.path(), "changes");
+}
+
+#[test]
+fn undo_of_a_change_without_a_copy_reverts_the_rest_by_force() {
+    let code = "export async function execute(args, { platform: { fs } }) {
+  await fs.writeFile('large', 'small');
+  await fs.writeFile('a.txt', 'new');
+}";
+    let text = crate::kit::scripts::tool("mixed", code);
+    let home = crate::kit::scripts::workspace(&[("mixed.yml", &text)]);
+    let root = home.path();
+    fs::write(root.join("a.txt"), "old").unwrap();
+    let large = fs::File::create(root.join("large")).unwrap();
+    large.set_len((100 << 20) + 1).unwrap();
+    call(root, "mixed", &[]);
+    assert_eq!(fs::read_to_string(root.join("large")).unwrap(), "small");
+    let (code, _, err) = run(root, &["undo"]);
+    assert!(code == 1 && err.contains("100 MiB"), "{err}");
+    assert!(err.contains("--force"), "{err}");
+    assert_eq!(content(root), "new");
+    let (code, _, err) = run(root, &["undo", "--force"]);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(content(root), "old");
+}

@@ -20,7 +20,7 @@ pub(super) async fn make_dir(node: &FsNode, path: &str) -> Result<(), FsFault> {
     node.shared().check_dir_writable(&target.path)?;
     node.shared().record(&target.path).await?;
     create_counted(node.shared().quota.as_ref(), || {
-        Ok(sys::make_dir(&target.at, &target.name, node.is_private())?)
+        Ok(sys::make_dir(&target.at, &target.name)?)
     })
 }
 
@@ -84,15 +84,13 @@ pub(super) async fn rename(
     new_path: &str,
     pace: &mut YieldTimer,
 ) -> Result<(), FsFault> {
-    if new.is_private() && !old.is_private() {
-        return save_replaced_bits(old, old_path, new, new_path);
-    }
     same_mount(old, new)?;
     let shared = old.shared();
     let (from, to) = (name_at(old, old_path)?, name_at(new, new_path)?);
     shared.check_dir_writable(&from.path)?;
     shared.check_dir_writable(&to.path)?;
-    let kind = sys::stat_at(&from.at, &from.name)?.kind;
+    let stat = sys::stat_at(&from.at, &from.name)?;
+    let kind = stat.kind;
     let moved = || match shared.rules.against_moving(&from.path, &to.path) {
         Some(rule) => Err(FsFault::refused(
             &from.path,
@@ -118,10 +116,8 @@ pub(super) async fn rename(
     if kind == FileKind::Link {
         linked(sys::read_link(&from.at, &from.name)?)?;
     }
-    // A moved directory loses nothing: its contents move along.
-    if kind != FileKind::Directory {
-        shared.record(&from.path).await?;
-        shared.record(&to.path).await?;
+    if let Some(undo) = &shared.undo {
+        undo.record_before_move(shared, &from, &to, &stat).await?;
     }
     let taken = match kind {
         FileKind::File => sys::take_permission_bits(&from.at, &from.name, &to.at, &to.name),
@@ -162,48 +158,6 @@ fn replaced(from: &Target<'_>, to: &Target<'_>) -> Option<FileStat> {
     let old = sys::stat_at(&to.at, &to.name).ok()?;
     let new = sys::stat_at(&from.at, &from.name).ok()?;
     (old.id != new.id).then_some(old)
-}
-
-/// Moves a file or an empty directory into mimir's own state, where it keeps its permissions. Guests copy anything
-/// else to there, as between two file systems.
-fn save_replaced_bits(
-    old: &FsNode,
-    old_path: &str,
-    new: &FsNode,
-    new_path: &str,
-) -> Result<(), FsFault> {
-    let elsewhere = || Err(ErrorCode::CrossDevice.into());
-    let (from, to) = (name_at(old, old_path)?, name_at(new, new_path)?);
-    let kind = sys::stat_at(&from.at, &from.name)?.kind;
-    let is_whole = |at: &Target<'_>| match sys::stat_at(&at.at, &at.name)?.kind {
-        FileKind::File => Ok(kind == FileKind::File),
-        FileKind::Directory => Ok(kind == FileKind::Directory
-            && sys::list(&sys::open_dir(&at.at, &at.name)?)?
-                .next()
-                .is_none()),
-        _ => Ok::<_, io::Error>(false),
-    };
-    match kind {
-        FileKind::Directory => old.shared().check_dir_writable(&from.path)?,
-        _ => old.shared().check_writable(&from.path)?,
-    }
-    new.shared().check_dir_writable(&to.path)?;
-    if !is_whole(&from)? {
-        return elsewhere();
-    }
-    if from.dir && kind == FileKind::File {
-        return Err(ErrorCode::NotDirectory.into());
-    }
-    if sys::stat_at(&to.at, &to.name).is_ok() {
-        return Err(ErrorCode::Exist.into());
-    }
-    sys::rename(&from.at, &from.name, &to.at, &to.name)?;
-    // Another call may have put another object at this name since it was checked.
-    if is_whole(&to)? {
-        return Ok(());
-    }
-    sys::rename(&to.at, &to.name, &from.at, &from.name)?;
-    elsewhere()
 }
 
 /// Adds a second name for a regular file. Not for a link: its second name would lead elsewhere.

@@ -8,6 +8,7 @@ use super::node::MountState;
 use super::refusal::{FsFault, RefusalCause};
 use super::resolve::Target;
 use super::sys::{self, FileKind};
+use super::undo::UndoRecorder;
 use super::yield_timer::YieldTimer;
 use std::ffi::OsString;
 use std::io;
@@ -16,7 +17,7 @@ use std::path::PathBuf;
 /// Maximum number of entries to check: more than a large `node_modules`, and a few seconds of work.
 const MAX_ENTRIES: usize = 500_000;
 
-/// Refuses if an object below the directory `top` may not or cannot be removed.
+/// Refuses if an object below the directory `top` may not or cannot be removed, or if its removal could not be undone.
 pub(super) async fn check_can_empty(
     shared: &MountState,
     top: &Target<'_>,
@@ -24,6 +25,7 @@ pub(super) async fn check_can_empty(
 ) -> Result<(), FsFault> {
     let mut folders = vec![PathBuf::new()];
     let mut looked_at = 0;
+    let mut room = shared.undo.as_ref().and_then(UndoRecorder::room);
     while let Some(below) = folders.pop() {
         let mut path = top.path.clone();
         for part in &below {
@@ -56,6 +58,9 @@ pub(super) async fn check_can_empty(
             };
             let entry = format!("{path}/{}", name.to_string_lossy());
             check_can_remove(shared, &top.path, &entry, kind)?;
+            if let Some(room) = &mut room {
+                room.take(&dir, &name, kind, &entry)?;
+            }
             if kind == FileKind::Directory {
                 folders.push(below.join(&name));
             }

@@ -42,7 +42,6 @@ pub(super) async fn open(
         exclusive: how.contains(OpenFlags::CREATE | OpenFlags::EXCLUSIVE),
         truncate: how.contains(OpenFlags::TRUNCATE),
         directory: how.contains(OpenFlags::DIRECTORY),
-        private: node.is_private(),
     };
     let slot = slots.acquire()?;
     if write && node.shared().undo.is_some() {
@@ -57,13 +56,7 @@ pub(super) async fn open(
         OpenedObject::Dir(_) if write => return Err(ErrorCode::IsDirectory.into()),
         OpenedObject::Dir(dir) => NodeObject::Dir(dir),
         OpenedObject::File(_) if wanted.directory => return Err(ErrorCode::NotDirectory.into()),
-        OpenedObject::File(file) => {
-            if wanted.private && write {
-                // It may have existed already, accessible to others; nothing is written before this.
-                sys::restrict_to_owner(&file);
-            }
-            NodeObject::File(file)
-        }
+        OpenedObject::File(file) => NodeObject::File(file),
     };
     Ok(node.with_object(object, path, read, write, slot))
 }

@@ -208,17 +208,6 @@ impl FsNode {
         &self.0.path
     }
 
-    /// Returns true if it is in mimir's own state, which holds copies of possibly private files: objects created there
-    /// are accessible to their owner only.
-    pub(super) fn is_private(&self) -> bool {
-        let mut parts = self.0.path.split('/');
-        let mut after = parts.clone().skip(1);
-        parts.any(|part| {
-            let next = after.next().unwrap_or_default();
-            part.eq_ignore_ascii_case(".mimir") && next.eq_ignore_ascii_case("state")
-        })
-    }
-
     /// Returns if it was opened for reading and for writing.
     pub(super) fn mode(&self) -> (bool, bool) {
         (self.0.read, self.0.write)

@@ -158,6 +158,7 @@ impl OverlayNode {
             accessed: None,
             modified: None,
             changed: None,
+            mode: None,
             id: (u64::MAX, hasher.finish()),
         }
     }

@@ -1,6 +1,7 @@
 //! Reasons for refused operations, with messages for the user.
 
 use super::wasi_types;
+use mimir_core::ToolErrorCode;
 use mimir_core::paths::{PathRule, ProtectionLevel};
 use std::fmt;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
@@ -39,8 +40,15 @@ pub enum RefusalCause {
     TooMuchToEmpty,
     /// The directory was moved or replaced since it was opened, so the target of the link is unknown.
     Displaced,
-    /// The original could not be recorded, for this reason, so the change could not be undone.
-    NotRecorded(String),
+    /// The original could not be recorded, so the change could not be undone.
+    NotRecorded {
+        /// The reason.
+        why: String,
+        /// The way to make the change anyway.
+        otherwise: &'static str,
+        /// The code of the failure.
+        code: ToolErrorCode,
+    },
 }
 
 impl fmt::Display for PathRefusal {
@@ -85,9 +93,9 @@ impl fmt::Display for PathRefusal {
                 f,
                 "`{path}` has too many entries to check that all of them may be removed; remove them in parts"
             ),
-            RefusalCause::NotRecorded(why) => write!(
+            RefusalCause::NotRecorded { why, otherwise, .. } => write!(
                 f,
-                "`{path}` was not changed: the original cannot be recorded for `mimir undo` ({why}); write to another file, or run it with `backend: process`"
+                "`{path}` was not changed: the original cannot be recorded for `mimir undo` ({why}); {otherwise}"
             ),
             RefusalCause::Displaced => write!(
                 f,

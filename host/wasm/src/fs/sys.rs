@@ -46,6 +46,8 @@ pub(super) struct FileStat {
     pub accessed: Option<Duration>,
     pub modified: Option<Duration>,
     pub changed: Option<Duration>,
+    /// Permission bits, on platforms that have them.
+    pub mode: Option<u32>,
     /// Device and inode, or the platform's equivalent.
     pub id: (u64, u64),
 }
@@ -59,8 +61,6 @@ pub(super) struct OpenMode {
     pub exclusive: bool,
     pub truncate: bool,
     pub directory: bool,
-    /// A created file is accessible to its owner only.
-    pub private: bool,
 }
 
 /// The result of an open.

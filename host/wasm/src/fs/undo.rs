@@ -1,8 +1,11 @@
 //! The undo recorder: copies of files that a call changes in the workspace, and the record that `mimir undo` reads,
-//! both in `.mimir/state/backups`. `plugins/files` writes records of the same form and documents them.
+//! both in `.mimir/state/backups`, which no guest can reach.
 //!
-//! A guest does not announce its changes. Each file is copied when it is first opened for writing, removed or moved,
-//! and the record is written when the call is over, however it ends. A file that is too large to copy is not changed.
+//! For a call with the request id `R` there is `R.json`, a record, and a folder `R` with the copies `0`, `1`, … that the
+//! record names as `R/0`, `R/1`, …. A guest does not announce its changes: before a path changes for the first time,
+//! its state is copied and appended to the record, so that a call of a process that is killed can still be undone. When
+//! the call is over, however it ends, the record gets the states after it; unchanged paths are left out, and a record
+//! without changes is removed.
 //!
 //! Copies and comparisons run on threads for blocking work, not on those that run calls, and both stop when the call
 //! is over. For a new file the record contains its size and time, not a digest, so the cost of a record does not
@@ -17,7 +20,7 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use mimir_core::clock::Deadline;
 use mimir_core::paths::is_obeyed;
@@ -26,20 +29,38 @@ use serde::Serialize;
 
 use super::node::MountState;
 use super::refusal::{FsFault, RefusalCause};
-use super::resolve::descend;
-use super::sys::{self, FileKind, OpenMode, OpenedObject};
 use crate::backend::make_backups;
 
 mod copy;
+mod moved;
 mod prune;
+mod record_file;
+mod state;
 
 use copy::{BackupCopy, hash};
+use record_file::RecordFile;
+use state::{
+    RecordedState, StateLookup, Unrecordable, find, not_written, too_large, too_many, unsuitable,
+};
 
-/// Maximum number of bytes copied for one call, the same as for the file tools.
+/// Maximum number of bytes copied for one call.
 const BYTES_MAX: u64 = 100 << 20;
 
-/// Maximum number of paths recorded for one call, the same as for the file tools.
+/// Maximum number of paths recorded for one call.
 const PATHS_MAX: usize = 10_000;
+
+/// Reason recorded for changes of a call that turned copies off.
+const DECLINED: &str = "no backup was wanted (`backup: false`)";
+
+/// Reason recorded for a move that takes along more than is copied.
+const MOVED_TOO_MUCH: &str =
+    "it moved too much, or what no record can hold; moving it back undoes it";
+
+/// The way to make a change without a record, for code that a model wrote.
+pub const CODE_WITHOUT_UNDO: &str = "write to another file, or run it with `backend: process`";
+
+/// The way to make a change without a record, for tools with the argument `backup`.
+pub const TOOL_WITHOUT_UNDO: &str = "`backup: false` goes ahead without";
 
 /// Records changes in a mount. Clones share one recording.
 #[derive(Debug, Clone, Default)]
@@ -61,6 +82,20 @@ pub struct UndoTarget {
     pub id: String,
     /// The tool.
     pub tool: String,
+    /// The copies that its changes need.
+    pub copies: UndoCopies,
+}
+
+/// The copies that the changes of a call need.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum UndoCopies {
+    /// A change whose original cannot be copied is refused. The text names the way to make it anyway.
+    Required(&'static str),
+    /// A change whose original cannot be copied is recorded as one that cannot be undone.
+    #[default]
+    Optional,
+    /// Nothing is copied, and all changes are recorded as ones that cannot be undone.
+    Declined,
 }
 
 /// The changes of one call so far. Dropping it writes the record, if that was not done before.
@@ -77,6 +112,8 @@ struct UndoRecording {
     /// Set when the call has no time left: comparisons stop.
     stop: Arc<AtomicBool>,
     written: bool,
+    /// The record on disk, once there is a change.
+    file: Option<RecordFile>,
     /// The files made or changed that agents or build tools obey by themselves. Set by [`UndoRecording::write`].
     obeyed: Vec<String>,
 }
@@ -86,7 +123,18 @@ struct RecordDocument<'a> {
     id: &'a str,
     tool: &'a str,
     time: &'a str,
-    changes: Vec<&'a RecordedChange>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unkept: Option<UnkeptPaths<'a>>,
+    /// The last field, because [`RecordFile`] appends to it.
+    changes: &'a [RecordedChange],
+}
+
+/// Changes that cannot be undone.
+#[derive(Debug, Serialize)]
+struct UnkeptPaths<'a> {
+    /// The reason, as the end of a sentence that begins with "it can't be taken back, because".
+    why: &'a str,
+    paths: Vec<&'a str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -94,34 +142,9 @@ struct RecordedChange {
     path: String,
     before: RecordedState,
     after: RecordedState,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
-enum RecordedState {
-    Absent,
-    Directory,
-    File {
-        /// The digest of the content, if it was read.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        sha256: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        backup: Option<String>,
-        size: u64,
-        /// Modification time of the content, in nanoseconds since 1970.
-        modified: i64,
-    },
-    Link {
-        target: String,
-    },
-}
-
-/// The state at a path.
-enum StateLookup {
-    /// An object that is recorded without reading it.
-    State(RecordedState),
-    /// A file, open for reading.
-    File(fs::File, fs::Metadata),
+    /// The reason why it cannot be undone.
+    #[serde(skip)]
+    unkept: Option<String>,
 }
 
 /// Records to be pruned.
@@ -132,18 +155,7 @@ struct PruneJob {
 
 impl UndoRecorder {
     /// Records all changes from now on, for this call.
-    pub fn begin(&self, mut target: UndoTarget) -> UndoScope {
-        let wanted = target.id.clone();
-        let is_taken = |id: &str| {
-            let name = target.folder.join(id);
-            name.exists() || name.with_extension("json").exists()
-        };
-        let mut ids = (2..).map(|number| format!("{wanted}-{number}"));
-        if is_taken(&wanted)
-            && let Some(free) = ids.find(|id| !is_taken(id))
-        {
-            target.id = free;
-        }
+    pub fn begin(&self, target: UndoTarget) -> UndoScope {
         *self.lock() = Some(UndoRecording {
             target,
             time: jiff::Timestamp::now().to_string(),
@@ -154,6 +166,7 @@ impl UndoRecorder {
             over: Arc::default(),
             stop: Arc::default(),
             written: false,
+            file: None,
             obeyed: Vec::new(),
         });
         UndoScope(self.clone())
@@ -181,51 +194,43 @@ impl UndoRecorder {
             if recording.known.contains(path) {
                 return Ok(());
             }
-            let found = find(shared, path)?;
-            if recording.changes.len() >= PATHS_MAX && !is_obeyed_path(path) {
-                return match found {
-                    // It needs no copy, and undo removes it.
-                    StateLookup::State(RecordedState::Absent) => {
-                        recording.known.insert(path.to_owned());
-                        Ok(())
+            let unread = RecordedState::of_file(None, None);
+            match find(shared, path) {
+                Ok(StateLookup::State(state)) => return recording.add(shared, path, state),
+                Ok(StateLookup::File(file, meta)) => match recording.copy_of(file, &meta, path) {
+                    Ok(copy) => copy,
+                    Err(why) => {
+                        let state = RecordedState::of_file(Some(&meta), None);
+                        return recording.add_unrecordable(shared, path, state, why);
                     }
-                    _ => Err(not_copied(
-                        path,
-                        &format!("the limit is {PATHS_MAX} recorded files for one call"),
-                    )),
-                };
-            }
-            match found {
-                StateLookup::State(state) => {
-                    recording.add(shared, path, state);
-                    return Ok(());
-                }
-                StateLookup::File(file, meta) => recording.copy_of(file, meta, path)?,
+                },
+                Err(why) => return recording.add_unrecordable(shared, path, unread, why),
             }
         };
         let id = copy.target.id.clone();
         let made = tokio::task::spawn_blocking(move || copy.copy()).await;
-        let state = match made.unwrap_or_else(|error| Err(io::Error::other(error))) {
-            Ok(state) => state,
-            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-                return Err(too_large(path));
-            }
-            Err(error) => {
-                let why = format!("its copy in .mimir/state/backups cannot be written: {error}");
-                return Err(not_copied(path, &why));
-            }
-        };
+        let made = made.unwrap_or_else(|error| Err(io::Error::other(error)));
         let mut recording = self.lock();
-        match &mut *recording {
-            Some(recording) if recording.target.id == id => {
+        let recording = match &mut *recording {
+            Some(recording) if recording.target.id == id => recording,
+            // The call ended meanwhile.
+            _ => return Err(no_call(path)),
+        };
+        match made {
+            Ok(state) => {
                 if let RecordedState::File { size, .. } = &state {
                     recording.bytes += size;
                 }
-                recording.add(shared, path, state);
-                Ok(())
+                recording.add(shared, path, state)
             }
-            // The call ended meanwhile.
-            _ => Err(no_call(path)),
+            Err(error) => {
+                let why = match error.kind() {
+                    io::ErrorKind::FileTooLarge => too_large(),
+                    _ => not_written(&error),
+                };
+                let state = RecordedState::of_file(None, None);
+                recording.add_unrecordable(shared, path, state, why)
+            }
         }
     }
 
@@ -242,6 +247,9 @@ impl UndoScope {
         let Some(mut recording) = self.0.lock().take() else {
             return Vec::new();
         };
+        if recording.is_unused() {
+            return Vec::new();
+        }
         let stop = Arc::clone(&recording.stop);
         let mut task = tokio::task::spawn_blocking(move || {
             let prune = recording.write();
@@ -277,6 +285,9 @@ impl Drop for UndoScope {
         let Some(recording) = self.0.lock().take() else {
             return;
         };
+        if recording.is_unused() {
+            return;
+        }
         recording.stop.store(true, Ordering::Relaxed);
         // A runtime that shuts down drops the closure instead of running it, which writes the record, too.
         match tokio::runtime::Handle::try_current() {
@@ -295,32 +306,119 @@ impl Drop for UndoRecording {
 }
 
 impl UndoRecording {
-    fn add(&mut self, shared: &Arc<MountState>, path: &str, before: RecordedState) {
-        self.known.insert(path.to_owned());
+    /// Returns true if nothing has to be written.
+    fn is_unused(&self) -> bool {
+        self.changes.is_empty() && self.copies == 0 && self.file.is_none()
+    }
+
+    /// Returns true if there is no room for a path. Files that agents obey have to be reported in any case.
+    fn is_full(&self, path: &str) -> bool {
+        self.changes.len() >= PATHS_MAX && !is_obeyed_path(path)
+    }
+
+    /// Adds a change that can be undone, unless the call needs no copies.
+    fn add(
+        &mut self,
+        shared: &Arc<MountState>,
+        path: &str,
+        before: RecordedState,
+    ) -> Result<(), FsFault> {
+        if self.is_full(path) {
+            // A new file needs no copy.
+            if before == RecordedState::Absent {
+                self.known.insert(path.to_owned());
+                return Ok(());
+            }
+            return self.add_unrecordable(shared, path, before, too_many());
+        }
+        let declined = self.target.copies == UndoCopies::Declined;
+        self.push(shared, path, before, declined.then(|| DECLINED.to_owned()))
+    }
+
+    /// Adds a change whose original cannot be copied, or refuses it if the call needs a copy.
+    fn add_unrecordable(
+        &mut self,
+        shared: &Arc<MountState>,
+        path: &str,
+        before: RecordedState,
+        why: Unrecordable,
+    ) -> Result<(), FsFault> {
+        match self.target.copies {
+            UndoCopies::Required(otherwise) => Err(not_recorded(path, why, otherwise)),
+            // The first path over the limit stands for all.
+            _ if self.changes.len() > PATHS_MAX => {
+                self.known.insert(path.to_owned());
+                Ok(())
+            }
+            UndoCopies::Optional => self.push(shared, path, before, Some(why.why)),
+            UndoCopies::Declined => self.push(shared, path, before, Some(DECLINED.to_owned())),
+        }
+    }
+
+    /// Adds a change, and appends it to the record on disk.
+    fn push(
+        &mut self,
+        shared: &Arc<MountState>,
+        path: &str,
+        before: RecordedState,
+        unkept: Option<String>,
+    ) -> Result<(), FsFault> {
         let change = RecordedChange {
             path: path.to_owned(),
             before,
             after: RecordedState::Absent,
+            unkept,
         };
+        if let Err(error) = self.append(&change) {
+            if let UndoCopies::Required(otherwise) = self.target.copies {
+                return Err(not_recorded(path, not_written(&error), otherwise));
+            }
+            tracing::debug!(%error, "the record for `mimir undo` cannot be written");
+        }
+        self.known.insert(path.to_owned());
         self.changes.push((Arc::clone(shared), change));
+        Ok(())
+    }
+
+    fn append(&mut self, change: &RecordedChange) -> io::Result<()> {
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => RecordFile::create(&self.target, &self.document(&[]))?,
+        };
+        let appended = file.append(change);
+        self.file = Some(file);
+        appended
+    }
+
+    fn document<'a>(&'a self, changes: &'a [RecordedChange]) -> RecordDocument<'a> {
+        RecordDocument {
+            id: &self.target.id,
+            tool: &self.target.tool,
+            time: &self.time,
+            unkept: None,
+            changes,
+        }
     }
 
     /// Returns the copy to be made of a file.
     fn copy_of(
         &mut self,
         file: fs::File,
-        meta: fs::Metadata,
+        meta: &fs::Metadata,
         path: &str,
-    ) -> Result<BackupCopy, FsFault> {
+    ) -> Result<BackupCopy, Unrecordable> {
         let room = BYTES_MAX - self.bytes;
-        if meta.len() > room {
-            return Err(too_large(path));
+        if self.target.copies == UndoCopies::Declined || meta.len() > room {
+            return Err(too_large());
+        }
+        if self.is_full(path) {
+            return Err(too_many());
         }
         let name = self.copies.to_string();
         self.copies += 1;
         Ok(BackupCopy {
             file,
-            meta,
+            meta: meta.clone(),
             target: self.target.clone(),
             name,
             room,
@@ -345,24 +443,33 @@ impl UndoRecording {
         });
         let obeyed = made.filter(|change| is_obeyed_path(&change.path));
         self.obeyed = obeyed.map(|change| change.path.clone()).collect();
-        let copies = self.target.folder.join(&self.target.id);
+        let folder = &self.target.folder;
+        // Closed before it is replaced.
+        let unfinished = self.file.take().is_some();
         if changes.is_empty() {
+            if unfinished {
+                fs::remove_file(folder.join(format!("{}.json", self.target.id))).ok();
+            }
             if self.copies > 0 {
-                fs::remove_dir_all(copies).ok();
+                fs::remove_dir_all(folder.join(&self.target.id)).ok();
             }
             return None;
         }
+        let changes = changes.into_iter().map(|(_, change)| change);
+        let (unkept, kept): (Vec<_>, Vec<_>) = changes.partition(|one| one.unkept.is_some());
+        let unkept = unkept.first().map(|first| UnkeptPaths {
+            why: first.unkept.as_deref().unwrap_or_default(),
+            paths: unkept.iter().map(|one| one.path.as_str()).collect(),
+        });
         let record = RecordDocument {
-            id: &self.target.id,
-            tool: &self.target.tool,
-            time: &self.time,
-            changes: changes.iter().map(|(_, change)| change).collect(),
+            unkept,
+            ..self.document(&kept)
         };
         if let Err(error) = self.save(&record) {
             tracing::warn!(%error, "the record for `mimir undo` cannot be written");
         }
         Some(PruneJob {
-            folder: self.target.folder.clone(),
+            folder: folder.clone(),
             added: self.bytes,
         })
     }
@@ -378,22 +485,21 @@ impl UndoRecording {
             Ok(StateLookup::File(mut file, meta)) => {
                 let mut digest = None;
                 // The content matters only for a file that may be unchanged.
-                if let RecordedState::File { sha256, size, .. } = &change.before
+                if let RecordedState::File {
+                    sha256: Some(sha256),
+                    size,
+                    ..
+                } = &change.before
                     && *size == meta.len()
                 {
                     let hashed = hash(&mut file, &mut io::sink(), *size, &self.stop);
                     digest = hashed.ok().map(|(digest, _)| digest);
-                    if digest.is_some() && digest == *sha256 {
+                    if digest.as_ref() == Some(sha256) {
                         return false;
                     }
                 }
-                change.after = RecordedState::File {
-                    sha256: digest,
-                    backup: None,
-                    size: meta.len(),
-                    modified: modified(&meta),
-                };
-                true
+                change.after = RecordedState::of_file(Some(&meta), digest);
+                change.after != change.before
             }
             // `mimir undo` then reports that the file has changed since.
             Err(_) => true,
@@ -420,63 +526,17 @@ fn is_obeyed_path(path: &str) -> bool {
     is_obeyed(folder, name)
 }
 
-/// Looks up the state at a path of a mount, without reading content.
-fn find(shared: &MountState, path: &str) -> Result<StateLookup, FsFault> {
-    let parts: Vec<&str> = path.split('/').skip(shared.depth).collect();
-    let Some((name, above)) = parts.split_last() else {
-        return Ok(StateLookup::State(RecordedState::Directory));
-    };
-    let found =
-        descend(&shared.root, above).and_then(|dir| Ok((sys::stat_at(&dir, name)?.kind, dir)));
-    let (kind, dir) = match found {
-        Ok(found) => found,
-        Err(_) => return Ok(StateLookup::State(RecordedState::Absent)),
-    };
-    match kind {
-        FileKind::Directory => Ok(StateLookup::State(RecordedState::Directory)),
-        FileKind::Link => match sys::read_link(&dir, name) {
-            Ok(target) => Ok(StateLookup::State(RecordedState::Link { target })),
-            Err(_) => Err(not_copied(path, "the target of the link is not text")),
-        },
-        FileKind::File => {
-            let wanted = OpenMode {
-                read: true,
-                ..OpenMode::default()
-            };
-            let OpenedObject::File(file) = sys::open(&dir, name, wanted)? else {
-                return Err(not_copied(path, "it is not a regular file"));
-            };
-            let meta = file.metadata()?;
-            Ok(StateLookup::File(file, meta))
-        }
-        _ => Err(not_copied(path, "it is not a regular file")),
-    }
-}
-
-/// Returns the modification time of a file, in nanoseconds since 1970.
-fn modified(meta: &fs::Metadata) -> i64 {
-    let since = |time: SystemTime| match time.duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
-        Err(error) => {
-            let before = i64::try_from(error.duration().as_nanos());
-            before.map_or(i64::MIN, |before| -before)
-        }
-    };
-    meta.modified().map_or(0, since)
-}
-
-fn too_large(path: &str) -> FsFault {
-    let why = format!(
-        "the limit is {} MiB of copies for one call",
-        BYTES_MAX >> 20
-    );
-    not_copied(path, &why)
-}
-
 fn no_call(path: &str) -> FsFault {
-    not_copied(path, "no call is running whose changes are recorded")
+    let why = unsuitable("no call is running whose changes are recorded");
+    not_recorded(path, why, CODE_WITHOUT_UNDO)
 }
 
-fn not_copied(path: &str, why: &str) -> FsFault {
-    FsFault::refused(path, RefusalCause::NotRecorded(why.to_owned()))
+fn not_recorded(path: &str, why: Unrecordable, otherwise: &'static str) -> FsFault {
+    let Unrecordable { why, code } = why;
+    let cause = RefusalCause::NotRecorded {
+        why,
+        otherwise,
+        code,
+    };
+    FsFault::refused(path, cause)
 }

@@ -222,7 +222,8 @@ impl ProgramEngine {
         }
         // Between calls nothing is recorded, so no changes are allowed.
         let scope = watch.undo.as_ref();
-        let scope = scope.map(|undo| undo.begin(backend::undo_target(&self.host, call)));
+        let scope =
+            scope.map(|undo| undo.begin(backend::undo_target(&self.host, call, program.undo)));
         let mut guard = SessionGuard {
             sessions: &self.sessions,
             key,
@@ -343,7 +344,7 @@ impl ProgramEngine {
         let limits = *call.limits();
         let sink = ProgramOutput::without_observer(&limits);
         let tmp = TemporaryFolder::new()?;
-        let watch = backend::workspace_tracking(&limits, Some(UndoRecorder::default()));
+        let watch = backend::workspace_tracking(&limits, UndoRecorder::default());
         let fs = self.files(call, &tmp, &watch)?;
         let (jobs, seats) = mpsc::channel(1);
         let mut asks = ProgramHost::for_call(call, &self.host, &state.0);

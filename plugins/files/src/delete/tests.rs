@@ -12,7 +12,7 @@ fn tool(path: &str, recursive: bool) -> DeleteFile {
 }
 
 #[test]
-fn delete_backs_up_the_file() {
+fn delete_removes_the_file() {
     let workspace = Workspace::with(&[("a.txt", "old")]);
     let deleted = tool("a.txt", false).run(&workspace.cx()).unwrap();
     assert_eq!(
@@ -20,15 +20,11 @@ fn delete_backs_up_the_file() {
         ("Deleted a.txt", &["a.txt".to_owned()][..])
     );
     assert!(!workspace.has("a.txt"));
-    let change = &workspace.record().changes[0];
-    assert_eq!(
-        (workspace.kept(&change.before), &change.after),
-        (b"old".to_vec(), &State::Absent)
-    );
+    assert_eq!(deleted.value.backup.as_deref(), Some("test-request"));
 }
 
 #[test]
-fn delete_of_a_directory_needs_recursive_and_is_recorded() {
+fn delete_of_a_directory_needs_recursive() {
     let workspace = Workspace::with(&[("d/a", "1"), ("d/e/b", "2")]);
     let error = tool("d", false).run(&workspace.cx()).unwrap_err();
     assert!(
@@ -38,9 +34,6 @@ fn delete_of_a_directory_needs_recursive_and_is_recorded() {
     let deleted = tool("d", true).run(&workspace.cx()).unwrap();
     assert_eq!(deleted.value.deleted, ["d/a", "d/e/b", "d/e", "d"]);
     assert!(!workspace.has("d"));
-    let changes = workspace.record().changes;
-    assert_eq!(changes.last().unwrap().before, State::Directory);
-    assert_eq!(workspace.kept(&changes[1].before), b"2");
 }
 
 #[test]
@@ -76,26 +69,11 @@ fn delete_refuses_folders_with_non_utf8_names() {
 
 #[cfg(unix)]
 #[test]
-fn delete_records_a_link_to_the_outside() {
-    let workspace = Workspace::with(&[("venv/a", "1")]);
-    let link = workspace.root().join("venv/python");
-    std::os::unix::fs::symlink("/usr/bin/python3", link).unwrap();
-    tool("venv", true).run(&workspace.cx()).unwrap();
-    let target = "/usr/bin/python3".to_owned();
-    assert_eq!(workspace.record().changes[1].before, State::Link { target });
-}
-
-#[cfg(unix)]
-#[test]
 fn delete_removes_a_link_and_not_its_target() {
     let workspace = Workspace::with(&[("d/a", "1")]);
     std::os::unix::fs::symlink("d", workspace.root().join("link")).unwrap();
     tool("link", true).run(&workspace.cx()).unwrap();
     assert!(workspace.has("d/a") && !workspace.has("link"));
-    assert_eq!(
-        workspace.record().changes[0].before,
-        State::Link { target: "d".into() }
-    );
 }
 
 #[test]
@@ -115,21 +93,12 @@ fn delete_failures_have_their_error_code() {
 }
 
 #[test]
-fn delete_failure_midway_records_what_was_deleted() {
+fn delete_failure_midway_names_what_was_deleted() {
     let workspace = Workspace::with(&[("d/a", "1"), ("d/b", "2")]);
     let place = |path| Place::new(&workspace.cx(), path).unwrap();
-    let mut backup = Backup::begin(&workspace.cx(), "delete_file", None).unwrap();
     let victims = [(place("d/a"), Kind::File), (place("d"), Kind::Directory)];
-    for (place, kind) in &victims {
-        backup
-            .as_mut()
-            .unwrap()
-            .change(place, Some(*kind), State::Absent)
-            .unwrap();
-    }
-    let error = remove(&victims, &mut backup).unwrap_err();
+    let error = remove(&victims).unwrap_err();
     assert_eq!(error.details().unwrap()["deleted"][0], "d/a");
-    assert_eq!(workspace.record().changes.len(), 1);
 }
 
 #[test]
@@ -143,30 +112,4 @@ fn delete_always_asks_with_the_amount() {
             .iter()
             .all(|a| a.approval() == Approval::Ask)
     );
-}
-
-#[test]
-fn delete_refuses_files_too_large_to_back_up() {
-    let workspace = Workspace::new();
-    let big = std::fs::File::create(workspace.root().join("big")).unwrap();
-    big.set_len(crate::backup::BYTES_MAX + 1).unwrap();
-    let error = tool("big", false).run(&workspace.cx()).unwrap_err();
-    assert_eq!(*error.code(), Code::LimitExceeded);
-    assert!(
-        workspace.has("big") && error.message().contains("backup: false"),
-        "{error}"
-    );
-    let kept = workspace.root().join(crate::backup::FOLDER);
-    assert_eq!(
-        std::fs::read_dir(kept).unwrap().count(),
-        0,
-        "nothing half-made stays"
-    );
-    let bare = DeleteFile {
-        path: "big".into(),
-        recursive: false,
-        backup: false,
-    };
-    assert_eq!(bare.run(&workspace.cx()).unwrap().value.backup, None);
-    assert!(!workspace.has("big"));
 }

@@ -13,7 +13,7 @@ fn tool(path: &str, content: &str) -> WriteFile {
 }
 
 #[test]
-fn write_of_a_new_file_is_recorded_for_undo() {
+fn write_creates_a_new_file_with_its_folders() {
     let workspace = Workspace::new();
     let mut tool = tool("a/b/c.txt", "hé");
     tool.create_dirs = true;
@@ -21,28 +21,22 @@ fn write_of_a_new_file_is_recorded_for_undo() {
     assert_eq!(written.text, "Created a/b/c.txt (3 bytes)");
     assert!(written.value.created && written.value.size == 3);
     assert_eq!(workspace.text("a/b/c.txt"), "hé");
-    let changes = workspace.record().changes;
-    let paths: Vec<_> = changes.iter().map(|change| change.path.as_str()).collect();
-    assert_eq!(paths, ["a", "a/b", "a/b/c.txt"]);
-    assert!(changes.iter().all(|change| change.before == State::Absent));
-    assert_eq!(changes[2].after, State::of("hé".as_bytes()));
+    assert_eq!(written.value.backup.as_deref(), Some("test-request"));
 }
 
 #[test]
-fn write_backs_up_the_overwritten_file() {
+fn write_replaces_the_file() {
     let workspace = Workspace::with(&[("a.txt", "old")]);
     let written = tool("a.txt", "new!").run(&workspace.cx()).unwrap();
     assert_eq!(written.text, "Replaced a.txt (4 bytes, before 3 bytes)");
     assert!(!written.value.created);
     assert_eq!(workspace.text("a.txt"), "new!");
-    assert_eq!(
-        workspace.kept(&workspace.record().changes[0].before),
-        b"old"
-    );
+    let same = tool("a.txt", "new!").run(&workspace.cx()).unwrap();
+    assert_eq!(same.value.backup, None, "nothing has changed");
 }
 
 #[test]
-fn write_with_backup_false_stores_no_copy() {
+fn write_with_backup_false_names_no_record() {
     let workspace = Workspace::with(&[("a.txt", "old")]);
     let written = WriteFile {
         backup: false,
@@ -51,15 +45,6 @@ fn write_with_backup_false_stores_no_copy() {
     .run(&workspace.cx())
     .unwrap();
     assert_eq!(written.value.backup, None);
-    let record = workspace.record();
-    let unkept = record.unkept.unwrap();
-    assert_eq!(
-        (unkept.paths, record.changes),
-        (vec!["a.txt".to_owned()], vec![])
-    );
-    assert!(unkept.why.contains("backup: false"), "{}", unkept.why);
-    let folder = workspace.root().join(crate::backup::FOLDER);
-    assert_eq!(std::fs::read_dir(folder).unwrap().count(), 1, "and no copy");
 }
 
 #[test]
@@ -94,7 +79,6 @@ fn write_failures_have_a_code_and_change_nothing() {
         ("dir/", Code::InvalidPath),
         ("file/a.txt", Code::InvalidPath),
         ("../a.txt", Code::InvalidPath),
-        (".mimir/state/backups/x.json", Code::PermissionDenied),
     ] {
         assert_eq!(
             *tool(path, "new").run(&workspace.cx()).unwrap_err().code(),
@@ -103,12 +87,6 @@ fn write_failures_have_a_code_and_change_nothing() {
         );
     }
     assert!(!workspace.has("new"));
-    assert_eq!(
-        std::fs::read_dir(workspace.root().join(crate::backup::FOLDER))
-            .unwrap()
-            .count(),
-        0
-    );
 }
 
 #[cfg(unix)]

@@ -125,6 +125,7 @@ fn convert(meta: &Metadata) -> FileStat {
         accessed: since(meta.accessed()),
         modified: since(meta.modified()),
         changed: since(meta.created()),
+        mode: None,
         id: (meta.dev(), meta.ino()),
     }
 }
@@ -158,7 +159,7 @@ pub(in crate::fs) fn read_link(at: &DirHandle, name: &str) -> io::Result<String>
 }
 
 /// Access rights are inherited from the directory on this platform.
-pub(in crate::fs) fn make_dir(at: &DirHandle, name: &str, _private: bool) -> io::Result<()> {
+pub(in crate::fs) fn make_dir(at: &DirHandle, name: &str) -> io::Result<()> {
     at.create_dir(name)
 }
 
@@ -174,9 +175,6 @@ pub(in crate::fs) fn may_change_entries(_: &DirHandle) -> bool {
 pub(in crate::fs) fn remove_file(at: &DirHandle, name: &str) -> io::Result<()> {
     at.remove_file_or_symlink(name)
 }
-
-/// Access rights are inherited from the directory on this platform.
-pub(in crate::fs) fn restrict_to_owner(_: &File) {}
 
 /// This platform has no permission bits.
 pub(in crate::fs) enum PermissionBits {}

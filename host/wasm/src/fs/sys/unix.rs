@@ -64,7 +64,7 @@ pub(in crate::fs) fn open(
     name: &str,
     wanted: OpenMode,
 ) -> io::Result<OpenedObject> {
-    known(rustix::fs::openat(at, name, flags(wanted), mode(wanted))?)
+    known(rustix::fs::openat(at, name, flags(wanted), NEW_FILE)?)
 }
 
 /// Opens `path` below `at` in one call, if no part of it is a link. `None` if the kernel cannot guarantee that.
@@ -76,7 +76,7 @@ pub(in crate::fs) fn open_beneath(
 ) -> Option<io::Result<OpenedObject>> {
     // The call refuses a mode if nothing is created.
     let mode = if wanted.create {
-        mode(wanted)
+        NEW_FILE
     } else {
         Mode::empty()
     };
@@ -124,10 +124,8 @@ pub(in crate::fs) fn is_link_error(error: &io::Error) -> bool {
     )
 }
 
-/// Returns the mode of a new file; the process's umask restricts it further.
-fn mode(wanted: OpenMode) -> Mode {
-    Mode::from_bits_truncate(if wanted.private { 0o600 } else { 0o666 })
-}
+/// The mode of a new file; the process's umask restricts it further.
+const NEW_FILE: Mode = Mode::from_bits_truncate(0o666);
 
 fn flags(wanted: OpenMode) -> OFlags {
     let mut flags = SAFELY
@@ -186,6 +184,7 @@ fn convert(stat: &rustix::fs::Stat) -> FileStat {
         accessed: since(stat.st_atime as i64, stat.st_atime_nsec as u64),
         modified: since(stat.st_mtime as i64, stat.st_mtime_nsec as u64),
         changed: since(stat.st_ctime as i64, stat.st_ctime_nsec as u64),
+        mode: Some(u32::from(bits(stat).bits())),
         id: (stat.st_dev as u64, stat.st_ino as u64),
     }
 }
@@ -213,8 +212,8 @@ pub(in crate::fs) fn read_link(at: &DirHandle, name: &str) -> io::Result<String>
     target.map_err(|_| Errno::ILSEQ.into())
 }
 
-pub(in crate::fs) fn make_dir(at: &DirHandle, name: &str, private: bool) -> io::Result<()> {
-    let mode = Mode::from_bits_truncate(if private { 0o700 } else { 0o777 });
+pub(in crate::fs) fn make_dir(at: &DirHandle, name: &str) -> io::Result<()> {
+    let mode = Mode::RWXU.union(OTHERS);
     Ok(rustix::fs::mkdirat(at, name, mode)?)
 }
 
@@ -242,16 +241,6 @@ const OTHERS: Mode = Mode::RWXG.union(Mode::RWXO);
 /// Returns the permission bits of a file, without setuid and the like, which other content must not inherit.
 fn bits(stat: &rustix::fs::Stat) -> Mode {
     Mode::from_raw_mode(stat.st_mode as RawMode) & Mode::RWXU.union(OTHERS)
-}
-
-/// Restricts a file to its owner. A file of another owner stays unchanged, as do all files on a file system without
-/// permissions.
-pub(in crate::fs) fn restrict_to_owner(file: &File) {
-    if let Ok(stat) = rustix::fs::fstat(file)
-        && bits(&stat).intersects(OTHERS)
-    {
-        let _ = rustix::fs::fchmod(file, bits(&stat) - OTHERS);
-    }
 }
 
 /// A file's permission bits before [`take_bits`].

@@ -56,34 +56,7 @@ fn mode_is_unchanged_if_no_file_is_replaced() {
 }
 
 #[test]
-fn mode_of_files_in_the_state_is_private() {
-    let mut world = World::with(64, |ws| {
-        fs::create_dir(ws.join(".mimir/state/backups")).expect("a directory");
-        vec![GuestMount {
-            rules: PathRules::none(),
-            ..mount(ws, ".mimir/state/backups", DirectoryAccess::ReadWrite)
-        }]
-    });
-    let place = |name: &str| format!(".mimir/state/backups/{name}");
-    world.mkdir("r").unwrap();
-    world.write("r/0", SECRET).unwrap();
-    world.write("r/../one", SECRET).unwrap();
-    assert_eq!(mode(&world, &place("r")) & 0o77, 0);
-    assert_eq!(mode(&world, &place("r/0")) & 0o177, 0);
-    assert_eq!(mode(&world, &place("one")) & 0o177, 0);
-    // An existing file is restricted before it is written again, and stays restricted when replaced.
-    for again in ["old", "old.json"] {
-        fs::write(world.host(&place(again)), "old").unwrap();
-        set(&world, &place(again), 0o644);
-    }
-    world.write("old", SECRET).unwrap();
-    assert_eq!(mode(&world, &place("old")), 0o600);
-    world.rename("old", "old.json").unwrap();
-    assert_eq!(mode(&world, &place("old.json")), 0o600);
-}
-
-#[test]
-fn mode_of_other_new_files_is_the_default() {
+fn mode_of_new_files_is_the_default() {
     let mut world = World::new();
     world.mkdir("dir").unwrap();
     world.write("file", "x").unwrap();

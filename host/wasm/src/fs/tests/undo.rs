@@ -7,6 +7,10 @@ use std::time::Duration;
 impl World {
     /// A workspace in which one call is recorded.
     fn recorded() -> (Self, UndoRecorder, UndoScope) {
+        Self::recorded_with(UndoCopies::Required("no way"))
+    }
+
+    fn recorded_with(copies: UndoCopies) -> (Self, UndoRecorder, UndoScope) {
         let undo = UndoRecorder::default();
         let mut world = Self::with(64, |ws| vec![mount(ws, "", DirectoryAccess::ReadWrite)]);
         let ws = world.host("");
@@ -23,6 +27,7 @@ impl World {
             workspace: ws,
             id: "call".to_owned(),
             tool: "test".to_owned(),
+            copies,
         });
         (world, undo, scope)
     }
@@ -128,4 +133,98 @@ fn undo_refuses_a_change_after_the_call() {
         world.record().unwrap()["changes"].as_array().unwrap().len(),
         1
     );
+}
+
+/// The changes of a finished call, as path and kinds of the old and the new state.
+fn finished(world: World, scope: UndoScope) -> (World, Vec<[String; 3]>) {
+    let World { runtime, .. } = &world;
+    runtime.block_on(scope.finish(&deadline(Duration::from_secs(60)), None));
+    let record = world.record();
+    let changes = record.iter().flat_map(|record| {
+        let changes = record["changes"].as_array().unwrap().iter();
+        changes.map(|one| {
+            [&one["path"], &one["before"]["kind"], &one["after"]["kind"]]
+                .map(|part| part.as_str().unwrap().to_owned())
+        })
+    });
+    let changes = changes.collect();
+    (world, changes)
+}
+
+#[test]
+fn undo_record_is_complete_before_each_change() {
+    let (mut world, _undo, scope) = World::recorded();
+    world.write("src/main.rs", "other").unwrap();
+    let record = world.record().unwrap();
+    let before = &record["changes"][0]["before"];
+    let copy = before["backup"].as_str().unwrap();
+    let copy = fs::read_to_string(world.host(".mimir/state/backups").join(copy));
+    assert_eq!(copy.unwrap(), "fn main() {}");
+    world.write("new", "x").unwrap();
+    let record = world.record().unwrap();
+    assert_eq!(record["changes"][1]["before"]["kind"], "absent");
+    let World { runtime, .. } = &world;
+    runtime.block_on(scope.finish(&deadline(Duration::from_secs(60)), None));
+    assert_eq!(world.record().unwrap()["changes"][1]["after"]["size"], 1);
+}
+
+#[test]
+fn undo_record_without_changes_is_removed() {
+    let (mut world, _undo, scope) = World::recorded();
+    world.write("src/main.rs", "fn main() {}").unwrap();
+    world.write("new", "x").unwrap();
+    world.unlink("new").unwrap();
+    assert!(world.record().is_some());
+    let (world, changes) = finished(world, scope);
+    assert!(changes.is_empty() && world.record().is_none());
+    let left = fs::read_dir(world.host(".mimir/state/backups")).unwrap();
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn undo_records_the_contents_of_a_moved_directory() {
+    let (mut world, _undo, scope) = World::recorded();
+    world.rename("src", "moved").unwrap();
+    world.write("moved/main.rs", "other").unwrap();
+    let (_, changes) = finished(world, scope);
+    let expected = [
+        ["src/main.rs", "file", "absent"],
+        ["src/deep/er.rs", "file", "absent"],
+        ["src/deep", "directory", "absent"],
+        ["src", "directory", "absent"],
+        ["moved", "absent", "directory"],
+        ["moved/deep", "absent", "directory"],
+        ["moved/deep/er.rs", "absent", "file"],
+        ["moved/main.rs", "absent", "file"],
+    ];
+    assert_eq!(changes, expected);
+}
+
+#[test]
+fn undo_without_copies_refuses_or_names_the_change() {
+    for (copies, refused) in [
+        (UndoCopies::Required("no way"), true),
+        (UndoCopies::Optional, false),
+        (UndoCopies::Declined, false),
+    ] {
+        let (mut world, _undo, scope) = World::recorded_with(copies);
+        let large = fs::File::create(world.host("large")).unwrap();
+        large.set_len((100 << 20) + 1).unwrap();
+        let removed = world.unlink("large");
+        assert_eq!(removed.err(), refused.then_some(ErrorCode::NotPermitted));
+        if refused {
+            assert!(world.last_refusal().ends_with("; no way"));
+        }
+        world.write("new", "x").unwrap();
+        let (world, changes) = finished(world, scope);
+        let declined = copies == UndoCopies::Declined;
+        assert_eq!(changes.is_empty(), declined);
+        let unkept = &world.record().unwrap()["unkept"]["paths"];
+        let expected = match copies {
+            UndoCopies::Required(_) => serde_json::Value::Null,
+            UndoCopies::Optional => serde_json::json!(["large"]),
+            UndoCopies::Declined => serde_json::json!(["large", "new"]),
+        };
+        assert_eq!(*unkept, expected);
+    }
 }

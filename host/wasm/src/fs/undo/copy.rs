@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use sha2::{Digest as _, Sha256};
 
-use super::{RecordedState, UndoTarget, modified};
+use super::UndoTarget;
+use super::state::{RecordedState, mode, modified};
 use crate::backend::make_backups;
 
 /// Bytes copied or compared at once. Between two chunks, the work stops if the call is over.
@@ -35,7 +36,7 @@ impl BackupCopy {
         }
         let copy = folder.join(&self.name);
         let mut to = fs::File::create_new(&copy)?;
-        // Readers of the file may also read its copy, and undo takes the permissions from there.
+        // Readers of the file may also read its copy.
         to.set_permissions(self.meta.permissions())?;
         match hash(&mut self.file, &mut to, self.room, &self.over) {
             Ok((digest, size)) => Ok(RecordedState::File {
@@ -43,6 +44,7 @@ impl BackupCopy {
                 backup: Some(format!("{}/{}", self.target.id, self.name)),
                 size,
                 modified: modified(&self.meta),
+                mode: mode(&self.meta),
             }),
             Err(error) => {
                 fs::remove_file(&copy).ok();

@@ -1,0 +1,158 @@
+//! Moves: the paths that come along, and the room for copies of a tree.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::super::link_check::open_below;
+use super::super::resolve::Target;
+use super::super::sys::{self, FileKind, FileStat};
+use super::*;
+
+/// Maximum number of bytes copied for one move. A larger move loses nothing, and moving back undoes it.
+const MOVED_BYTES_MAX: u64 = 64 << 20;
+
+/// Maximum number of paths recorded for one move.
+const MOVED_PATHS_MAX: usize = 2_000;
+
+/// The room for copies that a call has left.
+pub(in crate::fs) struct UndoRoom {
+    bytes: u64,
+    paths: usize,
+    otherwise: &'static str,
+}
+
+impl UndoRoom {
+    /// Takes the room for an object of a directory. Fails if there is none, or if no record can hold the object.
+    pub(in crate::fs) fn take(
+        &mut self,
+        dir: &sys::DirHandle,
+        name: &OsString,
+        kind: FileKind,
+        path: &str,
+    ) -> Result<(), FsFault> {
+        let refused = |why| Err(not_recorded(path, why, self.otherwise));
+        let Some(paths) = self.paths.checked_sub(1) else {
+            return refused(too_many());
+        };
+        self.paths = paths;
+        let size = match kind {
+            FileKind::Directory | FileKind::Link => 0,
+            FileKind::File => sys::stat_at(dir, name).map_or(0, |stat| stat.size),
+            _ => return refused(unsuitable("it is not a regular file")),
+        };
+        match self.bytes.checked_sub(size) {
+            Some(left) => self.bytes = left,
+            None => return refused(too_large()),
+        }
+        Ok(())
+    }
+}
+
+impl UndoRecorder {
+    /// Returns the room that is left, if the call needs copies.
+    pub(in crate::fs) fn room(&self) -> Option<UndoRoom> {
+        let recording = self.lock();
+        let recording = recording.as_ref()?;
+        let UndoCopies::Required(otherwise) = recording.target.copies else {
+            return None;
+        };
+        Some(UndoRoom {
+            bytes: BYTES_MAX - recording.bytes,
+            paths: PATHS_MAX.saturating_sub(recording.changes.len()),
+            otherwise,
+        })
+    }
+
+    /// Records both sides of a move before it happens: everything that comes along is gone at its old path and new at
+    /// the other one. A move of too much is recorded as one that cannot be undone.
+    pub(in crate::fs) async fn record_before_move(
+        &self,
+        shared: &Arc<MountState>,
+        from: &Target<'_>,
+        to: &Target<'_>,
+        stat: &FileStat,
+    ) -> Result<(), FsFault> {
+        let paths = match stat.kind {
+            FileKind::Directory => paths_below(shared, from).ok().flatten(),
+            FileKind::File if stat.size > MOVED_BYTES_MAX => None,
+            FileKind::File | FileKind::Link => Some(vec![from.path.clone()]),
+            _ => None,
+        };
+        // An object that is replaced is lost, so its copy has to be made.
+        let replaces = sys::stat_at(&to.at, &to.name).is_ok();
+        let Some(paths) = paths else {
+            if replaces && stat.kind != FileKind::Directory {
+                self.record_before_change(shared, &from.path).await?;
+                return self.record_before_change(shared, &to.path).await;
+            }
+            let mut recording = self.lock();
+            let Some(recording) = &mut *recording else {
+                return Err(no_call(&from.path));
+            };
+            let gone = match stat.kind {
+                FileKind::Directory => RecordedState::Directory { mode: stat.mode },
+                _ => RecordedState::of_file(None, None),
+            };
+            for (path, state) in [(&from.path, gone), (&to.path, RecordedState::Absent)] {
+                if !recording.known.contains(path) {
+                    recording.push(shared, path, state, Some(MOVED_TOO_MUCH.to_owned()))?;
+                }
+            }
+            return Ok(());
+        };
+        // Undo goes backwards: it restores directories before their contents, and removes them after these.
+        for path in paths.iter().rev() {
+            self.record_before_change(shared, path).await?;
+        }
+        for path in &paths {
+            let below = path.strip_prefix(&from.path).unwrap_or_default();
+            let arrival = format!("{}{below}", to.path);
+            self.record_before_change(shared, &arrival).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the path of a directory and all paths below it that a guest sees, directories before their contents. `None`
+/// if these are too many, or if no record can hold one of them.
+fn paths_below(shared: &MountState, top: &Target<'_>) -> io::Result<Option<Vec<String>>> {
+    let mut paths = Vec::new();
+    let mut bytes = 0;
+    let mut pending = vec![(top.path.clone(), PathBuf::new(), FileKind::Directory)];
+    while let Some((path, below, kind)) = pending.pop() {
+        if kind == FileKind::Directory {
+            let mut inside = Vec::new();
+            let dir = open_below(top, &below)?;
+            let mut entries = sys::list(&dir)?;
+            while let Some(entry) = entries.next() {
+                let (Ok(name), _) = entry? else {
+                    return Ok(None);
+                };
+                let path = format!("{path}/{name}");
+                if shared.check_visible(&path).is_err() {
+                    continue;
+                }
+                let stat = sys::stat_at(&dir, &name)?;
+                match stat.kind {
+                    FileKind::Directory => {}
+                    FileKind::Link if sys::read_link(&dir, &name).is_ok() => {}
+                    FileKind::File => bytes += stat.size,
+                    _ => return Ok(None),
+                }
+                inside.push((path, below.join(name), stat.kind));
+                if bytes > MOVED_BYTES_MAX || inside.len() > MOVED_PATHS_MAX {
+                    return Ok(None);
+                }
+            }
+            inside.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+            pending.append(&mut inside);
+        }
+        paths.push(path);
+        if paths.len() > MOVED_PATHS_MAX {
+            return Ok(None);
+        }
+    }
+    Ok(Some(paths))
+}
