@@ -322,6 +322,7 @@ fn undo_reverts_tools_in_yaml_files() {
     let typescript = "export async function execute(args, { platform: { fs } }) {
   await fs.writeFile('a.txt', 'new');
   await fs.remove('gone.txt');
+  await fs.mkdir('new');
   await fs.writeFile('new/b.txt', 'b');
 }";
     let python = "import os
@@ -362,6 +363,7 @@ export const changes = {
   async execute(args, { platform: { fs } }) {
     await fs.writeFile("a.txt", "new");
     await fs.remove("gone.txt");
+    await fs.mkdir("new");
     await fs.writeFile("new/b.txt", "b");
   },
 };

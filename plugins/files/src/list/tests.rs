@@ -40,7 +40,7 @@ fn list_sorts_names_and_omits_hidden_ones() {
     );
     assert_eq!(
         names(&list(&workspace, ".", false, true)),
-        [".hidden", ".mimir", "a", "b.txt"]
+        [".hidden", "a", "b.txt"]
     );
     assert_eq!(
         names(&list(&workspace, ".", true, false)),
