@@ -77,6 +77,8 @@ fn symlink_to_the_protected_swapped_while_running() {
     let arena = arena();
     let root = arena.kit().path();
     fs::write(root.join(".mimir/config.yml"), "as it was").unwrap();
+    // The host makes it for the first record of `mimir undo`.
+    fs::create_dir_all(root.join(".mimir/state/backups")).unwrap();
     fs::create_dir(root.join("place")).unwrap();
     fs::write(root.join("place/config.yml"), "harmless").unwrap();
     symlink(".mimir", root.join("link")).unwrap();

@@ -24,6 +24,10 @@ fn look(folder: &Path, prefix: &str, found: &mut BTreeMap<String, String>) {
                 continue;
             }
             found.insert(name.clone(), "folder".to_owned());
+            // The host's records for `mimir undo`.
+            if name.ends_with("state/backups") {
+                continue;
+            }
             look(&entry.path(), &format!("{name}/"), found);
         } else if kind.is_file() {
             let content = fs::read(entry.path()).unwrap();

@@ -45,6 +45,8 @@ fn arena() -> Arena {
     let arena = Arena::new(guests::FILE_PROBE).limits(json!({"timeMs": 30_000}));
     let root = arena.kit().path();
     fs::create_dir_all(root.join("sub/deep")).unwrap();
+    // The host makes it for the first record of `mimir undo`.
+    fs::create_dir_all(root.join(".mimir/state/backups")).unwrap();
     fs::write(root.join("plain.txt"), "plain").unwrap();
     fs::write(root.join("sub/plain.txt"), "plain").unwrap();
     arena

@@ -66,7 +66,7 @@ impl Drop for BrowserScreen {
     }
 }
 
-/// Whether the terminal is in full-screen mode.
+/// True while the terminal is in full-screen mode.
 static TAKEN_OVER: AtomicBool = AtomicBool::new(false);
 
 /// Restores the terminal, once. Errors are ignored, because the terminal may be gone.

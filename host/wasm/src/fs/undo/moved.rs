@@ -146,7 +146,8 @@ fn paths_below(shared: &MountState, top: &Target<'_>) -> io::Result<Option<Vec<S
                     return Ok(None);
                 }
             }
-            inside.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+            // The last one is taken first.
+            inside.sort_unstable_by(|a, b| b.0.cmp(&a.0));
             pending.append(&mut inside);
         }
         paths.push(path);
