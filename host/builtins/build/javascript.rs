@@ -8,8 +8,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use wasi_preview1_component_adapter_provider::WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER;
-use wit_component_258::{Linker, StringEncoding, embed_component_metadata};
-use wit_parser_258::Resolve;
+use wit_component::{Linker, StringEncoding, embed_component_metadata};
+use wit_parser::Resolve;
 
 use crate::pin;
 

@@ -7,6 +7,7 @@ use mimir_guests::{
 };
 
 /// The contract of a plugin with an assessor.
+#[expect(unsafe_code, reason = "written by a generator")]
 mod assessed {
     wit_bindgen::generate!({
         path: "../../wit",

@@ -1,5 +1,7 @@
 //! Claims a terabyte of tool descriptions with little memory: all share one text.
 
+#![expect(unsafe_code, reason = "text that safe code cannot make")]
+
 use mimir_guests::{Answer, Hostile, Manifest, hostile, manifest, text, tool};
 
 struct Liar;

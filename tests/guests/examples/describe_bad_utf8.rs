@@ -1,5 +1,7 @@
 //! Has a description that is not UTF-8.
 
+#![expect(unsafe_code, reason = "text that safe code cannot make")]
+
 use mimir_guests::{Answer, Hostile, Manifest, Named, hostile, manifest, text, tool};
 
 struct Liar;

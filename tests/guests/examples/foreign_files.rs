@@ -1,6 +1,8 @@
 //! A component that was not written for mimir. Its functions read and write files, and return the variables and
 //! settings that they see.
 
+#![expect(missing_docs, unsafe_code, reason = "written by a generator")]
+
 wit_bindgen::generate!({
     inline: r#"
         package wasi:config@0.2.0-draft;

@@ -1,5 +1,7 @@
 //! Returns a gigabyte, and a terabyte, with little memory: all items of the list share one text.
 
+#![expect(unsafe_code, reason = "text that safe code cannot make")]
+
 use mimir_guests::{Answer, Content, Hostile, Output, hostile};
 
 struct Amplified;

@@ -1,5 +1,10 @@
 //! System calls without a safe wrapper. This is the only unsafe code of the crate, except for one line on macOS.
 
+#![expect(
+    unsafe_code,
+    reason = "these system calls have no safe wrapper in rustix or libc"
+)]
+
 mod fork;
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use mimir_core::DirectoryAccess;
-use wit_component_258::{Linker, StringEncoding, embed_component_metadata, metadata};
-use wit_parser_258::{Resolve, WorldId};
+use wit_component::{Linker, StringEncoding, embed_component_metadata, metadata};
+use wit_parser::{Resolve, WorldId};
 
 use super::js_plugin::{JsPluginParts, PluginImports};
 

@@ -18,6 +18,10 @@ pub(super) fn spawn(mut command: Command) -> io::Result<SpawnedProcess> {
 
 /// Makes the command start a new session, which also makes it a group leader.
 #[cfg(target_os = "macos")]
+#[expect(
+    unsafe_code,
+    reason = "`pre_exec` is the only way to call `setsid` in the child"
+)]
 pub(super) fn leads_session(command: &mut Command) {
     let begin = || rustix::process::setsid().map(drop).map_err(io::Error::from);
     // SAFETY: the closure runs between fork and exec, where only async-signal-safe functions are allowed: `setsid` is
