@@ -6,10 +6,33 @@ use std::time::Duration;
 use bashkit::{Builtin, BuiltinContext, ExecResult, Result, async_trait};
 use serde_json::{Value, json};
 
-wit_bindgen::generate!({
-    path: "../../host/builtins/code",
-    world: "engine",
-});
+/// The interface to the host. After a change of `host/builtins/code`, `.ci/bindings` writes the file anew with the
+/// feature `generate`.
+#[cfg(feature = "generate")]
+#[expect(unsafe_code, reason = "written by a generator")]
+pub(crate) mod bindings {
+    wit_bindgen::generate!({
+        path: "../../host/builtins/code",
+        world: "engine",
+    });
+}
+
+/// The checked-in output of the generator.
+#[cfg(not(feature = "generate"))]
+#[expect(
+    unsafe_code,
+    clippy::allow_attributes,
+    clippy::allow_attributes_without_reason,
+    clippy::undocumented_unsafe_blocks,
+    reason = "written by a generator"
+)]
+pub(crate) mod bindings {
+    include!("bindings/engine.rs.in");
+}
+
+pub use bindings::Guest;
+pub(crate) use bindings::export;
+use bindings::mimir;
 
 /// Key of the error of a request in the answer of `ask`.
 const FAILED: u64 = 1 << 32;

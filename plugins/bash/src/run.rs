@@ -36,7 +36,16 @@ const MEMORY: usize = 128 << 20;
 
 struct Engine;
 
-outside::export!(Engine with_types_in outside);
+#[expect(
+    unsafe_code,
+    clippy::undocumented_unsafe_blocks,
+    reason = "the component's export, written by a generator"
+)]
+mod component {
+    use super::Engine;
+    use crate::outside;
+    outside::export!(Engine with_types_in outside::bindings);
+}
 
 impl Guest for Engine {
     fn run() -> i32 {
