@@ -51,8 +51,9 @@ pub fn build_world(wit: &str, world: Option<&str>, core: &str) -> Vec<u8> {
     let world = resolve.select_world(&[package], world).unwrap();
     let mut module = wat::parse_str(format!("(module {core})")).unwrap();
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).unwrap();
-    let encoder = ComponentEncoder::default().module(&module).unwrap();
-    encoder.validate(true).encode().unwrap()
+    let mut encoder = ComponentEncoder::default();
+    encoder.validate(true).module(&module).unwrap();
+    encoder.encode().unwrap()
 }
 
 /// Returns a core module with memory, an allocator that never frees, and functions that return their only parameter.
