@@ -41,7 +41,9 @@ pub use mcp::{
 pub use model::{ChosenModel, ProviderApi, ProviderSettings, TokenPrice};
 pub use network::{FixedHosts, NetworkSettings};
 pub use rules::{MatcherSettings, RuleSettings};
-pub use sandbox::{BindMount, BindMountError, SandboxMode, SandboxSettings};
+pub use sandbox::{
+    BindMount, BindMountError, DEFAULT_MEMORY_MB, DEFAULT_PROCESSES, SandboxMode, SandboxSettings,
+};
 pub(crate) use web_search::searches;
 pub use web_search::{
     SEARCH_VARIABLE, WebSearchEndpoint, WebSearchFields, WebSearchProvider, WebSearchSettings,

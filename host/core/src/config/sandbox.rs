@@ -36,6 +36,14 @@ pub struct SandboxSettings {
     pub max_processes: Option<u64>,
 }
 
+/// Maximum memory of a command without a setting, in MiB: enough to link a large program in debug mode; development
+/// machines have more than that.
+pub const DEFAULT_MEMORY_MB: u64 = 8 << 10;
+
+/// Maximum processes and threads of a command without a setting: enough for a build on many processors whose compilers
+/// each run a thread pool.
+pub const DEFAULT_PROCESSES: u64 = 4096;
+
 /// The kind of sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

@@ -6,6 +6,7 @@ use crate::decision::Decision;
 use crate::limits::{Limits, least};
 use crate::outcome::{DataClass, TrustLevel};
 
+use super::sandbox::{DEFAULT_MEMORY_MB, DEFAULT_PROCESSES};
 use super::{
     Config, ExecMode, LimitSettings, RuleSettings, SandboxSettings, SecretSettings, ToolSettings,
 };
@@ -193,7 +194,10 @@ impl SandboxSettings {
             ),
             (
                 "maxMemoryMb",
-                raises(self.max_memory_mb, below.max_memory_mb),
+                raises(
+                    self.max_memory_mb,
+                    below.max_memory_mb.or(Some(DEFAULT_MEMORY_MB)),
+                ),
             ),
             (
                 "maxCpuPercent",
@@ -201,7 +205,10 @@ impl SandboxSettings {
             ),
             (
                 "maxProcesses",
-                raises(self.max_processes, below.max_processes),
+                raises(
+                    self.max_processes,
+                    below.max_processes.or(Some(DEFAULT_PROCESSES)),
+                ),
             ),
         ] {
             if differs {
@@ -219,25 +226,32 @@ impl SandboxSettings {
                 (Some(false), _) => Some(false),
                 (_, other) => other,
             },
-            max_memory_mb: tighter(self.max_memory_mb, below.max_memory_mb),
-            max_cpu_percent: tighter(self.max_cpu_percent, below.max_cpu_percent),
-            max_processes: tighter(self.max_processes, below.max_processes),
+            max_memory_mb: tighter(
+                self.max_memory_mb,
+                below.max_memory_mb,
+                Some(DEFAULT_MEMORY_MB),
+            ),
+            max_cpu_percent: tighter(self.max_cpu_percent, below.max_cpu_percent, None),
+            max_processes: tighter(
+                self.max_processes,
+                below.max_processes,
+                Some(DEFAULT_PROCESSES),
+            ),
             ..below.clone()
         };
     }
 }
 
-/// Returns true if a limit is wider than that of the weaker files. Any value is if these set none, because the default
-/// may be tighter.
+/// Returns true if a limit is wider than the one below it. `None` is no limit.
 fn raises<T: Ord>(bound: Option<T>, below: Option<T>) -> bool {
-    bound.is_some_and(|bound| below.is_none_or(|below| bound > below))
+    bound.is_some_and(|bound| below.is_some_and(|below| bound > below))
 }
 
-/// The tighter of both limits. A new limit counts only if the weaker files set one, too.
-fn tighter<T: Ord>(bound: Option<T>, below: Option<T>) -> Option<T> {
+/// The tighter of both limits. Without a limit below, one that is wider than the default does not count.
+fn tighter<T: Ord>(bound: Option<T>, below: Option<T>, default: Option<T>) -> Option<T> {
     match below {
         Some(_) => least(bound, below),
-        None => None,
+        None => bound.filter(|bound| default.is_none_or(|default| *bound <= default)),
     }
 }
 
@@ -276,8 +290,12 @@ mod tests {
                 "sandbox.bindMounts: /data",
             ),
             (
-                json!({"sandbox": {"maxMemoryMb": 64}}),
+                json!({"sandbox": {"maxMemoryMb": 9000}}),
                 "sandbox.maxMemoryMb",
+            ),
+            (
+                json!({"sandbox": {"maxProcesses": 5000}}),
+                "sandbox.maxProcesses",
             ),
             (json!({"sandbox": {"image": "x"}}), "sandbox.image"),
             (
@@ -407,8 +425,40 @@ mod tests {
             "approvals": {"timeoutMs": 3000, "leaseDays": 7},
             "limits": {"fuel": 5, "timeMs": 900}, "agent": {"maxTurns": 3, "maxCost": 1},
             "network": {"mode": "none", "allowedHosts": [], "blockPrivateIPs": true},
+            "sandbox": {"maxMemoryMb": 64, "maxProcesses": 9, "maxCpuPercent": 900},
         }));
         assert_eq!(strict.weakening_keys(&below), Vec::<String>::new());
+    }
+
+    #[test]
+    fn config_untrusted_file_tightens_the_limits_of_commands() {
+        let user = json!({"maxMemoryMb": 100, "maxProcesses": 10, "maxCpuPercent": 50});
+        for (below, tight, wide) in [
+            (json!({}), (64, 9, 80), (9000, 5000, 80)),
+            (user, (64, 9, 40), (200, 20, 90)),
+        ] {
+            let below = config(json!({"sandbox": below}));
+            let clamped = |(memory, processes, cpu): (u64, u64, u32)| {
+                let limits =
+                    json!({"maxMemoryMb": memory, "maxProcesses": processes, "maxCpuPercent": cpu});
+                let mut file = config(json!({"sandbox": limits}));
+                file.clamp_to(&below);
+                file.sandbox
+            };
+            let held = clamped(tight);
+            assert_eq!(
+                (held.max_memory_mb, held.max_processes, held.max_cpu_percent),
+                (Some(tight.0), Some(tight.1), Some(tight.2))
+            );
+            let refused = clamped(wide);
+            assert_eq!(refused.max_memory_mb, below.sandbox.max_memory_mb);
+            assert_eq!(refused.max_processes, below.sandbox.max_processes);
+            // Without a setting of the user's, commands have no limit of processor time.
+            assert_eq!(
+                refused.max_cpu_percent,
+                below.sandbox.max_cpu_percent.or(Some(80))
+            );
+        }
     }
 
     #[test]

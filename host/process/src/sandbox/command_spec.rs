@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::command::CommandProgram;
+use mimir_core::config::{DEFAULT_MEMORY_MB, DEFAULT_PROCESSES};
 use mimir_core::paths::PathRules;
 use mimir_net::Proxy;
 
@@ -217,10 +218,8 @@ impl ResourceBounds {
 impl Default for ResourceBounds {
     fn default() -> Self {
         Self {
-            // Enough to link a large program in debug mode; development machines have more than that.
-            memory: ResourceBound::Default(8 << 30),
-            // Enough for a build on many processors whose compilers each run a thread pool.
-            processes: ResourceBound::Default(4096),
+            memory: ResourceBound::Default(DEFAULT_MEMORY_MB << 20),
+            processes: ResourceBound::Default(DEFAULT_PROCESSES),
             cpu: None,
             // Larger than any build artefact; stops a program that writes without end.
             file_size: 32 << 30,
