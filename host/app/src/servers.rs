@@ -7,7 +7,7 @@ use std::time::Duration;
 use mimir_core::ToolError;
 use mimir_core::backend::BoxFuture;
 use mimir_core::network::{AllowedHost, NetworkPolicy, RequestTarget};
-use mimir_mcp::client::{DescriptionStore, McpServers, ServerDeps};
+use mimir_mcp::client::{DescriptionStore, McpServers, RefusedHosts, ServerDeps};
 use mimir_net::{
     Error, HttpClient, OutboundRequest, PolicyGuard, RequestAuthorizer, RequestLimits,
     RequestPermit, TlsRoots,
@@ -65,7 +65,8 @@ impl WorkspaceServers {
         let vault = UserVault::new(UserSecrets::new(places), &settings.config);
         let folder = places.cache.as_ref().map(|cache| cache.join("mcp"));
         let programs = ProgramLauncher::new(&root, empty_folders(places));
-        let programs = programs.with_proxies(proxies(memory, workspace, &current));
+        let refused = RefusedHosts::default();
+        let programs = programs.with_proxies(proxies(memory, workspace, &current, &refused));
         let servers = McpServers::new(ServerDeps {
             launcher: Arc::new(PackageServerLauncher::new(
                 programs,
@@ -77,6 +78,7 @@ impl WorkspaceServers {
             store: Arc::new(ServerDescriptionCache { folder }),
             logins: Arc::new(UserLogins::new(places)),
             root: Arc::from(root.as_path()),
+            refused,
             client: Arc::new(move |url| client(&seen.get(), &root, url)),
         });
         servers.set(&settings.config);
@@ -103,11 +105,12 @@ fn proxies(
     memory: &Arc<AuditWatermark>,
     workspace: &WorkspaceFolder,
     current: &Arc<CurrentSettings>,
+    refused: &RefusedHosts,
 ) -> Arc<mimir_process::ProxyFactory> {
     // A weak reference: the audit position is written when the command drops `memory`, so a running server must not
     // hold it.
     let (memory, root) = (Arc::downgrade(memory), workspace.root().to_owned());
-    let current = Arc::clone(current);
+    let (current, refused) = (Arc::clone(current), refused.clone());
     Arc::new(move |launch| {
         let name = &launch.name;
         let declared = DeclaredNetwork {
@@ -115,6 +118,7 @@ fn proxies(
             hosts: launch.hosts.clone(),
             registry: false,
             remedy: format!("add `{{host}}` to mcp.servers.{name}.network"),
+            refused: Some((name.clone(), refused.clone())),
         };
         let memory = memory.upgrade().ok_or_else(|| {
             ToolError::new(

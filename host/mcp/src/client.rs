@@ -29,6 +29,7 @@ mod package_runner;
 mod program;
 mod rate_limit;
 mod reader_tools;
+mod refused_hosts;
 mod resource_library;
 mod sandbox_hint;
 mod server;
@@ -49,6 +50,7 @@ pub use oauth::{
 pub use package_runner::{PackageCommandError, PackageRequest, package_request};
 pub use program::stop_server_programs;
 pub(crate) use reader_tools::restore_output;
+pub use refused_hosts::RefusedHosts;
 pub(crate) use resource_library::ResourceLibrary;
 pub use server::{HttpClientFactory, ServerDeps};
 pub use servers::{AGAIN, McpServers, ServerTestReport, ServerTools};

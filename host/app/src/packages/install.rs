@@ -171,6 +171,7 @@ impl<'a> PackageInstaller<'a> {
             registry: true,
             remedy: "only the configured registry is reached while a package is downloaded"
                 .to_owned(),
+            refused: None,
         }
     }
 

@@ -11,6 +11,7 @@ use mimir_core::audit::{AuditEvent, AuditSink, EventKind};
 use mimir_core::backend::BoxFuture;
 use mimir_core::network::{AllowedHost, HostPattern, NetworkPolicy, RequestTarget};
 use mimir_core::{ToolError, ToolErrorCode};
+use mimir_mcp::client::RefusedHosts;
 use mimir_net::{
     Error, HttpClient, OutboundRequest, PolicyGuard, Proxy, ProxyRefusalHandler, RequestAuthorizer,
     RequestLimits, RequestPermit, TlsRoots,
@@ -72,6 +73,8 @@ pub struct DeclaredNetwork {
     pub registry: bool,
     /// The hint that says which setting allows another host.
     pub remedy: String,
+    /// The server whose calls name the hosts that were refused.
+    pub refused: Option<(String, RefusedHosts)>,
 }
 
 /// A proxy for one program.
@@ -166,6 +169,13 @@ impl ProgramNetworkGate {
         }
     }
 
+    /// Keeps a refusal for the server's call.
+    fn keep(&self, target: &RequestTarget, error: ToolError) {
+        if let Some((server, refused)) = &self.declared.refused {
+            refused.add(server, target.host().to_string(), error);
+        }
+    }
+
     fn record(&self, target: &RequestTarget, method: &str, refusal: Option<ToolErrorCode>) {
         let event = AuditEvent::new(EventKind::Effect, SystemTime::now())
             .with_subject(&target.origin().to_string())
@@ -228,12 +238,14 @@ impl RequestAuthorizer for ProgramNetworkGate {
         self.record(ask.target, ask.method.as_str(), refusal);
         Box::pin(std::future::ready(match judged {
             Ok(()) => Ok(RequestPermit::Listed),
-            Err(why) => Err(
-                ToolError::new(ToolErrorCode::PolicyDenied, why).with_remedies([self
-                    .declared
-                    .remedy
-                    .replace("{host}", &ask.target.host().to_string())]),
-            ),
+            Err(why) => {
+                let remedy = &self.declared.remedy;
+                let remedy = remedy.replace("{host}", &ask.target.host().to_string());
+                let error =
+                    ToolError::new(ToolErrorCode::PolicyDenied, why).with_remedies([remedy]);
+                self.keep(ask.target, error.clone());
+                Err(error)
+            }
         }))
     }
 }
@@ -246,6 +258,10 @@ impl ProxyRefusalHandler for ProgramNetworkGate {
         error: Error,
     ) -> BoxFuture<'a, Error> {
         self.record(target, method.as_str(), Some(error.code()));
+        if matches!(error, Error::Blocked(_)) {
+            let kept = ToolError::new(ToolErrorCode::PolicyDenied, error.to_string());
+            self.keep(target, kept);
+        }
         Box::pin(std::future::ready(error))
     }
 }

@@ -34,10 +34,14 @@ impl Backend for ServerTool {
             };
             let server = &self.server;
             let desk = InputRequestBroker::new(&server.spec, server.root(), Arc::clone(&call));
-            match server.call(&wanted, Some(&self.digest), &desk).await {
+            let result = match server.call(&wanted, Some(&self.digest), &desk).await {
                 Ok(answer) => call_result::call_result(answer, call.limits()),
                 Err(error) => RawResult::failed(error),
-            }
+            };
+            server
+                .deps()
+                .refused
+                .name_in_result(&server.spec.name, result)
         })
     }
 }
@@ -62,10 +66,14 @@ impl Backend for EntryReader {
                 };
             }
             let desk = InputRequestBroker::new(&server.spec, server.root(), Arc::clone(&call));
-            match server.call(&wanted, None, &desk).await {
+            let result = match server.call(&wanted, None, &desk).await {
                 Ok(answer) => reader_tools::read_result(answer, call.limits()),
                 Err(error) => RawResult::failed(error),
-            }
+            };
+            server
+                .deps()
+                .refused
+                .name_in_result(&server.spec.name, result)
         })
     }
 }

@@ -21,6 +21,7 @@ use super::input_broker::InputRequestBroker;
 use super::listener::{ResourceUpdates, ServerListener};
 use super::oauth::{self, BearerAuth, LoginStore};
 use super::operation::ServerOperation;
+use super::refused_hosts::RefusedHosts;
 use super::spec::{ServerSpec, ServerTransport};
 use super::{http_transport, program};
 
@@ -43,6 +44,8 @@ pub struct ServerDeps {
     pub logins: Arc<dyn LoginStore>,
     /// The workspace: the root for servers that may know it.
     pub root: Arc<Path>,
+    /// The hosts that were refused to the programs of servers.
+    pub refused: RefusedHosts,
 }
 
 /// Creates the HTTP client for a URL.
@@ -252,6 +255,7 @@ impl RemoteServer {
             Ok(begun) => begun,
             Err(_) => Err(self.late()),
         };
+        let begun = begun.map_err(|error| self.deps.refused.name_in(&self.spec.name, error));
         match begun {
             Ok(link) => {
                 let link = Arc::new(link);

@@ -406,6 +406,7 @@ impl Behind {
         let scripts = scripts.map(|(name, script)| ((*name).to_owned(), (*script).clone()));
         let secret = [("KEY".to_owned(), "s3cr3t-value-of-the-key".to_owned())];
         let servers_of = McpServers::new(ServerDeps {
+            refused: Default::default(),
             launcher: Arc::new(Scripts(scripts.collect())),
             vault: Arc::new(Keeps(secret)),
             store: shelf,

@@ -177,6 +177,7 @@ pub fn reach(url: &str) -> Result<HttpClient, ToolError> {
 /// Returns servers with these settings, and shared stores.
 pub fn servers(settings: &Value, logins: &Arc<Memory>, notes: &Arc<Shelf>) -> Arc<McpServers> {
     let servers = McpServers::new(ServerDeps {
+        refused: Default::default(),
         launcher: Arc::new(NoPrograms),
         vault: Arc::new(One),
         store: Arc::clone(notes) as Arc<_>,
