@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use mimir_core::backend::{Backend, BoxFuture, RawResult, RealPath, ToolAssessment};
 use mimir_core::needs::{DirectoryAccess, Needs};
-use mimir_core::paths::PathRules;
+use mimir_core::paths::{PathRules, obeyed_note};
 use mimir_core::pipeline::{Approved, Checked, PluginStorage};
 use mimir_core::tool::ToolTrust;
-use mimir_core::{Limits, ToolError, ToolErrorCode};
+use mimir_core::{Content, Limits, ToolError, ToolErrorCode};
 use serde_json::Value;
 
 use crate::call::{self, PreparedComponent};
@@ -153,8 +153,7 @@ impl WasmBackend {
             (callee.new_store(start).map_err(internal)?, capture)
         };
         let raw = call::run_call(store, callee, call, capture).await;
-        scope.finish(call.deadline(), None).await;
-        Ok(raw)
+        finish_recording(call, scope, raw).await
     }
 
     async fn judge(&self, call: &Checked) -> Result<Option<ToolAssessment>, ToolError> {
@@ -191,6 +190,26 @@ impl WasmBackend {
             )),
         }
     }
+}
+
+/// Writes the undo record of a call, and names in its result the files that it made or changed and that agents or build
+/// tools obey.
+pub(crate) async fn finish_recording(
+    call: &Approved,
+    scope: UndoScope,
+    mut raw: RawResult,
+) -> Result<RawResult, ToolError> {
+    let obeyed = scope.finish(call.deadline(), None).await;
+    if obeyed.is_empty() {
+        return Ok(raw);
+    }
+    call.effects().record_obeyed(&obeyed)?;
+    let note = obeyed_note(&obeyed);
+    match &mut raw.result {
+        Ok(output) => output.content.push(Content::text(note)),
+        Err(error) => error.message.push_str(&format!("; {note}")),
+    }
+    Ok(raw)
 }
 
 /// Returns true if the called component imports an interface whose name has this prefix.

@@ -154,8 +154,7 @@ impl ScriptEngine {
             call.deadline().run_until(work).await
         };
         let raw = call::finish_call(store, call, ended);
-        scope.finish(call.deadline(), None).await;
-        Ok(raw)
+        backend::finish_recording(call, scope, raw).await
     }
 
     /// Runs a script that is a whole program: its console is its stdout and stderr, and the number returned by

@@ -394,3 +394,26 @@ fn undo_of_a_change_without_a_copy_reverts_the_rest_by_force() {
     assert_eq!(code, 0, "{err}");
     assert_eq!(content(root), "old");
 }
+
+#[test]
+fn changed_instruction_files_are_named_by_every_tool() {
+    let typescript = "export async function execute(args, { platform: { fs } }) {
+  await fs.writeFile('AGENTS.md', 'new');
+  return 'done';
+}";
+    let text = crate::kit::scripts::tool("in_ts\nruntime: typescript", typescript);
+    let home = crate::kit::scripts::workspace(&[("in_ts.yml", text.as_str())]);
+    let root = home.path();
+    let note = |name: &str| format!("obeyed by agents or tools from now on: `{name}`");
+    let written = call(root, "write_file", &["path=CLAUDE.md", "content=new"]);
+    assert!(written.contains(&note("CLAUDE.md")), "{written}");
+    let same = call(root, "write_file", &["path=CLAUDE.md", "content=new"]);
+    assert!(!same.contains("obeyed"), "it has not changed: {same}");
+    let scripted = call(root, "in_ts", &[]);
+    assert!(
+        scripted.contains("done") && scripted.contains(&note("AGENTS.md")),
+        "{scripted}"
+    );
+    let plain = call(root, "write_file", &["path=notes.md", "content=new"]);
+    assert!(!plain.contains("obeyed"), "{plain}");
+}
