@@ -16,6 +16,9 @@ use crate::sandbox::{CommandSpec, HostMount, SandboxError};
 /// The path of the file in a sandbox.
 const IN_SANDBOX: &str = "/etc/mimir-certificates.pem";
 
+/// The path of wget's settings in a sandbox. wget has no variable for certificates, only one for its settings file.
+const WGETRC_IN_SANDBOX: &str = "/etc/mimir-wgetrc";
+
 /// The variables that name a file of certificates to programs. Each program uses it instead of its own, but node adds
 /// it. npm prefers the file of the machine's `npmrc` to those of node, unless a variable names another.
 const VARIABLES: [&str; 10] = [
@@ -38,12 +41,14 @@ pub(crate) struct CertificateTrust(Mutex<Option<(BundleKey, Arc<CertificateBundl
 /// The source files, and the modification time of each.
 type BundleKey = Vec<(PathBuf, Option<SystemTime>)>;
 
-/// A file of certificates, removed when it is dropped.
+/// A file of certificates, and a settings file of wget that names it. Both are removed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct CertificateBundle {
     /// The canonical path.
     path: PathBuf,
-    _file: NamedTempFile,
+    /// The canonical path of wget's settings.
+    wgetrc: PathBuf,
+    _files: [NamedTempFile; 2],
 }
 
 impl CertificateTrust {
@@ -80,11 +85,17 @@ impl CertificateTrust {
 
 impl CertificateBundle {
     fn new(content: &[u8]) -> std::io::Result<Self> {
-        let mut file = NamedTempFile::with_prefix("mimir-")?;
-        file.write_all(content)?;
+        let create = |content: &[u8]| -> std::io::Result<NamedTempFile> {
+            let mut file = NamedTempFile::with_prefix("mimir-")?;
+            file.write_all(content)?;
+            Ok(file)
+        };
+        let certificates = create(content)?;
+        let wgetrc = create(format!("ca_certificate = {IN_SANDBOX}\n").as_bytes())?;
         Ok(Self {
-            path: file.path().canonicalize()?,
-            _file: file,
+            path: certificates.path().canonicalize()?,
+            wgetrc: wgetrc.path().canonicalize()?,
+            _files: [certificates, wgetrc],
         })
     }
 
@@ -97,17 +108,24 @@ impl CertificateBundle {
             false => from,
         };
         let value = at.to_string_lossy().into_owned();
-        for name in VARIABLES {
+        let mut set = |name: &str, value: &str| {
             if !spec.environment.iter().any(|(own, _)| own == name) {
-                spec.environment.push((name.to_owned(), value.clone()));
+                spec.environment.push((name.to_owned(), value.to_owned()));
             }
+        };
+        for name in VARIABLES {
+            set(name, &value);
         }
+        // Outside of a sandbox, this would replace the user's own settings of wget.
         if has_mounts {
-            spec.mounts.push(HostMount {
-                from: from.clone(),
-                at: at.to_owned(),
-                writable: false,
-            });
+            set("WGETRC", WGETRC_IN_SANDBOX);
+            for (from, at) in [(from, at), (&self.wgetrc, Path::new(WGETRC_IN_SANDBOX))] {
+                spec.mounts.push(HostMount {
+                    from: from.clone(),
+                    at: at.to_owned(),
+                    writable: false,
+                });
+            }
         }
     }
 }
@@ -142,7 +160,12 @@ mod tests {
         };
         assert_eq!(of("SSL_CERT_FILE"), (Some("/own".into()), 0));
         assert_eq!(of("CURL_CA_BUNDLE"), (Some(IN_SANDBOX.into()), 0));
-        assert_eq!(spec.mounts.len(), 1);
-        assert!(!spec.mounts[0].writable);
+        assert_eq!(of("WGETRC"), (Some(WGETRC_IN_SANDBOX.into()), 0));
+        assert_eq!(spec.mounts.len(), 2);
+        assert!(spec.mounts.iter().all(|mount| !mount.writable));
+        let mut unmounted = CommandSpec::new(CommandProgram::Vector(vec!["true".into()]), "/w");
+        bundle.add_to_spec(&mut unmounted, false);
+        let is_wgetrc = |(name, _): &(String, String)| name == "WGETRC";
+        assert!(!unmounted.environment.iter().any(is_wgetrc));
     }
 }

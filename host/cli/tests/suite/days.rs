@@ -98,8 +98,15 @@ fn day_fixing_bugs_asks_for_edit_tests_and_commit() {
     let search = json!({"mode": "grep", "query": "hello", "path": "."});
     assert!(person.text("file_search", search).contains("greet.sh"));
     // The error names the one unreadable file, and the setting that shows it.
-    let (_, found) = person.shell("grep -rn hello .");
-    assert!(found.contains("./greet.sh:1:"), "{found}");
+    let (code, found) = person.shell("grep -rn hello .");
+    assert!(
+        code == 2 && found.contains("./greet.sh:1:"),
+        "{code}: {found}"
+    );
+    assert!(
+        found.contains("reveal") && found.contains(".env"),
+        "{found}"
+    );
     assert!(
         person
             .output("find . -name '*.sh'")

@@ -186,6 +186,10 @@ except OSError as e: print(e)'"
         let refused = Place::with(&settings("")).output(command);
         assert!(refused.contains(refusal), "{refused}");
     }
+    let wget = format!(
+        "command -v wget >/dev/null || exec echo hello; wget -nv -O- https://secure.test:{port}/ 2>/dev/null"
+    );
+    assert_eq!(Place::with(&trusting).output(&wget).trim(), "hello");
     // Programs cannot change the trusted certificates, and get no variables if nothing is configured.
     let change = "echo \"$CURL_CA_BUNDLE $NODE_EXTRA_CA_CERTS $NPM_CONFIG_CAFILE\"; echo x >> $SSL_CERT_FILE || echo no";
     let said = Place::with(&trusting).output(change);
