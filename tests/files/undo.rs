@@ -164,14 +164,14 @@ fn undo_record_has_both_sides_of_a_move() {
         changes(&kit, &record(&kit, &moved)),
         expected(&[
             ["x", "absent", "directory"],
-            ["d/b", "2", "absent"],
             ["d/e/a", "1", "absent"],
             ["d/e", "directory", "absent"],
+            ["d/b", "2", "absent"],
             ["d", "directory", "absent"],
             ["x/y", "absent", "directory"],
+            ["x/y/b", "absent", "file"],
             ["x/y/e", "absent", "directory"],
             ["x/y/e/a", "absent", "file"],
-            ["x/y/b", "absent", "file"],
         ])
     );
     let arguments = json!({"from": "f", "to": "g", "overwrite": true});
