@@ -5,6 +5,7 @@
 //!
 //! Out of scope: costs, policy and descriptions, which are in `tools`.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use ratatui::crossterm::event::Event;
@@ -35,8 +36,15 @@ pub async fn run(globals: &GlobalOptions, setup: HostSetup) -> Result<ExitReason
     let mut shelf = ToolBrowser::new(live.snapshot(), costs);
     // Output to stderr would corrupt the screen, so it is printed afterwards.
     let held = stderr_queue::hold_output();
+    let mut stop = std::pin::pin!(wait_for_interrupt());
+    // The first poll installs the signal handlers. A signal before that would leave the terminal in full-screen mode.
+    tokio::select! {
+        biased;
+        exit = &mut stop => return Ok(exit),
+        () = std::future::ready(()) => {}
+    }
     let mut screen = BrowserScreen::open()?;
-    let ended = show(globals, &mut live, &mut screen, &mut shelf).await;
+    let ended = show(globals, &mut live, &mut screen, &mut shelf, stop).await;
     drop(screen);
     drop(held);
     shelf.costs.save();
@@ -50,6 +58,7 @@ async fn show(
     live: &mut LiveSetup,
     screen: &mut BrowserScreen,
     shelf: &mut ToolBrowser,
+    mut stop: Pin<&mut impl Future<Output = ExitReason>>,
 ) -> Result<ExitReason, CommandFailure> {
     let mut typed = BrowserScreen::events();
     let (send, mut news) = tokio::sync::mpsc::unbounded_channel();
@@ -58,7 +67,6 @@ async fn show(
         let _ = send.send(what);
         Ok::<(), CommandFailure>(())
     }));
-    let mut stop = std::pin::pin!(wait_for_interrupt());
     loop {
         screen.draw(shelf)?;
         tokio::select! {
