@@ -212,7 +212,7 @@ fn is_line_end(byte: u8) -> bool {
 }
 
 /// The text without its line ends.
-fn on_one_line(text: &[u8]) -> StrippedText {
+pub(super) fn on_one_line(text: &[u8]) -> StrippedText {
     let ends = text
         .iter()
         .enumerate()

@@ -16,8 +16,8 @@
 //! on the decoded text.
 //!
 //! **Splitting** a secret over several texts does not hide it: the parts of one result are also read as one
-//! ([`Redactor::mask_texts`]), and a stream ([`StreamMasker`]) or the lines of a log ([`LineMasker`]) hold back a possible beginning
-//! of a secret.
+//! ([`Redactor::mask_texts`]), and so are the keys and strings of a value. A stream ([`StreamMasker`]) or the lines of
+//! a log ([`LineMasker`]) hold back a possible beginning of a secret.
 //!
 //! **Cost.** One pass of an Aho-Corasick automaton finds the anchor words of the rules; a rule is compiled when its
 //! word is found where it can match, and searches only that part. Nothing is built at start-up, and no match is longer
@@ -33,6 +33,7 @@ use parking_lot::Mutex;
 use thiserror::Error;
 
 mod allow_list;
+mod continued;
 mod escapes;
 mod false_positives;
 mod invisible;
@@ -255,9 +256,29 @@ impl Redactor {
     /// Finds the secrets in a text, in order and without overlaps. The text need not be UTF-8. Invisible characters
     /// and terminal escapes hide nothing, in raw or in written form.
     pub fn find(&self, text: &[u8]) -> Vec<SecretFinding> {
-        let mut findings = self.find_plain(text);
+        self.find_visible(text, Self::find_plain)
+    }
+
+    /// Finds the known values in a text, in order and without overlaps.
+    fn find_known(&self, text: &[u8]) -> Vec<SecretFinding> {
+        self.find_visible(text, Self::find_plain_known)
+    }
+
+    /// Returns true if there are known values to search for.
+    fn has_known(&self) -> bool {
+        let mut values = [&self.known, &self.restored].into_iter().flatten();
+        values.any(|known| !known.is_empty())
+    }
+
+    /// Finds secrets in a text, with and without its invisible characters.
+    fn find_visible(
+        &self,
+        text: &[u8],
+        find: fn(&Self, &[u8]) -> Vec<SecretFinding>,
+    ) -> Vec<SecretFinding> {
+        let mut findings = find(self, text);
         for left in invisible::strip_invisible(text, VEILED_MAX) {
-            for finding in self.find_plain(&left.text) {
+            for finding in find(self, &left.text) {
                 let at = left.back(finding.start..finding.end);
                 if !left.breaks_off(&at, text) {
                     findings.push(SecretFinding::new(finding.rule, at));
@@ -275,6 +296,13 @@ impl Redactor {
             .filter(|hit| !self.lets_through(hit.rule))
             .map(|hit| SecretFinding::new(hit.rule, hit.at))
             .collect();
+        findings.extend(self.find_plain_known(text));
+        findings
+    }
+
+    /// Finds the known values in a text as it is, in no particular order.
+    fn find_plain_known(&self, text: &[u8]) -> Vec<SecretFinding> {
+        let mut findings = Vec::new();
         let values = [&self.known, &self.restored].into_iter().flatten();
         for known in values.filter(|known| !known.is_empty()) {
             known.find(text, &mut findings);

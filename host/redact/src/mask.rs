@@ -41,7 +41,7 @@ impl SecretFinding {
 
     /// The precedence of its name where findings overlap: known value, specific rule, generic rule, rule for passwords
     /// in plain text.
-    fn rank(&self) -> u8 {
+    pub(super) fn rank(&self) -> u8 {
         match &*self.rule {
             rule if rule.starts_with(VALUE) => 0,
             PASSWORD => 3,
@@ -172,6 +172,13 @@ impl JoinedTexts {
             .spans
             .binary_search_by_key(&number, |place| place.number);
         place.map_or(&[], |place| &self.text[self.spans[place].at.clone()])
+    }
+
+    /// The texts from a number on, each with its number.
+    pub(super) fn texts_from(&self, first: usize) -> impl Iterator<Item = (usize, &[u8])> {
+        let spans = self.spans.iter();
+        let later = spans.filter(move |span| span.number >= first);
+        later.map(move |span| (span.number, &self.text[span.at.clone()]))
     }
 
     /// The texts that a finding touches.

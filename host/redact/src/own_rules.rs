@@ -159,6 +159,23 @@ pub(super) static OWN: &[SecretRule] = &[
         ),
         ..RULE
     },
+    // The password of a command's proxy, and its base64 form after the user. The rules for URLs and headers would take
+    // some of the random ones for ordinary text; these two have no exceptions.
+    SecretRule {
+        id: PROXY_PASSWORD,
+        anchors: &["mimir_proxy_"],
+        width: 44,
+        regex: r"mimir_proxy_[0-9a-f]{32}",
+        ..RULE
+    },
+    SecretRule {
+        id: PROXY_PASSWORD,
+        // `mimir:mimir_proxy_` in base64: 18 bytes are 24 whole digits.
+        anchors: &["bwltaxi6bwltaxjfchjvehlf"],
+        width: 68,
+        regex: r"bWltaXI6bWltaXJfcHJveHlf[A-Za-z0-9]{43}=?",
+        ..RULE
+    },
     // A password in a URL.
     SecretRule {
         id: "url-password",
@@ -198,6 +215,9 @@ pub(super) static OWN: &[SecretRule] = &[
         ..RULE
     },
 ];
+
+/// The rule for the passwords of the proxies of commands.
+const PROXY_PASSWORD: &str = "mimir-proxy-password";
 
 /// The rule for passwords in plain text, the broadest of all.
 pub(super) const PASSWORD: &str = "password-assignment";

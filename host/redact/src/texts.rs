@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value};
 
+use super::continued::WholeSecrets;
 use super::keys::{self, SecretKeyKind};
+use super::known_values::LONG_MIN;
 use super::mask::{self, JoinedTexts, SecretFinding};
 use super::summary::{FindingPart, MaskSummary};
 use super::{Redactor, SHORT_MIN};
@@ -18,6 +20,10 @@ struct TextGroup {
     close: JoinedTexts,
     /// The strings of each object, joined as `close` joins those of lists.
     fields: JoinedTexts,
+    /// Each key with its string, joined without separators.
+    entries: JoinedTexts,
+    /// All strings of the value, joined without separators. Only known values are searched in it.
+    leaves: JoinedTexts,
     shares: Vec<Vec<SecretFinding>>,
     /// Numbers that are secrets, as they are written, each with its index in the shares.
     digits: Vec<(usize, String)>,
@@ -31,6 +37,8 @@ impl TextGroup {
             below: JoinedTexts::new(),
             close: JoinedTexts::new(),
             fields: JoinedTexts::new(),
+            entries: JoinedTexts::new(),
+            leaves: JoinedTexts::new(),
             shares: Vec::new(),
             digits: Vec::new(),
             joins: false,
@@ -53,34 +61,68 @@ impl TextGroup {
 
     /// Finds all secrets, by text.
     fn find(&mut self, redactor: &Redactor, texts: usize) {
+        let mut whole = WholeSecrets::default();
         let findings = redactor.find(&self.below.text);
+        whole.add(&self.below, &findings, texts);
         self.below.share(findings, &mut self.shares);
         if self.close.len() > 1 {
             let mut findings = redactor.find(&self.close.text);
             // Secrets inside a single text were found above already.
             findings.retain(|finding| self.close.spans(finding));
+            whole.add(&self.close, &findings, texts);
             self.share_split(findings, |all| &all.close, texts);
         }
-        if self.fields.len() > 1 {
-            let mut findings = redactor.find(&self.fields.text);
-            // A match of a generic rule may be the end of one field and the beginning of the next, so only specific
-            // rules count. A secret inside one field does not continue in the next.
-            let is_new = |finding: &SecretFinding| {
-                self.fields.parts_of(finding).all(|(number, at)| {
-                    let share = self.shares[number].iter();
-                    share
-                        .into_iter()
-                        .all(|own| own.end <= at.start || at.end <= own.start)
-                })
-            };
-            findings.retain(|finding| {
-                finding.is_specific() && self.fields.spans(finding) && is_new(finding)
-            });
-            self.share_split(findings, |all| &all.fields, texts);
+        self.find_split_specific(redactor, |all| &all.fields, texts);
+        self.find_split_specific(redactor, |all| &all.entries, texts);
+        self.find_split_known(redactor, |all| &all.entries, texts);
+        self.find_split_known(redactor, |all| &all.leaves, texts);
+        for (number, piece) in whole.find_pieces(self.below.texts_from(texts)) {
+            self.shares[number].push(piece);
         }
         for share in &mut self.shares {
             *share = mask::merge(std::mem::take(share));
         }
+    }
+
+    /// Finds secrets that are split over several texts, by specific rules: a match of a generic rule may be the end of
+    /// one text and the beginning of the next.
+    fn find_split_specific(
+        &mut self,
+        redactor: &Redactor,
+        view: fn(&Self) -> &JoinedTexts,
+        texts: usize,
+    ) {
+        let joined = view(self);
+        if joined.len() < 2 {
+            return;
+        }
+        // A secret inside one text does not continue in the next.
+        let is_new = |finding: &SecretFinding| {
+            joined.parts_of(finding).all(|(number, at)| {
+                let mut share = self.shares[number].iter();
+                share.all(|own| own.end <= at.start || at.end <= own.start)
+            })
+        };
+        let mut findings = redactor.find(&joined.text);
+        findings
+            .retain(|finding| finding.is_specific() && joined.spans(finding) && is_new(finding));
+        self.share_split(findings, view, texts);
+    }
+
+    /// Finds known values that are split over several texts. Short ones could be parts of two ordinary words.
+    fn find_split_known(
+        &mut self,
+        redactor: &Redactor,
+        view: fn(&Self) -> &JoinedTexts,
+        texts: usize,
+    ) {
+        let joined = view(self);
+        if joined.len() < 2 || !redactor.has_known() {
+            return;
+        }
+        let mut findings = redactor.find_known(&joined.text);
+        findings.retain(|finding| finding.end - finding.start >= LONG_MIN && joined.spans(finding));
+        self.share_split(findings, view, texts);
     }
 
     /// Distributes findings that are split over several texts. A piece that also appears in one of the first texts is
@@ -196,6 +238,7 @@ impl Redactor {
         match value {
             Value::String(text) => {
                 let number = together.push(text);
+                together.leaves.push(number, text);
                 if std::mem::take(&mut together.joins) {
                     together.close.push(number, text);
                     together.close.glue("\n\n");
@@ -225,6 +268,10 @@ impl Redactor {
                 let named = name.and_then(|name| keys::judge(name.as_bytes()));
                 for (key, item) in map {
                     together.below.glue("\"");
+                    together.entries.push(together.shares.len(), key);
+                    if !item.is_string() {
+                        together.entries.glue("\n\n");
+                    }
                     together.push_key(key);
                     together.below.glue(if item.is_string() {
                         "\": \""
@@ -237,6 +284,8 @@ impl Redactor {
                     if let Value::String(text) = item {
                         let text = text.trim_end_matches(['\r', '\n']);
                         together.fields.push(number, text);
+                        together.entries.push(number, text);
+                        together.entries.glue("\n\n");
                     }
                 }
                 together.fields.glue("\n\n");

@@ -1,14 +1,20 @@
 //! The password of one proxy: 128 random bits, sent by the program with each request (RFC 7617).
+//!
+//! Programs print it, bare, in a URL or in a header. The rule `mimir-proxy-password` of redaction recognizes it by its
+//! form: the user and the prefix are 18 bytes, so that their base64 form is the beginning of each header as well.
 
 use std::sync::Arc;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use base64::engine::general_purpose::STANDARD;
 use http::header::{HeaderMap, PROXY_AUTHORIZATION};
 use subtle::ConstantTimeEq as _;
 
 /// The user name. Programs send a password only along with one.
-const USER: &str = "x";
+const USER: &str = "mimir";
+
+/// The beginning of every password.
+const PREFIX: &str = "mimir_proxy_";
 
 /// The password of one proxy. Without a source of random numbers there is none, and every request is refused.
 #[derive(Clone)]
@@ -23,7 +29,7 @@ impl Credential {
         if filled.is_err() {
             tracing::error!("no random numbers: programs cannot use their proxy");
         }
-        Self(filled.ok().map(|()| URL_SAFE_NO_PAD.encode(bytes).into()))
+        Self(filled.ok().map(|()| password(bytes)))
     }
 
     /// Returns it as the user and the password of a URL.
@@ -49,6 +55,11 @@ impl Credential {
 }
 
 const BASIC: &[u8] = b"Basic ";
+
+/// Writes random bytes as a password.
+fn password(random: [u8; 16]) -> Arc<str> {
+    format!("{PREFIX}{:032x}", u128::from_be_bytes(random)).into()
+}
 
 #[cfg(test)]
 mod tests {
@@ -86,11 +97,35 @@ mod tests {
     }
 
     #[test]
-    fn credential_is_masked_in_the_url_that_programs_print() {
-        let userinfo = Credential::new().userinfo();
-        let password = userinfo.split_once(':').unwrap().1;
-        let mut text = format!("http_proxy=http://{userinfo}@127.0.0.1:61128");
-        mimir_core::redact::Redactor::new().mask_text(&mut text);
-        assert!(!text.contains(password), "{text}");
+    fn credential_is_masked_in_every_form_that_programs_print() {
+        // The form decides and not the random bytes: also those that look like a placeholder or a word.
+        let bytes = (0..=u8::MAX).map(|byte| [byte; 16]);
+        let mixed = |byte: u8| u128::from(byte) * 0x0001_2345_6789_abcd_efed_cba9_8765_4321;
+        let steps = (0..=u8::MAX).map(|byte| mixed(byte).to_be_bytes());
+        for random in bytes.chain(steps) {
+            let credential = Credential(Some(password(random)));
+            let userinfo = credential.userinfo();
+            let (_, bare) = userinfo.split_once(':').unwrap();
+            let basic = STANDARD.encode(&userinfo);
+            let basic = basic.as_str();
+            for (secret, text) in [
+                (bare, bare.to_owned()),
+                (bare, format!("word{bare}word")),
+                (
+                    bare,
+                    format!("http_proxy=http://{userinfo}@127.0.0.1:61128"),
+                ),
+                (bare, format!("http://mimir%3A{bare}%40127.0.0.1")),
+                (basic, basic.to_owned()),
+                (basic, format!("> Proxy-Authorization: Basic {basic}\r\n> ")),
+                (basic, format!("{{\"sent\": \"basic {basic}\"}}")),
+            ] {
+                let mut masked = text.clone();
+                mimir_core::redact::Redactor::new().mask_text(&mut masked);
+                // Half of it must not be readable either.
+                let half = &secret[secret.len() / 2..];
+                assert!(!masked.contains(half), "{text}: {masked}");
+            }
+        }
     }
 }

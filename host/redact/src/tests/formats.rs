@@ -67,6 +67,7 @@ fn tokens() -> Vec<(&'static str, String)> {
         ),
         ("pinecone-api-key", format!("pcsk_{}_{}", any(5), any(63))),
         ("ramp-client-secret", format!("ramp_sec_{}", any(48))),
+        ("mimir-proxy-password", format!("mimir_proxy_{}", hex(32))),
         ("rootly-api-key", format!("rootly_{}", hex(64))),
         (
             "salesforce-session",
@@ -103,6 +104,7 @@ fn tokens_prefixes_and_similar_words_are_not_masked() {
         "figd_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
         "gsk_buff_alloc_and_some_more_words_of_code",
         "the prefix `rootly_` and 64 hex digits",
+        "fn mimir_proxy_password() -> u16 { mimir_proxy_0 }",
         "00D is the beginning of an id!",
     ] {
         let mut out = text.to_owned();

@@ -1,5 +1,7 @@
 //! Secrets split over the parts of a result.
 
+use serde_json::json;
+
 use super::super::Redactor;
 use super::{TOKEN, private_key};
 
@@ -127,4 +129,95 @@ fn split_token_in_fields_and_text_is_masked() {
     let before = apart.clone();
     Redactor::new().mask_all([], Some(&mut apart));
     assert_eq!(apart, before);
+}
+
+/// The known value of the tests below.
+const OWN: &str = "my-own-secret-value-1234";
+
+fn own() -> Redactor {
+    Redactor::new().with_values([("OWN", OWN)])
+}
+
+#[test]
+fn split_known_value_in_neighbouring_keys_and_strings_is_masked() {
+    let base64 = "bXktb3duLXNlY3JldC12YWx1ZS0xMjM0";
+    for (head, tail) in [
+        ("my-own-secr", "et-value-1234"),
+        ("m", "y-own-secret-value-1234"),
+        ("my-own-secret-value-123", "4"),
+        base64.split_at(15),
+    ] {
+        for value in [
+            json!({head: tail}),
+            json!({"a": {head: tail}}),
+            json!({head: {tail: 1}}),
+            json!({"a": format!("it is {head}"), tail: true}),
+            json!({"a": format!("it is {head}"), "b": [format!("{tail} it is")]}),
+            json!([[head], 5, {"x": [tail]}]),
+            json!([{"line": format!("{head}\n")}, {"line": format!("{tail}\n")}]),
+        ] {
+            let mut masked = value.clone();
+            own().mask_value(&mut masked);
+            let marks = masked.to_string().matches("[REDACTED:secret:OWN]").count();
+            assert_eq!(marks, 2, "{value} {masked}");
+        }
+    }
+}
+
+#[test]
+fn split_token_in_key_and_value_is_masked() {
+    let (head, tail) = TOKEN.split_at(20);
+    let mut value = json!({"count": 1, head: tail, "more": "x"});
+    Redactor::new().mask_value(&mut value);
+    let mark = "[REDACTED:github-pat]";
+    assert_eq!(value, json!({"count": 1, mark: mark, "more": "x"}));
+}
+
+#[test]
+fn split_secret_of_a_text_is_masked_in_reordered_strings() {
+    for (before, secret) in [("it is ", OWN), ("", TOKEN), ("DB_PASSWORD=", "hunter22")] {
+        for at in 1..secret.len() {
+            let (head, tail) = secret.split_at(at);
+            let stderr = format!("{before}{head}");
+            let mut text = format!("{stderr}{tail}\nexit code 0");
+            let mut value = json!({"exitCode": 0, "stdout": format!("{tail}\n"), "stderr": stderr});
+            own().mask_all([&mut text], Some(&mut value));
+            assert!(!text.contains(secret), "{text}");
+            let (out, err) = (&value["stdout"], &value["stderr"]);
+            assert!(
+                out.as_str().unwrap().starts_with("[REDACTED:"),
+                "{at} {value}"
+            );
+            assert!(err.as_str().unwrap().ends_with(']'), "{at} {value}");
+        }
+    }
+}
+
+#[test]
+fn split_pieces_without_their_counterpart_are_unchanged() {
+    let value = json!({
+        "head": "the name is my-own", "tail": "-1234 is a number", "inner": "secret-value",
+        "my-own": "value-1234", "list": ["12", "34", "m", "y"],
+    });
+    let mut masked = value.clone();
+    let mut text = format!("it is {OWN}");
+    own().mask_all([&mut text], Some(&mut masked));
+    assert_eq!(text, "it is [REDACTED:secret:OWN]");
+    assert_eq!(masked, value);
+    // A short value may be parts of two words.
+    let mut date = json!({"year": "20", "days": ["24"]});
+    let short = Redactor::new().with_values([("PIN", "2024")]);
+    assert_eq!(short.mask_value(&mut date), 0);
+}
+
+#[test]
+fn split_search_in_repetitive_strings_is_bounded() {
+    let value = "ab".repeat(500);
+    let redactor = Redactor::new().with_values([("OWN", value.as_str())]);
+    let strings = vec![value[..700].to_owned(); 100];
+    let mut structured = json!({"first": "-", "strings": strings});
+    let mut text = format!("it is {value}");
+    redactor.mask_all([&mut text], Some(&mut structured));
+    assert_eq!(text, "it is [REDACTED:secret:OWN]");
+    assert!(!structured.to_string().contains("abab"));
 }
