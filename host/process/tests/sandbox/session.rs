@@ -198,7 +198,7 @@ async fn session_proxy_requires_the_credential_of_the_command() {
         address.push(first.stdout.read_u8().await.unwrap());
     }
     let address = String::from_utf8(address).unwrap().trim().to_owned();
-    let password = address.strip_prefix("http://x:").unwrap();
+    let password = address.strip_prefix("http://mimir:").unwrap();
     let password = password
         .strip_suffix(&format!("@127.0.0.1:{port}"))
         .unwrap();
@@ -209,7 +209,7 @@ async fn session_proxy_requires_the_credential_of_the_command() {
 own = os.environ['http_proxy']
 assert own != '{address}'
 login = own.split('//')[1].split('@')[0]
-for proxy in ['http://127.0.0.1:{port}', 'http://x:wrong@127.0.0.1:{port}', f'http://{{login}}@127.0.0.1:{port}']:
+for proxy in ['http://127.0.0.1:{port}', 'http://mimir:wrong@127.0.0.1:{port}', f'http://{{login}}@127.0.0.1:{port}']:
     print(by(proxy, {site})[:30])
 print(by(own, {site}))
 END
