@@ -6,7 +6,7 @@
 
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::error::{Error, Result};
 use crate::limits::LimitExceeded;
@@ -62,12 +62,88 @@ pub(crate) fn note_device(path: &Path) {
     DEVICE_CUT.store(is_endless(path), Ordering::Release);
 }
 
-/// Records a file that `cat` reads among others.
-pub(crate) fn read(path: &Path) -> &Path {
-    if is_endless(path) {
-        DEVICE_CUT.store(true, Ordering::Release);
+/// Records that an endless device was read as a file.
+pub(crate) fn device_read() {
+    DEVICE_CUT.store(true, Ordering::Release);
+}
+
+/// Programs that write nothing, or not the right thing, before they have read all of their input.
+const WHOLE_INPUT: [&str; 20] = [
+    "b2sum", "base32", "bzip2", "cksum", "cp", "gzip", "mapfile", "md5sum", "readarray", "sha1sum", "sha224sum",
+    "sha256sum", "sha384sum", "sha512sum", "sort", "sum", "tac", "tail", "wc", "xz",
+];
+
+/// Programs that write while they read, and end only with their input.
+const FILTERS: [&str; 25] = [
+    "awk", "base64", "cat", "cut", "dd", "egrep", "expand", "fgrep", "fold", "grep", "hd", "hexdump", "nl", "od", "paste",
+    "rev", "sed", "split", "strings", "tee", "tr", "unexpand", "uniq", "xargs", "xxd",
+];
+
+/// Returns true if these arguments let a program end before its input does, or name a device for another purpose.
+fn may_stop_early(command: &str, args: &[String]) -> bool {
+    args.iter().any(|arg| {
+        let short = arg.starts_with('-') && !arg.starts_with("--");
+        arg.starts_with("--random-source")
+            || match command {
+                "od" => short && arg.contains('N') || arg.starts_with("--read-bytes"),
+                "hd" | "hexdump" | "mapfile" | "readarray" => short && arg.contains('n'),
+                "xxd" => short && arg.contains('l') || arg.starts_with("--len"),
+                "grep" | "egrep" | "fgrep" => {
+                    short && arg.contains(['m', 'q', 'l', 'L'])
+                        || ["--max-count", "--quiet", "--silent", "--files-with"].iter().any(|long| arg.starts_with(long))
+                }
+                "sed" => arg.contains(['q', 'Q']),
+                "awk" => arg.contains("exit"),
+                "dd" => arg.starts_with("count="),
+                _ => false,
+            }
+    })
+}
+
+/// Fails if a builtin needed all data of an endless device. Any other builtin than a filter has read as much as it
+/// wanted.
+pub(crate) fn finished(command: &str, args: &[String]) -> Result<()> {
+    if !DEVICE_CUT.load(Ordering::Acquire) {
+        return Ok(());
     }
-    path
+    let stops = may_stop_early(command, args);
+    if !stops && WHOLE_INPUT.contains(&command) {
+        endless(command);
+        return Ok(check()?);
+    }
+    if stops || !FILTERS.contains(&command) {
+        DEVICE_CUT.store(false, Ordering::Release);
+    }
+    Ok(())
+}
+
+/// Number of pipelines that run at this moment.
+static PIPELINES: AtomicUsize = AtomicUsize::new(0);
+
+/// Records that a pipeline of several commands starts or ends.
+pub(crate) fn count_pipeline(starts: bool) {
+    if starts {
+        PIPELINES.fetch_add(1, Ordering::AcqRel);
+    } else {
+        PIPELINES.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Fails if the output of a command ends with truncated data of a device: outside of a pipeline, or as the last command
+/// of one.
+pub(crate) fn ended(command: &str) -> Result<()> {
+    if PIPELINES.load(Ordering::Acquire) > 0 || !DEVICE_CUT.swap(false, Ordering::AcqRel) || !FILTERS.contains(&command) {
+        return Ok(());
+    }
+    endless(command);
+    Ok(check()?)
+}
+
+fn endless(command: &str) {
+    hit(&format!(
+        "{command}: the device has no end, and only its first {DEVICE} bytes are read here; \
+         limit the amount, for example by `head -c BYTES FILE`"
+    ));
 }
 
 /// Fails if a command got less data than requested because a device was truncated.

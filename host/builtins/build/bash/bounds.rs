@@ -171,14 +171,53 @@ pub const EDITS: &[SourceEdit] = &[
         1,
         "                Command::Pipeline(pipeline) => {
                     crate::bound::forget_device();
-                    self.execute_pipeline(pipeline).await
+                    let several = pipeline.commands.len() > 1;
+                    if several {
+                        crate::bound::count_pipeline(true);
+                    }
+                    let result = self.execute_pipeline(pipeline).await;
+                    if several {
+                        crate::bound::count_pipeline(false);
+                    }
+                    match pipeline.commands.last() {
+                        Some(Command::Simple(last)) => crate::bound::ended(&last.name.to_string()).and(result),
+                        _ => result,
+                    }
                 }",
     ),
     (
-        "src/builtins/cat.rs",
-        "ctx.fs.read_file(Path::new(&path)).await {",
-        2,
-        "ctx.fs.read_file(crate::bound::read(Path::new(&path))).await {",
+        "src/interpreter/mod.rs",
+        "                    let result = self.execute_simple_command(simple, None).await;
+                    if let Ok(r) = &result {",
+        1,
+        "                    let result = self.execute_simple_command(simple, None).await;
+                    let result = crate::bound::ended(&simple.name.to_string()).and(result);
+                    if let Ok(r) = &result {",
+    ),
+    (
+        "src/interpreter/mod.rs",
+        "            let result = AssertUnwindSafe(builtin.execute(ctx)).catch_unwind().await;
+
+            let mut result = match result {",
+        1,
+        "            let result = AssertUnwindSafe(builtin.execute(ctx)).catch_unwind().await;
+            crate::bound::finished(name, args)?;
+
+            let mut result = match result {",
+    ),
+    (
+        "src/fs/memory.rs",
+        "            return Self::generate_random_bytes();",
+        1,
+        "            crate::bound::device_read();
+            return Self::generate_random_bytes();",
+    ),
+    (
+        "src/fs/memory.rs",
+        "            return Ok(vec![0; DEV_ZERO_READ_BYTES]);",
+        1,
+        "            crate::bound::device_read();
+            return Ok(vec![0; DEV_ZERO_READ_BYTES]);",
     ),
     (
         "src/builtins/headtail.rs",
@@ -190,7 +229,7 @@ pub const EDITS: &[SourceEdit] = &[
             };
             let read = match device {
                 Some(bytes) => Ok(bytes),
-                None => ctx.fs.read_file(crate::bound::read(&path)).await,
+                None => ctx.fs.read_file(&path).await,
             };
             match read {",
     ),
