@@ -9,8 +9,8 @@ use mimir_core::{ToolError, ToolErrorCode};
 use parking_lot::Mutex;
 use rmcp::model::{
     CancelledNotification, CancelledNotificationParam, ClientRequest, ErrorCode,
-    PaginatedRequestParams, ProgressToken, ProtocolVersion, RequestId, RequestMetaObject,
-    ServerCapabilities, ServerResult,
+    PaginatedRequestParams, ProtocolVersion, RequestId, RequestMetaObject, ServerCapabilities,
+    ServerResult,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, PeerRequestOptions, RunningService,
@@ -290,14 +290,13 @@ impl ServerConnection {
             meta.set_client_capabilities(desk.declared());
             options.meta = Some(meta);
         }
+        let registered = self.listener.register_call(Arc::clone(desk));
         let asked = self.peer.send_request_with_option(request, options).await;
         let asked = asked.map_err(|error| self.fault(error))?;
-        self.listener
-            .register_call(asked.progress_token.clone(), Arc::clone(desk));
+        registered.set_token(asked.progress_token.clone());
         let mut waiting = RequestCancelGuard {
             link: self,
             id: Some(asked.id.clone()),
-            token: asked.progress_token.clone(),
         };
         let answer = asked.await_response().await;
         // The call was answered, or rmcp has cancelled it already.
@@ -384,12 +383,10 @@ impl Drop for ServerConnection {
 struct RequestCancelGuard<'a> {
     link: &'a ServerConnection,
     id: Option<RequestId>,
-    token: ProgressToken,
 }
 
 impl Drop for RequestCancelGuard<'_> {
     fn drop(&mut self) {
-        self.link.listener.unregister_call(&self.token);
         let Some(id) = self.id.take() else { return };
         let why = "the call was cancelled".to_owned();
         let params = CancelledNotificationParam::new(Some(id), Some(why));

@@ -41,11 +41,49 @@ const LINE_MOST: usize = 4_096;
 /// Number of progress messages that are stored for calls without an observer yet.
 const EARLY_MOST: usize = 64;
 
-/// Calls in progress, and early progress of calls without an observer yet, newest first.
+/// Calls in progress by their number, and early progress of calls without a token yet, newest first.
 #[derive(Default)]
 struct ActiveCalls {
-    calls: HashMap<ProgressToken, Arc<InputRequestBroker>>,
+    next_number: u64,
+    calls: HashMap<u64, ActiveCall>,
     early: VecDeque<(ProgressToken, CallProgress)>,
+}
+
+struct ActiveCall {
+    broker: Arc<InputRequestBroker>,
+    /// Known once the call has been sent.
+    token: Option<ProgressToken>,
+}
+
+/// A call that its server's messages reach. Dropping it unregisters the call: later messages for it are dropped.
+pub(super) struct RegisteredCall<'a> {
+    listener: &'a ServerListener,
+    number: u64,
+}
+
+impl RegisteredCall<'_> {
+    /// Sets the token that the server's progress messages carry.
+    pub(super) fn set_token(&self, token: ProgressToken) {
+        let mut active = self.listener.active_calls.lock();
+        let ActiveCalls { calls, early, .. } = &mut *active;
+        let Some(call) = calls.get_mut(&self.number) else {
+            return;
+        };
+        // Holding the lock ensures that progress received from now on is delivered after the early one.
+        while let Some(at) = early.iter().rposition(|(of, _)| *of == token) {
+            if let Some((_, progress)) = early.remove(at) {
+                call.broker.observer().progress(progress);
+            }
+        }
+        call.token = Some(token);
+    }
+}
+
+impl Drop for RegisteredCall<'_> {
+    fn drop(&mut self) {
+        let mut active = self.listener.active_calls.lock();
+        active.calls.remove(&self.number);
+    }
 }
 
 /// A changed resource of a server.
@@ -91,22 +129,24 @@ impl ServerListener {
         })
     }
 
-    /// Registers a call: its progress and the server's requests go to its broker.
-    pub(super) fn register_call(&self, token: ProgressToken, desk: Arc<InputRequestBroker>) {
-        let mut watching = self.active_calls.lock();
-        // Holding the lock ensures that progress received from now on is delivered after the early one.
-        while let Some(at) = watching.early.iter().rposition(|(of, _)| *of == token) {
-            if let Some((_, progress)) = watching.early.remove(at) {
-                desk.observer().progress(progress);
-            }
+    /// Registers a call that is about to be sent: its progress and the server's requests go to its broker. A server may
+    /// send them before its transport reports the call as sent.
+    pub(super) fn register_call(&self, broker: Arc<InputRequestBroker>) -> RegisteredCall<'_> {
+        let mut active = self.active_calls.lock();
+        let number = active.next_number;
+        active.next_number += 1;
+        let token = None;
+        active.calls.insert(number, ActiveCall { broker, token });
+        RegisteredCall {
+            listener: self,
+            number,
         }
-        watching.calls.insert(token, desk);
     }
 
     /// Returns the broker for messages that name no call; none if they may belong to one session or another.
     fn only_broker(&self) -> Option<Arc<InputRequestBroker>> {
         let watching = self.active_calls.lock();
-        let mut desks = watching.calls.values();
+        let mut desks = watching.calls.values().map(|call| &call.broker);
         let first = desks.next()?;
         desks
             .all(|other| other.session() == first.session())
@@ -129,12 +169,6 @@ impl ServerListener {
         desk.answer_request(want, params).await.map_err(|error| {
             ErrorData::invalid_request(error.to_string(), Some(json!({ "code": error.code })))
         })
-    }
-
-    /// Unregisters an ended call: later messages for it are dropped.
-    pub(super) fn unregister_call(&self, token: &ProgressToken) {
-        let mut watching = self.active_calls.lock();
-        watching.calls.remove(token);
     }
 
     /// Returns true if the tools have to be listed again, and clears the flag.
@@ -160,9 +194,11 @@ impl ServerListener {
         let observer = {
             let mut watching = self.active_calls.lock();
             let token = &said.progress_token;
-            match (watching.calls.get(token), &token.0) {
-                (Some(desk), _) => Arc::clone(desk.observer()),
-                // The call has been sent, but is not registered yet. Our tokens are numbers.
+            let mut calls = watching.calls.values();
+            let call = calls.find(|call| call.token.as_ref() == Some(token));
+            match (call, &token.0) {
+                (Some(call), _) => Arc::clone(call.broker.observer()),
+                // The call has been sent, but its token is not set yet. Our tokens are numbers.
                 (None, NumberOrString::Number(_)) => {
                     watching.early.truncate(EARLY_MOST - 1);
                     watching.early.push_front((token.clone(), progress));

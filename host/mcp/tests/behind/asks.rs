@@ -86,6 +86,24 @@ async fn elicitation_names_the_server_and_approves_nothing() {
     );
 }
 
+/// A server may answer a call with a request before mimir's write of the call returns.
+#[tokio::test(start_paused = true)]
+async fn elicitation_is_served_while_the_call_is_still_being_sent() {
+    let mut script = Script::new(Does::Asks("elicitation/create", form(), 1));
+    script.slow_flush = Duration::from_millis(50);
+    let servers = json!({"s": {"command": "s"}});
+    let behind = Behind::on(Arc::default(), servers, &[("s", &script)])
+        .open()
+        .await;
+    let mut wire = behind.room.client(everything()).await;
+    let id = called(&mut wire).await;
+    let question = wire.told("elicitation/create").await;
+    let accepted = json!({"action": "accept", "content": {"answer": "once"}});
+    wire.answer(&question, accepted.clone()).await;
+    let answer = wire.answered(id).await["result"].take();
+    assert_eq!(told(&answer)[0]["result"], accepted, "{answer}");
+}
+
 #[tokio::test]
 async fn requests_not_allowed_are_neither_declared_nor_served() {
     for (method, params, settings) in [

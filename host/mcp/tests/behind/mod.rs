@@ -12,8 +12,11 @@ mod starting;
 mod theirs;
 
 use std::collections::HashMap;
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use mimir_core::backend::BoxFuture;
@@ -23,8 +26,9 @@ use mimir_core::{Outcome, Tool, ToolError};
 use mimir_mcp::client::{McpServers, ServerDeps};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
+use tokio::io::{AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader, DuplexStream};
 use tokio::sync::Notify;
+use tokio::time::{Sleep, sleep};
 
 use super::kit::Room;
 use kept::Keeps;
@@ -78,6 +82,8 @@ pub struct Script {
     pub pages: usize,
     /// Delay of the handshake response.
     pub slow_start: Duration,
+    /// Delay between the arrival of a message and the return of mimir's call that wrote it.
+    pub slow_flush: Duration,
     /// Continues to run when its input is closed, and when it is asked to terminate.
     pub stubborn: bool,
     /// Received messages.
@@ -122,6 +128,7 @@ impl Script {
             slow_list: Arc::default(),
             pages: 0,
             slow_start: Duration::ZERO,
+            slow_flush: Duration::ZERO,
             stubborn: false,
             heard: Arc::default(),
             started: Arc::default(),
@@ -372,6 +379,37 @@ impl Drop for Held {
     }
 }
 
+/// A pipe whose content has arrived some time before flushing it returns.
+struct SlowFlush {
+    pipe: DuplexStream,
+    delay: Duration,
+    pending: Option<Pin<Box<Sleep>>>,
+}
+
+impl AsyncWrite for SlowFlush {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.pipe).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let delay = self.delay;
+        if !delay.is_zero() {
+            let pending = self.pending.get_or_insert_with(|| Box::pin(sleep(delay)));
+            ready!(pending.as_mut().poll(context));
+            self.pending = None;
+        }
+        Pin::new(&mut self.pipe).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.pipe).poll_shutdown(context)
+    }
+}
+
 /// Starts scripts, by the first word of the command line.
 struct Scripts(HashMap<String, Script>);
 
@@ -380,7 +418,12 @@ impl ProcessLauncher for Scripts {
         let script = self.0[&launch.args[0]].clone();
         script.started.fetch_add(1, Ordering::SeqCst);
         *script.launch.lock() = Some(launch);
-        let (stdin, from) = tokio::io::duplex(64 << 10);
+        let (pipe, from) = tokio::io::duplex(64 << 10);
+        let stdin = SlowFlush {
+            pipe,
+            delay: script.slow_flush,
+            pending: None,
+        };
         let (to, stdout) = tokio::io::duplex(64 << 10);
         let (err, stderr) = tokio::io::duplex(64 << 10);
         let task = tokio::spawn(script.clone().serve(from, to, err));
