@@ -78,10 +78,10 @@ impl TokenScale {
 }
 
 /// Maximum number of times a conversation is shortened because the provider rejects it as too long.
-const SHORTER: u32 = 3;
+const MAX_TRIMS: u32 = 3;
 
 /// Divisor of the space for a conversation: new tool results may take one part of this many.
-const RESULTS: u64 = 2;
+const RESULT_SHARE: u64 = 2;
 
 impl Agent {
     /// Works on the last user message of the conversation. Messages and usage so far are in the conversation, however
@@ -190,7 +190,7 @@ impl Agent {
             let asked = self.answer(ask, scale.up(guessed), spent, &mut talk.spent, face);
             match asked.await {
                 Ok(reply) => break (reply, guessed),
-                Err(error) if error.is_too_long() && shorter < SHORTER => {
+                Err(error) if error.is_too_long() && shorter < MAX_TRIMS => {
                     shorter += 1;
                     // Based on the sent size, not on the limit: a conversation smaller than the limit has to shrink as
                     // well.
@@ -291,7 +291,7 @@ impl Agent {
             return false;
         };
         // The answer is always sent together with its results; older messages can be left out.
-        let room = room.saturating_sub(last.estimate_tokens()) / RESULTS;
+        let room = room.saturating_sub(last.estimate_tokens()) / RESULT_SHARE;
         let round = CallBatch {
             pipeline: &self.pipeline,
             parent: self.parent.as_ref(),

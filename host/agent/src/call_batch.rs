@@ -18,19 +18,19 @@ use crate::event::{AgentEvent, AgentEventSink};
 use crate::message::{Message, ToolCall};
 
 /// Maximum number of calls made per answer. Each further call gets a result that explains why it was not made.
-const IN_ONE_ANSWER: usize = 32;
+const MAX_CALLS: usize = 32;
 
 /// Maximum number of parallel calls: the default concurrency of a single plugin.
-const AT_A_TIME: usize = 8;
+const MAX_PARALLEL_CALLS: usize = 8;
 
 /// Character limit of a result below which the text around it is deducted.
-const SHORT: usize = 2_000;
+const SHORT_RESULT_CHARS: usize = 2_000;
 
 /// Characters around a result: its code, the markers of untrusted text, and the note about a cut.
-const AROUND: usize = 300;
+const RESULT_OVERHEAD_CHARS: usize = 300;
 
 /// Minimum number of characters shown of a result.
-const SHOWN_ANYWAY: usize = 100;
+const MIN_RESULT_CHARS: usize = 100;
 
 /// Settings for running the calls of one answer.
 pub(crate) struct CallBatch<'a> {
@@ -69,12 +69,14 @@ impl CallBatch<'_> {
     /// Runs the calls.
     pub(crate) async fn run(&self, calls: &[ToolCall]) -> CallBatchResult {
         let left = usize::try_from(self.left).unwrap_or(usize::MAX);
-        let most = left.min(IN_ONE_ANSWER);
+        let most = left.min(MAX_CALLS);
         let (make, leave) = calls.split_at(calls.len().min(most));
         let each = self.room / calls.len().max(1);
         // Many results in little space are cut further each: the task would end if they did not fit.
-        let shown = match each < SHORT {
-            true => each.saturating_sub(AROUND).max(SHOWN_ANYWAY),
+        let shown = match each < SHORT_RESULT_CHARS {
+            true => each
+                .saturating_sub(RESULT_OVERHEAD_CHARS)
+                .max(MIN_RESULT_CHARS),
             false => each,
         };
         let start = Instant::now();
@@ -84,7 +86,7 @@ impl CallBatch<'_> {
         for call in make {
             each.push(Box::pin(self.run_one(call, shown, stopped.clone())));
         }
-        let each = stream::iter(each).buffered(AT_A_TIME);
+        let each = stream::iter(each).buffered(MAX_PARALLEL_CALLS);
         let mut work = pin!(each.collect::<Vec<SingleCallResult>>());
         let mut asked = self.events.stop_calls();
         let ended = loop {
@@ -96,7 +98,7 @@ impl CallBatch<'_> {
             }
         };
         let wall = start.elapsed();
-        let short = left < calls.len() && left < IN_ONE_ANSWER;
+        let short = left < calls.len() && left < MAX_CALLS;
         let worked: Duration = ended.iter().map(|one| one.took).sum();
         let mut results: Vec<Message> = make
             .iter()
@@ -109,7 +111,7 @@ impl CallBatch<'_> {
                     .to_owned()
             }
             false => format!(
-                "LIMIT_EXCEEDED: this call was not made, because at most {IN_ONE_ANSWER} calls are made per answer; repeat it in the next answer if it is needed"
+                "LIMIT_EXCEEDED: this call was not made, because at most {MAX_CALLS} calls are made per answer; repeat it in the next answer if it is needed"
             ),
         };
         for call in leave {

@@ -86,14 +86,14 @@ fn because(why: &str) -> String {
 }
 
 /// HTTP statuses of busy providers and of failures in between.
-const PASSING: [u16; 8] = [408, 409, 425, 429, 500, 502, 503, 504];
+const RETRYABLE_STATUSES: [u16; 8] = [408, 409, 425, 429, 500, 502, 503, 504];
 
 impl ModelError {
     /// Returns true if a retry may succeed.
     pub fn is_passing(&self) -> bool {
         match self {
             // Statuses from 520 up come from providers' front ends, such as 529 for overload.
-            Self::Status { status, .. } => PASSING.contains(status) || *status >= 520,
+            Self::Status { status, .. } => RETRYABLE_STATUSES.contains(status) || *status >= 520,
             Self::Failed { passing, .. } => *passing,
             Self::Cut { .. } => true,
             Self::Net(error) => is_passing(error),

@@ -72,21 +72,21 @@ impl Message {
             Self::User { text } => text.len(),
             Self::Assistant { text, calls } => {
                 let calls = calls.iter().map(|call| {
-                    call.id.len() + call.name.len() + call.arguments.len() + CALL_BESIDE
+                    call.id.len() + call.name.len() + call.arguments.len() + CALL_OVERHEAD_BYTES
                 });
                 text.len() + calls.sum::<usize>()
             }
-            Self::Tool { id, text, .. } => id.len() + text.len() + CALL_BESIDE,
+            Self::Tool { id, text, .. } => id.len() + text.len() + CALL_OVERHEAD_BYTES,
         };
-        tokens(bytes) + MESSAGE_BESIDE
+        tokens(bytes) + MESSAGE_OVERHEAD_TOKENS
     }
 }
 
 /// Tokens of a message in addition to its text.
-const MESSAGE_BESIDE: u64 = 4;
+const MESSAGE_OVERHEAD_TOKENS: u64 = 4;
 
 /// Bytes of a call in addition to its name and arguments.
-const CALL_BESIDE: usize = 24;
+const CALL_OVERHEAD_BYTES: usize = 24;
 
 /// Estimated number of tokens of a text: one for four bytes, as in English and code.
 pub(crate) fn tokens(bytes: usize) -> u64 {

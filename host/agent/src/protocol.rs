@@ -38,8 +38,8 @@ pub enum ReplyError {
 }
 
 /// Maximum number of calls of one answer, and maximum bytes of its text: they bound the memory use.
-const CALLS_MOST: usize = 10_000;
-const TEXT_MOST: usize = 16 << 20;
+const MAX_CALLS: usize = 10_000;
+const MAX_TEXT_BYTES: usize = 16 << 20;
 
 impl ProviderProtocol {
     /// Selects the protocol for an API at this address.
@@ -132,7 +132,7 @@ impl ReplyReader {
             return Ok(());
         }
         self.bytes += data.len();
-        if self.bytes > TEXT_MOST {
+        if self.bytes > MAX_TEXT_BYTES {
             return Err(ReplyError::Unexpected("the answer is too long".to_owned()));
         }
         let event: Value = serde_json::from_str(data)
@@ -199,7 +199,7 @@ fn number(value: &Value, place: &str) -> Option<u64> {
 
 /// Checks that an answer may have one more call.
 fn check_call_limit(reply: &ModelReply) -> Result<(), ReplyError> {
-    match reply.calls.len() < CALLS_MOST {
+    match reply.calls.len() < MAX_CALLS {
         true => Ok(()),
         false => Err(ReplyError::Unexpected(
             "the answer has too many tool calls".to_owned(),

@@ -26,8 +26,8 @@ use crate::retry;
 const EVENTS: &str = "text/event-stream";
 
 /// Maximum size of an error body in bytes, and maximum number of its characters that are shown.
-const FAULT_MOST: usize = 64 << 10;
-const FAULT_SHOWN: usize = 500;
+const MAX_ERROR_SIZE: usize = 64 << 10;
+const MAX_ERROR_CHARS: usize = 500;
 
 /// A model of a provider.
 pub struct ModelProvider {
@@ -123,7 +123,7 @@ impl ModelProvider {
 
     /// Masks the secrets of a provider's message and puts it on one line.
     fn mask_text(&self, words: &str) -> String {
-        let mut words = prefix(words, FAULT_SHOWN).to_owned();
+        let mut words = prefix(words, MAX_ERROR_CHARS).to_owned();
         match self.vault.redactor() {
             Ok(redactor) => {
                 redactor.mask_text(&mut words);
@@ -180,7 +180,7 @@ impl ModelProvider {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let now = now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
         let after = retry::retry_after(response.headers(), now);
-        let body = Limited::new(response.into_body(), FAULT_MOST)
+        let body = Limited::new(response.into_body(), MAX_ERROR_SIZE)
             .collect()
             .await;
         let body = body.map(|body| body.to_bytes()).unwrap_or_default();

@@ -5,20 +5,20 @@ use std::time::Duration;
 
 use http::HeaderMap;
 
-/// The wait after the first failure; each further one is twice as long, up to [`MOST`].
-const FIRST: Duration = Duration::from_millis(500);
-const MOST: Duration = Duration::from_secs(30);
+/// The wait after the first failure; each further one is twice as long, up to [`MAX_DELAY`].
+const FIRST_DELAY: Duration = Duration::from_millis(500);
+const MAX_DELAY: Duration = Duration::from_secs(30);
 
 /// Maximum wait that a provider may ask for: a person does not wait longer at a screen without news.
-const ASKED_MOST: Duration = Duration::from_secs(120);
+const MAX_REQUESTED_DELAY: Duration = Duration::from_secs(120);
 
-/// The wait before retry number `again`, from 0; `None` if the provider asks for more than [`ASKED_MOST`].
+/// The wait before retry number `again`, from 0; `None` if the provider asks for more than [`MAX_REQUESTED_DELAY`].
 pub(crate) fn backoff(again: u64, asked: Option<Duration>) -> Option<Duration> {
     if let Some(asked) = asked {
-        return (asked <= ASKED_MOST).then_some(asked);
+        return (asked <= MAX_REQUESTED_DELAY).then_some(asked);
     }
     let twice = u32::try_from(again.min(16)).unwrap_or(16);
-    let wait = FIRST.saturating_mul(1 << twice).min(MOST);
+    let wait = FIRST_DELAY.saturating_mul(1 << twice).min(MAX_DELAY);
     // Random jitter, so that clients that failed together do not retry together.
     let chance = RandomState::new().hash_one(again) % 512;
     let part = u32::try_from(chance).unwrap_or_default();

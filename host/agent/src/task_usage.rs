@@ -69,7 +69,7 @@ impl fmt::Display for BudgetLimit {
 }
 
 /// Minimum number of tokens worth requesting for an answer.
-const LEAST_ANSWER: u64 = 16;
+const MIN_ANSWER_TOKENS: u64 = 16;
 
 impl TaskUsage {
     /// Adds an answer.
@@ -149,7 +149,7 @@ impl TaskUsage {
         }
         let tokens = budget.tokens;
         let tokens = tokens.saturating_sub(self.tokens().saturating_add(input));
-        if tokens < LEAST_ANSWER.min(budget.answer_tokens) {
+        if tokens < MIN_ANSWER_TOKENS.min(budget.answer_tokens) {
             return Err(BudgetLimit::Tokens);
         }
         let mut room = tokens.min(budget.answer_tokens);
@@ -169,7 +169,7 @@ impl TaskUsage {
                 let affordable = (left / price.output * MILLION) as u64;
                 room = room.min(affordable);
             }
-            if room < LEAST_ANSWER.min(budget.answer_tokens) {
+            if room < MIN_ANSWER_TOKENS.min(budget.answer_tokens) {
                 return Err(BudgetLimit::Cost);
             }
         }

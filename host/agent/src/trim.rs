@@ -19,7 +19,7 @@ pub(crate) struct TrimmedConversation<'a> {
 }
 
 /// Results of up to this many tokens stay: the placeholder would be as long.
-const SHORT: u64 = 60;
+const MIN_TRIMMED_TOKENS: u64 = 60;
 
 /// Fits a conversation into about `room` tokens; `None` if the messages that always stay are longer.
 pub(crate) fn trim_to_fit(all: &[Message], room: u64) -> Option<TrimmedConversation<'_>> {
@@ -47,7 +47,7 @@ pub(crate) fn trim_to_fit(all: &[Message], room: u64) -> Option<TrimmedConversat
         }
         let before = message.estimate_tokens();
         if let Message::Tool { text, name, .. } = message
-            && before > SHORT
+            && before > MIN_TRIMMED_TOKENS
         {
             *text = format!(
                 "[left out, because the conversation is long: {} characters of `{name}`; call it again if you need them]",

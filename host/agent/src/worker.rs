@@ -29,7 +29,7 @@ use crate::model::Model;
 use crate::session_budget::{BudgetReservation, SessionBudget};
 
 /// Maximum depth of workers that call workers. Any deeper, a person could not tell the purpose of a call.
-const DEPTH_MOST: usize = 3;
+const MAX_DEPTH: usize = 3;
 
 /// An alternative name, known from other agents.
 const ALIAS: &str = "delegate";
@@ -133,7 +133,7 @@ struct WorkerCall {
 }
 
 /// Maximum number of characters of a worker's instructions on an approval card.
-const TOLD: usize = 200;
+const MAX_SHOWN_INSTRUCTIONS: usize = 200;
 
 impl Backend for WorkerCall {
     /// The details for the approval card: the worker's file, its toolsets, and the beginning of its instructions.
@@ -145,7 +145,7 @@ impl Backend for WorkerCall {
             let name = call.arguments()["worker"].as_str().unwrap_or_default();
             let worker = self.workers.find(name)?;
             let told = worker.settings().instructions.trim();
-            let (begin, more) = match prefix(told, TOLD) {
+            let (begin, more) = match prefix(told, MAX_SHOWN_INSTRUCTIONS) {
                 begin if begin.len() < told.len() => (begin, " …"),
                 all => (all, ""),
             };
@@ -186,9 +186,9 @@ impl WorkerCall {
         let depth = calls
             .filter(|caller| caller.tool.as_str() == WORKER_CALL)
             .count();
-        if depth > DEPTH_MOST {
+        if depth > MAX_DEPTH {
             let message =
-                format!("workers may be nested at most {DEPTH_MOST} deep; do the task yourself");
+                format!("workers may be nested at most {MAX_DEPTH} deep; do the task yourself");
             return Err(ToolError::new(ToolErrorCode::LimitExceeded, message));
         }
         let worker = self.workers.find(&name)?;
@@ -260,10 +260,10 @@ impl Drop for WorkerTask {
 }
 
 /// Maximum number of characters of a worker's last message in the error about an unfinished task.
-const SAID: usize = 2_000;
+const MAX_SHOWN_MESSAGE: usize = 2_000;
 
 fn incomplete_error(name: &str, how: &str, said: &str) -> ToolError {
-    let said = prefix(said.trim(), SAID);
+    let said = prefix(said.trim(), MAX_SHOWN_MESSAGE);
     let message = match said.is_empty() {
         true => format!("the worker `{name}` {how} before it was done"),
         false => format!("the worker `{name}` {how} before it was done; its last message: {said}"),

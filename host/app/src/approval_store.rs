@@ -35,7 +35,7 @@ pub struct UserApprovalStore {
 }
 
 /// Length of the prefix of a workspace's hash that names its file.
-const NAME: usize = 32;
+const FILE_NAME_LENGTH: usize = 32;
 
 /// Path of this workspace's file of the given kind in the user's own folder, which no checkout can write to.
 pub fn user_state_path(
@@ -46,7 +46,7 @@ pub fn user_state_path(
     let root = workspace.root().as_os_str().as_encoded_bytes();
     let hash = format!("{:x}", Sha256::digest(root));
     let folder = places.config.as_ref()?.join("workspaces");
-    Some(folder.join(format!("{}.{kind}", &hash[..NAME])))
+    Some(folder.join(format!("{}.{kind}", &hash[..FILE_NAME_LENGTH])))
 }
 
 impl UserApprovalStore {

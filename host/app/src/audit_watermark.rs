@@ -28,10 +28,10 @@ pub struct AuditWatermark {
 }
 
 /// Maximum size in bytes. The file has the length of a log head; a longer file is not valid.
-const LONGEST: u64 = 1024;
+const MAX_HEAD_SIZE: u64 = 1024;
 
 /// Maximum size in bytes: a line for each of a handful of config files.
-const SEEN_MAX: u64 = 64 << 10;
+const MAX_SEEN_SIZE: u64 = 64 << 10;
 
 impl AuditWatermark {
     /// The stored log position of this workspace. Reads nothing until it is needed.
@@ -56,7 +56,7 @@ impl AuditWatermark {
 
     /// Returns the stored last line.
     pub fn read(&self) -> Option<LogHead> {
-        let bytes = files::read(self.path.as_ref()?, LinkPolicy::Follow, LONGEST).ok()?;
+        let bytes = files::read(self.path.as_ref()?, LinkPolicy::Follow, MAX_HEAD_SIZE).ok()?;
         LogHead::decode(&bytes)
     }
 
@@ -70,7 +70,7 @@ impl AuditWatermark {
             .iter()
             .map(|(file, digest)| format!("{digest} {file}\n"))
             .collect();
-        let before = files::read_text(&path, LinkPolicy::Follow, SEEN_MAX).ok();
+        let before = files::read_text(&path, LinkPolicy::Follow, MAX_SEEN_SIZE).ok();
         if before.as_deref() == Some(text.as_str()) {
             return Vec::new();
         }

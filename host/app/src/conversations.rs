@@ -24,11 +24,11 @@ pub struct ConversationStore {
 }
 
 /// Number of conversations that are stored; older ones are removed.
-const KEPT: usize = 100;
+const MAX_CONVERSATIONS: usize = 100;
 
 /// Number of input lines that are stored, and the maximum number of characters in each.
-const LINES: usize = 500;
-const LINE_MOST: usize = 4_000;
+const MAX_INPUT_LINES: usize = 500;
+const MAX_INPUT_LINE_CHARS: usize = 4_000;
 
 impl ConversationStore {
     /// The conversations of this workspace. Creates no folder until something is stored.
@@ -62,7 +62,7 @@ impl ConversationStore {
             .map_err(|error| ToolError::new(ToolErrorCode::Unavailable, error.to_string()))?;
         let text = serde_json::to_string(&talk.masked(&redactor))
             .map_err(|error| ToolError::new(ToolErrorCode::Internal, error.to_string()))?;
-        if text.len() as u64 > private_files::LONGEST {
+        if text.len() as u64 > private_files::MAX_FILE_SIZE {
             let message = "the conversation is too large to be stored; `/clear` starts a new one";
             return Err(ToolError::new(ToolErrorCode::LimitExceeded, message));
         }
@@ -144,9 +144,9 @@ impl ConversationStore {
         all
     }
 
-    /// Removes all conversations but the newest [`KEPT`].
+    /// Removes all conversations but the newest [`MAX_CONVERSATIONS`].
     fn tidy(&self) {
-        for (_, id) in self.all().into_iter().skip(KEPT) {
+        for (_, id) in self.all().into_iter().skip(MAX_CONVERSATIONS) {
             // Files that cannot be read are kept: only the user should delete them.
             if let (Ok(_), Ok(folder)) = (self.read(&id), self.folder()) {
                 let _ = std::fs::remove_file(folder.join(format!("{id}.json")));
@@ -168,11 +168,11 @@ impl ConversationStore {
         let Ok(redactor) = self.vault.redactor() else {
             return;
         };
-        let from = lines.len().saturating_sub(LINES);
+        let from = lines.len().saturating_sub(MAX_INPUT_LINES);
         let kept: Vec<String> = lines[from..]
             .iter()
             .map(|line| {
-                let mut line = prefix(line, LINE_MOST).to_owned();
+                let mut line = prefix(line, MAX_INPUT_LINE_CHARS).to_owned();
                 redactor.mask_text(&mut line);
                 line
             })
@@ -254,10 +254,10 @@ mod tests {
             std::fs::write(chats.join(name), "{}").unwrap();
         }
         std::thread::sleep(std::time::Duration::from_millis(20));
-        for n in 0..KEPT + 3 {
+        for n in 0..MAX_CONVERSATIONS + 3 {
             shelf.save(&talk(&id(n), "x")).unwrap();
         }
-        assert_eq!(shelf.all().len(), KEPT + 1);
+        assert_eq!(shelf.all().len(), MAX_CONVERSATIONS + 1);
         for name in &strange {
             assert!(chats.join(name).exists(), "{name}");
         }

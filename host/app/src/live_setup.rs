@@ -25,7 +25,7 @@ pub use freshness_check::FreshnessCheck;
 pub use pipeline_updater::PipelineUpdater;
 
 /// Interval of the checks for changed files. One check takes a few microseconds.
-pub const EVERY: Duration = Duration::from_secs(1);
+pub const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time after which an unchanged file counts as completely written.
 const SETTLED: Duration = Duration::from_millis(10);

@@ -8,7 +8,7 @@ use std::path::Path;
 use mimir_core::files::{self, LinkPolicy};
 
 /// Maximum size in bytes of a file that is read. The files that mimir writes are always shorter.
-pub const LONGEST: u64 = 16 << 20;
+pub const MAX_FILE_SIZE: u64 = 16 << 20;
 
 /// The access that other users must not have to a file.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +57,7 @@ pub fn read(path: &Path, closed: OwnerOnly) -> io::Result<Option<String>> {
     if !closed.holds(&meta) {
         return Err(io::Error::other(closed.broken()));
     }
-    files::read_text(path, LinkPolicy::Follow, LONGEST).map(Some)
+    files::read_text(path, LinkPolicy::Follow, MAX_FILE_SIZE).map(Some)
 }
 
 /// Acquires the inter-process lock for changing a file. The lock is released when the returned handle is dropped.

@@ -63,10 +63,10 @@ pub enum SecretLocation {
 }
 
 /// Maximum length of a value in bytes: the largest private keys fit.
-const VALUE_MAX: usize = 64 << 10;
+const MAX_VALUE_SIZE: usize = 64 << 10;
 
 /// Maximum length of a name in bytes.
-const NAME_MAX: usize = 64;
+const MAX_NAME_LENGTH: usize = 64;
 
 impl UserSecrets {
     /// The secrets of this user. Nothing is read until it is needed. `None` on platforms that have no folder for the
@@ -229,7 +229,7 @@ fn place(kept: &StoredSecret) -> SecretLocation {
 /// Checks a name, as the needs of plugins have it: letters, digits, `_`, `-` and `.`.
 fn check_name(name: &str) -> Result<(), ToolError> {
     let good = |c: u8| c.is_ascii_alphanumeric() || b"_-.".contains(&c);
-    if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(good) {
+    if name.is_empty() || name.len() > MAX_NAME_LENGTH || !name.bytes().all(good) {
         return Err(ToolError::new(
             ToolErrorCode::InvalidInput,
             "a secret's name has 1 to 64 letters, digits, `_`, `-` and `.`",
@@ -243,7 +243,7 @@ fn check_value(value: &str) -> Result<(), ToolError> {
         "the value is empty"
     } else if value.len() < SHORT_MIN {
         "the value has fewer than 4 bytes, which is too short to be masked: it would match ordinary words"
-    } else if value.len() > VALUE_MAX {
+    } else if value.len() > MAX_VALUE_SIZE {
         "the value is longer than 64 KB"
     } else if value.contains('\0') {
         "the value contains a zero byte"

@@ -27,13 +27,13 @@ pub mod network_gate;
 use network_gate::{CurrentSettings, DeclaredNetwork};
 
 /// Timeout of a server's reply, including one that streams events: a day, because calls have limits of their own.
-const LONG: Duration = Duration::from_secs(86_400);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(86_400);
 
 /// Maximum size in bytes of one reply, including all its events.
-const BODY: u64 = 24 << 20;
+const MAX_REPLY_SIZE: u64 = 24 << 20;
 
 /// Maximum size in bytes of the cached replies of one server: the maximum that is read, plus the overhead of JSON.
-const KEPT_MOST: usize = 12 << 20;
+const MAX_CACHED_REPLIES: usize = 12 << 20;
 
 /// The servers of one workspace.
 pub struct WorkspaceServers {
@@ -150,11 +150,11 @@ pub fn client(
         methods: None,
     }]);
     let limits = RequestLimits {
-        first_byte: LONG,
-        between_bytes: LONG,
-        whole: LONG,
-        body_bytes: BODY,
-        upload_bytes: BODY,
+        first_byte: REPLY_TIMEOUT,
+        between_bytes: REPLY_TIMEOUT,
+        whole: REPLY_TIMEOUT,
+        body_bytes: MAX_REPLY_SIZE,
+        upload_bytes: MAX_REPLY_SIZE,
         ..RequestLimits::default()
     };
     let roots = TlsRoots::from_folder(root, &policy.roots(None))?;
@@ -210,7 +210,7 @@ impl DescriptionStore for ServerDescriptionCache {
     fn read(&self, key: &str) -> Option<String> {
         let path = self.folder.as_ref()?.join(format!("{key}.json"));
         match private_files::read(&path, OwnerOnly::Writing) {
-            Ok(text) => text.filter(|text| text.len() <= KEPT_MOST),
+            Ok(text) => text.filter(|text| text.len() <= MAX_CACHED_REPLIES),
             Err(error) => {
                 tracing::debug!(%error, "the cached replies of a server cannot be read");
                 None
@@ -220,7 +220,7 @@ impl DescriptionStore for ServerDescriptionCache {
 
     fn write(&self, key: &str, text: &str) {
         let Some(folder) = &self.folder else { return };
-        if text.len() > KEPT_MOST {
+        if text.len() > MAX_CACHED_REPLIES {
             tracing::debug!("the replies of a server are too long to be cached");
             return;
         }

@@ -42,7 +42,7 @@ pub struct UndoHistory {
 pub const FOLDER: &str = ".mimir/state/backups";
 
 /// Maximum size of a record in bytes. Deleting 100,000 files makes about 30 MB.
-const LONGEST: u64 = 64 << 20;
+const MAX_RECORD_SIZE: u64 = 64 << 20;
 
 impl UndoStore {
     /// The backups of this workspace.
@@ -94,10 +94,10 @@ impl UndoStore {
             undo_path::UndoPath::resolve(&self.folder, name, false).map_err(|e| e.to_string())?;
         let mut content = Vec::new();
         let file = place.open().map_err(|e| e.to_string())?;
-        file.take(LONGEST + 1)
+        file.take(MAX_RECORD_SIZE + 1)
             .read_to_end(&mut content)
             .map_err(|e| e.to_string())?;
-        if content.len() as u64 > LONGEST {
+        if content.len() as u64 > MAX_RECORD_SIZE {
             return Err("it is larger than 64 MB, the maximum for a record".to_owned());
         }
         let record: UndoRecord = serde_json::from_slice(&content).map_err(|e| e.to_string())?;

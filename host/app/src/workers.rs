@@ -30,10 +30,10 @@ use crate::workspace::WorkspaceFolder;
 const FOLDER: &str = ".mimir/workers";
 
 /// Maximum size of a file in bytes: its instructions are sent with each turn.
-const FILE_MOST: u64 = 256 << 10;
+const MAX_FILE_SIZE: u64 = 256 << 10;
 
 /// Maximum number of workers: each takes a line in the tool description that models read.
-const MOST: usize = 100;
+const MAX_WORKERS: usize = 100;
 
 /// The workers of a workspace.
 #[derive(Clone)]
@@ -93,10 +93,10 @@ impl WorkspaceWorkers {
         }
     }
 
-    /// The names of the workers, sorted, at most [`MOST`].
+    /// The names of the workers, sorted, at most [`MAX_WORKERS`].
     fn names(&self) -> Vec<String> {
         let mut names = self.stems(".yml");
-        names.truncate(MOST);
+        names.truncate(MAX_WORKERS);
         names
     }
 
@@ -121,14 +121,18 @@ impl WorkspaceWorkers {
             code: ToolErrorCode::InvalidInput,
             reason,
         };
-        let others = self.stems(".yaml").into_iter().take(MOST);
+        let others = self.stems(".yaml").into_iter().take(MAX_WORKERS);
         let others = others.map(|stem| {
             let why = "the file of a worker ends in .yml; rename it".to_owned();
             out(format!("{stem}.yaml"), why)
         });
-        let more = self.stems(".yml").into_iter().skip(MOST).take(MOST);
+        let more = self
+            .stems(".yml")
+            .into_iter()
+            .skip(MAX_WORKERS)
+            .take(MAX_WORKERS);
         let more = more.map(|stem| {
-            let why = format!("there are more than {MOST} workers; remove some");
+            let why = format!("there are more than {MAX_WORKERS} workers; remove some");
             out(format!("{stem}.yml"), why)
         });
         others.chain(more).collect()
@@ -169,7 +173,7 @@ impl WorkspaceWorkers {
         let path = self.folder.join(format!("{name}.yml"));
         let shown = visible(&format!("{FOLDER}/{name}.yml"));
         let text = files::reject_links(self.workspace.root(), &path)
-            .and_then(|()| files::read_text(&path, LinkPolicy::Refuse, FILE_MOST));
+            .and_then(|()| files::read_text(&path, LinkPolicy::Refuse, MAX_FILE_SIZE));
         let text = text.map_err(|error| {
             ToolError::new(
                 ToolErrorCode::InvalidInput,

@@ -120,13 +120,13 @@ impl MaintenanceEntry {
 
 /// Number of resumes after which the log is looked up by name. In between, a writer does not notice that the file was
 /// removed or moved; a check each time costs as much as the write.
-const LOOK_EVERY: u32 = 32;
+const CHECK_EVERY: u32 = 32;
 
 /// Maximum interval of events that count as a burst.
-const RUSH: Duration = Duration::from_millis(10);
+const BURST_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Number of attempts to open a head that is being replaced.
-const TRIES: u32 = 100;
+const MAX_OPEN_ATTEMPTS: u32 = 100;
 
 impl ChainWriter {
     /// Opens the log, creates it if it is missing, and takes the lock.
@@ -190,7 +190,7 @@ impl ChainWriter {
         // Not by metadata: reading the time of the last write slows down the next write.
         let length = (&*self.log).seek(SeekFrom::End(0))?;
         Ok(length == self.length
-            && (!self.resumed.is_multiple_of(LOOK_EVERY) || is_at(&self.log, place.log())?))
+            && (!self.resumed.is_multiple_of(CHECK_EVERY) || is_at(&self.log, place.log())?))
     }
 
     /// Releases the lock.
@@ -223,7 +223,7 @@ impl ChainWriter {
         let mut pause = Duration::ZERO;
         for (piece, time) in events {
             // A clock that was set back counts as a pause.
-            pause = time.duration_since(self.latest).unwrap_or(RUSH);
+            pause = time.duration_since(self.latest).unwrap_or(BURST_INTERVAL);
             self.latest = time;
             if let Some(recovery) = self.recovery.take() {
                 self.recover(recovery, time, place)?;
@@ -235,7 +235,7 @@ impl ChainWriter {
             }
             self.seal(piece)?;
         }
-        self.write(place, pause >= RUSH)
+        self.write(place, pause >= BURST_INTERVAL)
     }
 
     fn seal(&mut self, piece: UnsealedLine<'_>) -> io::Result<()> {
@@ -248,7 +248,7 @@ impl ChainWriter {
         if self.lines.is_empty() {
             return Ok(());
         }
-        let due = due || self.next.seq.saturating_sub(self.headed.seq) >= head::EVERY;
+        let due = due || self.next.seq.saturating_sub(self.headed.seq) >= head::WRITE_EVERY;
         if let Err(error) = self.put(due) {
             // The reserve is meant for this case. Without it, the error goes to the caller.
             if !is_full(&error) || !reserve::release(place.reserve())? {
@@ -356,7 +356,7 @@ impl Drop for ChainWriter {
 
 /// Opens the head and takes the lock. If the head was replaced meanwhile, it is opened again.
 fn locked(place: &LogPaths) -> io::Result<File> {
-    for _ in 0..TRIES {
+    for _ in 0..MAX_OPEN_ATTEMPTS {
         let file = files::open_private(place.head(), OpenOptions::new().read(true).write(true))?;
         head::lock(&file)?;
         if is_at(&file, place.head())? {

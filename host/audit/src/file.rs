@@ -175,12 +175,12 @@ struct BatchWait<'a> {
 
 /// Maximum number of polls that an event waits for: one to gather, and more while another thread is writing, because
 /// waiting for its lock would waste time.
-const TURNS: u32 = 4;
+const SPIN_TURNS: u32 = 4;
 
 impl BatchWait<'_> {
     fn waits(&self) -> bool {
         let busy = || self.batch.as_ref().is_some_and(|batch| batch.is_busy());
-        self.turns == 0 || (self.turns < TURNS && (busy() || self.log.chain.0.is_locked()))
+        self.turns == 0 || (self.turns < SPIN_TURNS && (busy() || self.log.chain.0.is_locked()))
     }
 }
 

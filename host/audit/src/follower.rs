@@ -9,7 +9,7 @@ use super::snapshot::{AuditLog, LogSnapshot};
 use super::tail::{is_rotated, part};
 
 /// Maximum number of bytes read at once.
-const AT_ONCE: u64 = 1 << 20;
+const MAX_READ_BYTES: u64 = 1 << 20;
 
 /// The position of a reader.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl LogFollower {
             follower.note(&line);
         }
         if let Some(last) = snapshot.parts.into_iter().next_back() {
-            let tail = last.length.saturating_sub(AT_ONCE);
+            let tail = last.length.saturating_sub(MAX_READ_BYTES);
             let bytes = part(&last.file, tail, last.length)?;
             let torn = bytes.iter().rev().take_while(|byte| **byte != b'\n');
             follower.partial_line = bytes[bytes.len() - torn.count()..].to_vec();
@@ -70,7 +70,7 @@ impl LogFollower {
         let Some(file) = &self.file else {
             return Ok(false);
         };
-        let bytes = part(file, self.at, self.at + AT_ONCE)?;
+        let bytes = part(file, self.at, self.at + MAX_READ_BYTES)?;
         self.at += bytes.len() as u64;
         let some = !bytes.is_empty();
         self.partial_line.extend_from_slice(&bytes);

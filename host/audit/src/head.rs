@@ -18,12 +18,12 @@ pub struct LogHead {
 }
 
 /// Size of the file in bytes: constant, so that it is written in place and never truncated. It fits in one disk block.
-const SIZE: usize = 128;
+const FILE_SIZE: usize = 128;
 
 /// Maximum lag of the head behind the log in a burst of events, because writing it takes nearly as long as writing the
 /// line. If a writer is killed in a burst, fewer lines than this can be removed unnoticed from the end; a running
 /// writer knows the end, and writes the head when it continues or exits.
-pub(super) const EVERY: u64 = 16;
+pub(super) const WRITE_EVERY: u64 = 16;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,7 +35,7 @@ struct HeadJson {
 impl LogHead {
     /// Returns true if it is behind a log with the last line `seq` by no more than a burst allows.
     pub(super) fn is_little_behind(&self, seq: u64) -> bool {
-        self.seq < seq && seq - self.seq < EVERY
+        self.seq < seq && seq - self.seq < WRITE_EVERY
     }
 
     /// The head before the first line.
@@ -45,15 +45,15 @@ impl LogHead {
     };
 
     /// Encodes it as JSON, padded with blanks to a constant length so that it can overwrite an older one.
-    pub fn encode(&self) -> [u8; SIZE] {
-        let mut bytes = [b' '; SIZE];
+    pub fn encode(&self) -> [u8; FILE_SIZE] {
+        let mut bytes = [b' '; FILE_SIZE];
         let mut room = &mut bytes[..];
         // This fits: at most 20 digits and 64 digits.
         let _ = io::Write::write_fmt(
             &mut room,
             format_args!(r#"{{"seq":{},"hash":"{}"}}"#, self.seq, self.hash),
         );
-        bytes[SIZE - 1] = b'\n';
+        bytes[FILE_SIZE - 1] = b'\n';
         bytes
     }
 
@@ -86,13 +86,13 @@ impl LogHead {
 
     /// Reads the head file.
     pub(super) fn read(mut file: &File) -> io::Result<HeadState> {
-        let mut bytes = Vec::with_capacity(SIZE);
+        let mut bytes = Vec::with_capacity(FILE_SIZE);
         file.seek(SeekFrom::Start(0))?;
         // One byte more than the size: a longer file is damaged.
-        file.take(SIZE as u64 + 1).read_to_end(&mut bytes)?;
+        file.take(FILE_SIZE as u64 + 1).read_to_end(&mut bytes)?;
         Ok(match bytes.len() {
             0 => HeadState::Nothing,
-            SIZE => Self::decode(&bytes).map_or(HeadState::Damaged, HeadState::Head),
+            FILE_SIZE => Self::decode(&bytes).map_or(HeadState::Damaged, HeadState::Head),
             _ => HeadState::Damaged,
         })
     }
@@ -135,7 +135,7 @@ mod tests {
             };
             head.write(&file).unwrap();
             assert_eq!(LogHead::read(&file).unwrap(), HeadState::Head(head));
-            assert_eq!(file.metadata().unwrap().len(), SIZE as u64);
+            assert_eq!(file.metadata().unwrap().len(), FILE_SIZE as u64);
         }
         io::Write::write_all(&mut file, b"more").unwrap();
         assert_eq!(LogHead::read(&file).unwrap(), HeadState::Damaged);

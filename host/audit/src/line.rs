@@ -9,7 +9,7 @@ use super::{AuditEvent, LineHash, LogHead, json};
 
 /// Initial capacity for a typical line, so that it need not grow while it is written; slightly below the size that
 /// allocators cache per thread.
-const USUAL: usize = 768;
+const TYPICAL_LINE_BYTES: usize = 768;
 
 /// Capacity for the additions of [`LineDraft::seal`]: two names, a number, a hash.
 pub(super) const SEAL: usize = 112;
@@ -27,14 +27,14 @@ pub(super) struct LineDraft {
 impl LineDraft {
     /// Encodes and hashes an event of the log itself.
     pub(super) fn new(event: &impl Serialize) -> io::Result<Self> {
-        let mut text = Vec::with_capacity(USUAL);
+        let mut text = Vec::with_capacity(TYPICAL_LINE_BYTES);
         serde_json::to_writer(&mut text, event)?;
         Ok(Self::of(text))
     }
 
     /// Encodes and hashes an event of a caller.
     pub(super) fn event(event: &AuditEvent) -> io::Result<Self> {
-        let mut text = Vec::with_capacity(USUAL);
+        let mut text = Vec::with_capacity(TYPICAL_LINE_BYTES);
         json::write(event, &mut text)?;
         Ok(Self::of(text))
     }

@@ -11,11 +11,12 @@ use mimir_core::files::{self, LinkPolicy};
 
 /// Size of the reserve: a line of some 700 bytes for each of 64 concurrent calls, and as much again for partly used
 /// disk blocks.
-const SIZE: usize = 64 << 10;
+const RESERVE_SIZE: usize = 64 << 10;
 
 /// Returns true if the reserve exists.
 pub(super) fn is_kept(path: &Path) -> bool {
-    std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() == SIZE as u64)
+    std::fs::symlink_metadata(path)
+        .is_ok_and(|meta| meta.is_file() && meta.len() == RESERVE_SIZE as u64)
 }
 
 /// Creates the reserve. Fails if the disk is full.
@@ -43,9 +44,9 @@ pub(super) fn release(path: &Path) -> io::Result<bool> {
 
 /// Bytes that a file system can neither compress nor deduplicate.
 fn filling() -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(SIZE);
+    let mut bytes = Vec::with_capacity(RESERVE_SIZE);
     let mut block = Sha256::digest(b"mimir");
-    while bytes.len() < SIZE {
+    while bytes.len() < RESERVE_SIZE {
         bytes.extend_from_slice(&block);
         block = Sha256::digest(block);
     }

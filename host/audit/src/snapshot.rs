@@ -90,7 +90,11 @@ impl SegmentSnapshot {
         let mut number = 0;
         loop {
             bytes.clear();
-            if (&mut from).take(LINE_MOST).read_until(b'\n', &mut bytes)? == 0 {
+            if (&mut from)
+                .take(MAX_LINE_BYTES)
+                .read_until(b'\n', &mut bytes)?
+                == 0
+            {
                 return Ok(ControlFlow::Continue(()));
             }
             let ended = bytes.pop_if(|byte| *byte == b'\n').is_some();
@@ -112,7 +116,7 @@ impl SegmentSnapshot {
 const BUFFER: usize = 64 << 10;
 
 /// Maximum length of a line in bytes; a longer one is split. Lines of the log are much shorter.
-const LINE_MOST: u64 = 16 << 20;
+const MAX_LINE_BYTES: u64 = 16 << 20;
 
 /// A line of a file.
 #[derive(Debug, Clone, Copy)]

@@ -42,14 +42,14 @@ pub(super) struct TrailingBytes {
 }
 
 /// Number of bytes searched backwards for a whole line, at first and at most. Crashes leave far fewer behind.
-const WINDOW: u64 = 16 << 10;
-const WINDOW_MOST: u64 = 16 << 20;
+const MIN_WINDOW: u64 = 16 << 10;
+const MAX_WINDOW: u64 = 16 << 20;
 
 impl LogTail {
     /// Reads the end of a file.
     pub(super) fn read(file: &File) -> io::Result<Self> {
         let length = (&*file).seek(SeekFrom::End(0))?;
-        let mut window = WINDOW;
+        let mut window = MIN_WINDOW;
         loop {
             let from = length.saturating_sub(window);
             let bytes = part(file, from, length)?;
@@ -62,7 +62,7 @@ impl LogTail {
                     loose,
                 });
             }
-            if from == 0 || window >= WINDOW_MOST {
+            if from == 0 || window >= MAX_WINDOW {
                 return Ok(Self {
                     length,
                     last: None,

@@ -115,7 +115,7 @@ pub struct VerifyReport {
 }
 
 /// Maximum number of listed findings. Beyond that, single lines are not worth naming.
-const FINDINGS_MAX: usize = 200;
+const MAX_FINDINGS: usize = 200;
 
 /// Verifies every line. `noted` is a hash noted before, or its beginning; `remembered` is a last line stored earlier.
 pub fn verify(
@@ -138,8 +138,8 @@ pub fn verify(
     let mut report = walk.finish(snapshot.known);
     report.files = snapshot.files();
     report.ok = !report.findings.iter().any(|found| found.fault.is_bad());
-    report.more = report.findings.len().saturating_sub(FINDINGS_MAX);
-    report.findings.truncate(FINDINGS_MAX);
+    report.more = report.findings.len().saturating_sub(MAX_FINDINGS);
+    report.findings.truncate(MAX_FINDINGS);
     Ok(report)
 }
 

@@ -12,7 +12,7 @@ use crate::exit::CommandFailure;
 use crate::output::warn;
 use crate::terminal::{StartedCommand, approver};
 use mimir::conversations::ConversationStore;
-use mimir::live_setup::{EVERY, LiveSetup, PipelineUpdater};
+use mimir::live_setup::{CHECK_INTERVAL, LiveSetup, PipelineUpdater};
 use mimir::models::{self, ModelFactory};
 use mimir::setup::HostSetup;
 use mimir::workers;
@@ -135,7 +135,7 @@ impl AgentRuntime {
         work: impl Future<Output = T>,
     ) -> Result<T, CommandFailure> {
         let keeper = &self.updater;
-        let follow = self.live.follow(EVERY, |setup, news| {
+        let follow = self.live.follow(CHECK_INTERVAL, |setup, news| {
             keeper.apply_update(setup, news);
             Ok(())
         });

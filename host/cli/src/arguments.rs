@@ -59,7 +59,7 @@ enum PairValue {
 }
 
 /// Size limit of arguments from stdin or a file: the cap on a tool's result.
-const LONGEST: u64 = 16 << 20;
+const MAX_INPUT_BYTES: u64 = 16 << 20;
 
 impl ArgumentInput {
     /// Parses the words after the tool's name.
@@ -218,15 +218,15 @@ fn file(path: &std::path::Path) -> Result<String, ToolError> {
 
 fn bounded(from: impl Read, name: &str) -> Result<String, ToolError> {
     let mut bytes = Vec::new();
-    let read = from.take(LONGEST + 1).read_to_end(&mut bytes);
+    let read = from.take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes);
     read.map_err(|e| {
         ToolError::new(
             ToolErrorCode::ExecutionError,
             format!("cannot read {name}: {e}"),
         )
     })?;
-    if bytes.len() as u64 > LONGEST {
-        let most = mimir_core::text::bytes(LONGEST);
+    if bytes.len() as u64 > MAX_INPUT_BYTES {
+        let most = mimir_core::text::bytes(MAX_INPUT_BYTES);
         return Err(ToolError::new(
             ToolErrorCode::LimitExceeded,
             format!("{name} has more than {most}"),

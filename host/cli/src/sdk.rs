@@ -23,7 +23,7 @@ pub const TARGET: &str = "wasm32-wasip2";
 const CRATE: &str = "sdk/rust";
 
 /// Size limit of `.cargo/config.toml`.
-const CONFIG_LONGEST: u64 = 1 << 20;
+const MAX_CONFIG_SIZE: u64 = 1 << 20;
 
 /// Location of the SDK on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub fn lay_out(cache: Option<&Path>) -> Result<SdkLayout, ToolError> {
 pub fn point_to(dir: &Path, sdk: &SdkLayout) -> Result<(), ToolError> {
     const MARK: &str = "# Written by mimir, for this machine only.";
     let path = dir.join(".cargo/config.toml");
-    match read_text(&path, LinkPolicy::Follow, CONFIG_LONGEST) {
+    match read_text(&path, LinkPolicy::Follow, MAX_CONFIG_SIZE) {
         Ok(text) if !text.starts_with(MARK) => return Ok(()),
         Ok(_) => {}
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}

@@ -27,7 +27,7 @@ use list::ToolBrowser;
 use screen::BrowserScreen;
 
 /// Interval for checking files.
-const EVERY: Duration = Duration::from_millis(400);
+const REFRESH_INTERVAL: Duration = Duration::from_millis(400);
 
 /// Shows the tool browser until the person quits.
 pub async fn run(globals: &GlobalOptions, setup: HostSetup) -> Result<ExitReason, CommandFailure> {
@@ -62,7 +62,7 @@ async fn show(
 ) -> Result<ExitReason, CommandFailure> {
     let mut typed = BrowserScreen::events();
     let (send, mut news) = tokio::sync::mpsc::unbounded_channel();
-    let mut follow = std::pin::pin!(live.follow(EVERY, move |_, what| {
+    let mut follow = std::pin::pin!(live.follow(REFRESH_INTERVAL, move |_, what| {
         // The input channel closes only when this is dropped, too.
         let _ = send.send(what);
         Ok::<(), CommandFailure>(())

@@ -22,7 +22,7 @@ pub const TOOL_META: &str = "mimir/tool";
 const FLAGS_META: &str = "mimir/flags";
 
 /// Number of tools on a page. Some clients read no second page, and no model chooses well among more tools.
-const PAGE: usize = 250;
+const PAGE_SIZE: usize = 250;
 
 /// The tools that models see at one point in time.
 pub(crate) struct ToolCatalogue {
@@ -129,7 +129,7 @@ impl ToolCatalogue {
                 None,
             ));
         }
-        let page = &rest[..rest.len().min(PAGE)];
+        let page = &rest[..rest.len().min(PAGE_SIZE)];
         let last = page.last().filter(|_| page.len() < rest.len());
         Ok((page.to_vec(), last.map(|tool| tool.name.to_string())))
     }

@@ -71,7 +71,7 @@ pub(crate) struct ClientObserver {
 }
 
 /// Maximum number of queued messages for the client.
-const WAITING: usize = 256;
+const QUEUE_CAPACITY: usize = 256;
 
 impl ClientObserver {
     /// Creates an observer and the receivers of its messages. `least` is the client's minimum log level, `has` the
@@ -86,7 +86,7 @@ impl ClientObserver {
         given: BTreeMap<String, Value>,
         person: impl FnOnce(ClientApprover) -> Box<dyn Approver>,
     ) -> (Self, CallReceivers) {
-        let (said, hear) = mpsc::channel(WAITING);
+        let (said, hear) = mpsc::channel(QUEUE_CAPACITY);
         let (ask, questions) = mpsc::channel(1);
         let latest = Arc::<LatestProgress>::default();
         let rate = || Mutex::new(ProgressLimiter::new(Arc::clone(&latest)));

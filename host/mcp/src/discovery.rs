@@ -14,8 +14,8 @@ const DESCRIBE: &str = "mimir_describe_tool";
 const CALL: &str = "mimir_call_tool";
 
 /// Maximum number of tools that a search returns, and maximum length of each description in characters.
-const FOUND_MOST: usize = 20;
-const WORDS_MOST: usize = 200;
+const MAX_RESULTS: usize = 20;
+const MAX_DESCRIPTION_CHARS: usize = 200;
 
 /// Returns the approximate number of tokens of a tool's definition.
 pub(crate) fn tokens(tool: &Tool) -> u64 {
@@ -24,16 +24,16 @@ pub(crate) fn tokens(tool: &Tool) -> u64 {
 }
 
 /// Maximum number of servers that the description of the search names.
-const SERVERS_MOST: usize = 20;
+const MAX_NAMED_SERVERS: usize = 20;
 
 /// Returns the three discovery tools, for this number of tools, with the names of their servers.
 pub(crate) fn discovery_tools(count: usize, servers: &[String]) -> Vec<Tool> {
     let named: Vec<String> = servers
         .iter()
-        .take(SERVERS_MOST)
+        .take(MAX_NAMED_SERVERS)
         .map(|name| format!("`{name}`"))
         .collect();
-    let more = if servers.len() > SERVERS_MOST {
+    let more = if servers.len() > MAX_NAMED_SERVERS {
         " and others"
     } else {
         ""
@@ -150,10 +150,10 @@ fn search(query: &str, all: &[Tool]) -> CallToolResult {
     let count = scored.len();
     let found: Vec<Value> = scored
         .iter()
-        .take(FOUND_MOST)
+        .take(MAX_RESULTS)
         .map(|(_, tool)| {
             let words = tool.description.as_deref().unwrap_or_default();
-            let words = mimir_core::text::prefix(words, WORDS_MOST);
+            let words = mimir_core::text::prefix(words, MAX_DESCRIPTION_CHARS);
             json!({"name": tool.name, "description": words})
         })
         .collect();

@@ -47,14 +47,14 @@ type BoxedResponse = Response<BoxBody<Bytes, Infallible>>;
 const ENDPOINT: &str = "/mcp";
 
 /// Maximum size of a request body in bytes, as on stdin.
-const BODY_MAX: usize = 16 << 20;
+const MAX_BODY_SIZE: usize = 16 << 20;
 
 /// Maximum number of sessions: for one more, an idle session is ended. The idle time after which a session expires.
-const SESSIONS_MAX: usize = 256;
+const MAX_SESSIONS: usize = 256;
 const SESSION_IDLE: Duration = Duration::from_secs(60 * 60);
 
 /// Maximum number of concurrent calls, including those that wait.
-const CALLS_MAX: usize = 1024;
+const MAX_CALLS: usize = 1024;
 
 /// Header that carries the session id.
 const SESSION_ID: &str = "mcp-session-id";
@@ -117,7 +117,7 @@ impl ToolServer {
             .with_allowed_hosts(guard.hosts().to_vec())
             .disable_allowed_origins()
             .with_json_response(true)
-            .with_max_request_body_bytes(BODY_MAX);
+            .with_max_request_body_bytes(MAX_BODY_SIZE);
         let end = config.cancellation_token.clone();
         let server = self.clone();
         let factory = move || Ok(server.session());
@@ -276,7 +276,7 @@ impl HttpService {
         principal: &Principal,
     ) -> Result<Option<Arc<SessionLease>>, HttpRefusal> {
         let shared = &self.0;
-        if posts && shared.server.calls() >= CALLS_MAX {
+        if posts && shared.server.calls() >= MAX_CALLS {
             return Err(HttpRefusal::Busy);
         }
         let Some(id) = session else {

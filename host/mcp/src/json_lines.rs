@@ -11,14 +11,14 @@ use tokio::sync::Mutex;
 
 /// Maximum length of a line in bytes, as over HTTP. A model reads a small part of that, and an image of 12 MiB fits as
 /// base64.
-pub(crate) const LINE_MOST: usize = 16 << 20;
+pub(crate) const MAX_LINE_BYTES: usize = 16 << 20;
 
 /// Result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum JsonLineChunk {
     /// A line including its end. After parts it is the last one.
     Line(Vec<u8>),
-    /// A part of a line longer than [`LINE_MOST`]. The rest follows in more chunks.
+    /// A part of a line longer than [`MAX_LINE_BYTES`]. The rest follows in more chunks.
     Part(Vec<u8>),
     /// End of the stream. An unterminated last line is dropped.
     End,
@@ -52,7 +52,7 @@ impl<R: AsyncRead + Unpin> JsonLineReader<R> {
                 Some(at) => (at + 1, true),
                 None => (bytes.len(), false),
             };
-            if !self.parted && self.line.len() + taken > LINE_MOST {
+            if !self.parted && self.line.len() + taken > MAX_LINE_BYTES {
                 self.parted = true;
                 return JsonLineChunk::Part(std::mem::take(&mut self.line));
             }
@@ -132,7 +132,7 @@ mod tests {
 
     #[tokio::test]
     async fn lines_split_a_long_line_and_recover() {
-        let long = [vec![b'x'; LINE_MOST + 3], b"end\nnext\n".to_vec()].concat();
+        let long = [vec![b'x'; MAX_LINE_BYTES + 3], b"end\nnext\n".to_vec()].concat();
         let mut reader = JsonLineReader::new(&long[..]);
         let (mut length, mut most) = (0, 0);
         let last = loop {
@@ -146,11 +146,11 @@ mod tests {
             }
         };
         assert!(last.ends_with(b"end\n"));
-        assert_eq!(length + last.len(), LINE_MOST + 3 + 4);
-        assert!(most <= LINE_MOST, "{most}");
+        assert_eq!(length + last.len(), MAX_LINE_BYTES + 3 + 4);
+        assert!(most <= MAX_LINE_BYTES, "{most}");
         assert_eq!(reader.next().await, JsonLineChunk::Line(b"next\n".to_vec()));
         // The maximum length, including the line end.
-        let whole = [vec![b'x'; LINE_MOST - 1], b"\n".to_vec()].concat();
+        let whole = [vec![b'x'; MAX_LINE_BYTES - 1], b"\n".to_vec()].concat();
         assert_eq!(
             JsonLineReader::new(&whole[..]).next().await,
             JsonLineChunk::Line(whole)

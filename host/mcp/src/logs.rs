@@ -16,7 +16,7 @@ pub(crate) struct MinLogLevel(u8);
 
 impl MinLogLevel {
     /// Default until the client sets a level. Lower levels have to be requested.
-    pub(crate) const USUAL: Self = Self(rank(LoggingLevel::Warning));
+    pub(crate) const DEFAULT: Self = Self(rank(LoggingLevel::Warning));
 
     /// Converts a level that a client has set.
     pub(crate) fn from_level(level: LoggingLevel) -> Self {

@@ -27,14 +27,14 @@ struct MetricsState {
 struct ToolCounters {
     /// Ended calls by error code; `OK` for successful ones.
     codes: BTreeMap<&'static str, u64>,
-    /// Number of timed calls, cumulative counts for each of [`BOUNDS`], and their total time.
+    /// Number of timed calls, cumulative counts for each of [`BUCKET_BOUNDS`], and their total time.
     timed: u64,
-    within: [u64; BOUNDS.len()],
+    within: [u64; BUCKET_BOUNDS.len()],
     seconds: f64,
 }
 
 /// Histogram bounds in seconds: from a call with everything at hand to one that uses all of its time limit.
-const BOUNDS: [f64; 9] = [0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
+const BUCKET_BOUNDS: [f64; 9] = [0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
 
 /// Error codes that count as denials.
 const DENIALS: [ToolErrorCode; 3] = [
@@ -62,7 +62,7 @@ impl ServerMetrics {
         self.count(tool, code, |counts| {
             counts.timed += 1;
             counts.seconds += seconds;
-            let within = counts.within.iter_mut().zip(BOUNDS);
+            let within = counts.within.iter_mut().zip(BUCKET_BOUNDS);
             within
                 .filter(|(_, bound)| seconds <= *bound)
                 .for_each(|(count, _)| *count += 1);
@@ -142,7 +142,7 @@ impl ServerMetrics {
         ));
         for (tool, counts) in &all.tools {
             let count = counts.timed;
-            for (bound, within) in BOUNDS.iter().zip(counts.within) {
+            for (bound, within) in BUCKET_BOUNDS.iter().zip(counts.within) {
                 line(format_args!(
                     "mimir_call_seconds_bucket{{tool=\"{tool}\",le=\"{bound}\"}} {within}"
                 ));

@@ -17,11 +17,11 @@ pub const OUTCOME_META: &str = "mimir/outcome";
 
 /// Maximum size of all files in a result together, in characters as encoded there: the default limit of the text
 /// (`limits.outputChars`). Clients pass a result's content to the model, most of it as text.
-const FILES_MOST: usize = 100_000;
+const MAX_FILES_CHARS: usize = 100_000;
 
 /// Maximum size in characters of an image or audio clip, which a model does not read as text: the limit of model
 /// providers.
-const MEDIUM_MOST: usize = 5 << 20;
+const MAX_MEDIUM_SIZE: usize = 5 << 20;
 
 /// The form of a structured result.
 #[derive(Clone, Copy)]
@@ -57,7 +57,7 @@ fn success(
     structure: StructuredFormat<'_>,
 ) -> CallToolResult {
     let mut content = Vec::new();
-    let mut room = FILES_MOST;
+    let mut room = MAX_FILES_CHARS;
     for part in &output.content {
         match fits(part, &mut room) {
             true => block(part, mark, &mut content),
@@ -168,7 +168,9 @@ fn fits(part: &Content, room: &mut usize) -> bool {
     let packed = |data: &[u8]| data.len().div_ceil(3) * 4;
     match part {
         Content::Text { .. } => true,
-        Content::Image { data, .. } | Content::Audio { data, .. } => packed(data) <= MEDIUM_MOST,
+        Content::Image { data, .. } | Content::Audio { data, .. } => {
+            packed(data) <= MAX_MEDIUM_SIZE
+        }
         Content::File {
             data, mime_type, ..
         } => {
@@ -190,15 +192,17 @@ fn left_out(part: &Content) -> String {
             name, mime_type, ..
         } => {
             let what = format!("the file `{}`", mimir_core::text::visible(name));
-            (what, mime_type.as_str(), FILES_MOST)
+            (what, mime_type.as_str(), MAX_FILES_CHARS)
         }
         Content::Image { mime_type, .. } => {
-            ("an image".to_owned(), mime_type.as_str(), MEDIUM_MOST)
+            ("an image".to_owned(), mime_type.as_str(), MAX_MEDIUM_SIZE)
         }
-        Content::Audio { mime_type, .. } => {
-            ("an audio clip".to_owned(), mime_type.as_str(), MEDIUM_MOST)
-        }
-        Content::Text { .. } => ("a text".to_owned(), "text/plain", FILES_MOST),
+        Content::Audio { mime_type, .. } => (
+            "an audio clip".to_owned(),
+            mime_type.as_str(),
+            MAX_MEDIUM_SIZE,
+        ),
+        Content::Text { .. } => ("a text".to_owned(), "text/plain", MAX_FILES_CHARS),
     };
     let kind = mimir_core::text::visible(kind);
     let size = part.len();

@@ -38,7 +38,7 @@ impl ServeError {
 }
 
 /// Time limit for stopped calls to be recorded.
-const LAST_CALLS: Duration = Duration::from_secs(2);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl ToolServer {
     /// Serves one client until it closes its side, after which calls in progress get a few seconds to finish, or until
@@ -54,7 +54,7 @@ impl ToolServer {
         W: AsyncWrite + Send + Unpin + 'static,
     {
         let ended = self.converse(reader, writer, stop).await;
-        self.wait_until_idle(LAST_CALLS).await;
+        self.wait_until_idle(SHUTDOWN_TIMEOUT).await;
         ended
     }
 

@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 
 /// Maximum length in bytes of an `enum` or `const` value that is sent without marks. A person who trusts the tool has
 /// seen it.
-const WORD_MOST: usize = 64;
+const MAX_WORD_BYTES: usize = 64;
 
 /// Maximum length in bytes of a member name that is sent without marks although the schema does not name it.
-const NAME_MOST: usize = 64;
+const MAX_NAME_BYTES: usize = 64;
 
 /// Maximum number of marked strings in a result: each mark takes about sixty characters.
-const STRINGS_MOST: usize = 10_000;
+const MAX_STRINGS: usize = 10_000;
 
 /// Keywords that constrain the text of a string, or that could make a valid result fail once its strings are marked.
 const DROPPED: [&str; 17] = [
@@ -151,7 +151,7 @@ pub(crate) fn mark_value(
     mark: &UntrustedMark,
     seen: &SchemaVocabulary,
 ) -> Option<Value> {
-    let mut left = STRINGS_MOST;
+    let mut left = MAX_STRINGS;
     mark_strings(value, mark, seen, &mut left)
 }
 
@@ -202,13 +202,13 @@ fn strings<'a>(value: &'a Value, all: &mut Vec<&'a String>) {
 
 /// Returns true if an `enum` value is short enough to be sent unmarked.
 fn is_word(text: &str) -> bool {
-    text.len() <= WORD_MOST && !text.contains(char::is_control)
+    text.len() <= MAX_WORD_BYTES && !text.contains(char::is_control)
 }
 
 /// Returns true if a member name looks like a name rather than a sentence: a path, a header, an id.
 fn is_name(text: &str) -> bool {
     let plain = |c: char| c.is_alphanumeric() || "_-.:/@$#+".contains(c);
-    !text.is_empty() && text.len() <= NAME_MOST && text.chars().all(plain)
+    !text.is_empty() && text.len() <= MAX_NAME_BYTES && text.chars().all(plain)
 }
 
 #[cfg(test)]
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn marks_reject_too_many_strings() {
-        let many: Vec<String> = (0..=STRINGS_MOST).map(|at| at.to_string()).collect();
+        let many: Vec<String> = (0..=MAX_STRINGS).map(|at| at.to_string()).collect();
         let mark = UntrustedMark::new("mcp:a");
         assert!(mark_value(&json!({ "a": many }), &mark, &SchemaVocabulary::default()).is_none());
         assert!(

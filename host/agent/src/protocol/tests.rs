@@ -220,7 +220,7 @@ fn chat_done_marker_ends_the_reply_without_finish_reason() {
 #[test]
 fn chat_calls_per_reply_are_limited() {
     let part = |at: usize| json!({"choices": [{"delta": {"tool_calls": [{"index": at, "id": format!("c{at}"), "function": {"name": "git"}}]}}]});
-    let events: Vec<Value> = (0..=CALLS_MOST).map(part).collect();
+    let events: Vec<Value> = (0..=MAX_CALLS).map(part).collect();
     assert!(matches!(
         read(ProviderApi::Openai, &events).0,
         Err(ReplyError::Unexpected(_))

@@ -16,14 +16,14 @@ pub struct LockFile {
     path: PathBuf,
 }
 
-const HEAD: &str = "\
+const HEADER: &str = "\
 # What the people of this project have granted to its tools. Written by `mimir tools trust` and
 # `mimir tools revoke`. A grant counts for those who gave it: after a change by somebody else, look at it and
 # run `mimir tools trust NAME` yourself.
 ";
 
 /// Maximum size in bytes. The files that mimir writes are always shorter.
-const LONGEST: u64 = 16 << 20;
+const MAX_FILE_SIZE: u64 = 16 << 20;
 
 impl LockFile {
     /// The lock at `path`.
@@ -44,7 +44,7 @@ impl LockFile {
                 format_args!("no grants are in force, because it cannot be read: {why}"),
             )
         };
-        let text = match files::read_text(&self.path, LinkPolicy::Refuse, LONGEST) {
+        let text = match files::read_text(&self.path, LinkPolicy::Refuse, MAX_FILE_SIZE) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(ToolsLock::default()),
             Err(error) => return Err(unreadable(&error)),
@@ -94,7 +94,11 @@ impl LockFile {
         let mut lock = self.read()?;
         let result = change(&mut lock);
         let body = serde_yaml::to_string(&lock).map_err(|error| failed(&self.path, error))?;
-        write(&self.path, &format!("{HEAD}{body}"), FileReaders::Everybody)?;
+        write(
+            &self.path,
+            &format!("{HEADER}{body}"),
+            FileReaders::Everybody,
+        )?;
         Ok(result)
     }
 }

@@ -19,11 +19,11 @@ pub struct SessionApproval {
 }
 
 /// Length of the hash prefix, enough to tell the sessions of one process apart.
-const NAME: usize = 16;
+const ID_LENGTH: usize = 16;
 
 fn name(session: &str) -> String {
     let mut name = format!("{:x}", Sha256::digest(session));
-    name.truncate(NAME);
+    name.truncate(ID_LENGTH);
     name
 }
 

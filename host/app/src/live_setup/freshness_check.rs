@@ -13,7 +13,7 @@ use crate::settings::WatchedFiles;
 
 /// Maximum time that a call waits for changed files to be read. A file that is still being written then takes effect
 /// later.
-const PATIENCE: Duration = Duration::from_secs(2);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Compares the watched files with their last read state, and wakes the reader.
 pub struct FreshnessCheck {
@@ -79,7 +79,7 @@ impl SnapshotRefresh for FreshnessCheck {
     fn refresh(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             if self.files.changed() {
-                let _ = tokio::time::timeout(PATIENCE, self.wait()).await;
+                let _ = tokio::time::timeout(CHECK_TIMEOUT, self.wait()).await;
             }
         })
     }

@@ -69,16 +69,16 @@ pub struct PackageInstaller<'a> {
 }
 
 /// Number of lines of an installer's stderr that are shown if it fails.
-const LAST_LINES: usize = 6;
+const ERROR_LINES: usize = 6;
 
 /// Maximum number of characters of these lines in total.
-const LINES_MOST: usize = 1_500;
+const MAX_ERROR_CHARS: usize = 1_500;
 
 /// Maximum number of bytes that are read of a line.
-const LINE_MOST: usize = 2_000;
+const MAX_LINE_BYTES: usize = 2_000;
 
 /// Counter that tells downloads of one process apart.
-static NEXT: AtomicU64 = AtomicU64::new(0);
+static NEXT_STAGING: AtomicU64 = AtomicU64::new(0);
 
 /// Prefix of the staging folders of running downloads.
 const STAGING: &str = ".staging-";
@@ -298,7 +298,7 @@ impl InstallRun<'_> {
     }
 
     fn failed(&self, program: &str, code: i32, lines: Vec<String>) -> ToolError {
-        let words = visible(prefix(&lines.join(" / "), LINES_MOST));
+        let words = visible(prefix(&lines.join(" / "), MAX_ERROR_CHARS));
         let what = self.describe_package();
         let message = format!(
             "{what} could not be installed: `{program}` ended with the exit code {code}: {words}"
@@ -353,7 +353,7 @@ async fn lines(
             Ok(0) | Err(_) => return last,
             Ok(_) => {}
         }
-        line.truncate(LINE_MOST);
+        line.truncate(MAX_LINE_BYTES);
         let text = String::from_utf8_lossy(&line);
         let text = text.trim();
         if text.is_empty() {
@@ -368,7 +368,7 @@ async fn lines(
             }
             continue;
         }
-        if last.len() == LAST_LINES {
+        if last.len() == ERROR_LINES {
             last.remove(0);
         }
         last.push(masked(text));
@@ -390,7 +390,7 @@ struct StagingFolder(PathBuf);
 impl StagingFolder {
     fn new(root: &Path) -> Result<Self, ToolError> {
         remove_left(root);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let number = NEXT_STAGING.fetch_add(1, Ordering::Relaxed);
         let path = root.join(format!("{STAGING}{}-{number}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         crate::private_files::private_folder(&path)

@@ -14,7 +14,7 @@ use crate::private_files;
 use crate::user_dirs::UserDirs;
 
 /// Maximum number of packages that a message names.
-const NAMED_MOST: usize = 12;
+const MAX_NAMED_PACKAGES: usize = 12;
 
 /// The prefix of a digest.
 const SHA256: &str = "sha256-";
@@ -85,8 +85,8 @@ impl PackageTree {
         let new = new.map(|name| format!("now {name}"));
         let gone = gone.map(|name| format!("no longer {name}"));
         let all: Vec<String> = new.chain(gone).collect();
-        let named = all.iter().take(NAMED_MOST).cloned();
-        let rest = all.len().saturating_sub(NAMED_MOST);
+        let named = all.iter().take(MAX_NAMED_PACKAGES).cloned();
+        let rest = all.len().saturating_sub(MAX_NAMED_PACKAGES);
         let rest = (rest > 0).then(|| format!("and {rest} more"));
         named.chain(rest).collect::<Vec<String>>().join(", ")
     }

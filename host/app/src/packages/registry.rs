@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::process::Command;
 
 /// Maximum time for npm or pip to report their configuration.
-const ASK: Duration = Duration::from_secs(60);
+const CONFIG_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Default index of pip and uv.
 const PYTHON_INDEX: &str = "https://pypi.org/simple";
@@ -175,9 +175,9 @@ pub(super) async fn output(program: &str, arguments: &[&str]) -> Result<String, 
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();
-    let output = tokio::time::timeout(ASK, asked)
+    let output = tokio::time::timeout(CONFIG_TIMEOUT, asked)
         .await
-        .map_err(|_| format!("it took longer than {} s", ASK.as_secs()))?
+        .map_err(|_| format!("it took longer than {} s", CONFIG_TIMEOUT.as_secs()))?
         .map_err(|error| error.to_string())?;
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),

@@ -48,13 +48,13 @@ impl CurrentSettings {
 }
 
 /// Timeout of connections, which servers keep open for as long as they run.
-const LONG: Duration = Duration::from_secs(86_400);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(86_400);
 
 const LIMITS: RequestLimits = RequestLimits {
     connect: Duration::from_secs(20),
-    first_byte: LONG,
-    between_bytes: LONG,
-    whole: LONG,
+    first_byte: CONNECTION_TIMEOUT,
+    between_bytes: CONNECTION_TIMEOUT,
+    whole: CONNECTION_TIMEOUT,
     header_bytes: 64 << 10,
     body_bytes: 8 << 30,
     upload_bytes: 1 << 30,

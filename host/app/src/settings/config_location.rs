@@ -56,7 +56,7 @@ pub struct ConfigLocation {
 }
 
 /// Maximum size of a config file in bytes.
-const LONGEST: u64 = 1 << 20;
+const MAX_FILE_SIZE: u64 = 1 << 20;
 
 impl ConfigLocation {
     /// All locations, strongest first: team, user, workspace.
@@ -122,7 +122,7 @@ impl ConfigLocation {
         if self.owner == ConfigOwner::Machine {
             closed(&self.path, &file)?;
         }
-        files::text(files::read_open(&file, LONGEST)?)
+        files::text(files::read_open(&file, MAX_FILE_SIZE)?)
     }
 }
 

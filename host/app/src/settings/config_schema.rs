@@ -17,7 +17,7 @@ pub struct SchemaNode<'a> {
 }
 
 /// Maximum number of references that are followed from one value. The settings are not nested deeper.
-const DEEPEST: usize = 8;
+const MAX_REFERENCES: usize = 8;
 
 impl Default for ConfigSchema {
     /// Reads the schema.
@@ -30,7 +30,7 @@ impl ConfigSchema {
     /// The schema of the whole file.
     pub fn root(&self) -> SchemaNode<'_> {
         let mut forms = Vec::new();
-        self.unfold(&self.0, DEEPEST, &mut forms);
+        self.unfold(&self.0, MAX_REFERENCES, &mut forms);
         SchemaNode { forms }
     }
 
@@ -60,7 +60,7 @@ impl ConfigSchema {
         let chosen = || node.chosen();
         let schema = named.or_else(chosen)?;
         let mut forms = Vec::new();
-        self.unfold(schema, DEEPEST, &mut forms);
+        self.unfold(schema, MAX_REFERENCES, &mut forms);
         Some(SchemaNode { forms })
     }
 

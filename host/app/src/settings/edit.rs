@@ -113,12 +113,12 @@ impl ConfigEdit {
 }
 
 /// The byte order mark that some editors put at the start of a UTF-8 file.
-const MARK: &str = "\u{feff}";
+const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// The text without a byte order mark. The YAML parser counts the mark as a column, so that the first key would be
 /// indented differently from the others.
 pub fn strip_bom(text: &str) -> &str {
-    text.strip_prefix(MARK).unwrap_or(text)
+    text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
 }
 
 /// Applies edits to a text. A block that a removal leaves empty is removed too, unless it contains comments.
@@ -140,7 +140,11 @@ fn edited_with(text: &str, edits: &[ConfigEdit], prune: bool) -> Result<String, 
             format!("{message}; {}", by_hand.join("; ")),
         )
     };
-    let mark = if strip_bom(text) == text { "" } else { MARK };
+    let mark = if strip_bom(text) == text {
+        ""
+    } else {
+        BYTE_ORDER_MARK
+    };
     let text = strip_bom(text);
     let file = YamlFile::from_str(text).map_err(|_| unsure())?;
     for edit in edits {

@@ -75,7 +75,7 @@ struct ConfigFileStamp {
 }
 
 /// Coarsest timestamp resolution of file systems: two changes within it may have the same timestamp.
-const COARSE: Duration = Duration::from_secs(2);
+const TIMESTAMP_RESOLUTION: Duration = Duration::from_secs(2);
 
 impl SettingsWatcher {
     /// Watches the files that `settings` were read from.
@@ -187,7 +187,7 @@ impl ConfigFileStamp {
     fn is_young(&self) -> bool {
         let age = self.modified.map(|time| time.elapsed());
         // A time in the future never ages, so it is not young.
-        matches!(age, Some(Ok(age)) if age < COARSE)
+        matches!(age, Some(Ok(age)) if age < TIMESTAMP_RESOLUTION)
     }
 }
 

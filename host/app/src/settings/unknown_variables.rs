@@ -14,7 +14,7 @@ use super::environment::{PREFIX, VariableMeaning, as_variable, resolve_variable}
 use crate::interface::warn;
 
 /// Variables of mimir that are not settings. The last one is inherited by commands that mimir starts.
-const OWN: [&str; 5] = [
+const OTHER_VARIABLES: [&str; 5] = [
     "MIMIR_CACHE_DIR",
     "MIMIR_CONFIG_DIR",
     "MIMIR_LOG",
@@ -23,10 +23,10 @@ const OWN: [&str; 5] = [
 ];
 
 /// Prefixes of variables for mimir's own tests and benchmarks.
-const ASIDE: [&str; 2] = ["MIMIR_TEST_", "MIMIR_BENCH_"];
+const TEST_PREFIXES: [&str; 2] = ["MIMIR_TEST_", "MIMIR_BENCH_"];
 
 /// Maximum nesting of blocks that are searched for names.
-const DEEPEST: usize = 4;
+const MAX_DEPTH: usize = 4;
 
 /// Warns about unknown variables, once per process. A variable that a config file mentions, such as that of a secret,
 /// is in use.
@@ -36,8 +36,10 @@ pub fn warn_once(variables: &[(String, OsString)], files: &[ConfigFile]) {
 }
 
 fn find_unknown(variables: &[(String, OsString)], files: &[ConfigFile]) -> Vec<String> {
-    let other =
-        |name: &str| !OWN.contains(&name) && !ASIDE.iter().any(|aside| name.starts_with(aside));
+    let other = |name: &str| {
+        !OTHER_VARIABLES.contains(&name)
+            && !TEST_PREFIXES.iter().any(|aside| name.starts_with(aside))
+    };
     let named = |name: &str| {
         let in_file = files.iter().any(|file| file.text.contains(name));
         in_file || variables.iter().any(|(_, value)| value == name)
@@ -56,8 +58,12 @@ fn find_unknown(variables: &[(String, OsString)], files: &[ConfigFile]) -> Vec<S
 
 fn describe_unknown(keys: &ConfigSchema, stray: &str) -> String {
     let mut known = Vec::new();
-    collect_variables(keys, &keys.root(), PREFIX, DEEPEST, &mut known);
-    known.extend(OWN[..OWN.len() - 1].iter().map(|name| (*name).to_owned()));
+    collect_variables(keys, &keys.root(), PREFIX, MAX_DEPTH, &mut known);
+    known.extend(
+        OTHER_VARIABLES[..OTHER_VARIABLES.len() - 1]
+            .iter()
+            .map(|name| (*name).to_owned()),
+    );
     let near = nearest(stray, known.iter().map(String::as_str));
     let near = near.first().map(|near| (*near).to_owned());
     let near = split_variable(keys, stray).or(near);

@@ -35,7 +35,7 @@ pub fn change_config(
 
 /// Maximum number of attempts of a change that conflicts with others. Each conflict means that another process
 /// succeeded, so all processes make progress.
-const ATTEMPTS: usize = 100;
+const MAX_ATTEMPTS: usize = 100;
 
 /// Like [`change_config`], for an edit that does not depend on the rest of the file: after a conflict, it is applied to the
 /// new content.
@@ -45,7 +45,7 @@ pub fn retry_change(
     changes: impl Fn(&str) -> Result<Vec<ConfigEdit>, ToolError>,
 ) -> Result<String, ToolError> {
     let mut written = attempt(setup, &setup.settings, whose, &changes)?;
-    for _ in 1..ATTEMPTS {
+    for _ in 1..MAX_ATTEMPTS {
         if let WriteOutcome::Done(shown) = written {
             return Ok(shown);
         }

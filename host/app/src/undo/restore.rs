@@ -49,7 +49,7 @@ enum CurrentPathState {
 }
 
 /// Maximum number of paths in a message.
-const NAMED_MAX: usize = 10;
+const MAX_NAMED_FILES: usize = 10;
 
 impl UndoStore {
     /// Undoes the changes of a record in reverse order, and marks the record as undone. Returns the outcome for each
@@ -308,9 +308,9 @@ fn stands_in_the_way(now: &PathState, before: &PathState) -> bool {
 }
 
 fn named(paths: &[&str]) -> String {
-    let shown = paths.iter().take(NAMED_MAX);
+    let shown = paths.iter().take(MAX_NAMED_FILES);
     let shown: Vec<String> = shown.map(|path| text::visible(path)).collect();
-    match paths.len().saturating_sub(NAMED_MAX) {
+    match paths.len().saturating_sub(MAX_NAMED_FILES) {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
     }

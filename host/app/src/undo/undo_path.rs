@@ -100,7 +100,7 @@ mod unix {
     const FOLDER_MODE: Mode = Mode::RWXU;
 
     /// The permission bits that are preserved, which exclude setuid, setgid and sticky.
-    const KEPT: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
+    const MODE_BITS: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
 
     impl UndoPath {
         /// Opens the folder of `path` below `root`; creates missing folders if `make`.
@@ -143,7 +143,7 @@ mod unix {
                 Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_file() => {
                     Some(Mode::from_raw_mode(stat.st_mode))
                 }
-                _ => mode.map(|mode| Mode::from_raw_mode(mode as _) & KEPT),
+                _ => mode.map(|mode| Mode::from_raw_mode(mode as _) & MODE_BITS),
             };
             let flags =
                 OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -198,13 +198,17 @@ mod unix {
         )]
         pub fn mode(&self) -> Option<u32> {
             let stat = statat(&self.folder, self.name.as_str(), AtFlags::SYMLINK_NOFOLLOW).ok()?;
-            Some((Mode::from_raw_mode(stat.st_mode) & KEPT).bits().into())
+            Some(
+                (Mode::from_raw_mode(stat.st_mode) & MODE_BITS)
+                    .bits()
+                    .into(),
+            )
         }
 
         /// Sets the permissions of the directory.
         pub fn set_mode(&self, mode: u32) -> io::Result<()> {
             let folder = openat(&self.folder, self.name.as_str(), FOLDER, Mode::empty())?;
-            Ok(fchmod(folder, Mode::from_raw_mode(mode as _) & KEPT)?)
+            Ok(fchmod(folder, Mode::from_raw_mode(mode as _) & MODE_BITS)?)
         }
 
         /// Stores the file or link at `copy`, too. Does nothing for a directory.

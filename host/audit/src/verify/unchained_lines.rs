@@ -7,7 +7,7 @@ use crate::LineHash;
 use crate::snapshot::AuditLine;
 
 /// Maximum number of lines that are listed.
-const NAMED_MAX: usize = 200;
+const MAX_NAMED: usize = 200;
 
 /// Consecutive lines that do not belong to the chain.
 #[derive(Default)]
@@ -30,12 +30,12 @@ impl UnchainedLines {
         self.digest.update(line.bytes);
         self.bytes += line.bytes.len() as u64;
         self.ended = line.ended;
-        if self.places.len() < NAMED_MAX {
+        if self.places.len() < MAX_NAMED {
             self.places.push(LinePosition::of(line));
         }
     }
 
-    /// The positions of the lines, up to [`NAMED_MAX`].
+    /// The positions of the lines, up to [`MAX_NAMED`].
     pub(super) fn places(&self) -> &[LinePosition] {
         &self.places
     }

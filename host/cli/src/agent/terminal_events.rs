@@ -16,7 +16,7 @@ use crate::output::{BAD, FAINT, GOOD, STRONG, WARN, note, styled};
 use crate::terminal::{CallWatcher, is_question_open};
 
 /// Most characters of arguments, and of an error message, on a line.
-const LINE: usize = 100;
+const MAX_LINE_CHARS: usize = 100;
 
 /// State of the shown task.
 pub struct TerminalEventSink {
@@ -94,9 +94,9 @@ impl TerminalEventSink {
     }
 
     fn result(&self, name: &str, outcome: Option<&Outcome>, text: &str) {
-        let name = visible(prefix(name, LINE));
+        let name = visible(prefix(name, MAX_LINE_CHARS));
         let Some(outcome) = outcome else {
-            let text = visible(prefix(text, LINE));
+            let text = visible(prefix(text, MAX_LINE_CHARS));
             return self.print_note(format_args!("{} {name}: {text}", styled(WARN, "✗")));
         };
         let took = outcome.receipt().duration_ms;
@@ -121,7 +121,7 @@ impl TerminalEventSink {
                 }
             }
             Err(error) => {
-                let message = visible(prefix(&error.message, 3 * LINE));
+                let message = visible(prefix(&error.message, 3 * MAX_LINE_CHARS));
                 self.print_note(format_args!(
                     "{} {name}: {message} {}",
                     styled(BAD, "✗"),
@@ -171,7 +171,7 @@ impl AgentEventSink for TerminalEventSink {
             } => {
                 self.under_way.fetch_add(1, Ordering::Relaxed);
                 let arguments = visible(arguments);
-                let shown = prefix(&arguments, LINE);
+                let shown = prefix(&arguments, MAX_LINE_CHARS);
                 let cut = if shown.len() < arguments.len() {
                     "…"
                 } else {
@@ -180,7 +180,7 @@ impl AgentEventSink for TerminalEventSink {
                 self.print_note(format_args!(
                     "{} {} {}",
                     styled(FAINT, "→"),
-                    styled(STRONG, visible(prefix(name, LINE))),
+                    styled(STRONG, visible(prefix(name, MAX_LINE_CHARS))),
                     styled(FAINT, format_args!("{shown}{cut}"))
                 ));
             }
@@ -200,7 +200,7 @@ impl AgentEventSink for TerminalEventSink {
     }
 
     fn observer(&self, call: &ToolCall) -> Arc<dyn CallObserver> {
-        let watcher = Arc::new(CallWatcher::new(prefix(&call.name, LINE)));
+        let watcher = Arc::new(CallWatcher::new(prefix(&call.name, MAX_LINE_CHARS)));
         lock(&self.watchers).insert(call.id.clone(), Arc::clone(&watcher));
         watcher
     }

@@ -84,13 +84,13 @@ impl SinceTime {
 }
 
 /// Fewest digits: a shorter prefix may match more than one hash.
-const DIGITS_LEAST: usize = 16;
+const MIN_HASH_DIGITS: usize = 16;
 
 fn hash(text: &str) -> Result<String, String> {
     let hex = text.bytes().all(|c| c.is_ascii_hexdigit());
-    if !hex || !(DIGITS_LEAST..=64).contains(&text.len()) {
+    if !hex || !(MIN_HASH_DIGITS..=64).contains(&text.len()) {
         return Err(format!(
-            "expected {DIGITS_LEAST} to 64 hex digits, as `mimir audit verify` prints them"
+            "expected {MIN_HASH_DIGITS} to 64 hex digits, as `mimir audit verify` prints them"
         ));
     }
     Ok(text.to_ascii_lowercase())

@@ -24,8 +24,8 @@ pub struct CallArgs {
 }
 
 /// Shortest and longest `--timeout`: the range of a wall-clock limit in a config.
-const SHORTEST: Duration = Duration::from_millis(1);
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+const MIN_TIMEOUT: Duration = Duration::from_millis(1);
+const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Parses `500ms`, `5s` or `2m`; a number without a unit is seconds.
 fn duration(text: &str) -> Result<Duration, String> {
@@ -44,7 +44,7 @@ fn duration(text: &str) -> Result<Duration, String> {
         .parse()
         .map_err(|_| "expected a number and a unit, such as 500ms, 5s or 2m".to_owned())?;
     let time = Duration::try_from_secs_f64(number * seconds).map_err(|e| e.to_string())?;
-    if time < SHORTEST || time > LONGEST {
+    if time < MIN_TIMEOUT || time > MAX_TIMEOUT {
         return Err("out of range: expected 1ms to 24h".to_owned());
     }
     Ok(time)

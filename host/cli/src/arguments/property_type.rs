@@ -15,20 +15,20 @@ pub struct PropertyType {
 }
 
 /// Depth limit for references and alternatives, because a schema may refer to itself.
-const DEEPEST: u32 = 8;
+const MAX_DEPTH: u32 = 8;
 
 impl PropertyType {
     /// Returns the types of the property `key`; `None` if the schema has no such property and allows no others.
     pub fn of_property(schema: &Value, key: &str) -> Option<Self> {
         let mut kind = Self::default();
         if let Some(property) = schema["properties"].get(key) {
-            kind.add(schema, property, DEEPEST);
+            kind.add(schema, property, MAX_DEPTH);
             return Some(kind);
         }
         match &schema["additionalProperties"] {
             Value::Bool(false) => None,
             Value::Object(_) => {
-                kind.add(schema, &schema["additionalProperties"], DEEPEST);
+                kind.add(schema, &schema["additionalProperties"], MAX_DEPTH);
                 Some(kind)
             }
             _ => Some(kind),

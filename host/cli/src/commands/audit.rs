@@ -123,7 +123,7 @@ fn matches_filter(entry: &AuditEntry, filter: &AuditFilter, since: Option<System
 }
 
 /// Poll interval for a followed log.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 async fn tail(
     log: &AuditLog,
@@ -152,7 +152,7 @@ async fn tail(
                 ExitReason::Interrupted => ExitReason::Done,
                 exit => exit,
             }),
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
         }
         if reader_is_gone() {
             return Ok(ExitReason::Done);

@@ -116,12 +116,12 @@ fn cancelled(printer: ResultPrinter, exit: ExitReason) -> CommandFailure {
 }
 
 /// Time for a cancelled call to report it.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Exits after a moment, even if the remaining output is not read.
 fn end_soon(exit: ExitReason) {
     let _ = std::thread::Builder::new().spawn(move || {
-        std::thread::sleep(LAST_WORDS);
+        std::thread::sleep(CANCEL_TIMEOUT);
         std::process::exit(i32::from(exit.number()));
     });
 }

@@ -25,7 +25,7 @@ use line_editor::{ChatInput, LineEditor};
 use slash_commands::{ChatFlow, SlashCommand};
 
 /// Most characters shown of the last message in a resumed conversation.
-const LAST: usize = 200;
+const MAX_RESUMED_CHARS: usize = 200;
 
 /// Chats until the person leaves.
 pub async fn run(
@@ -94,7 +94,10 @@ fn resumed(bench: &AgentRuntime, id: Option<&str>) -> Result<Conversation, ToolE
             _ => None,
         });
     let said = said.map_or_else(String::new, |text| {
-        format!("; your last message: {}", visible(prefix(text, LAST)))
+        format!(
+            "; your last message: {}",
+            visible(prefix(text, MAX_RESUMED_CHARS))
+        )
     });
     note(styled(FAINT, format_args!("{count} messages{said}")));
     Ok(talk)

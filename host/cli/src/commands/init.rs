@@ -83,21 +83,21 @@ fn write_schema(path: &Path) -> io::Result<bool> {
     if write_new(path, &text)? {
         return Ok(true);
     }
-    if files::read(path, LinkPolicy::Refuse, SCHEMA_MOST)? == text.as_bytes() {
+    if files::read(path, LinkPolicy::Refuse, MAX_SCHEMA_SIZE)? == text.as_bytes() {
         return Ok(false);
     }
     private_files::replace(path, text.as_bytes(), FileReaders::Everybody).map(|()| true)
 }
 
 /// Size limit: a longer file is not a schema of ours.
-const SCHEMA_MOST: u64 = 4 << 20;
+const MAX_SCHEMA_SIZE: u64 = 4 << 20;
 
 /// Writes a `.gitignore` for state files. The default text of a workspace without setup ignores itself.
 fn write_ignore(path: &Path) -> io::Result<bool> {
     if write_new(path, GITIGNORE)? {
         return Ok(true);
     }
-    let there = files::read(path, LinkPolicy::Refuse, GITIGNORE_MOST);
+    let there = files::read(path, LinkPolicy::Refuse, MAX_GITIGNORE_SIZE);
     if there.is_ok_and(|there| there == files::OWN_IGNORE.as_bytes()) {
         return private_files::replace(path, GITIGNORE.as_bytes(), FileReaders::Everybody)
             .map(|()| true);
@@ -106,7 +106,7 @@ fn write_ignore(path: &Path) -> io::Result<bool> {
 }
 
 /// Size limit: a longer file was written by a person.
-const GITIGNORE_MOST: u64 = 4096;
+const MAX_GITIGNORE_SIZE: u64 = 4096;
 
 impl InitReport {
     fn note(&mut self, is_new: bool, shown: String) {

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::args::GlobalOptions;
 use crate::exit::{CommandFailure, ExitReason};
 use crate::output::{GOOD, ResultPrinter, WARN, styled};
-use mimir::live_setup::{EVERY, LiveSetup, SetupUpdate};
+use mimir::live_setup::{CHECK_INTERVAL, LiveSetup, SetupUpdate};
 use mimir::setup::HostSetup;
 
 use super::call::wait_for_interrupt;
@@ -26,7 +26,7 @@ pub async fn run(
     }
     let mut live = LiveSetup::new(setup).await?;
     report(printer, live.setup(), &live.snapshot())?;
-    let follow = live.follow(EVERY, |setup, news| match news {
+    let follow = live.follow(CHECK_INTERVAL, |setup, news| match news {
         SetupUpdate::Snapshot { world, .. } => report(printer, setup, &world),
         SetupUpdate::Broken(error) => printer.print_failure(&error),
     });

@@ -20,7 +20,7 @@ use mimir::setup::HostSetup;
 use super::call::wait_for_interrupt;
 
 /// Longest task in bytes: longer than the context of any model.
-const TASK_MOST: u64 = 16 << 20;
+const MAX_TASK_SIZE: u64 = 16 << 20;
 
 /// Has an agent work on a task.
 pub async fn run(
@@ -158,13 +158,13 @@ fn task(words: &str) -> Result<String, CommandFailure> {
         task.clear();
         let read = std::io::stdin()
             .lock()
-            .take(TASK_MOST + 1)
+            .take(MAX_TASK_SIZE + 1)
             .read_to_string(&mut task);
         read.map_err(|error| {
             CommandFailure::usage(format!("cannot read the task from stdin: {error}"))
         })?;
     }
-    if task.len() as u64 > TASK_MOST {
+    if task.len() as u64 > MAX_TASK_SIZE {
         return Err(CommandFailure::usage("the task is too long for any model"));
     }
     if task.trim().is_empty() {

@@ -16,7 +16,7 @@ use mimir::secrets::{SecretLocation, UserSecrets};
 use mimir::setup::HostSetup;
 
 /// Size limit of a value; reading stops there.
-const LONGEST: u64 = 1 << 20;
+const MAX_VALUE_SIZE: u64 = 1 << 20;
 
 /// Stores, lists and deletes secrets.
 pub fn run(
@@ -121,7 +121,7 @@ fn read(name: &str) -> Result<String, CommandFailure> {
     let mut bytes = Vec::new();
     std::io::stdin()
         .lock()
-        .take(LONGEST)
+        .take(MAX_VALUE_SIZE)
         .read_to_end(&mut bytes)?;
     let mut value = String::from_utf8(bytes)
         .map_err(|_| ToolError::new(ToolErrorCode::InvalidInput, "the value is not valid UTF-8"))?;

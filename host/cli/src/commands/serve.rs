@@ -15,7 +15,7 @@ use crate::exit::{CommandFailure, ExitReason};
 use crate::output::{BAD, note, outcome, stderr_queue, styled};
 use crate::serve::{ServeToken, StdioStreams, listen, load_or_create};
 use crate::terminal::remote_approver;
-use mimir::live_setup::{EVERY, LiveSetup, PipelineUpdater};
+use mimir::live_setup::{CHECK_INTERVAL, LiveSetup, PipelineUpdater};
 use mimir::servers;
 use mimir::setup::HostSetup;
 
@@ -65,7 +65,7 @@ async fn stdio(globals: &GlobalOptions) -> Result<ExitReason, CommandFailure> {
 }
 
 /// Time for calls to report that they were stopped, and for connections to close.
-const LAST_CALLS: Duration = Duration::from_secs(2);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 async fn http(
     globals: &GlobalOptions,
@@ -98,9 +98,9 @@ async fn http(
     let follow = keep_updated(&mut live, &keeper, &server);
     let ended = async {
         *exit.lock() = ended_by(wait_for_interrupt().await);
-        http.close(LAST_CALLS).await;
+        http.close(SHUTDOWN_TIMEOUT).await;
         let _ = stopped.send(());
-        tokio::time::sleep(LAST_CALLS).await;
+        tokio::time::sleep(SHUTDOWN_TIMEOUT).await;
     };
     tokio::select! {
         () = serve => {}
@@ -200,7 +200,7 @@ async fn keep_updated(
         server.refresh();
         Ok(())
     };
-    live.follow(EVERY, on).await
+    live.follow(CHECK_INTERVAL, on).await
 }
 
 /// Prints hints that the calling model must not see: steps that would allow the call.

@@ -25,7 +25,7 @@ use crate::tools::is_file;
 mod fetch;
 
 /// Size limit; the loader refuses larger components, too.
-const LONGEST: u64 = 256 << 20;
+const MAX_COMPONENT_SIZE: u64 = 256 << 20;
 
 /// Copies a component into `.mimir/tools`, if it is valid and has the expected digest.
 pub async fn run(
@@ -37,7 +37,7 @@ pub async fn run(
     let url = args.file.to_str().filter(|file| file.contains("://"));
     let bytes = match url {
         Some(url) if args.digest.is_some() => {
-            fetch::download_component(&setup, url, LONGEST).await?
+            fetch::download_component(&setup, url, MAX_COMPONENT_SIZE).await?
         }
         Some(_) => {
             return Err(CommandFailure::usage(
@@ -65,7 +65,7 @@ pub async fn run(
     let to = setup.workspace.tools().join(format!("{stem}.wasm"));
     setup.workspace.check_no_links(&to)?;
     let shown = setup.workspace.display_path(&to);
-    let old = match files::read(&to, LinkPolicy::Follow, LONGEST) {
+    let old = match files::read(&to, LinkPolicy::Follow, MAX_COMPONENT_SIZE) {
         Ok(old) => Some(old),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => return Err(file_error("replace", &to, &error).into()),
@@ -146,10 +146,10 @@ fn read(path: &Path) -> Result<Vec<u8>, ToolError> {
     let failed = |error| file_error("read", path, &error);
     let file = std::fs::File::open(path).map_err(failed)?;
     let mut bytes = Vec::new();
-    file.take(LONGEST + 1)
+    file.take(MAX_COMPONENT_SIZE + 1)
         .read_to_end(&mut bytes)
         .map_err(failed)?;
-    if bytes.len() as u64 > LONGEST {
+    if bytes.len() as u64 > MAX_COMPONENT_SIZE {
         return Err(ToolError::new(
             ToolErrorCode::LimitExceeded,
             "the component is too large: at most 256 MB are supported",

@@ -271,7 +271,7 @@ async fn compile(dir: &Path, is_json: bool) -> Result<PathBuf, ToolError> {
 }
 
 /// Number of compiler lines to remember: an error message with some context.
-const LAST_LINES: usize = 100;
+const COMPILER_LINES: usize = 100;
 
 /// Copies the compiler's lines to stderr as they arrive, and returns the last ones.
 async fn passed_on(stderr: impl tokio::io::AsyncRead + Unpin) -> Vec<String> {
@@ -280,7 +280,7 @@ async fn passed_on(stderr: impl tokio::io::AsyncRead + Unpin) -> Vec<String> {
     while let Ok(Some(line)) = lines.next_segment().await {
         let line = String::from_utf8_lossy(&line).into_owned();
         note(&line);
-        if last.len() == LAST_LINES {
+        if last.len() == COMPILER_LINES {
             last.pop_front();
         }
         last.push_back(line);

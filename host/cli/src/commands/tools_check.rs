@@ -16,7 +16,7 @@ use mimir::file_error::file_error;
 use mimir::setup;
 
 /// Size limit of a tool file.
-const FILE_MAX: u64 = 1 << 20;
+const MAX_FILE_SIZE: u64 = 1 << 20;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -49,7 +49,7 @@ pub fn faults_failure(faults: Vec<ToolError>) -> CommandFailure {
 /// Loads the file as from `.mimir/tools`, and has the language's engine parse its code.
 pub async fn run(printer: ResultPrinter, file: &Path) -> Result<ExitReason, CommandFailure> {
     let shown = visible(&file.display().to_string());
-    let content = files::read(file, LinkPolicy::Follow, FILE_MAX);
+    let content = files::read(file, LinkPolicy::Follow, MAX_FILE_SIZE);
     let content = content.map_err(|error| file_error("read", file, &error))?;
     let content = String::from_utf8(content).map_err(|_| {
         let message = format!("{shown} is not UTF-8");

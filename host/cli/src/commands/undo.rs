@@ -14,7 +14,7 @@ use mimir::setup::{self, HostSetup};
 use mimir::undo::{UndoRecord, UndoStore, is_logged};
 
 /// Age limit: undo without an id means a change made just now. Older changes are only named.
-const RECENT: Duration = Duration::from_secs(60 * 60);
+const MAX_AGE: Duration = Duration::from_secs(60 * 60);
 
 /// Undoes a change, or lists the changes that can be undone.
 pub fn run(
@@ -46,7 +46,7 @@ pub fn run(
     {
         return Err(cannot(record, age, &unkept.why).into());
     }
-    if args.id.is_none() && !args.yes && age.is_none_or(|age| age > RECENT) {
+    if args.id.is_none() && !args.yes && age.is_none_or(|age| age > MAX_AGE) {
         return Err(too_old(record, age).into());
     }
     let audit = setup.audit();

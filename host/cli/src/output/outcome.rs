@@ -125,7 +125,7 @@ fn stack(error: &ToolError) {
 }
 
 /// Number of output lines shown of a stopped command: they tell what it was doing.
-const WRITTEN_MOST: usize = 40;
+const MAX_OUTPUT_LINES: usize = 40;
 
 /// Prints the output of a stopped command.
 fn written(error: &ToolError) {
@@ -137,7 +137,7 @@ fn written(error: &ToolError) {
         return;
     }
     note(styled(STRONG, "its output"));
-    let before = lines.len().saturating_sub(WRITTEN_MOST);
+    let before = lines.len().saturating_sub(MAX_OUTPUT_LINES);
     if before > 0 {
         note(format_args!(
             "  … {before} earlier lines; use --json to see them"

@@ -10,10 +10,10 @@ use parking_lot::{Mutex, MutexGuard};
 use super::stderr_queue::is_output_held;
 
 /// Delay before a line is shown; shorter work shows none.
-const PATIENCE: Duration = Duration::from_millis(500);
+const SHOW_DELAY: Duration = Duration::from_millis(500);
 
 /// Time between two frames of a spinner.
-const TICK: Duration = Duration::from_millis(100);
+const FRAME_INTERVAL: Duration = Duration::from_millis(100);
 
 /// All lines, created with the first.
 static LINES: OnceLock<MultiProgress> = OnceLock::new();
@@ -86,12 +86,12 @@ impl ProgressLine {
         let later = Arc::clone(&state);
         // Without the thread only the line is missing, so an error is ignored.
         let _ = std::thread::Builder::new().spawn(move || {
-            std::thread::sleep(PATIENCE);
+            std::thread::sleep(SHOW_DELAY);
             let mut state = lock(&later);
             if !state.is_over && state.bar.is_none() && !is_output_held() {
                 let bar = ProgressBar::new_spinner().with_message(message);
                 let bar = add_bar(styled(bar, "{spinner} {msg} {elapsed}"));
-                bar.enable_steady_tick(TICK);
+                bar.enable_steady_tick(FRAME_INTERVAL);
                 state.bar = Some(bar);
             }
         });
@@ -103,7 +103,7 @@ impl ProgressLine {
 
     /// Shows the progress made so far.
     pub fn progress(&self, done: u64, total: Option<u64>, message: Option<String>) {
-        if self.start.elapsed() < PATIENCE || is_output_held() {
+        if self.start.elapsed() < SHOW_DELAY || is_output_held() {
             return;
         }
         let mut state = lock(&self.state);

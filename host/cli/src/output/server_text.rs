@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{FAINT, WARN, styled};
 
 /// Levels of a schema that are shown one by one; what is deeper is shown as JSON.
-const LEVELS: usize = 6;
+const MAX_DEPTH: usize = 6;
 
 /// The text of a tool: its title, its description, and all texts of its schemas. Control characters were written out
 /// when the words came in.
@@ -23,7 +23,7 @@ pub fn tool_texts(tool: &Tool) -> Vec<String> {
     ];
     for (which, schema) in schemas {
         if let Some(schema) = schema {
-            walk(which, &schema.to_value(), LEVELS, &mut lines);
+            walk(which, &schema.to_value(), MAX_DEPTH, &mut lines);
         }
     }
     lines
@@ -65,7 +65,7 @@ fn walk(at: &str, schema: &Value, levels: usize, lines: &mut Vec<String>) {
         .flatten()
         .filter_map(Value::as_str)
         .collect();
-    if levels == LEVELS {
+    if levels == MAX_DEPTH {
         let says = map
             .get("description")
             .map(|words| format!(": {}", plain(words)));
@@ -201,7 +201,7 @@ mod tests {
             "$schema": "http://json-schema.org/draft-07/schema# DIALECT",
         });
         let mut lines = Vec::new();
-        walk("takes", &schema, LEVELS, &mut lines);
+        walk("takes", &schema, MAX_DEPTH, &mut lines);
         let card = lines.join("\n");
         let mut all = Vec::new();
         strings(&schema, &mut all);
@@ -226,7 +226,12 @@ mod tests {
             "https://json-schema.org/draft/2020-12/schema",
         ] {
             let mut lines = Vec::new();
-            walk("takes", &json!({ "$schema": dialect }), LEVELS, &mut lines);
+            walk(
+                "takes",
+                &json!({ "$schema": dialect }),
+                MAX_DEPTH,
+                &mut lines,
+            );
             assert!(lines.is_empty(), "{lines:?}");
         }
     }

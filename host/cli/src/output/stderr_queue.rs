@@ -18,14 +18,14 @@ enum StderrChunk {
 }
 
 /// Queue length in chunks: far more than a client that reads lets pile up.
-const WAITING: usize = 512;
+const QUEUE_CAPACITY: usize = 512;
 
 /// Time to wait for a reader when the program exits.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Makes stderr non-blocking from now on.
 pub fn detach_stderr() {
-    let (way, pieces) = sync_channel(WAITING);
+    let (way, pieces) = sync_channel(QUEUE_CAPACITY);
     if WAY.set(way).is_ok() {
         std::thread::spawn(move || write(&pieces));
     }
@@ -49,7 +49,7 @@ pub fn flush() {
     let Some(way) = WAY.get() else { return };
     let (done, is_done) = sync_channel(1);
     if way.try_send(StderrChunk::Flush(done)).is_ok() {
-        let _ = is_done.recv_timeout(LAST_WORDS);
+        let _ = is_done.recv_timeout(FLUSH_TIMEOUT);
     }
 }
 
@@ -57,7 +57,7 @@ pub fn flush() {
 static HELD: Mutex<Option<Vec<u8>>> = Mutex::new(None);
 
 /// Size limit of held output.
-const HELD_MOST: usize = 64 << 10;
+const MAX_HELD_BYTES: usize = 64 << 10;
 
 /// Holds back stderr output until it is dropped.
 pub struct StderrHold(());
@@ -91,7 +91,7 @@ pub struct StderrQueue;
 impl Write for StderrQueue {
     fn write(&mut self, words: &[u8]) -> io::Result<usize> {
         if let Some(kept) = &mut *lock_held_output() {
-            let room = HELD_MOST.saturating_sub(kept.len());
+            let room = MAX_HELD_BYTES.saturating_sub(kept.len());
             kept.extend_from_slice(&words[..words.len().min(room)]);
             return Ok(words.len());
         }

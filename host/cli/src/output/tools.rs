@@ -33,11 +33,11 @@ impl CommandSyntax {
 }
 
 /// Column widths, as in the seed implementations.
-const NAME: usize = 24;
-const SOURCE: usize = 12;
+const NAME_WIDTH: usize = 24;
+const SOURCE_WIDTH: usize = 12;
 
 /// Minimum width for a description; narrower ones are left out.
-const NARROWEST: usize = 30;
+const MIN_DESCRIPTION_WIDTH: usize = 30;
 
 /// Prints the list; skipped files go to stderr.
 pub fn list(
@@ -90,7 +90,7 @@ fn line(row: &ToolRow<'_>, marks: &SwitchMarks, room: Option<usize>) -> String {
         Some(cost) => format!("~{} tokens", cost.tokens),
         None => first_line(row.description, room),
     };
-    format!("{mark} {name:<NAME$} {badge:<SOURCE$} {tail}\n")
+    format!("{mark} {name:<NAME_WIDTH$} {badge:<SOURCE_WIDTH$} {tail}\n")
 }
 
 fn usage(out: &mut dyn Write, face: CommandSyntax) -> io::Result<()> {
@@ -127,7 +127,10 @@ impl SwitchMarks {
 }
 
 fn room() -> Option<usize> {
-    columns().map(|all| all.saturating_sub(NAME + SOURCE + 4).max(NARROWEST))
+    columns().map(|all| {
+        all.saturating_sub(NAME_WIDTH + SOURCE_WIDTH + 4)
+            .max(MIN_DESCRIPTION_WIDTH)
+    })
 }
 
 /// Reports that a tool was switched, or already was.
@@ -170,7 +173,10 @@ pub fn print_matches(
             let mark = marks.for_state(tool.enabled);
             let (name, badge) = (tool.name.as_str(), tool.source.badge());
             let about = first_line(tool.description, room());
-            writeln!(out, "{mark} {name:<NAME$} {badge:<SOURCE$} {about}")?;
+            writeln!(
+                out,
+                "{mark} {name:<NAME_WIDTH$} {badge:<SOURCE_WIDTH$} {about}"
+            )?;
         }
         Ok(())
     })

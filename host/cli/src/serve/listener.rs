@@ -33,18 +33,18 @@ struct ConnectionLimits {
 }
 
 /// Twice the number of sessions, and half of the usual file descriptor limit of a process.
-const BOUNDS: ConnectionLimits = ConnectionLimits {
+const CONNECTION_LIMITS: ConnectionLimits = ConnectionLimits {
     connections: 512,
     head: Duration::from_secs(30),
     body: Duration::from_secs(60),
 };
 
 /// Pause after a failed accept, which happens when file descriptors run out.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Serves requests until `stopped`; then each connection closes after its current request.
 pub async fn listen(listener: TcpListener, router: Router, stopped: impl Future<Output = ()>) {
-    within(BOUNDS, listener, router, stopped).await;
+    within(CONNECTION_LIMITS, listener, router, stopped).await;
 }
 
 async fn within(
@@ -64,7 +64,7 @@ async fn within(
             () = &mut stopped => break,
         };
         let (Ok(place), Ok((stream, _))) = (place, accepted) else {
-            sleep(PAUSE).await;
+            sleep(ACCEPT_RETRY_DELAY).await;
             continue;
         };
         let answered = connection(bounds, stream, router.clone(), ends.clone());
@@ -170,7 +170,7 @@ mod tests {
 
     use super::*;
 
-    const SOON: Duration = Duration::from_secs(20);
+    const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
     /// A server that returns the request body, and a handle to stop it.
     async fn serving() -> (SocketAddr, JoinHandle<()>, tokio::sync::oneshot::Sender<()>) {
@@ -194,7 +194,7 @@ mod tests {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(words.as_bytes()).await.unwrap();
         let mut said = Vec::new();
-        let read = timeout(SOON, stream.read_to_end(&mut said)).await;
+        let read = timeout(TEST_TIMEOUT, stream.read_to_end(&mut said)).await;
         // A reset also counts as closed.
         let _ = read.expect("it holds on");
         String::from_utf8_lossy(&said).into_owned()
@@ -222,7 +222,7 @@ mod tests {
             assert!(!said.contains("200 OK"), "{said}");
         }
         stop.send(()).unwrap();
-        timeout(SOON, serving).await.unwrap().unwrap();
+        timeout(TEST_TIMEOUT, serving).await.unwrap().unwrap();
     }
 
     #[tokio::test]
@@ -236,12 +236,12 @@ mod tests {
         sleep(Duration::from_millis(50)).await;
         stream.write_all(rest.as_bytes()).await.unwrap();
         let mut said = String::new();
-        timeout(SOON, stream.read_to_string(&mut said))
+        timeout(TEST_TIMEOUT, stream.read_to_string(&mut said))
             .await
             .unwrap()
             .unwrap();
         assert!(said.ends_with("hello"), "{said}");
-        timeout(SOON, serving).await.unwrap().unwrap();
+        timeout(TEST_TIMEOUT, serving).await.unwrap().unwrap();
         assert!(TcpStream::connect(address).await.is_err());
     }
 }

@@ -22,10 +22,10 @@ pub struct ServeToken {
 const FILE: &str = "serve.token";
 
 /// Minimum length: a shorter token could be guessed. Generated tokens have 32 characters; a person may write another.
-const SHORTEST: usize = 16;
+const MIN_TOKEN_LENGTH: usize = 16;
 
 /// Maximum size of the token file.
-const LONGEST: u64 = 4096;
+const MAX_FILE_SIZE: u64 = 4096;
 
 /// Reads the token of this user's servers, or creates one.
 pub fn load_or_create(places: &UserDirs) -> Result<ServeToken, ToolError> {
@@ -37,12 +37,12 @@ pub fn load_or_create(places: &UserDirs) -> Result<ServeToken, ToolError> {
     };
     let file = folder.join(FILE);
     let shown = mimir_core::text::visible(&file.display().to_string());
-    match files::read_text(&file, LinkPolicy::Follow, LONGEST) {
+    match files::read_text(&file, LinkPolicy::Follow, MAX_FILE_SIZE) {
         Ok(text) => {
             let word = text.trim().to_owned();
-            if word.len() < SHORTEST || !word.bytes().all(|byte| byte.is_ascii_graphic()) {
+            if word.len() < MIN_TOKEN_LENGTH || !word.bytes().all(|byte| byte.is_ascii_graphic()) {
                 return Err(unavailable(format!(
-                    "{shown} has no valid token: expected at least {SHORTEST} characters without spaces; remove the file to create a new one"
+                    "{shown} has no valid token: expected at least {MIN_TOKEN_LENGTH} characters without spaces; remove the file to create a new one"
                 )));
             }
             Ok(ServeToken {

@@ -65,7 +65,7 @@ fn editor() -> Option<String> {
 }
 
 /// Poll interval for the editor: too short to notice, and cheap.
-const MOMENT: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Returns the text that the editor saved; `None` if the answer is no longer wanted.
 fn edited(editor: &str, text: &str, watch: &PromptWatch) -> io::Result<Option<String>> {
@@ -94,7 +94,7 @@ fn edited(editor: &str, text: &str, watch: &PromptWatch) -> io::Result<Option<St
             before.restore(by_itself);
             return Ok(None);
         }
-        std::thread::sleep(MOMENT);
+        std::thread::sleep(POLL_INTERVAL);
     };
     if !status.success() {
         return Ok(Some(String::new()));
@@ -104,7 +104,7 @@ fn edited(editor: &str, text: &str, watch: &PromptWatch) -> io::Result<Option<St
 
 /// Time for an editor to restore the terminal before it is killed.
 #[cfg(unix)]
-const LAST: Duration = Duration::from_millis(500);
+const KILL_DELAY: Duration = Duration::from_millis(500);
 
 /// Stops an editor and its child processes. Returns true if it exited by itself after the request.
 #[cfg(unix)]
@@ -131,14 +131,14 @@ fn end(child: &mut Child) -> bool {
         if !all.iter().any(|pid| test_kill_process(*pid).is_ok()) {
             return by_itself;
         }
-        if start.elapsed() >= LAST {
+        if start.elapsed() >= KILL_DELAY {
             for pid in &all {
                 let _ = kill_process(*pid, Signal::KILL);
             }
             let _ = child.wait();
             return by_itself;
         }
-        std::thread::sleep(MOMENT);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 

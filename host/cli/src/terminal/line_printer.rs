@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 use crate::output::note;
 
 /// Queue length for a slow reader, after which lines are dropped: as many lines as one call may log.
-const WAITING: usize = 1_000;
+const QUEUE_CAPACITY: usize = 1_000;
 
 /// Time to wait for the last lines at the end of a call.
-const LAST: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Prints lines in order, from a thread that starts with the first line.
 #[derive(Default)]
@@ -48,7 +48,7 @@ impl LinePrinter {
         drop(lines);
         // The thread ends once all is written; if it is blocked by a reader, it is abandoned.
         let read = !matches!(
-            done.recv_timeout(LAST),
+            done.recv_timeout(FLUSH_TIMEOUT),
             Err(mpsc::RecvTimeoutError::Timeout)
         );
         if read && state.dropped > 0 {
@@ -62,7 +62,7 @@ impl LinePrinter {
 
 impl PrinterThread {
     fn start() -> Self {
-        let (lines, all) = mpsc::sync_channel::<Box<dyn FnOnce() + Send>>(WAITING);
+        let (lines, all) = mpsc::sync_channel::<Box<dyn FnOnce() + Send>>(QUEUE_CAPACITY);
         let (ended, done) = mpsc::channel();
         std::thread::spawn(move || {
             all.into_iter().for_each(|print| print());

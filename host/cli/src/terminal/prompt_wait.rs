@@ -33,7 +33,7 @@ impl PromptState {
 }
 
 /// Longest wait for a lent terminal: longer than it takes to end the program that uses it.
-const COMES_BACK: Duration = Duration::from_secs(2);
+const FOREGROUND_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The terminal while another program uses it.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Drop for PromptGuard {
         let mut lent = self.0.lent();
         self.0
             .back
-            .wait_while_for(&mut lent, |lent| *lent, COMES_BACK);
+            .wait_while_for(&mut lent, |lent| *lent, FOREGROUND_TIMEOUT);
     }
 }
 
@@ -111,13 +111,13 @@ impl PromptWatch {
 fn ready() -> io::Result<bool> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     // Too short to notice, and cheap.
-    const MOMENT: Timespec = Timespec {
+    const POLL_TIMEOUT: Timespec = Timespec {
         tv_sec: 0,
         tv_nsec: 50_000_000,
     };
     let stdin = io::stdin();
     let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
-    match poll(&mut fds, Some(&MOMENT)) {
+    match poll(&mut fds, Some(&POLL_TIMEOUT)) {
         Ok(ready) => Ok(ready > 0),
         // Interrupted by a signal, such as Ctrl-C or a window resize.
         Err(rustix::io::Errno::INTR) => Ok(false),

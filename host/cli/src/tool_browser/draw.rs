@@ -9,12 +9,12 @@ use ratatui::widgets::Paragraph;
 use super::list::{BrowserItem, ToolBrowser, ToolPage};
 
 /// Minimum width of an optional part of a line: a cost, a badge, a description.
-const WITH_TOKENS: u16 = 30;
-const WITH_BADGE: u16 = 48;
-const WITH_ABOUT: u16 = 76;
+const MIN_WIDTH_TOKENS: u16 = 30;
+const MIN_WIDTH_BADGE: u16 = 48;
+const MIN_WIDTH_DESCRIPTION: u16 = 76;
 
 /// Width of the name column if there is room.
-const NAME: usize = 24;
+const NAME_WIDTH: usize = 24;
 
 /// Draws the whole screen.
 pub fn draw_browser(frame: &mut Frame<'_>, shelf: &mut ToolBrowser) {
@@ -66,7 +66,7 @@ fn footer(shelf: &ToolBrowser, width: u16) -> Line<'static> {
         return Line::raw(format!("/{}_", shelf.filter));
     }
     let faint = Style::new().add_modifier(Modifier::DIM);
-    let keys = match (&shelf.page, width >= WITH_BADGE) {
+    let keys = match (&shelf.page, width >= MIN_WIDTH_BADGE) {
         (Some(_), true) => "arrows scroll   space on/off   esc back",
         (Some(_), false) => "esc back",
         (None, true) => "arrows move   space on/off   enter read   / filter   q quit",
@@ -106,18 +106,18 @@ fn line(item: &BrowserItem, selected: bool, width: u16, looks: BrowserStyles) ->
     let mut rest = String::from(" ");
     let name = item.name.as_str();
     match width {
-        0..WITH_TOKENS => rest.push_str(&cut(name, room.saturating_sub(4))),
-        WITH_TOKENS..WITH_BADGE => {
+        0..MIN_WIDTH_TOKENS => rest.push_str(&cut(name, room.saturating_sub(4))),
+        MIN_WIDTH_TOKENS..MIN_WIDTH_BADGE => {
             let most = room.saturating_sub(4 + 8);
             rest.push_str(&format!("{:<most$} {:>7}", cut(name, most), tokens(item)));
         }
         _ => {
-            let (name, badge) = (cut(name, NAME), item.source.badge());
+            let (name, badge) = (cut(name, NAME_WIDTH), item.source.badge());
             let tokens = tokens(item);
-            rest.push_str(&format!("{name:<NAME$} {badge:<10} {tokens:>7}"));
+            rest.push_str(&format!("{name:<NAME_WIDTH$} {badge:<10} {tokens:>7}"));
         }
     }
-    if width >= WITH_ABOUT {
+    if width >= MIN_WIDTH_DESCRIPTION {
         rest.push_str("  ");
         rest.push_str(&item.about);
     }

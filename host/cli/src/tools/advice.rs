@@ -63,14 +63,14 @@ pub struct UnusedTool<'a> {
 }
 
 /// Most descriptions listed, and the minimum cost to be listed: a sentence or two are fine.
-const WORDY_MOST: usize = 5;
-const WORDY_LEAST: u32 = 60;
+const MAX_COSTLY_TOOLS: usize = 5;
+const MIN_COSTLY_TOKENS: u32 = 60;
 
 /// Percentage of common words from which two descriptions count as near duplicates.
-const ALIKE: usize = 80;
+const MIN_SIMILARITY_PERCENT: usize = 80;
 
 /// With fewer words, descriptions are similar by chance.
-const WORDS_LEAST: usize = 4;
+const MIN_WORDS: usize = 4;
 
 impl<'a> CostAdvice<'a> {
     /// Analyses the tools that models see, and the recorded calls.
@@ -90,10 +90,10 @@ impl<'a> CostAdvice<'a> {
                 description_tokens: costs.text_tokens(&tool.definition.description),
                 tokens: *tokens,
             })
-            .filter(|wordy| wordy.description_tokens >= WORDY_LEAST)
+            .filter(|wordy| wordy.description_tokens >= MIN_COSTLY_TOKENS)
             .collect();
         descriptions.sort_by_key(|wordy| std::cmp::Reverse(wordy.description_tokens));
-        descriptions.truncate(WORDY_MOST);
+        descriptions.truncate(MAX_COSTLY_TOOLS);
         let idle = tools.iter().filter(|_| usage.calls > 0);
         let idle = idle.filter(|(tool, _)| !usage.called.contains(tool.name().as_str()));
         let mut unused: Vec<UnusedTool<'a>> = idle
@@ -143,12 +143,12 @@ fn find_similar<'a>(tools: &[(&'a Tool, u32)]) -> Vec<SimilarTools<'a>> {
 fn is_alike(one: &BTreeSet<String>, other: &BTreeSet<String>) -> bool {
     let (fewer, more) = (one.len().min(other.len()), one.len().max(other.len()));
     // Sets whose sizes differ that much cannot be similar, so skip the comparison.
-    if fewer < WORDS_LEAST || fewer * 100 < more * ALIKE {
+    if fewer < MIN_WORDS || fewer * 100 < more * MIN_SIMILARITY_PERCENT {
         return false;
     }
     let both = one.intersection(other).count();
     let all = one.len() + other.len() - both;
-    both * 100 >= all * ALIKE
+    both * 100 >= all * MIN_SIMILARITY_PERCENT
 }
 
 #[cfg(test)]

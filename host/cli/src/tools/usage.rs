@@ -40,7 +40,7 @@ const RECEIPT: [&str; 6] = [
 ];
 
 /// Number of calls shown.
-const LAST: usize = 5;
+const SHOWN_CALLS: usize = 5;
 
 /// Last calls of a tool, newest first.
 pub fn last_calls(
@@ -60,7 +60,7 @@ pub fn last_calls(
             code: Some(entry.text("code")).filter(|code| !code.is_empty()),
             receipt: receipt.collect(),
         });
-        calls.truncate(LAST);
+        calls.truncate(SHOWN_CALLS);
     })?;
     Ok(calls.into())
 }

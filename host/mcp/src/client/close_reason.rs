@@ -13,13 +13,13 @@ use parking_lot::Mutex;
 use super::sandbox_hint;
 
 /// Number of stderr lines stored for the error message on why the server ended.
-const LAST_WORDS: usize = 3;
+const STDERR_LINES: usize = 3;
 
 /// Number of stored lines in which a server reports that something was not found.
-const ABSENCES: usize = 5;
+const NOT_FOUND_LINES: usize = 5;
 
 /// Maximum length of a server's own text in a message, in characters.
-pub(super) const WORDS_MOST: usize = 500;
+pub(super) const MAX_SERVER_TEXT_CHARS: usize = 500;
 
 /// The reason why a connection ended, as far as known.
 #[derive(Default)]
@@ -92,9 +92,9 @@ impl CloseReason {
     pub(super) fn warn_of_invalid_line(&self, line: &[u8], error: &serde_json::Error) {
         if !self.strange.swap(true, Ordering::AcqRel) {
             // Only the beginning of the line is converted to text, however long it is.
-            let head = &line[..line.len().min(WORDS_MOST * 4 + REACH)];
-            let line = self.mask_text(&String::from_utf8_lossy(head), WORDS_MOST);
-            let error = self.mask_text(&error.to_string(), WORDS_MOST);
+            let head = &line[..line.len().min(MAX_SERVER_TEXT_CHARS * 4 + REACH)];
+            let line = self.mask_text(&String::from_utf8_lossy(head), MAX_SERVER_TEXT_CHARS);
+            let error = self.mask_text(&error.to_string(), MAX_SERVER_TEXT_CHARS);
             tracing::warn!(server = self.server, %error, "the server wrote a line that is not a valid message: {line}");
         }
     }
@@ -104,12 +104,12 @@ impl CloseReason {
         tracing::info!(server = self.server, "{line}");
         if sandbox_hint::is_not_found_line(line) {
             let mut absences = self.absences.lock();
-            if absences.len() < ABSENCES {
+            if absences.len() < NOT_FOUND_LINES {
                 absences.push(line.to_owned());
             }
         }
         let mut words = self.words.lock();
-        if words.len() == LAST_WORDS {
+        if words.len() == STDERR_LINES {
             words.remove(0);
         }
         words.push(line.to_owned());
@@ -141,7 +141,9 @@ impl CloseReason {
         if !words.is_empty() && !error.message.contains(BEFORE) {
             let words = words.join(" / ");
             error.message.push_str(BEFORE);
-            error.message.push_str(prefix(&words, WORDS_MOST));
+            error
+                .message
+                .push_str(prefix(&words, MAX_SERVER_TEXT_CHARS));
         }
     }
 }

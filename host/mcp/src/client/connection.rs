@@ -21,7 +21,7 @@ use rmcp::{Peer, RoleClient};
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 
-use super::close_reason::WORDS_MOST;
+use super::close_reason::MAX_SERVER_TEXT_CHARS;
 use super::description::mask_known_secrets;
 use super::handshake;
 use super::http_transport;
@@ -34,13 +34,13 @@ use super::subscription::{self, SubscriptionTopic};
 pub(super) use super::close_reason::CloseReason;
 
 /// Maximum number of pages of a list. A server that always has one more is cut off there.
-const PAGES_MOST: usize = 50;
+const MAX_PAGES: usize = 50;
 
 /// Maximum number of entries of a kind. No model chooses well among more tools.
-pub(super) const ITEMS_MOST: usize = 1_000;
+pub(super) const MAX_ITEMS: usize = 1_000;
 
 /// Maximum number of rounds of a call in which a server responds with further requests.
-const ROUNDS_MOST: usize = 10;
+const MAX_ROUNDS: usize = 10;
 
 /// A resource that lives as long as a connection, such as a running program. Dropping it releases the resource.
 pub(super) type KeepAlive = Box<dyn Send + Sync>;
@@ -124,7 +124,7 @@ impl ServerConnection {
                 ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
                 other => handshake::handshake_failure(other, era),
             };
-            let words = end.mask_text(&words, WORDS_MOST);
+            let words = end.mask_text(&words, MAX_SERVER_TEXT_CHARS);
             let error = end.error(&format!("did not start the protocol correctly: {words}"));
             match refused {
                 true => ConnectError::Refused(error),
@@ -205,7 +205,7 @@ impl ServerConnection {
     pub(super) fn server(&self) -> (String, String) {
         let info = self.peer.peer_info();
         let info = info.as_ref().and_then(|info| info.server_info.as_ref());
-        let words = |theirs: &str| self.close_reason.mask_text(theirs, WORDS_MOST);
+        let words = |theirs: &str| self.close_reason.mask_text(theirs, MAX_SERVER_TEXT_CHARS);
         info.map(|info| (words(&info.name), words(&info.version)))
             .unwrap_or_default()
     }
@@ -220,7 +220,7 @@ impl ServerConnection {
     ) -> Result<(Vec<Value>, bool), ToolError> {
         let mut all = Vec::new();
         let mut cursor: Option<String> = None;
-        for _ in 0..PAGES_MOST {
+        for _ in 0..MAX_PAGES {
             let mut params = PaginatedRequestParams::default();
             params.cursor = cursor.take();
             let result = self.ask(kind.request(params), patience).await?;
@@ -234,7 +234,7 @@ impl ServerConnection {
             };
             for mut item in items {
                 let length = item.to_string().len();
-                if all.len() == ITEMS_MOST || length > *room {
+                if all.len() == MAX_ITEMS || length > *room {
                     return Ok((all, true));
                 }
                 *room -= length;
@@ -258,7 +258,7 @@ impl ServerConnection {
         time: Option<Duration>,
     ) -> Result<ServerResult, ToolError> {
         let mut round = OperationRound::default();
-        for _ in 0..ROUNDS_MOST {
+        for _ in 0..MAX_ROUNDS {
             let answer = self.round(wanted.request(round), desk, time).await?;
             let ServerResult::InputRequiredResult(asked) = answer else {
                 return Ok(answer);
@@ -333,7 +333,9 @@ impl ServerConnection {
         let server = &self.close_reason.server;
         match error {
             ServiceError::McpError(error) => {
-                let words = self.close_reason.mask_text(&error.message, WORDS_MOST);
+                let words = self
+                    .close_reason
+                    .mask_text(&error.message, MAX_SERVER_TEXT_CHARS);
                 let code = error.code.0;
                 let message = format!("the server `{server}` returned an error: {words} ({code})");
                 let kind = match error.code {
@@ -361,7 +363,9 @@ impl ServerConnection {
             },
             ServiceError::TransportClosed => self.ended(),
             other => {
-                let words = self.close_reason.mask_text(&other.to_string(), WORDS_MOST);
+                let words = self
+                    .close_reason
+                    .mask_text(&other.to_string(), MAX_SERVER_TEXT_CHARS);
                 let message = format!("the server `{server}` violated the protocol: {words}");
                 ToolError::new(ToolErrorCode::ExecutionError, message)
             }

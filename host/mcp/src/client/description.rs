@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::connection::ITEMS_MOST;
+use super::connection::MAX_ITEMS;
 use super::flags::{escape_invisible, escape_invisible_in_value, find_flags};
 use super::names;
 use super::operation::ServerListKind;
@@ -62,7 +62,7 @@ pub struct ServerAbilities {
 }
 
 /// Format version that this code writes and reads.
-const FORM: u32 = 3;
+const FORMAT_VERSION: u32 = 3;
 
 /// Storage for descriptions of servers. Lost entries are fetched again.
 pub trait DescriptionStore: Send + Sync {
@@ -120,12 +120,12 @@ fn seconds() -> u64 {
 
 /// Maximum size in bytes of a server's whole description, which is held in memory and on disk: a model would not read
 /// more.
-pub(super) const ALL_MOST: usize = 8 << 20;
+pub(super) const MAX_TOTAL_SIZE: usize = 8 << 20;
 
 /// Maximum sizes in bytes of a server's names, descriptions and schemas. Longer ones do not help a model.
-const NAME_MOST: usize = 256;
-const WORDS_MOST: usize = 32 << 10;
-const SCHEMA_MOST: usize = 256 << 10;
+const MAX_NAME_SIZE: usize = 256;
+const MAX_DESCRIPTION_SIZE: usize = 32 << 10;
+const MAX_SCHEMA_SIZE: usize = 256 << 10;
 
 /// A tool of a server, and its definition here.
 pub(super) struct RemoteTool {
@@ -139,7 +139,7 @@ impl ServerDescription {
     /// Creates a description from the server's name, version and tools.
     pub(super) fn new(server: (String, String), tools: Vec<Value>) -> Self {
         Self {
-            form: FORM,
+            form: FORMAT_VERSION,
             server,
             tools,
             prompts: Vec::new(),
@@ -174,14 +174,14 @@ impl ServerDescription {
     /// Parses a stored description; none if the format differs.
     pub(super) fn read(text: &str) -> Option<Self> {
         let described: Self = serde_json::from_str(text).ok()?;
-        (described.form == FORM).then_some(described)
+        (described.form == FORMAT_VERSION).then_some(described)
     }
 
     /// Returns the tools that can be called, and those that are left out. A broken tool does not affect the others.
     pub(super) fn remote_tools(&self, spec: &ServerSpec) -> (Vec<RemoteTool>, Vec<Quarantined>) {
         let mut left_out = Vec::new();
         let mut quarantine = |name: &str, code, reason: String| {
-            let name = text::visible(text::prefix(name, NAME_MOST));
+            let name = text::visible(text::prefix(name, MAX_NAME_SIZE));
             left_out.push(Quarantined {
                 location: format!("{} ({name})", spec.location()),
                 code,
@@ -189,10 +189,10 @@ impl ServerDescription {
             });
         };
         let mut named: Vec<(&str, &Value)> = Vec::new();
-        for tool in self.tools.iter().take(ITEMS_MOST) {
+        for tool in self.tools.iter().take(MAX_ITEMS) {
             match tool["name"].as_str() {
-                Some(name) if name.is_empty() || name.len() > NAME_MOST => {
-                    let reason = format!("the name of a tool must have 1 to {NAME_MOST} bytes");
+                Some(name) if name.is_empty() || name.len() > MAX_NAME_SIZE => {
+                    let reason = format!("the name of a tool must have 1 to {MAX_NAME_SIZE} bytes");
                     quarantine(name, ToolErrorCode::InvalidInput, reason);
                 }
                 Some(name) if named.iter().any(|(known, _)| *known == name) => quarantine(
@@ -209,9 +209,9 @@ impl ServerDescription {
             }
         }
         if self.more {
-            let most = text::bytes(ALL_MOST as u64);
+            let most = text::bytes(MAX_TOTAL_SIZE as u64);
             let reason = format!(
-                "its remaining tools are left out: the limit per server is {ITEMS_MOST} tools or {most}"
+                "its remaining tools are left out: the limit per server is {MAX_ITEMS} tools or {most}"
             );
             quarantine("…", ToolErrorCode::LimitExceeded, reason);
         }
@@ -263,7 +263,7 @@ impl ServerDescription {
         let origin = Arc::new(ToolOrigin {
             prefix: String::new(),
             plugin: spec.name.clone(),
-            version: text::visible(text::prefix(&self.server.1, NAME_MOST)),
+            version: text::visible(text::prefix(&self.server.1, MAX_NAME_SIZE)),
             location: spec.location(),
             digest: format!("{:x}", hash.finalize()),
             speaks: true,
@@ -344,8 +344,8 @@ fn read(
 ) -> Result<RemoteTool, String> {
     let words = |key: &str| tool[key].as_str().unwrap_or_default();
     let description = words("description");
-    if description.len() > WORDS_MOST {
-        let most = text::bytes(WORDS_MOST as u64);
+    if description.len() > MAX_DESCRIPTION_SIZE {
+        let most = text::bytes(MAX_DESCRIPTION_SIZE as u64);
         return Err(format!("its description is longer than {most}"));
     }
     let hints = &tool["annotations"];
@@ -369,7 +369,7 @@ fn read(
         definition: ToolDefinition {
             name: ours,
             title: (!title.is_empty())
-                .then(|| text::visible(text::prefix(&escape_invisible(title), NAME_MOST))),
+                .then(|| text::visible(text::prefix(&escape_invisible(title), MAX_NAME_SIZE))),
             description: escape_invisible(description),
             group: ToolGroup::System,
             input_schema,
@@ -398,15 +398,15 @@ fn schema(which: &str, theirs: &Value) -> Result<Schema, String> {
     let mut theirs = theirs.clone();
     escape_invisible_in_value(&mut theirs);
     let text = theirs.to_string();
-    if text.len() > SCHEMA_MOST {
-        let most = text::bytes(SCHEMA_MOST as u64);
+    if text.len() > MAX_SCHEMA_SIZE {
+        let most = text::bytes(MAX_SCHEMA_SIZE as u64);
         return Err(format!("its {which} schema is longer than {most}"));
     }
     Schema::parse(&text).map_err(|error| {
         let error = error.to_string();
         format!(
             "its {which} schema is not valid: {}",
-            text::visible(text::prefix(&error, NAME_MOST))
+            text::visible(text::prefix(&error, MAX_NAME_SIZE))
         )
     })
 }

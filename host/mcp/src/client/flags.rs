@@ -52,13 +52,13 @@ static ORDERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// Maximum number of flags of a tool.
-const FLAGS_MOST: usize = 12;
+const MAX_FLAGS: usize = 12;
 
 /// Length of a run of whitespace that pushes the text behind it out of sight.
-const BLANKS_MOST: usize = 200;
+const MAX_BLANKS: usize = 200;
 
 /// Maximum length of a quoted phrase in a flag, in characters.
-const PHRASE_MOST: usize = 80;
+const MAX_PHRASE_CHARS: usize = 80;
 
 /// Makes a text fully visible: removes nothing, and escapes everything that is invisible or controls a terminal.
 pub(super) fn escape_invisible(words: &str) -> String {
@@ -132,7 +132,7 @@ pub(super) fn find_flags(tool: &Value, own: &[&str]) -> Vec<String> {
     let mut flags: Vec<String> = Vec::new();
     for words in &all {
         for flag in of_words(words, own) {
-            if !flags.contains(&flag) && flags.len() < FLAGS_MOST {
+            if !flags.contains(&flag) && flags.len() < MAX_FLAGS {
                 flags.push(flag);
             }
         }
@@ -161,7 +161,7 @@ fn of_schema<'a>(which: &str, path: &str, schema: &'a Value, all: &mut Vec<Locat
         "" => format!("the {key} of its {which} schema"),
         path => format!(
             "the {key} of its {which} `{}`",
-            text::visible(text::prefix(path, PHRASE_MOST))
+            text::visible(text::prefix(path, MAX_PHRASE_CHARS))
         ),
     };
     let below = |name: &str| match path {
@@ -223,7 +223,7 @@ fn of_words(words: &LocatedText<'_>, own: &[&str]) -> Vec<String> {
             "{place} has characters that cannot be seen; they are written out"
         ));
     }
-    if blanks(text) > BLANKS_MOST {
+    if blanks(text) > MAX_BLANKS {
         flags.push(format!(
             "{place} has words behind {} blanks in a row",
             blanks(text)
@@ -234,7 +234,7 @@ fn of_words(words: &LocatedText<'_>, own: &[&str]) -> Vec<String> {
     for at in matches.iter().flat_map(|matches| matches.iter()) {
         let pattern = EACH.get(at).and_then(Option::as_ref);
         if let Some(found) = pattern.and_then(|pattern| pattern.find(&plain)) {
-            let phrase = text::visible(text::prefix(found.as_str(), PHRASE_MOST));
+            let phrase = text::visible(text::prefix(found.as_str(), MAX_PHRASE_CHARS));
             flags.push(format!(
                 "{place} addresses the model instead of you: `{phrase}`"
             ));

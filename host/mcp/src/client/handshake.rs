@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use super::connection::{CloseReason, ConnectError, ProtocolGeneration};
 
 /// Maximum length of a version in a message, in characters: valid versions are dates.
-const VERSION_MOST: usize = 40;
+const MAX_VERSION_CHARS: usize = 40;
 
 /// Describes why the handshake failed.
 pub(super) fn handshake_failure(error: &ClientInitializeError, era: ProtocolGeneration) -> String {
@@ -74,7 +74,7 @@ pub(super) fn check_protocol_version(
     if is_known && !of_other_era {
         return Ok(());
     }
-    let theirs = end.mask_text(theirs.as_str(), VERSION_MOST);
+    let theirs = end.mask_text(theirs.as_str(), MAX_VERSION_CHARS);
     let ours = ProtocolVersion::LATEST_WITH_INITIALIZE;
     let server = &end.server;
     let what = match is_known {

@@ -44,18 +44,18 @@ const SESSION: &str = "mcp-session-id";
 const LAST_EVENT: &str = "last-event-id";
 
 /// Maximum size of a response with one message in bytes, as for programs.
-const MESSAGE_MOST: usize = 16 << 20;
+const MAX_MESSAGE_SIZE: usize = 16 << 20;
 
 /// Maximum size of an error response in bytes.
-const FAULT_MOST: usize = 64 << 10;
+const MAX_ERROR_SIZE: usize = 64 << 10;
 
 /// Maximum length of the part of an error response that is shown, in characters.
-const FAULT_SHOWN: usize = 300;
+const MAX_ERROR_CHARS: usize = 300;
 
 /// Time for which the first call waits for the session's event stream. A server may send a request during the call on
 /// that stream, and drops it if the stream is not open. Some servers respond to the stream's request only when they
 /// have a message to send.
-const LISTENING: Duration = Duration::from_secs(1);
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(1);
 
 type HttpTransportError = StreamableHttpError<Error>;
 type SseEventStream = futures::stream::BoxStream<'static, Result<Sse, SseError>>;
@@ -95,7 +95,7 @@ pub(super) fn headers(
     let pairs = fill_secrets_in_pairs(pairs, vault)?;
     let each = pairs.iter().map(|(name, value)| {
         let fault = || {
-            let name = visible(prefix(name, FAULT_SHOWN));
+            let name = visible(prefix(name, MAX_ERROR_CHARS));
             let message = format!("mcp.servers.{server}.headers.{name} is not a valid header");
             ToolError::new(ToolErrorCode::InvalidInput, message)
         };
@@ -133,7 +133,7 @@ impl GuardedHttpClient {
     async fn listened(&self) {
         let mut listening = self.listening.subscribe();
         let heard = listening.wait_for(|listening| *listening);
-        if tokio::time::timeout(LISTENING, heard).await.is_err() {
+        if tokio::time::timeout(LISTEN_TIMEOUT, heard).await.is_err() {
             self.listening.send_replace(true);
         }
     }
@@ -387,7 +387,7 @@ impl StreamableHttpClient for GuardedHttpClient {
             return Err(StreamableHttpError::SessionExpired);
         }
         if !status.is_success() {
-            let words = text(response, FAULT_MOST).await.unwrap_or_default();
+            let words = text(response, MAX_ERROR_SIZE).await.unwrap_or_default();
             if let Ok(error @ ServerJsonRpcMessage::Error(_)) = self.masked(&words) {
                 return Ok(StreamableHttpPostResponse::Json(error, None));
             }
@@ -398,7 +398,7 @@ impl StreamableHttpClient for GuardedHttpClient {
             if let Some(bearer) = &self.bearer {
                 bearer.mask_text(&mut words);
             }
-            let words = visible(prefix(&words, FAULT_SHOWN));
+            let words = visible(prefix(&words, MAX_ERROR_CHARS));
             let fault = format!("HTTP {status}: {words}");
             return Err(StreamableHttpError::UnexpectedServerResponse(fault.into()));
         }
@@ -407,7 +407,7 @@ impl StreamableHttpClient for GuardedHttpClient {
         match kind(&response).as_str() {
             EVENTS => Ok(StreamableHttpPostResponse::Sse(self.events(response), id)),
             JSON => {
-                let body = text(response, MESSAGE_MOST).await?;
+                let body = text(response, MAX_MESSAGE_SIZE).await?;
                 // A notification has no response, whatever the body is.
                 if body.trim_ascii().is_empty() {
                     return Ok(StreamableHttpPostResponse::Accepted);
@@ -421,7 +421,7 @@ impl StreamableHttpClient for GuardedHttpClient {
                 Ok(StreamableHttpPostResponse::Json(message, id))
             }
             other => {
-                let kind = visible(prefix(other, FAULT_SHOWN));
+                let kind = visible(prefix(other, MAX_ERROR_CHARS));
                 Err(StreamableHttpError::UnexpectedContentType(Some(kind)))
             }
         }

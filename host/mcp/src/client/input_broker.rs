@@ -23,14 +23,14 @@ use super::flags::{escape_invisible, escape_invisible_in_value};
 use super::spec::ServerSpec;
 
 /// Maximum number of requests in one call, so that a server cannot wear a person down.
-const WISHES_MOST: u32 = 16;
+const MAX_REQUESTS: u32 = 16;
 
 /// Maximum size of a request in bytes: a person does not read a longer form, and a model is not asked longer questions
 /// for an untrusted server.
-const WISH_MOST: usize = 64 << 10;
+const MAX_REQUEST_SIZE: usize = 64 << 10;
 
 /// Maximum number of tokens that a model generates for a server.
-const TOKENS_MOST: u64 = 4_096;
+const MAX_TOKENS: u64 = 4_096;
 
 /// Prefix of every line that a server wrote, so that none can pass for mimir's own text.
 const GUTTER: &str = "  │ ";
@@ -218,10 +218,10 @@ impl InputRequestBroker {
             let message = format!("the server `{server}` {why}");
             Err(ToolError::new(ToolErrorCode::LimitExceeded, message))
         };
-        if self.asked.fetch_add(1, Ordering::AcqRel) >= WISHES_MOST {
+        if self.asked.fetch_add(1, Ordering::AcqRel) >= MAX_REQUESTS {
             return refused("makes too many requests in one call");
         }
-        if wish.params.to_string().len() > WISH_MOST {
+        if wish.params.to_string().len() > MAX_REQUEST_SIZE {
             return refused("sends a request that is too long to be read");
         }
         if wish.kind == UpstreamRequestKind::Form && wish.params["url"].is_string() {
@@ -283,8 +283,8 @@ impl InputRequestBroker {
                 .into();
                 // A context of `thisServer` would be that of all servers behind mimir.
                 params["includeContext"] = "none".into();
-                let tokens = params["maxTokens"].as_u64().unwrap_or(TOKENS_MOST);
-                params["maxTokens"] = tokens.min(TOKENS_MOST).into();
+                let tokens = params["maxTokens"].as_u64().unwrap_or(MAX_TOKENS);
+                params["maxTokens"] = tokens.min(MAX_TOKENS).into();
                 if let Some(params) = params.as_object_mut() {
                     for key in ["tools", "toolChoice", "_meta", "metadata"] {
                         params.remove(key);

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// Maximum length of a quoted value, which comes from the server.
-const WORDS_MOST: usize = 200;
+const MAX_VALUE_CHARS: usize = 200;
 
 /// Returns the error response to such a request.
 pub(super) fn invalid_request(want: UpstreamRequestKind, params: Option<Value>) -> ErrorData {
@@ -30,7 +30,7 @@ pub(super) fn invalid_request(want: UpstreamRequestKind, params: Option<Value>) 
     );
     if let Some(why) = why {
         words.push_str(": ");
-        words.push_str(prefix(&visible(&why), WORDS_MOST));
+        words.push_str(prefix(&visible(&why), MAX_VALUE_CHARS));
     }
     ErrorData::invalid_params(words, None)
 }

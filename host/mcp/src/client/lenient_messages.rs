@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 /// Error code if the server's own is not valid: the one for generic server errors.
-const ANY: i32 = -32_000;
+const SERVER_ERROR_CODE: i32 = -32_000;
 
 /// Parses a message of a server.
 pub(super) fn parse_message(message: &[u8]) -> Result<ServerJsonRpcMessage, serde_json::Error> {
@@ -55,7 +55,7 @@ fn failure(message: &[u8], id: Value, wrong: &serde_json::Error) -> Value {
     let mut error = match told.and_then(|told| told.get("error")) {
         Some(error) if !error.is_null() => said(error),
         _ => {
-            json!({"code": ANY, "message": format!("its answer is not valid: {}", why(message, wrong))})
+            json!({"code": SERVER_ERROR_CODE, "message": format!("its answer is not valid: {}", why(message, wrong))})
         }
     };
     if error["message"] == "" {
@@ -77,7 +77,7 @@ fn said(error: &Value) -> Value {
         (None, Some(theirs)) => format!("{words} (its code is {theirs})"),
         _ => words,
     };
-    let mut mended = json!({ "code": code.unwrap_or(ANY), "message": words });
+    let mut mended = json!({ "code": code.unwrap_or(SERVER_ERROR_CODE), "message": words });
     if let Some(data) = error.get("data") {
         mended["data"] = data.clone();
     }
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn errors_of_another_form_keep_their_message() {
-        let words = |words: &str| Some((ANY, words.to_owned()));
+        let words = |words: &str| Some((SERVER_ERROR_CODE, words.to_owned()));
         assert_eq!(
             told(r#"{"code": 99999999999, "message": "over"}"#),
             words("over (its code is 99999999999)")

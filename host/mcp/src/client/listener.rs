@@ -33,13 +33,13 @@ use super::spec::ServerSpec;
 
 /// Maximum length of a progress message in characters, as for other tools. The rate is limited by the sender to the
 /// client.
-const MESSAGE_MOST: usize = 500;
+const MAX_MESSAGE_CHARS: usize = 500;
 
 /// Maximum length of a log line in characters.
-const LINE_MOST: usize = 4_096;
+const MAX_LINE_CHARS: usize = 4_096;
 
 /// Number of progress messages that are stored for calls without an observer yet.
-const EARLY_MOST: usize = 64;
+const MAX_EARLY_MESSAGES: usize = 64;
 
 /// Calls in progress by their number, and early progress of calls without a token yet, newest first.
 #[derive(Default)]
@@ -189,7 +189,7 @@ impl ServerListener {
         let progress = CallProgress {
             done: steps(said.progress),
             total: said.total.map(steps),
-            message: message.map(|words| visible(prefix(words, MESSAGE_MOST))),
+            message: message.map(|words| visible(prefix(words, MAX_MESSAGE_CHARS))),
         };
         let observer = {
             let mut watching = self.active_calls.lock();
@@ -200,7 +200,7 @@ impl ServerListener {
                 (Some(call), _) => Arc::clone(call.broker.observer()),
                 // The call has been sent, but its token is not set yet. Our tokens are numbers.
                 (None, NumberOrString::Number(_)) => {
-                    watching.early.truncate(EARLY_MOST - 1);
+                    watching.early.truncate(MAX_EARLY_MESSAGES - 1);
                     watching.early.push_front((token.clone(), progress));
                     return;
                 }
@@ -223,9 +223,9 @@ impl ServerListener {
             None => line.data.to_string(),
         };
         // Masked before truncation, so that no partial secret remains.
-        let mut words = visible(prefix(&words, LINE_MOST + REACH));
+        let mut words = visible(prefix(&words, MAX_LINE_CHARS + REACH));
         self.redactor.mask_text(&mut words);
-        let words = prefix(&words, LINE_MOST).to_owned();
+        let words = prefix(&words, MAX_LINE_CHARS).to_owned();
         tracing::info!(server = self.server, level = ?line.level, "{words}");
         // A client only gets logs that belong to its own call.
         if let Some(desk) = self.only_broker() {

@@ -6,10 +6,10 @@ use mimir_core::ToolName;
 use sha2::{Digest as _, Sha256};
 
 /// Maximum length of a tool name.
-const MOST: usize = 64;
+const MAX_NAME_LENGTH: usize = 64;
 
 /// Number of hash digits that make names unique: the chance of a collision is one in four billion.
-const DIGITS: usize = 8;
+const HASH_DIGITS: usize = 8;
 
 /// Converts a server's name to snake case: `getFile` and `get-file` become `get_file`.
 pub(super) fn snake_name(theirs: &str) -> String {
@@ -44,7 +44,7 @@ pub(super) fn unique_names(prefix: &str, theirs: &[&str]) -> Vec<Option<ToolName
         let own = is_own(plain, theirs);
         let shared = count.get(plain.as_str()).is_some_and(|count| *count > 1);
         let taken = crate::discovery::is_discovery_tool(plain);
-        match plain.len() > MOST || (shared && !own) || taken {
+        match plain.len() > MAX_NAME_LENGTH || (shared && !own) || taken {
             true => marked(plain, theirs),
             false => plain.clone(),
         }
@@ -68,14 +68,17 @@ pub(super) fn unique_names(prefix: &str, theirs: &[&str]) -> Vec<Option<ToolName
 /// Returns true if a tool of a server with this prefix may have this name.
 pub(super) fn may_name_tool(prefix: &str, name: &str) -> bool {
     // Names contain a long prefix only up to the length limit.
-    name.starts_with(mimir_core::text::prefix_bytes(prefix, MOST - DIGITS - 1))
+    name.starts_with(mimir_core::text::prefix_bytes(
+        prefix,
+        MAX_NAME_LENGTH - HASH_DIGITS - 1,
+    ))
 }
 
 /// Returns a name truncated to the limit, with a hash of the original name.
 fn marked(plain: &str, theirs: &str) -> String {
     let hash = format!("{:x}", Sha256::digest(theirs));
-    let cut = mimir_core::text::prefix_bytes(plain, MOST - DIGITS - 1);
-    format!("{cut}_{}", &hash[..DIGITS])
+    let cut = mimir_core::text::prefix_bytes(plain, MAX_NAME_LENGTH - HASH_DIGITS - 1);
+    format!("{cut}_{}", &hash[..HASH_DIGITS])
 }
 
 #[cfg(test)]
@@ -146,7 +149,7 @@ mod tests {
                 "mimir_describe_tool",
             ];
             let plain = ours.iter().find(|ours| name.starts_with(**ours)).unwrap();
-            assert_eq!(name.len(), plain.len() + 1 + DIGITS, "{name}");
+            assert_eq!(name.len(), plain.len() + 1 + HASH_DIGITS, "{name}");
         }
     }
 

@@ -37,15 +37,15 @@ pub(super) use login::{forget_login, login_summary, plan_login};
 pub(super) use stored_login::login_key;
 
 /// Maximum length of untrusted text in a message, in characters.
-const WORDS_MOST: usize = 300;
+const MAX_TEXT_CHARS: usize = 300;
 
 /// Returns untrusted text for display, with these values masked.
 fn clean_text(theirs: &str, hidden: &[&str]) -> String {
-    let mut words = visible(prefix(theirs, 4 * WORDS_MOST));
+    let mut words = visible(prefix(theirs, 4 * MAX_TEXT_CHARS));
     let hidden = hidden.iter().filter(|value| !value.is_empty());
     let redactor = Redactor::new().with_values(hidden.map(|value| ("LOGIN", *value)));
     redactor.mask_text(&mut words);
-    prefix(&words, WORDS_MOST).to_owned()
+    prefix(&words, MAX_TEXT_CHARS).to_owned()
 }
 
 /// Returns the error for a failed login.

@@ -21,7 +21,7 @@ use super::listener::ServerListener;
 use super::rate_limit::{self, MessageRateLimiter};
 
 /// Maximum number of unanswered requests of a server: a server makes requests during a call, and few of them.
-const OPEN_MOST: usize = 100;
+const MAX_OPEN_REQUESTS: usize = 100;
 
 /// A transport that handles progress and log messages before it passes on later messages.
 pub(super) struct OrderedTransport<T> {
@@ -49,7 +49,7 @@ impl<T> OrderedTransport<T> {
     /// Returns true if one more request is accepted. A second one with the same id would hide behind the first.
     fn admit_request(&mut self, id: &RequestId) -> bool {
         let mut open = self.open.lock();
-        open.insert(id.clone()) && open.len() <= OPEN_MOST && self.request_rate.try_take()
+        open.insert(id.clone()) && open.len() <= MAX_OPEN_REQUESTS && self.request_rate.try_take()
     }
 }
 

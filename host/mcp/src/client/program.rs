@@ -23,11 +23,11 @@ use super::spec::fill_secrets_in_pairs;
 use super::stdio_transport::StdioClientTransport;
 
 /// Time limit for a server to exit after its input has been closed, and again after it was asked to terminate.
-const GRACE: Duration = Duration::from_secs(2);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The shorter limit while this process shuts down, and the limit for all servers together.
-const LAST: Duration = Duration::from_millis(500);
-const LEAVE: Duration = Duration::from_secs(2);
+const SHUTDOWN_EXIT_TIMEOUT: Duration = Duration::from_millis(500);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Number of programs that run or are being stopped.
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
@@ -37,14 +37,14 @@ static LEAVING: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::
 
 /// Maximum number of stderr lines, and characters of each. The rest is read and dropped, so that a full pipe does not
 /// block the server.
-const LINES_MOST: usize = 1_000;
-const LINE_MOST: usize = 4_096;
+const MAX_QUEUED_LINES: usize = 1_000;
+const MAX_LINE_BYTES: usize = 4_096;
 
 /// Bytes of a line that are scanned: a secret that begins in the visible part may end after it.
-const LINE_READ: usize = LINE_MOST + REACH;
+const LINE_READ: usize = MAX_LINE_BYTES + REACH;
 
 /// Time for which the stderr of a server that did not start is still read.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+const STDERR_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Starts a server and connects to it.
 pub(super) async fn start(
@@ -81,7 +81,7 @@ pub(super) async fn start(
     match begun {
         Err(ConnectError::Failed(mut error)) => {
             // Its last output may still be in transit.
-            let _ = timeout(LAST_WORDS, hearing).await;
+            let _ = timeout(STDERR_TIMEOUT, hearing).await;
             end.append_stderr(&mut error);
             Err(ConnectError::Failed(sandbox_hint::add_sandbox_hint(
                 error, launch, &deps.root, &end,
@@ -155,8 +155,8 @@ async fn keep(
 async fn ends(hold: &mut dyn ProgramHandle) -> bool {
     let patience = async {
         tokio::select! {
-            () = sleep(GRACE) => {}
-            () = async { leaving().await; sleep(LAST).await } => {}
+            () = sleep(EXIT_TIMEOUT) => {}
+            () = async { leaving().await; sleep(SHUTDOWN_EXIT_TIMEOUT).await } => {}
         }
     };
     tokio::select! {
@@ -174,18 +174,18 @@ async fn leaving() {
 }
 
 /// Time until this process learns of a shutdown in which its whole process group is stopped at once.
-const HEARING: Duration = Duration::from_millis(100);
+const SIGNAL_DELAY: Duration = Duration::from_millis(100);
 
-/// Returns true if this process is shutting down, or learns so within [`HEARING`].
+/// Returns true if this process is shutting down, or learns so within [`SIGNAL_DELAY`].
 pub(super) async fn is_shutting_down() -> bool {
-    timeout(HEARING, leaving()).await.is_ok()
+    timeout(SIGNAL_DELAY, leaving()).await.is_ok()
 }
 
 /// Stops all programs before this process exits: tasks that the runtime drops on shutdown are not awaited, and child
 /// processes of such a program would survive.
 pub async fn stop_server_programs() {
     LEAVING.send_replace(true);
-    let until = Instant::now() + LEAVE;
+    let until = Instant::now() + SHUTDOWN_TIMEOUT;
     while ALIVE.load(Ordering::Acquire) > 0 && Instant::now() < until {
         sleep(Duration::from_millis(5)).await;
     }
@@ -227,14 +227,14 @@ async fn read_stderr(stderr: Box<dyn AsyncRead + Send + Sync + Unpin>, end: Arc<
         line.extend(bytes[..taken].iter().take(room));
         reader.consume(taken);
         if whole {
-            if heard < LINES_MOST {
+            if heard < MAX_QUEUED_LINES {
                 push(&mut masked, &line, &end);
                 heard += 1;
             }
             line.clear();
         }
     }
-    if heard < LINES_MOST {
+    if heard < MAX_QUEUED_LINES {
         push(&mut masked, &line, &end);
     }
     say(masked.finish().0, &end);
@@ -250,6 +250,6 @@ fn push(masked: &mut Masked<()>, line: &[u8], end: &CloseReason) {
 
 fn say(lines: Vec<((), String)>, end: &CloseReason) {
     for ((), line) in lines {
-        end.record_stderr_line(prefix(&line, LINE_MOST));
+        end.record_stderr_line(prefix(&line, MAX_LINE_BYTES));
     }
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Maximum number of notifications per second; the rest is dropped.
-const NOTIFICATIONS_MOST: u32 = 1_000;
+const MAX_NOTIFICATIONS: u32 = 1_000;
 
 /// Maximum number of log lines per minute: the server's own log has the rest.
-const LOG_MOST: u32 = 1_000;
+const MAX_LOG_LINES: u32 = 1_000;
 
 /// Maximum number of requests of a server per second. A well-behaved server makes few.
-const REQUESTS_MOST: u32 = 1_000;
+const MAX_REQUESTS: u32 = 1_000;
 
 /// Allows a number of messages per interval.
 pub(super) struct MessageRateLimiter {
@@ -24,15 +24,15 @@ pub(super) struct MessageRateLimiter {
 }
 
 pub(super) fn notification_limit() -> MessageRateLimiter {
-    MessageRateLimiter::new(NOTIFICATIONS_MOST, Duration::from_secs(1))
+    MessageRateLimiter::new(MAX_NOTIFICATIONS, Duration::from_secs(1))
 }
 
 pub(super) fn log_limit() -> MessageRateLimiter {
-    MessageRateLimiter::new(LOG_MOST, Duration::from_secs(60))
+    MessageRateLimiter::new(MAX_LOG_LINES, Duration::from_secs(60))
 }
 
 pub(super) fn request_limit() -> MessageRateLimiter {
-    MessageRateLimiter::new(REQUESTS_MOST, Duration::from_secs(1))
+    MessageRateLimiter::new(MAX_REQUESTS, Duration::from_secs(1))
 }
 
 impl MessageRateLimiter {

@@ -39,7 +39,7 @@ pub(super) const COMPLETE: &str = "complete";
 pub(super) const WATCH: &str = "watch";
 
 /// Maximum length of a completion value in characters.
-const PROPOSAL_MOST: usize = 256;
+const MAX_COMPLETION_CHARS: usize = 256;
 
 /// Key of a part's number, which replaces the part.
 const PART: &str = "mimirPart";
@@ -161,8 +161,9 @@ pub(super) fn read_result(mut result: ServerResult, limits: &Limits) -> RawResul
             proposals.completion.values = {
                 let values = std::mem::take(&mut proposals.completion.values).into_iter();
                 let values = values.take(CompletionInfo::MAX_VALUES);
-                let short =
-                    |value: String| mimir_core::text::prefix(&value, PROPOSAL_MOST).to_owned();
+                let short = |value: String| {
+                    mimir_core::text::prefix(&value, MAX_COMPLETION_CHARS).to_owned()
+                };
                 // A value is too short to be marked, so one that addresses a model, or hides something, is dropped.
                 values.map(short).filter(|value| is_plain(value)).collect()
             }

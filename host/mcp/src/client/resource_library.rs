@@ -20,8 +20,8 @@ use super::reader_tools::EntryKind;
 use super::spec::ServerSpec;
 
 /// Maximum number of entries of a kind per server, and maximum size of each in bytes.
-const ITEMS_MOST: usize = 1_000;
-const ITEM_MOST: usize = 32 << 10;
+const MAX_ENTRIES: usize = 1_000;
+const MAX_ENTRY_SIZE: usize = 32 << 10;
 
 /// Resources and prompts of all servers.
 #[derive(Debug, Default)]
@@ -95,7 +95,7 @@ const WORDS: [&str; 7] = [
 ];
 
 /// Maximum length of an entry in its line, in characters.
-const LINE_MOST: usize = 160;
+const MAX_LINE_CHARS: usize = 160;
 
 /// Returns the entries of all lists, one line each, in the form that grants store.
 pub(super) fn entries(spec: &ServerSpec, described: &ServerDescription) -> Vec<ListedEntry> {
@@ -106,7 +106,7 @@ pub(super) fn entries(spec: &ServerSpec, described: &ServerDescription) -> Vec<L
     ];
     let lists = lists.into_iter().filter(|(shared, ..)| *shared);
     let lines = lists.flat_map(|(_, kind, list)| {
-        let list = list.iter().take(ITEMS_MOST);
+        let list = list.iter().take(MAX_ENTRIES);
         list.map(move |item| words(kind, item))
     });
     // Sorted, so that the order in which a server lists its entries does not matter.
@@ -138,7 +138,7 @@ fn words(kind: &str, item: &Value) -> String {
     let digest = format!("{:x}", hash.finalize());
     format!(
         "{kind} ({}) sha256 {}",
-        text::prefix(&shown, LINE_MOST),
+        text::prefix(&shown, MAX_LINE_CHARS),
         text::prefix(&digest, 32)
     )
 }
@@ -150,12 +150,12 @@ fn items<T: DeserializeOwned>(
     seen: &HashSet<String>,
     fit: impl Fn(&mut T),
 ) -> Vec<T> {
-    let all = theirs.iter().take(ITEMS_MOST).filter_map(|item| {
+    let all = theirs.iter().take(MAX_ENTRIES).filter_map(|item| {
         if !seen.contains(&words(kind, item)) {
             return None;
         }
         let mut item = item.clone();
-        if item.to_string().len() > ITEM_MOST {
+        if item.to_string().len() > MAX_ENTRY_SIZE {
             return None;
         }
         escape_invisible_in_value(&mut item);

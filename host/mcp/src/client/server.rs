@@ -52,16 +52,16 @@ pub struct ServerDeps {
 pub type HttpClientFactory = dyn Fn(&str) -> Result<HttpClient, ToolError> + Send + Sync;
 
 /// Maximum backoff between two attempts to start a failing server.
-const BACKOFF_MOST: Duration = Duration::from_secs(60);
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
 /// First backoff; each following one is twice as long.
-const BACKOFF: Duration = Duration::from_secs(1);
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
 
 /// A server that exits sooner after its start counts as failed to start.
-const STEADY: Duration = Duration::from_secs(10);
+const MIN_UPTIME: Duration = Duration::from_secs(10);
 
 /// Minimum interval between two listings of a server's tools, however often it reports changes.
-const RELIST: Duration = Duration::from_secs(1);
+const MIN_LIST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A server in use.
 pub(super) struct RemoteServer {
@@ -219,7 +219,7 @@ impl RemoteServer {
             if !link.is_closed() {
                 return Ok(Arc::clone(link));
             }
-            let fell = since.elapsed() < STEADY;
+            let fell = since.elapsed() < MIN_UPTIME;
             state.connection = None;
             match fell {
                 true => state.failed(),
@@ -404,9 +404,9 @@ impl ServerRunState {
     }
 
     fn failed(&mut self) {
-        let doubled = BACKOFF.saturating_mul(1 << self.failures.min(16));
+        let doubled = MIN_BACKOFF.saturating_mul(1 << self.failures.min(16));
         self.failures = self.failures.saturating_add(1);
-        self.not_before = Some(Instant::now() + doubled.min(BACKOFF_MOST));
+        self.not_before = Some(Instant::now() + doubled.min(MAX_BACKOFF));
     }
 }
 
@@ -461,7 +461,7 @@ async fn watch(server: Weak<RemoteServer>, link: Weak<ServerConnection>) {
                 tracing::warn!(server = server.spec.name, %error, "cannot list the changed tools of the server");
             }
             drop((server, there));
-            sleep(RELIST).await;
+            sleep(MIN_LIST_INTERVAL).await;
             continue;
         }
         if server.is_idle() {

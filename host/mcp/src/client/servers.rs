@@ -33,7 +33,7 @@ pub struct McpServers {
 }
 
 /// Capacity of the channel for resource updates. A slow client loses the oldest ones.
-const UPDATES: usize = 256;
+const UPDATE_CAPACITY: usize = 256;
 
 /// Time after which failed servers are retried for listings: one second more than the retry delay, which counts whole
 /// seconds.
@@ -71,7 +71,7 @@ impl McpServers {
             all: Mutex::default(),
             changes: Arc::default(),
             news: Arc::default(),
-            updates: ResourceUpdates::new(UPDATES),
+            updates: ResourceUpdates::new(UPDATE_CAPACITY),
         }
     }
 

@@ -57,10 +57,10 @@ pub enum ServerTransport {
 }
 
 /// Default time limit for the start: the first start by `npx` or `uvx` downloads the package.
-const START: Duration = Duration::from_secs(30);
+const DEFAULT_START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Default idle time.
-const IDLE: Duration = Duration::from_secs(300);
+const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl ServerSpec {
     /// Returns the server of these settings, unless it is disabled; `sandbox` has the settings for commands.
@@ -122,8 +122,8 @@ impl ServerSpec {
                 McpProtocol::Discovery => ProtocolGeneration::Discovery,
             }),
             call: time(settings.timeout_ms),
-            start: time(settings.start_timeout_ms).unwrap_or(START),
-            idle: time(settings.idle_ms).unwrap_or(IDLE),
+            start: time(settings.start_timeout_ms).unwrap_or(DEFAULT_START_TIMEOUT),
+            idle: time(settings.idle_ms).unwrap_or(DEFAULT_IDLE_TIMEOUT),
             resources: settings.resources != Some(false),
             prompts: settings.prompts != Some(false),
             allowed_requests: AllowedRequests {

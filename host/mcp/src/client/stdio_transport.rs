@@ -9,14 +9,14 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::json_lines::{JsonLineChunk, JsonLineReader, JsonLineWriter, LINE_MOST};
+use crate::json_lines::{JsonLineChunk, JsonLineReader, JsonLineWriter, MAX_LINE_BYTES};
 
 use super::connection::CloseReason;
 use super::lenient_messages;
 use super::rate_limit::{self, MessageRateLimiter};
 
 /// Maximum number of values in one message. A value of two bytes in JSON takes a hundred times that in memory.
-const VALUES_MOST: usize = 250_000;
+const MAX_VALUES: usize = 250_000;
 
 type BoxedReader = Box<dyn AsyncRead + Send + Sync + Unpin>;
 type BoxedWriter = Box<dyn AsyncWrite + Send + Sync + Unpin>;
@@ -57,7 +57,8 @@ impl Transport<RoleClient> for StdioClientTransport {
                 JsonLineChunk::Line(line) => line,
                 // The rest of the line would be useless.
                 JsonLineChunk::Part(_) => {
-                    self.close_reason.set_message_too_long(LINE_MOST as u64);
+                    self.close_reason
+                        .set_message_too_long(MAX_LINE_BYTES as u64);
                     return None;
                 }
                 JsonLineChunk::End => return None,
@@ -100,13 +101,13 @@ pub(super) fn is_dense(message: &[u8]) -> bool {
             _ => {}
         }
     }
-    values > VALUES_MOST
+    values > MAX_VALUES
 }
 
 /// Returns true if a line looks like a notification at its beginning, where every library writes the method.
 pub(super) fn is_notification(line: &[u8]) -> bool {
-    const LOOKED_AT: usize = 128;
-    let head = &line[..line.len().min(LOOKED_AT)];
+    const PREFIX_BYTES: usize = 128;
+    let head = &line[..line.len().min(PREFIX_BYTES)];
     let words = String::from_utf8_lossy(head);
     words.contains("\"notifications/") && !words.contains("\"id\"")
 }

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::listener::ServerListener;
 
 /// Time limit for a server to acknowledge a subscription.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The topic of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(super) async fn listen(
     about: SubscriptionTopic,
     ears: Arc<ServerListener>,
 ) {
-    let begun = timeout(PATIENCE, peer.listen(about.filter())).await;
+    let begun = timeout(ACKNOWLEDGE_TIMEOUT, peer.listen(about.filter())).await;
     let Ok(Ok(mut subscription)) = begun else {
         tracing::info!("a server without a handshake does not accept subscriptions");
         return;

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 const BURST: u32 = 100;
 
 /// Interval after which another message is allowed: 50 per second.
-const EVERY: Duration = Duration::from_millis(20);
+const REFILL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The rate limiter of one call, a token bucket.
 pub(super) struct ProgressLimiter {
@@ -66,9 +66,10 @@ impl ProgressLimiter {
 
     fn take_token(&mut self, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.since);
-        let more = u32::try_from(passed.as_nanos() / EVERY.as_nanos()).unwrap_or(u32::MAX);
+        let more =
+            u32::try_from(passed.as_nanos() / REFILL_INTERVAL.as_nanos()).unwrap_or(u32::MAX);
         if more > 0 {
-            self.since += EVERY.saturating_mul(more);
+            self.since += REFILL_INTERVAL.saturating_mul(more);
             self.tokens = self.tokens.saturating_add(more).min(BURST);
         }
         let left = self.tokens.checked_sub(1);
@@ -87,7 +88,7 @@ impl LatestProgress {
     pub(crate) async fn next(&self) -> CallProgress {
         loop {
             self.put.notified().await;
-            tokio::time::sleep(EVERY).await;
+            tokio::time::sleep(REFILL_INTERVAL).await;
             if let Some(progress) = self.take() {
                 return progress;
             }
@@ -139,10 +140,10 @@ mod tests {
             assert!(rate.take_token(begun));
         }
         assert!(!rate.take_token(begun));
-        assert!(!rate.take_token(begun + EVERY / 2));
-        assert!(rate.take_token(begun + EVERY));
-        assert!(!rate.take_token(begun + EVERY));
-        let later = begun + EVERY * 10_000;
+        assert!(!rate.take_token(begun + REFILL_INTERVAL / 2));
+        assert!(rate.take_token(begun + REFILL_INTERVAL));
+        assert!(!rate.take_token(begun + REFILL_INTERVAL));
+        let later = begun + REFILL_INTERVAL * 10_000;
         let taken = (0..1_000).filter(|_| rate.take_token(later)).count();
         assert_eq!(taken, BURST as usize);
     }

@@ -41,18 +41,20 @@ pub(crate) struct PendingCallKey {
 pub(crate) struct PendingCalls(Mutex<HashMap<String, (Instant, PendingCall)>>);
 
 /// Maximum number of pending calls: more than people answer.
-const PLACES: usize = 256;
+const MAX_PENDING_CALLS: usize = 256;
 
 /// Time for which the outcome of an ended call is available to a client that answers late.
-const LATE: Duration = Duration::from_secs(15 * 60);
+const OUTCOME_LIFETIME: Duration = Duration::from_secs(15 * 60);
 
 impl PendingCalls {
     /// Stores a call, and returns its name; returns the call if there is no room.
     pub(crate) fn insert(&self, call: PendingCall) -> Result<String, Box<PendingCall>> {
         let mut places = self.0.lock();
-        places.retain(|_, (since, parked)| !parked.task.is_over() || since.elapsed() < LATE);
+        places.retain(|_, (since, parked)| {
+            !parked.task.is_over() || since.elapsed() < OUTCOME_LIFETIME
+        });
         match super::random_token() {
-            Some(name) if places.len() < PLACES => {
+            Some(name) if places.len() < MAX_PENDING_CALLS => {
                 places.insert(name.clone(), (Instant::now(), call));
                 Ok(name)
             }

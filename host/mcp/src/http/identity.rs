@@ -83,13 +83,13 @@ const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 const LEEWAY: u64 = 30;
 
 /// Upper bound for the time until a token expires, which keeps the arithmetic from overflowing.
-const LONG: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+const MAX_LIFETIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Maximum size of a token in bytes.
-const TOKEN_MOST: usize = 16 << 10;
+const MAX_TOKEN_SIZE: usize = 16 << 10;
 
 /// Maximum length of a subject in the audit log, in characters.
-const USER_MOST: usize = 128;
+const MAX_SUBJECT_CHARS: usize = 128;
 
 /// Accepted signature algorithms: all asymmetric, so that no public key can serve as an HMAC secret.
 const ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
@@ -253,7 +253,7 @@ impl IdentityVerifier {
         }
         Principal {
             id: format!("oauth-{:x}", hash.finalize()),
-            user: Some(visible(prefix(subject, USER_MOST))),
+            user: Some(visible(prefix(subject, MAX_SUBJECT_CHARS))),
         }
     }
 
@@ -312,8 +312,8 @@ impl TokenClaims {
         // The library compares whole seconds: a token is valid to the end of its last one.
         let last = self.exp + LEEWAY as f64 + 1.0;
         let left = last - since.unwrap_or_default().as_secs_f64();
-        let left = Duration::try_from_secs_f64(left.max(0.0)).unwrap_or(LONG);
-        Instant::now() + left.min(LONG)
+        let left = Duration::try_from_secs_f64(left.max(0.0)).unwrap_or(MAX_LIFETIME);
+        Instant::now() + left.min(MAX_LIFETIME)
     }
 
     fn scopes(&self) -> Vec<&str> {
@@ -368,7 +368,7 @@ fn token(headers: &HeaderMap) -> Result<&str, TokenRejection> {
     }
     match token.trim() {
         "" => Err(TokenRejection::Missing),
-        token if token.len() > TOKEN_MOST => {
+        token if token.len() > MAX_TOKEN_SIZE => {
             Err(TokenRejection::Invalid("it is longer than 16 KiB"))
         }
         token => Ok(token),

@@ -8,7 +8,7 @@ use subtle::ConstantTimeEq as _;
 use super::{HttpOptions, Principal};
 
 /// Loopback names of this machine.
-const OWN: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// Checks requests by their headers.
 pub(super) struct RequestGuard {
@@ -83,7 +83,7 @@ impl HttpRefusal {
 
 impl RequestGuard {
     pub(super) fn new(options: &HttpOptions) -> Self {
-        let own = OWN.iter().map(|name| (*name).to_owned());
+        let own = LOOPBACK_NAMES.iter().map(|name| (*name).to_owned());
         let hosts = options.hosts.iter().map(|host| host.to_ascii_lowercase());
         let name = crate::elicitation::random_token().unwrap_or_default();
         Self {

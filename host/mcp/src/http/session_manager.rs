@@ -17,7 +17,7 @@ use thiserror::Error;
 use tokio::sync::Mutex;
 
 use super::session_table::{SessionLease, SessionTable};
-use super::{Principal, SESSION_IDLE, SESSIONS_MAX};
+use super::{MAX_SESSIONS, Principal, SESSION_IDLE};
 
 /// Session manager with a limit.
 pub(super) struct BoundedSessionManager {
@@ -104,7 +104,7 @@ impl SessionManager for BoundedSessionManager {
         let mut sessions = self.inner.sessions.write().await;
         self.known.retain(|id| sessions.contains_key(id));
         let mut ended = None;
-        if sessions.len() >= SESSIONS_MAX {
+        if sessions.len() >= MAX_SESSIONS {
             let Some(idle) = self.known.take_idle() else {
                 if let Some(guest) = &guest {
                     guest.0.full.store(true, Ordering::Relaxed);

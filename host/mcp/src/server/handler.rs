@@ -218,7 +218,7 @@ impl ServerHandler for ClientSession {
 }
 
 /// Maximum number of untrusted servers that the instructions name.
-const UNSEEN_MOST: usize = 10;
+const MAX_NAMED_SERVERS: usize = 10;
 
 impl ClientSession {
     /// Returns the instructions for a client's model, with the servers whose descriptions are withheld.
@@ -230,7 +230,7 @@ impl ClientSession {
         let Some(first) = unseen.first() else {
             return INSTRUCTIONS.to_owned();
         };
-        let names = unseen.iter().take(UNSEEN_MOST);
+        let names = unseen.iter().take(MAX_NAMED_SERVERS);
         let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
         let names = names.join(", ");
         format!(

@@ -15,10 +15,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// Maximum length of a quoted value, which comes from the client.
-const WORDS_MOST: usize = 200;
+const MAX_VALUE_CHARS: usize = 200;
 
 /// Maximum number of params that are tested one by one to find the wrong one.
-const PARAMS_MOST: usize = 16;
+const MAX_PARAMS: usize = 16;
 
 /// Describes the fault in these params; none if the protocol has no such method.
 pub(crate) fn describe_invalid_params(method: &str, params: Option<&Value>) -> Option<ErrorData> {
@@ -57,7 +57,7 @@ pub(crate) fn describe_invalid_params(method: &str, params: Option<&Value>) -> O
 
 /// Returns the reason why the params do not parse as this type.
 fn why<T: DeserializeOwned>(params: &JsonObject) -> Option<String> {
-    let cut = |error: String| mimir_core::text::prefix(&error, WORDS_MOST).to_owned();
+    let cut = |error: String| mimir_core::text::prefix(&error, MAX_VALUE_CHARS).to_owned();
     if let Some(meta) = params.get("_meta")
         && let Some(error) = fails::<RequestMetaObject>(meta.clone())
     {
@@ -70,7 +70,7 @@ fn why<T: DeserializeOwned>(params: &JsonObject) -> Option<String> {
         rest.remove(*name);
         fails::<T>(Value::Object(rest)).as_ref() != Some(&error)
     };
-    let few = params.len() <= PARAMS_MOST;
+    let few = params.len() <= MAX_PARAMS;
     let name = params.keys().filter(|_| few).find(is_it);
     Some(match name {
         Some(name) => format!("`{name}`: {}", cut(error)),

@@ -25,7 +25,7 @@ use super::session::is_modern;
 use super::tool_call::{ClientAnswers, RequestOutcome};
 
 /// Number of items on a page, as for tools.
-const PAGE: usize = 250;
+const PAGE_SIZE: usize = 250;
 
 /// Returns a page of a list, and the cursor of the next one.
 pub(super) fn page<T: Clone>(
@@ -37,11 +37,11 @@ pub(super) fn page<T: Clone>(
         Some(cursor) => cursor
             .parse()
             .ok()
-            .filter(|start| (PAGE..all.len()).contains(start) && start % PAGE == 0)
+            .filter(|start| (PAGE_SIZE..all.len()).contains(start) && start % PAGE_SIZE == 0)
             .ok_or_else(no_cursor)?,
     };
     let rest = all.get(start..).unwrap_or_default();
-    let page = &rest[..rest.len().min(PAGE)];
+    let page = &rest[..rest.len().min(PAGE_SIZE)];
     let next = (page.len() < rest.len()).then(|| (start + page.len()).to_string());
     Ok((page.to_vec(), next))
 }
@@ -305,9 +305,9 @@ mod tests {
 
     #[test]
     fn page_rejects_an_unknown_cursor() {
-        let all: Vec<usize> = (0..PAGE + 10).collect();
+        let all: Vec<usize> = (0..PAGE_SIZE + 10).collect();
         let (first, next) = page(&all, None).unwrap();
-        assert_eq!((first.len(), next.as_deref()), (PAGE, Some("250")));
+        assert_eq!((first.len(), next.as_deref()), (PAGE_SIZE, Some("250")));
         assert_eq!(page(&all, next.as_deref()).unwrap().0.len(), 10);
         for none in ["7", "500", "0", "x", "-1"] {
             let error = page(&all, Some(none)).unwrap_err();

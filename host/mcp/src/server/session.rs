@@ -53,7 +53,7 @@ impl ToolServer {
         ClientSession {
             server: self.clone(),
             id: RequestId::new(SystemTime::now()).to_string(),
-            min_log_level: Mutex::new(MinLogLevel::USUAL),
+            min_log_level: Mutex::new(MinLogLevel::DEFAULT),
             notifier: Mutex::default(),
             watched: Mutex::default(),
             close_signal: CloseSignal::default(),

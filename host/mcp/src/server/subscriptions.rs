@@ -19,7 +19,7 @@ use super::resource_requests::fault;
 use super::session::lock;
 
 /// Maximum number of resources that a session watches.
-const WATCHED_MOST: usize = 256;
+const MAX_WATCHED: usize = 256;
 
 /// The resources that a session watches, by the URIs that the client knows.
 #[derive(Default)]
@@ -63,9 +63,9 @@ impl ClientSession {
             if watched.entries.contains_key(&uri) {
                 return Ok(());
             }
-            if watched.entries.len() >= WATCHED_MOST {
+            if watched.entries.len() >= MAX_WATCHED {
                 let message =
-                    format!("too many watched resources: the limit is {WATCHED_MOST} per session");
+                    format!("too many watched resources: the limit is {MAX_WATCHED} per session");
                 return Err(ErrorData::invalid_request(message, None));
             }
         }
@@ -172,7 +172,7 @@ impl ClientSession {
             return all.build();
         };
         let uris = wanted.resource_subscriptions.iter().flatten();
-        let uris = uris.take(WATCHED_MOST).filter(|uri| {
+        let uris = uris.take(MAX_WATCHED).filter(|uri| {
             let place = servers.resource(uri);
             place.is_some_and(|place| place.is_watchable() && self.check_readable(&place).is_ok())
         });

@@ -29,7 +29,7 @@ mod input_requests;
 mod notifications;
 
 /// Time limit for a call's last messages before its result, and for telling a client that a question was withdrawn.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A call in progress, from this request or an earlier one.
 struct RunningCall {
@@ -239,7 +239,7 @@ impl ClientSession {
                 }
             }
         };
-        let _ = tokio::time::timeout(LAST_WORDS, last).await;
+        let _ = tokio::time::timeout(NOTIFY_TIMEOUT, last).await;
         end
     }
 

@@ -3,7 +3,7 @@
 use rmcp::model::RequestId;
 
 /// Maximum length in bytes of a token that is examined.
-const TOKEN_MOST: usize = 256;
+const MAX_TOKEN_BYTES: usize = 256;
 
 /// Scans invalid JSON, chunk by chunk, for the members of the outermost object. Memory use is constant, independent of
 /// length and depth.
@@ -104,7 +104,7 @@ impl MessageIdScanner {
     }
 
     fn keep(&mut self, byte: u8) {
-        if self.depth == 1 && self.token.len() < TOKEN_MOST {
+        if self.depth == 1 && self.token.len() < MAX_TOKEN_BYTES {
             self.token.push(byte);
         }
     }

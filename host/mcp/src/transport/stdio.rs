@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 
-use crate::json_lines::{JsonLineChunk, JsonLineReader, JsonLineWriter, LINE_MOST};
+use crate::json_lines::{JsonLineChunk, JsonLineReader, JsonLineWriter, MAX_LINE_BYTES};
 use crate::server::describe_invalid_params;
 
 use super::id_scanner::MessageIdScanner;
@@ -109,7 +109,7 @@ where
             let heard = match self.next().await {
                 LineInput::End => return None,
                 LineInput::TooLong(traces) => {
-                    let most = LINE_MOST >> 20;
+                    let most = MAX_LINE_BYTES >> 20;
                     let words = format!("the message is too long: the limit is {most} MiB");
                     unread(&traces, ErrorData::invalid_request(words, None))
                 }

@@ -22,14 +22,14 @@ pub struct ToolsAddArgs {
 }
 
 /// Longest prefix: half of the longest tool name.
-const PREFIX_MOST: usize = 32;
+const MAX_PREFIX_LENGTH: usize = 32;
 
 /// Parses a prefix for tool names. The empty text is allowed.
 pub(super) fn prefix(text: &str) -> Result<String, String> {
     let good = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
-    if text.len() > PREFIX_MOST || !text.bytes().all(good) {
+    if text.len() > MAX_PREFIX_LENGTH || !text.bytes().all(good) {
         return Err(format!(
-            "expected at most {PREFIX_MOST} characters of a-z, 0-9 and _"
+            "expected at most {MAX_PREFIX_LENGTH} characters of a-z, 0-9 and _"
         ));
     }
     Ok(text.to_owned())

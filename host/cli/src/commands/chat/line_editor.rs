@@ -182,7 +182,7 @@ fn read(
 struct ChatLineHelper(Arc<Mutex<Vec<String>>>);
 
 /// Shortest prefix of a tool name to complete; a shorter one is taken for a normal word.
-const LEAST: usize = 2;
+const MIN_COMPLETION_PREFIX: usize = 2;
 
 impl ChatLineHelper {
     /// Start of the word before the cursor, and its completions.
@@ -196,7 +196,7 @@ impl ChatLineHelper {
         let word = &before[start..];
         let fits = |known: &&String| match word.starts_with('/') {
             true => start == 0 && known.starts_with(word),
-            false => word.len() >= LEAST && known.starts_with(word),
+            false => word.len() >= MIN_COMPLETION_PREFIX && known.starts_with(word),
         };
         let known = lock(&self.0);
         (start, known.iter().filter(fits).cloned().collect())

@@ -57,7 +57,7 @@ const ALL: [(&str, &str); 8] = [
 ];
 
 /// Number of audit log lines shown.
-const RECORD: usize = 15;
+const AUDIT_LINES: usize = 15;
 
 impl SlashCommand {
     /// Parses a line; `None` if it is a message for the model.
@@ -129,7 +129,7 @@ pub(super) async fn carry_out(
         }
         SlashCommand::Audit => {
             let command = AuditCommand::Tail {
-                lines: RECORD,
+                lines: AUDIT_LINES,
                 follow: false,
             };
             audit::run(globals, printer, command).await?;

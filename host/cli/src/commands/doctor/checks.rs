@@ -316,14 +316,14 @@ fn check_audit_log(path: &Path) -> Result<String, String> {
 
 /// Disk space for the lines of concurrent calls; with less, no call runs.
 #[cfg(unix)]
-const ROOM: u64 = 128 << 10;
+const MIN_FREE_DISK: u64 = 128 << 10;
 
 /// Checks the free disk space for the log.
 #[cfg(unix)]
 fn has_room(path: &Path) -> Result<(), String> {
     let free = rustix::fs::statvfs(path).map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
     match free {
-        Ok(free) if free < ROOM => Err("the disk is full".to_owned()),
+        Ok(free) if free < MIN_FREE_DISK => Err("the disk is full".to_owned()),
         // If the free space is unknown, the call itself finds out.
         _ => Ok(()),
     }

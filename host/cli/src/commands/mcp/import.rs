@@ -75,7 +75,7 @@ impl ServerWithSecrets for ImportedServer {
 }
 
 /// Size limit of a file: some agents store histories in theirs.
-const LONGEST: u64 = 64 << 20;
+const MAX_FILE_SIZE: u64 = 64 << 20;
 
 /// Finds servers in the settings of these agents, or of all.
 pub fn find_servers(workspace: &Path, from: Option<CodingAgent>) -> ImportScan {
@@ -94,7 +94,7 @@ pub fn find_servers(workspace: &Path, from: Option<CodingAgent>) -> ImportScan {
     for agent in agents {
         for (path, own) in places(agent, workspace, home.as_deref()) {
             let place = path.display().to_string();
-            let read = match files::read_text(&path, LinkPolicy::Follow, LONGEST) {
+            let read = match files::read_text(&path, LinkPolicy::Follow, MAX_FILE_SIZE) {
                 Ok(text) => formats::parse_file(&path, &text, workspace),
                 Err(error) if is_absent(&error) => continue,
                 Err(error) => Err(error.to_string()),

@@ -26,7 +26,7 @@ use mimir::secrets::UserLogins;
 use mimir::setup::HostSetup;
 
 /// Time for the browser to receive the final page.
-const LAST_PAGE: Duration = Duration::from_millis(200);
+const FINAL_PAGE_DELAY: Duration = Duration::from_millis(200);
 
 /// Logs a person in.
 pub async fn log_in(
@@ -78,7 +78,7 @@ pub async fn log_in(
             Err(_) => RedirectPage::Failed,
         };
         if reply.send(page).is_ok() {
-            tokio::time::sleep(LAST_PAGE).await;
+            tokio::time::sleep(FINAL_PAGE_DELAY).await;
         }
     }
     let login = login?;

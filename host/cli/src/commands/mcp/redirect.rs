@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 const PATH: &str = "/callback";
 
 /// Queue length for answers.
-const WAITING: usize = 4;
+const QUEUE_CAPACITY: usize = 4;
 
 /// An answer from a browser, and the channel for the resulting page.
 pub struct RedirectRequest {
@@ -58,7 +58,7 @@ impl RedirectListener {
         };
         let listener = TcpListener::bind(wanted).await.map_err(unavailable)?;
         let address = listener.local_addr().map_err(unavailable)?;
-        let (bring, brought) = mpsc::channel(WAITING);
+        let (bring, brought) = mpsc::channel(QUEUE_CAPACITY);
         let router = Router::new().fallback(move |request: Request| {
             let bring = bring.clone();
             let (asked, _) = request.into_parts();

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::secret_detection;
 
 /// Most characters on a line; a longer line is marked as cut.
-const LINE_MOST: usize = 400;
+const MAX_LINE_CHARS: usize = 400;
 
 /// Describes a settings block; empty if the block is not a valid server.
 pub fn block_lines(block: &Value) -> Vec<String> {
@@ -208,7 +208,7 @@ pub fn secrets_of<'a>(servers: impl Iterator<Item = &'a McpServerSettings>) -> B
 /// Makes a line printable, and marks it if it is cut.
 fn shown(line: &str) -> String {
     let line = secret_detection::mask_secrets(line);
-    let head = prefix(&line, LINE_MOST);
+    let head = prefix(&line, MAX_LINE_CHARS);
     match head.len() < line.len() {
         true => format!(
             "{head}… and {} characters more",

@@ -19,7 +19,7 @@ use mimir_net::{
 use mimir::setup::HostSetup;
 
 /// Time for a large component over a slow connection.
-const TIME: Duration = Duration::from_secs(600);
+const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A download requested by a person, within the limits of team policies.
 struct DownloadGate {
@@ -49,7 +49,7 @@ pub async fn download_component(
 ) -> Result<Vec<u8>, ToolError> {
     let policy = setup.settings.policy()?;
     let limits = RequestLimits {
-        whole: TIME,
+        whole: DOWNLOAD_TIMEOUT,
         body_bytes: most,
         ..RequestLimits::default()
     };

@@ -19,7 +19,7 @@ const NAMES: [&str; 6] = [
 ];
 
 /// Size limit of the file.
-const FILE_MAX: u64 = 1 << 20;
+const MAX_FILE_SIZE: u64 = 1 << 20;
 
 /// Default version of a plugin.
 const VERSION: &str = "0.1.0";
@@ -58,7 +58,7 @@ pub async fn component(
 
 fn source(file: &Path) -> Result<PluginSource, CommandFailure> {
     let place = text::visible(&file.display().to_string());
-    let content = files::read(file, LinkPolicy::Follow, FILE_MAX);
+    let content = files::read(file, LinkPolicy::Follow, MAX_FILE_SIZE);
     let content = content.map_err(|error| {
         CommandFailure::with_exit(file_error("read", file, &error), ExitReason::Usage)
     })?;
@@ -86,7 +86,7 @@ fn source(file: &Path) -> Result<PluginSource, CommandFailure> {
 /// Reads the `package.json` next to the file; `None` if there is none.
 fn package(file: &Path) -> Value {
     let path = file.with_file_name("package.json");
-    let content = files::read(&path, LinkPolicy::Follow, FILE_MAX).unwrap_or_default();
+    let content = files::read(&path, LinkPolicy::Follow, MAX_FILE_SIZE).unwrap_or_default();
     serde_json::from_slice(&content).unwrap_or_default()
 }
 

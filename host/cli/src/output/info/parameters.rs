@@ -16,7 +16,7 @@ pub struct ToolParameter {
 }
 
 /// Depth limit for references and alternatives, because a schema may refer to itself.
-const DEEPEST: u32 = 6;
+const MAX_DEPTH: u32 = 6;
 
 impl ToolParameter {
     /// Properties of `schema`, required ones first.
@@ -32,7 +32,7 @@ impl ToolParameter {
             .flatten()
             .map(|(name, property)| Self {
                 name: name.clone(),
-                kind: kind(schema, property, DEEPEST),
+                kind: kind(schema, property, MAX_DEPTH),
                 required: required(name),
                 about: about(property),
             })
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn parameter_types_are_shown_in_short_form() {
         let root = json!({"$defs": {"Mode": {"enum": ["grep", "glob"]}, "Loop": {"anyOf": [{"$ref": "#/$defs/Loop"}]}}});
-        let short = |schema: Value| kind(&root, &schema, DEEPEST);
+        let short = |schema: Value| kind(&root, &schema, MAX_DEPTH);
         assert_eq!(short(json!({"type": ["integer", "null"]})), "integer");
         assert_eq!(
             short(json!({"type": "array", "items": {"type": "string"}})),

@@ -8,11 +8,11 @@ use crate::output::{FAINT, ResultPrinter, STRONG, columns, styled};
 use crate::tools::{CostAdvice, TokenSpending};
 
 /// Width of the name column, and of the bars, as in the seed implementations.
-const NAME: usize = 25;
-const BAR: usize = 40;
+const NAME_WIDTH: usize = 25;
+const BAR_WIDTH: usize = 40;
 
 /// Tokens of a full bar, unless the most expensive tool costs more.
-const FULL: u32 = 1000;
+const FULL_BAR_TOKENS: u32 = 1000;
 
 /// Prints the tools that models see, most expensive first.
 pub fn spending(
@@ -22,12 +22,12 @@ pub fn spending(
     printer.print_result(spending, |out| {
         writeln!(out, "Token Cost Breakdown:\n")?;
         let most = spending.tools.iter().map(|spent| spent.cost.tokens).max();
-        let full = most.unwrap_or_default().max(FULL);
+        let full = most.unwrap_or_default().max(FULL_BAR_TOKENS);
         let width = bar_width();
         for spent in &spending.tools {
             let tokens = spent.cost.tokens;
             let (name, bar) = (spent.name.as_str(), bar(tokens, full, width));
-            out.write_all(format!("{name:<NAME$} {bar} {tokens}\n").as_bytes())?;
+            out.write_all(format!("{name:<NAME_WIDTH$} {bar} {tokens}\n").as_bytes())?;
         }
         if spending.tools.is_empty() {
             writeln!(out, "  (none)")?;
@@ -46,7 +46,9 @@ pub fn spending(
 
 /// Width left in the terminal beside the name and the number, with a minimum.
 fn bar_width() -> usize {
-    columns().map_or(BAR, |all| all.saturating_sub(NAME + 8).clamp(4, BAR))
+    columns().map_or(BAR_WIDTH, |all| {
+        all.saturating_sub(NAME_WIDTH + 8).clamp(4, BAR_WIDTH)
+    })
 }
 
 fn bar(tokens: u32, full: u32, width: usize) -> String {
@@ -76,7 +78,7 @@ fn wordy(out: &mut dyn Write, advice: &CostAdvice<'_>) -> io::Result<()> {
     for wordy in &advice.descriptions {
         let name = wordy.name.as_str();
         let (words, all) = (wordy.description_tokens, wordy.tokens);
-        writeln!(out, "  {name:<NAME$} {words} of its {all} tokens")?;
+        writeln!(out, "  {name:<NAME_WIDTH$} {words} of its {all} tokens")?;
     }
     none(out, advice.descriptions.is_empty(), "no long descriptions")
 }
@@ -87,7 +89,7 @@ fn alike(out: &mut dyn Write, advice: &CostAdvice<'_>) -> io::Result<()> {
         let (name, other, tokens) = (pair.name.as_str(), pair.other.as_str(), pair.tokens);
         writeln!(
             out,
-            "  {name:<NAME$} has the same description as {other} ({tokens} tokens)"
+            "  {name:<NAME_WIDTH$} has the same description as {other} ({tokens} tokens)"
         )?;
     }
     none(out, advice.duplicates.is_empty(), "no near duplicates")
@@ -100,7 +102,7 @@ fn unused(out: &mut dyn Write, face: CommandSyntax, advice: &CostAdvice<'_>) -> 
     }
     for unused in &advice.unused {
         let (name, tokens) = (unused.name.as_str(), unused.tokens);
-        writeln!(out, "  {name:<NAME$} {tokens} tokens")?;
+        writeln!(out, "  {name:<NAME_WIDTH$} {tokens} tokens")?;
     }
     if advice.unused.is_empty() {
         return none(out, true, "every tool was called");

@@ -21,11 +21,11 @@ use tokio::sync::Notify;
 use super::StdioStreams;
 
 /// First descriptor after the standard ones.
-const BEYOND: i32 = 3;
+const FIRST_FREE_FD: i32 = 3;
 
 pub(super) fn take() -> io::Result<StdioStreams> {
-    let input = fcntl_dupfd_cloexec(stdin(), BEYOND)?;
-    let output = fcntl_dupfd_cloexec(stdout(), BEYOND)?;
+    let input = fcntl_dupfd_cloexec(stdin(), FIRST_FREE_FD)?;
+    let output = fcntl_dupfd_cloexec(stdout(), FIRST_FREE_FD)?;
     dup2_stdin(File::open("/dev/null")?)?;
     dup2_stdout(stderr())?;
     let over = Arc::new(Notify::new());
@@ -105,7 +105,7 @@ pub struct ClientLine {
 }
 
 /// Interval for checking whether a silent client still reads.
-const EVERY: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 impl ClientLine {
     /// Completes when the client has closed its output and no longer reads: it is gone, and no one needs results. A
@@ -113,7 +113,7 @@ impl ClientLine {
     pub async fn hung_up(&self) {
         self.over.notified().await;
         while !self.is_broken() {
-            tokio::time::sleep(EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 

@@ -54,14 +54,14 @@ struct LoadedLogin {
 pub(crate) struct BearerToken(Arc<StoredLogin>);
 
 /// Minimum interval between forced renewals, for a server that rejects every token.
-const FORCED: Duration = Duration::from_secs(60);
+const MIN_FORCED_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Maximum number of scopes shown, and maximum length of each in characters.
-const SCOPES_SHOWN: usize = 10;
-const SCOPE_SHOWN: usize = 80;
+const MAX_SCOPES_SHOWN: usize = 10;
+const MAX_SCOPE_CHARS: usize = 80;
 
 /// Maximum number of values remembered as secret.
-const VALUES_MOST: usize = 64;
+const MAX_SECRET_VALUES: usize = 64;
 
 /// Kind of an error that requires a login.
 const KIND: &str = "login";
@@ -101,10 +101,10 @@ fn note_key(key: &str) -> String {
 fn shown(scopes: &[String]) -> String {
     let some: Vec<String> = scopes
         .iter()
-        .take(SCOPES_SHOWN)
-        .map(|scope| format!("`{}`", visible(prefix(scope, SCOPE_SHOWN))))
+        .take(MAX_SCOPES_SHOWN)
+        .map(|scope| format!("`{}`", visible(prefix(scope, MAX_SCOPE_CHARS))))
         .collect();
-    let more = scopes.len().saturating_sub(SCOPES_SHOWN);
+    let more = scopes.len().saturating_sub(MAX_SCOPES_SHOWN);
     match more {
         0 => some.join(", "),
         more => format!("{} and {more} more", some.join(", ")),
@@ -187,7 +187,7 @@ impl BearerAuth {
             return Some(BearerToken(kept));
         }
         kept.refresh.as_ref()?;
-        if forced.is_some_and(|then| then.elapsed() < FORCED) {
+        if forced.is_some_and(|then| then.elapsed() < MIN_FORCED_INTERVAL) {
             return None;
         }
         *forced = Some(Instant::now());
@@ -400,7 +400,7 @@ impl LoadedLogin {
         let new: Vec<String> = new.filter(|value| !self.values.contains(value)).collect();
         if !new.is_empty() {
             self.values.extend(new);
-            let over = self.values.len().saturating_sub(VALUES_MOST);
+            let over = self.values.len().saturating_sub(MAX_SECRET_VALUES);
             self.values.drain(..over);
             let values = self.values.iter();
             self.redactor = Redactor::new().with_values(values.map(|value| ("LOGIN", value)));

@@ -27,13 +27,13 @@ pub enum CallbackError {
 }
 
 /// Maximum size of a callback in bytes.
-const ANSWER_MOST: usize = 16 << 10;
+const MAX_CALLBACK_SIZE: usize = 16 << 10;
 
 impl ExpectedCallback {
     /// Extracts the code from a callback, given as a URL, or as its path and query.
     pub(super) fn code(&self, answer: &str) -> Result<String, CallbackError> {
         let answer = answer.trim();
-        if answer.len() > ANSWER_MOST {
+        if answer.len() > MAX_CALLBACK_SIZE {
             return Err(CallbackError::Stray);
         }
         let query = answer.split_once('?').map_or("", |(_, query)| query);

@@ -20,8 +20,8 @@ pub(crate) struct BearerChallenge {
 }
 
 /// Maximum size of a header in bytes, and maximum number of scopes.
-const HEADER_MOST: usize = 4 << 10;
-const SCOPES_MOST: usize = 100;
+const MAX_HEADER_SIZE: usize = 4 << 10;
+const MAX_SCOPES: usize = 100;
 
 impl BearerChallenge {
     /// Returns the challenge in the headers of a response; empty if there is none.
@@ -37,7 +37,7 @@ impl BearerChallenge {
     }
 
     fn read(text: &str) -> Option<Self> {
-        let mut rest = text.get(..HEADER_MOST).unwrap_or(text);
+        let mut rest = text.get(..MAX_HEADER_SIZE).unwrap_or(text);
         let mut found: Option<Self> = None;
         let mut bearer = false;
         loop {
@@ -86,7 +86,7 @@ pub(super) fn parse_scopes(text: &str) -> Vec<String> {
 pub(super) fn add_scopes<'a>(scopes: &mut Vec<String>, more: impl IntoIterator<Item = &'a str>) {
     for one in more {
         let new = is_scope(one) && !scopes.iter().any(|known| known == one);
-        if new && scopes.len() < SCOPES_MOST {
+        if new && scopes.len() < MAX_SCOPES {
             scopes.push(one.to_owned());
         }
     }

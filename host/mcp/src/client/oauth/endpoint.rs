@@ -20,11 +20,11 @@ use super::login_error;
 use crate::client::server::HttpClientFactory;
 
 /// Maximum size in bytes of requests and responses of a login, and time limit of one request.
-const BODY_MOST: u64 = 256 << 10;
-const PATIENCE: Duration = Duration::from_secs(30);
+const MAX_BODY_SIZE: u64 = 256 << 10;
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum number of redirects of a document, all within one origin.
-const REDIRECTS: usize = 3;
+const MAX_REDIRECTS: usize = 3;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
@@ -76,12 +76,12 @@ impl OauthEndpoint {
         clients: &HttpClientFactory,
     ) -> Result<Self, ToolError> {
         let limits = RequestLimits {
-            first_byte: PATIENCE,
-            between_bytes: PATIENCE,
-            whole: PATIENCE,
-            body_bytes: BODY_MOST,
-            upload_bytes: BODY_MOST,
-            redirects: REDIRECTS,
+            first_byte: REQUEST_TIMEOUT,
+            between_bytes: REQUEST_TIMEOUT,
+            whole: REQUEST_TIMEOUT,
+            body_bytes: MAX_BODY_SIZE,
+            upload_bytes: MAX_BODY_SIZE,
+            redirects: MAX_REDIRECTS,
             ..RequestLimits::default()
         };
         let client = clients(&target.to_string())?.with_limits(limits);

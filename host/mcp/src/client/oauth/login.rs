@@ -95,7 +95,7 @@ struct LoginTarget {
 const PROBE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}"#;
 
 /// Query parameters of the authorization URL that mimir sets.
-const OURS: [&str; 8] = [
+const RESERVED_PARAMS: [&str; 8] = [
     "response_type",
     "client_id",
     "redirect_uri",
@@ -269,7 +269,7 @@ impl LoginPlan {
         let mut url = issuer.authorize.url().clone();
         if url
             .query_pairs()
-            .any(|(name, _)| OURS.contains(&name.as_ref()))
+            .any(|(name, _)| RESERVED_PARAMS.contains(&name.as_ref()))
         {
             return Err(login_error(
                 "the URL of the authorization server's login page already sets query parameters that mimir has to set",

@@ -65,7 +65,7 @@ impl fmt::Debug for StoredLogin {
 }
 
 /// Seconds before its expiry at which a token is renewed: requests take time, and clocks differ.
-const EARLY: u64 = 30;
+const EXPIRY_MARGIN_SECS: u64 = 30;
 
 impl StoredLogin {
     /// Returns the login at this server, if it belongs to this address.
@@ -97,7 +97,7 @@ impl StoredLogin {
     /// Returns true if the token has expired, or is about to.
     pub(super) fn needs_renewal(&self) -> bool {
         self.until
-            .is_some_and(|until| until <= seconds().saturating_add(EARLY))
+            .is_some_and(|until| until <= seconds().saturating_add(EXPIRY_MARGIN_SECS))
     }
 
     /// Returns true if the token has certainly expired.

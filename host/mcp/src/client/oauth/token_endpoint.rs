@@ -57,10 +57,10 @@ struct TokenRefusal {
 }
 
 /// Error code for a code or refresh token that is not valid; RFC 6749 section 5.2.
-const SPENT: &str = "invalid_grant";
+const INVALID_GRANT: &str = "invalid_grant";
 
 /// Maximum size of a token in bytes. A longer one does not fit into the headers that most servers accept.
-const TOKEN_MOST: usize = 16 << 10;
+const MAX_TOKEN_SIZE: usize = 16 << 10;
 
 /// A client at a token endpoint.
 pub(super) struct TokenRequest<'a> {
@@ -182,7 +182,7 @@ fn whole(value: &Value) -> Option<u64> {
 pub(super) fn invalid_value_reason(value: &str) -> Option<&'static str> {
     if value.len() < LONG_MIN {
         Some("it is too short to be masked in output")
-    } else if value.len() > TOKEN_MOST {
+    } else if value.len() > MAX_TOKEN_SIZE {
         Some("it is longer than 16 KiB")
     } else if !value.bytes().all(|byte| byte.is_ascii_graphic()) {
         Some("it contains characters that are not allowed in tokens")
@@ -210,7 +210,7 @@ fn ungranted(answer: &EndpointResponse, hidden: &[&str]) -> TokenError {
         status.as_u16()
     );
     // Other responses, such as a proxy's error page or a mistyped client secret, say nothing about the grant.
-    match refusal.is_some_and(|refusal| refusal.error == SPENT) {
+    match refusal.is_some_and(|refusal| refusal.error == INVALID_GRANT) {
         true => TokenError::Expired(login_error(message)),
         false if status.is_server_error() => {
             TokenError::Failed(ToolError::new(ToolErrorCode::Network, message))

@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering;
 use mimir_core::ToolError;
 
 use super::{ListedTools, RemoteServer, ServerConnection};
-use crate::client::description::{ALL_MOST, ServerAbilities, ServerDescription, definition_digest};
+use crate::client::description::{
+    MAX_TOTAL_SIZE, ServerAbilities, ServerDescription, definition_digest,
+};
 use crate::client::operation::ServerListKind;
 
 impl RemoteServer {
@@ -22,7 +24,7 @@ impl RemoteServer {
             prompts: abilities.prompts.is_some() && self.spec.prompts,
             complete: abilities.completions.is_some(),
         };
-        let mut room = ALL_MOST;
+        let mut room = MAX_TOTAL_SIZE;
         // A server that declares resources or prompts, but no tools, is not asked for tools.
         let (tools, more) = match abilities.tools.is_none() && (can.resources || can.prompts) {
             true => (Vec::new(), false),

@@ -22,10 +22,10 @@ const FRESH: Duration = Duration::from_secs(10 * 60);
 const GOOD: Duration = Duration::from_secs(60 * 60);
 
 /// Minimum time between two requests to the provider.
-const PACE: Duration = Duration::from_secs(10);
+const MIN_FETCH_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Maximum number of keys of a provider.
-const KEYS_MOST: usize = 64;
+const MAX_KEYS: usize = 64;
 
 /// Time for which a request waits for the keys. The fetch itself continues.
 const WAIT: Duration = Duration::from_secs(10);
@@ -136,7 +136,10 @@ impl KeyCache {
         if let Some(asking) = now.asking.as_ref().filter(|one| one.has_changed().is_ok()) {
             return Some(asking.clone());
         }
-        if now.asked.is_some_and(|asked| asked.elapsed() < PACE) {
+        if now
+            .asked
+            .is_some_and(|asked| asked.elapsed() < MIN_FETCH_INTERVAL)
+        {
             return None;
         }
         let (over, asking) = watch::channel(());
@@ -167,7 +170,7 @@ impl KeyCache {
     async fn fetch(&self) -> Result<Vec<Jwk>, ToolError> {
         let document: JwksDocument =
             provider_keys::fetch_keys(&self.issuer, &*self.clients).await?;
-        let keys = document.keys.into_iter().take(KEYS_MOST);
+        let keys = document.keys.into_iter().take(MAX_KEYS);
         // A key of an unknown kind does not invalidate the others.
         Ok(keys
             .filter_map(|key| serde_json::from_value(key).ok())

@@ -24,7 +24,7 @@ use super::{RunningCall, input_requests};
 const APPROVAL: &str = "approval";
 
 /// Number of attempts if a person's answer is not valid.
-const TRIES: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 
 /// Has the questions of a call answered one at a time. Returns the first one that this request cannot have answered,
 /// but only respond with.
@@ -58,7 +58,7 @@ async fn elicit(
     metrics: &ServerMetrics,
 ) {
     let mut note = None;
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         let Some(form) = elicitation::approval_form(&question.card, whose, note) else {
             return too_long(question);
         };
@@ -99,7 +99,7 @@ async fn elicit(
     }
     answer_unavailable(
         question,
-        format!("No valid answer was given in {TRIES} attempts."),
+        format!("No valid answer was given in {MAX_ATTEMPTS} attempts."),
     );
 }
 

@@ -17,7 +17,7 @@ use super::secret_names::{ImportedSecret, SecretSource, stored_name};
 use crate::commands::mcp::secret_detection;
 
 /// Size limit of a file of variables.
-const FILE_MOST: u64 = 1 << 20;
+const MAX_FILE_SIZE: u64 = 1 << 20;
 
 /// Values of placeholders.
 pub struct PlaceholderExpander<'a> {
@@ -173,7 +173,7 @@ impl PlaceholderExpander<'_> {
                 "its `envFile` {shown} is not in the project, and is not read for it; take it over with an `env` instead"
             ));
         }
-        match files::read_text(&path, LinkPolicy::Follow, FILE_MOST) {
+        match files::read_text(&path, LinkPolicy::Follow, MAX_FILE_SIZE) {
             Ok(text) => dotenv::variables(&text).map_err(|why| {
                 format!("its `envFile` {shown}, {why}; rewrite that line, or use `env`")
             }),
