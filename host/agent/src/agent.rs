@@ -8,7 +8,7 @@ use std::time::Duration;
 use mimir_core::call::ParentCall;
 use mimir_core::config::{AgentBudget, TokenPrice};
 use mimir_core::pipeline::PipelineSnapshot;
-use mimir_core::{Pipeline, ToolError, ToolErrorCode};
+use mimir_core::{Pipeline, ToolError};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::call_batch::CallBatch;
@@ -411,7 +411,7 @@ fn estimated_usage(input: u64, reply: &ModelReply) -> TokenUsage {
 fn too_long() -> ToolError {
     let message = "the last message with its tool calls does not fit into `agent.contextTokens`";
     let way = "raise `agent.contextTokens` if the model accepts more, or send a shorter message";
-    ToolError::new(ToolErrorCode::LimitExceeded, message).with_remedies([way.to_owned()])
+    ToolError::limit_exceeded(message).with_remedies([way.to_owned()])
 }
 
 fn millis(time: Duration) -> u64 {

@@ -12,7 +12,7 @@ use mimir_core::audit::{AuditEvent, AuditSink, EventKind};
 use mimir_core::config::ChosenModel;
 use mimir_core::redact::Vault;
 use mimir_core::text::{prefix, visible};
-use mimir_core::{BoxFuture, ToolError, ToolErrorCode};
+use mimir_core::{BoxFuture, ToolError};
 use mimir_net::{HttpClient, ResponseBody};
 use serde_json::Value;
 use sse_stream::SseStream;
@@ -68,9 +68,8 @@ impl ModelProvider {
         let Some(name) = &self.chosen.key else {
             return Ok(None);
         };
-        let unavailable = |message: String| ToolError::new(ToolErrorCode::Unavailable, message);
         let value = self.vault.secret(name);
-        let value = value.map_err(|error| ModelError::Key(unavailable(error.to_string())))?;
+        let value = value.map_err(|error| ModelError::Key(ToolError::unavailable(error)))?;
         match value {
             Some(value) => Ok(Some(value)),
             None => {
@@ -84,7 +83,9 @@ impl ModelProvider {
                         "`secrets: {{{name}: {{env: {name}}}}}` in your settings reads it from that environment variable"
                     ),
                 ];
-                Err(ModelError::Key(unavailable(message).with_remedies(ways)))
+                Err(ModelError::Key(
+                    ToolError::unavailable(message).with_remedies(ways),
+                ))
             }
         }
     }

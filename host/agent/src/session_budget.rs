@@ -139,7 +139,7 @@ impl SessionBudget {
         let Some(budget) = share(&state.left) else {
             let message = "this session has reached a task limit of `agent` in the settings";
             let way = "raise the limits in `agent`, or start a new session".to_owned();
-            return Err(ToolError::new(ToolErrorCode::LimitExceeded, message).with_remedies([way]));
+            return Err(ToolError::limit_exceeded(message).with_remedies([way]));
         };
         let taken = TaskUsage {
             turns: budget.turns,

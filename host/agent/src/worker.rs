@@ -16,8 +16,8 @@ use mimir_core::text::{prefix, visible};
 use mimir_core::tool::{InvalidToolName, ToolOrigin, ToolTrust};
 use mimir_core::worker::{WORKER_CALL, Worker};
 use mimir_core::{
-    Approved, Decision, Needs, RiskLevel, Schema, Tool, ToolDefinition, ToolError, ToolErrorCode,
-    ToolGroup, ToolHints, ToolName, ToolSource,
+    Approved, Decision, Needs, RiskLevel, Schema, Tool, ToolDefinition, ToolError, ToolGroup,
+    ToolHints, ToolName, ToolSource,
 };
 use serde_json::json;
 
@@ -189,7 +189,7 @@ impl WorkerCall {
         if depth > MAX_DEPTH {
             let message =
                 format!("workers may be nested at most {MAX_DEPTH} deep; do the task yourself");
-            return Err(ToolError::new(ToolErrorCode::LimitExceeded, message));
+            return Err(ToolError::limit_exceeded(message));
         }
         let worker = self.workers.find(&name)?;
         let staff = self.workers.agent_setup(&worker)?;
@@ -241,7 +241,7 @@ impl WorkerCall {
             TaskEnd::Withheld => {
                 let message =
                     format!("the provider withheld the rest of the answer of the worker `{name}`");
-                Err(ToolError::new(ToolErrorCode::Unavailable, message))
+                Err(ToolError::unavailable(message))
             }
         }
     }
@@ -268,7 +268,7 @@ fn incomplete_error(name: &str, how: &str, said: &str) -> ToolError {
         true => format!("the worker `{name}` {how} before it was done"),
         false => format!("the worker `{name}` {how} before it was done; its last message: {said}"),
     };
-    ToolError::new(ToolErrorCode::LimitExceeded, message)
+    ToolError::limit_exceeded(message)
 }
 
 /// Reports the worker's tool calls to the observer of the call.

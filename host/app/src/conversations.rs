@@ -51,20 +51,19 @@ impl ConversationStore {
         self.folder.as_deref().ok_or_else(|| {
             let message = "this platform has no folder for your conversations";
             let way = "set MIMIR_CONFIG_DIR".to_owned();
-            ToolError::new(ToolErrorCode::Unavailable, message).with_remedies([way])
+            ToolError::unavailable(message).with_remedies([way])
         })
     }
 
     /// Stores the current state of a conversation, with secrets masked.
     pub fn save(&self, talk: &Conversation) -> Result<(), ToolError> {
         let redactor = self.vault.redactor();
-        let redactor = redactor
-            .map_err(|error| ToolError::new(ToolErrorCode::Unavailable, error.to_string()))?;
+        let redactor = redactor.map_err(ToolError::unavailable)?;
         let text = serde_json::to_string(&talk.masked(&redactor))
             .map_err(|error| ToolError::new(ToolErrorCode::Internal, error.to_string()))?;
         if text.len() as u64 > private_files::MAX_FILE_SIZE {
             let message = "the conversation is too large to be stored; `/clear` starts a new one";
-            return Err(ToolError::new(ToolErrorCode::LimitExceeded, message));
+            return Err(ToolError::limit_exceeded(message));
         }
         self.write(&format!("{}.json", talk.id), &text)?;
         self.tidy();
@@ -88,13 +87,10 @@ impl ConversationStore {
                 let mut found = all.into_iter().filter(|known| known.1.starts_with(id));
                 match (found.next(), found.next()) {
                     (Some(_), Some(_)) => {
-                        return Err(ToolError::new(
-                            ToolErrorCode::InvalidInput,
-                            format!(
-                                "several conversations begin with `{}`",
-                                visible(prefix(id, 64))
-                            ),
-                        ));
+                        return Err(ToolError::invalid_input(format!(
+                            "several conversations begin with `{}`",
+                            visible(prefix(id, 64))
+                        )));
                     }
                     (one, _) => one,
                 }
@@ -105,7 +101,7 @@ impl ConversationStore {
                 Some(id) => format!("unknown conversation `{}`", visible(prefix(id, 64))),
                 None => "no conversations here yet".to_owned(),
             };
-            return Err(ToolError::new(ToolErrorCode::NotFound, message));
+            return Err(ToolError::not_found(message));
         };
         self.read(&id)
     }
@@ -114,10 +110,7 @@ impl ConversationStore {
         let path = self.folder()?.join(format!("{id}.json"));
         let bad = |why: &dyn std::fmt::Display| {
             let place = visible(&path.display().to_string());
-            ToolError::new(
-                ToolErrorCode::Unavailable,
-                format!("{place} cannot be used: {why}"),
-            )
+            ToolError::unavailable(format!("{place} cannot be used: {why}"))
         };
         let text = private_files::read(&path, OwnerOnly::Reading).map_err(|error| bad(&error))?;
         let text = text.ok_or_else(|| bad(&"it no longer exists"))?;

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mimir_agent::ModelProvider;
+use mimir_core::ToolError;
 use mimir_core::audit::AuditSink;
 use mimir_core::config::{AgentBudget, AgentSettings, ChosenModel};
 use mimir_core::redact::Vault;
-use mimir_core::{ToolError, ToolErrorCode};
 
 use crate::secrets::{UserSecrets, UserVault};
 use crate::servers;
@@ -74,7 +74,7 @@ impl ModelFactory {
                     "the project's settings have {key}, which is ignored until you run `mimir policy accept`"
                 )
             });
-                ToolError::new(ToolErrorCode::InvalidInput, message).with_remedies(way)
+                ToolError::invalid_input(message).with_remedies(way)
             })
     }
 
@@ -86,12 +86,9 @@ impl ModelFactory {
         let chosen = self.chosen(wanted)?;
         if self.agent().max_cost.is_some() && chosen.price.is_none() {
             let (provider, model) = (&chosen.provider, &chosen.model);
-            return Err(ToolError::new(
-                ToolErrorCode::InvalidInput,
-                format!(
-                    "agent.maxCost is set, but the price of {provider}/{model} is not known; set providers.{provider}.prices.{model}: {{input: …, output: …}}, for a million tokens"
-                ),
-            ));
+            return Err(ToolError::invalid_input(format!(
+                "agent.maxCost is set, but the price of {provider}/{model} is not known; set providers.{provider}.prices.{model}: {{input: …, output: …}}, for a million tokens"
+            )));
         }
         let client = servers::client(&self.settings, &self.root, &chosen.url)?;
         let (vault, audit) = (Arc::clone(&self.vault), Arc::clone(&self.audit));
@@ -106,7 +103,7 @@ pub fn completer(setup: &HostSetup) -> ConfiguredModel {
     let config = &setup.settings.config;
     let name = config.chosen_model(None).map_err(|message| {
         let way = "`model: PROVIDER/MODEL` in the settings names one".to_owned();
-        ToolError::new(ToolErrorCode::Unavailable, message).with_remedies([way])
+        ToolError::unavailable(message).with_remedies([way])
     });
     let shown = name.map(|chosen| format!("{}/{}", chosen.provider, chosen.model));
     let budget = config.agent.over(AgentBudget::default());

@@ -5,10 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
+use mimir_core::ToolError;
 use mimir_core::backend::BoxFuture;
 use mimir_core::config::{BindMount, McpPackage, PackageRegistry, SandboxMode};
 use mimir_core::launch::{LaunchFolder, LaunchSpec, LaunchedProgram, ProcessLauncher};
-use mimir_core::{ToolError, ToolErrorCode};
 use mimir_process::ProgramLauncher;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -60,7 +60,7 @@ impl PackageStore {
         let folder = self.folder.as_deref().ok_or_else(|| {
             let message =
                 "this platform has no folder for packages: set MIMIR_CACHE_DIR to an absolute path";
-            ToolError::new(ToolErrorCode::Unavailable, message)
+            ToolError::unavailable(message)
         })?;
         private_files::private_folder(folder)
             .map_err(|error| crate::file_error::file_error("make", folder, &error))?;
@@ -115,10 +115,7 @@ impl PackageStore {
         start: Vec<String>,
     ) -> Result<(), ToolError> {
         let fault = |error: &dyn std::fmt::Display| {
-            ToolError::new(
-                ToolErrorCode::ExecutionError,
-                format!("the package cannot be stored: {error}"),
-            )
+            ToolError::execution(format!("the package cannot be stored: {error}"))
         };
         let installed = InstalledPackage {
             package: package.clone(),
@@ -183,7 +180,7 @@ impl PackageServerLauncher {
                 "the package {package} of the server `{server}` is not installed on this machine"
             );
             let way = format!("`mimir mcp install {server}` downloads it");
-            return Err(ToolError::new(ToolErrorCode::Unavailable, message).with_remedies([way]));
+            return Err(ToolError::unavailable(message).with_remedies([way]));
         };
         let folders = launch.folders.clone().unwrap_or_default();
         words.extend(
@@ -202,9 +199,7 @@ impl PackageServerLauncher {
                 let way = format!(
                     "`sandbox: process` in mcp.servers.{server} starts it in the kernel's sandbox"
                 );
-                return Err(
-                    ToolError::new(ToolErrorCode::Unavailable, message).with_remedies([way])
-                );
+                return Err(ToolError::unavailable(message).with_remedies([way]));
             }
             SandboxMode::Auto | SandboxMode::Process => {}
         }
@@ -252,7 +247,7 @@ impl PackageServerLauncher {
     fn home(&self, server: &str) -> Result<PathBuf, ToolError> {
         let homes = self.homes.as_ref().ok_or_else(|| {
             let message = "this platform has no folder for the homes of servers: set MIMIR_CONFIG_DIR to an absolute path";
-            ToolError::new(ToolErrorCode::Unavailable, message)
+            ToolError::unavailable(message)
         })?;
         let home = homes.join(server);
         private_files::private_folder(&home)

@@ -169,15 +169,12 @@ impl UserSecrets {
         let message = format!(
             "the secret `{name}` cannot be read from the keyring: {why}; unlock it, or `mimir secrets remove {name}`"
         );
-        Err(ToolError::new(ToolErrorCode::Unavailable, message))
+        Err(ToolError::unavailable(message))
     }
 
     fn read(&self) -> Result<SecretsFile, ToolError> {
         let unreadable = |why: &dyn std::fmt::Display| {
-            ToolError::new(
-                ToolErrorCode::Unavailable,
-                format!("{} cannot be used: {why}", self.path.display()),
-            )
+            ToolError::unavailable(format!("{} cannot be used: {why}", self.path.display()))
         };
         let text = private_files::read(&self.path, OwnerOnly::Reading);
         let Some(text) = text.map_err(|error| unreadable(&error))? else {
@@ -191,10 +188,7 @@ impl UserSecrets {
     fn change<T>(&self, change: impl FnOnce(&mut SecretsFile) -> T) -> Result<T, ToolError> {
         let failed = |doing: &str, error: std::io::Error| {
             let place = mimir_core::text::visible(&self.path.display().to_string());
-            ToolError::new(
-                ToolErrorCode::Unavailable,
-                format!("{place}: cannot be {doing}: {error}"),
-            )
+            ToolError::unavailable(format!("{place}: cannot be {doing}: {error}"))
         };
         let _turn =
             private_files::lock_for_change(&self.path).map_err(|error| failed("changed", error))?;
@@ -230,8 +224,7 @@ fn place(kept: &StoredSecret) -> SecretLocation {
 fn check_name(name: &str) -> Result<(), ToolError> {
     let good = |c: u8| c.is_ascii_alphanumeric() || b"_-.".contains(&c);
     if name.is_empty() || name.len() > MAX_NAME_LENGTH || !name.bytes().all(good) {
-        return Err(ToolError::new(
-            ToolErrorCode::InvalidInput,
+        return Err(ToolError::invalid_input(
             "a secret's name has 1 to 64 letters, digits, `_`, `-` and `.`",
         ));
     }
@@ -250,7 +243,7 @@ fn check_value(value: &str) -> Result<(), ToolError> {
     } else {
         return Ok(());
     };
-    Err(ToolError::new(ToolErrorCode::InvalidInput, fault))
+    Err(ToolError::invalid_input(fault))
 }
 
 #[cfg(test)]

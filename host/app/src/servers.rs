@@ -120,12 +120,9 @@ fn proxies(
             remedy: format!("add `{{host}}` to mcp.servers.{name}.network"),
             refused: Some((name.clone(), refused.clone())),
         };
-        let memory = memory.upgrade().ok_or_else(|| {
-            ToolError::new(
-                mimir_core::ToolErrorCode::Unavailable,
-                "mimir is shutting down",
-            )
-        })?;
+        let memory = memory
+            .upgrade()
+            .ok_or_else(|| ToolError::unavailable("mimir is shutting down"))?;
         let audit = memory.writer(current.get().config.audit);
         network_gate::proxy(declared, Arc::clone(&current), &root, audit)
     })
@@ -142,8 +139,7 @@ pub fn client(
     let target = RequestTarget::parse(url).map_err(|error| ToolError::from(Error::from(error)))?;
     let origin = target.origin().to_string();
     let pattern = origin.parse().map_err(|_| {
-        let message = format!("`{origin}` is not a valid origin of a server");
-        ToolError::new(mimir_core::ToolErrorCode::InvalidInput, message)
+        ToolError::invalid_input(format!("`{origin}` is not a valid origin of a server"))
     })?;
     let own = policy.own_network().with_allowed([AllowedHost {
         pattern,

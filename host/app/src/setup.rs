@@ -288,8 +288,7 @@ impl HostSetup {
     /// The approval store, or an error for commands that cannot work without it.
     pub fn require_approvals(&self) -> Result<UserApprovalStore, ToolError> {
         self.approvals().ok_or_else(|| {
-            ToolError::new(
-                ToolErrorCode::Unavailable,
+            ToolError::unavailable(
                 "this platform has no folder for your own settings, where this is stored; set MIMIR_CONFIG_DIR",
             )
         })

@@ -114,7 +114,7 @@ impl UndoHistory {
     pub fn choose(&self, id: Option<&str>) -> Result<&UndoRecord, ToolError> {
         let Some(id) = id else {
             let mut open = self.records.iter().filter(|record| record.undone.is_none());
-            let none = || ToolError::new(ToolErrorCode::NotFound, "there is nothing to take back");
+            let none = || ToolError::not_found("there is nothing to take back");
             return open.next().ok_or_else(none);
         };
         let records = self
@@ -135,7 +135,7 @@ impl UndoHistory {
                     "unknown change `{}`; `mimir undo --list` lists all changes",
                     text::visible(id)
                 );
-                Err(ToolError::new(ToolErrorCode::NotFound, message))
+                Err(ToolError::not_found(message))
             }
             ref many => {
                 let ids: Vec<&str> = many.iter().map(|record| record.id.as_str()).collect();
@@ -144,7 +144,7 @@ impl UndoHistory {
                     text::visible(id),
                     ids.join(", ")
                 );
-                Err(ToolError::new(ToolErrorCode::InvalidInput, message))
+                Err(ToolError::invalid_input(message))
             }
         }
     }

@@ -88,7 +88,7 @@ impl WorkspaceWorkers {
                 let near = did_you_mean(name, names.iter().map(String::as_str));
                 let name = visible(prefix(name, 64));
                 let message = format!("unknown worker `{name}`: not in {FOLDER}.{near}");
-                Err(ToolError::new(ToolErrorCode::NotFound, message))
+                Err(ToolError::not_found(message))
             }
         }
     }
@@ -175,10 +175,7 @@ impl WorkspaceWorkers {
         let text = files::reject_links(self.workspace.root(), &path)
             .and_then(|()| files::read_text(&path, LinkPolicy::Refuse, MAX_FILE_SIZE));
         let text = text.map_err(|error| {
-            ToolError::new(
-                ToolErrorCode::InvalidInput,
-                format!("{shown} cannot be read: {error}"),
-            )
+            ToolError::invalid_input(format!("{shown} cannot be read: {error}"))
         })?;
         let digest = format!("{:x}", Sha256::digest(format!("{name}\n{text}")));
         Ok(WorkerFile {
@@ -206,9 +203,8 @@ impl WorkspaceWorkers {
             });
             source.at(key)
         };
-        let worker = Worker::new(name, &shown, lines.clone(), settings).map_err(|(key, why)| {
-            ToolError::new(ToolErrorCode::InvalidInput, format!("{}: {why}", at(&key)))
-        });
+        let worker = Worker::new(name, &shown, lines.clone(), settings)
+            .map_err(|(key, why)| ToolError::invalid_input(format!("{}: {why}", at(&key))));
         Ok((worker?, digest))
     }
 
@@ -271,7 +267,7 @@ fn not_accepted(name: &str) -> ToolError {
         "the file of the worker `{name}`, {FOLDER}/{name}.yml, is new or changed and was not accepted"
     );
     let way = "`mimir policy accept` shows the file and asks; it is for a person to run".to_owned();
-    ToolError::new(ToolErrorCode::PermissionDenied, message).with_remedies([way])
+    ToolError::permission_denied(message).with_remedies([way])
 }
 
 /// Creates the agent runtime of this worker.
@@ -313,7 +309,7 @@ fn same_provider(models: &ModelFactory, worker: &Worker, own: &str) -> Result<()
         visible(prefix(provider, 64))
     );
     let way = "`mimir run --worker NAME --model PROVIDER/MODEL` asks another one".to_owned();
-    Err(ToolError::new(ToolErrorCode::InvalidInput, message).with_remedies([way]))
+    Err(ToolError::invalid_input(message).with_remedies([way]))
 }
 
 /// The worker registry of a workspace, with the models of its settings.
@@ -334,7 +330,7 @@ impl WorkerRegistry for FileWorkerRegistry {
                 let message =
                     format!("the worker `{name}` has changed since the tools were listed");
                 let way = "try it again in a moment, or in a new session".to_owned();
-                Err(ToolError::new(ToolErrorCode::Unavailable, message).with_remedies([way]))
+                Err(ToolError::unavailable(message).with_remedies([way]))
             }
         }
     }

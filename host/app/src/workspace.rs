@@ -129,7 +129,7 @@ impl WorkspaceFolder {
                 "nothing is written to {}: {error}; mimir keeps its files in folders of the workspace itself",
                 self.display_path(path)
             );
-            ToolError::new(ToolErrorCode::PermissionDenied, message)
+            ToolError::permission_denied(message)
         })
     }
 

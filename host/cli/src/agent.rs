@@ -82,7 +82,7 @@ impl AgentRuntime {
                 let missing = worker.missing(&pipeline.snapshot());
                 if let Some((first, more)) = missing.split_first() {
                     more.iter().for_each(warn);
-                    return Err(ToolError::new(ToolErrorCode::InvalidInput, first.clone()));
+                    return Err(ToolError::invalid_input(first.clone()));
                 }
                 pipeline.restricted(move |world| worker.restrict(world))
             }

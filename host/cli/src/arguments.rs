@@ -100,10 +100,7 @@ impl ArgumentInput {
                     } else {
                         ""
                     };
-                    ToolError::new(
-                        ToolErrorCode::InvalidInput,
-                        format!("stdin is not JSON: {e}{hint}"),
-                    )
+                    ToolError::invalid_input(format!("stdin is not JSON: {e}{hint}"))
                 })
             }
             ArgumentInput::Pairs(pairs) => {
@@ -176,12 +173,9 @@ fn object(tool: &str, pairs: Vec<ArgumentPair>, schema: &Value) -> Result<Value,
                 .map(String::as_str);
             let near = mimir_core::name_suggestions::did_you_mean(&key, known);
             let shown = mimir_core::text::visible(&key);
-            return Err(ToolError::new(
-                ToolErrorCode::InvalidInput,
-                format!(
-                    "`{tool}` has no argument `{shown}`.{near} `mimir tools info {tool}` shows all."
-                ),
-            ));
+            return Err(ToolError::invalid_input(format!(
+                "`{tool}` has no argument `{shown}`.{near} `mimir tools info {tool}` shows all."
+            )));
         };
         let value = match value {
             PairValue::Json(value) => value,
@@ -198,10 +192,9 @@ fn object(tool: &str, pairs: Vec<ArgumentPair>, schema: &Value) -> Result<Value,
             },
             Some(_) => {
                 let shown = mimir_core::text::visible(&key);
-                return Err(ToolError::new(
-                    ToolErrorCode::InvalidInput,
-                    format!("`{shown}` is given twice but takes a single value"),
-                ));
+                return Err(ToolError::invalid_input(format!(
+                    "`{shown}` is given twice but takes a single value"
+                )));
             }
         }
     }
@@ -219,24 +212,18 @@ fn file(path: &std::path::Path) -> Result<String, ToolError> {
 fn bounded(from: impl Read, name: &str) -> Result<String, ToolError> {
     let mut bytes = Vec::new();
     let read = from.take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes);
-    read.map_err(|e| {
-        ToolError::new(
-            ToolErrorCode::ExecutionError,
-            format!("cannot read {name}: {e}"),
-        )
-    })?;
+    read.map_err(|e| ToolError::execution(format!("cannot read {name}: {e}")))?;
     if bytes.len() as u64 > MAX_INPUT_BYTES {
         let most = mimir_core::text::bytes(MAX_INPUT_BYTES);
-        return Err(ToolError::new(
-            ToolErrorCode::LimitExceeded,
-            format!("{name} has more than {most}"),
-        ));
+        return Err(ToolError::limit_exceeded(format!(
+            "{name} has more than {most}"
+        )));
     }
     String::from_utf8(bytes).map_err(|_| {
         let message = format!(
             "{name} is not UTF-8 text; if the tool takes `encoding: base64`, pass it in that form"
         );
-        ToolError::new(ToolErrorCode::InvalidInput, message)
+        ToolError::invalid_input(message)
     })
 }
 

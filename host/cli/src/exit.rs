@@ -85,7 +85,7 @@ impl CommandFailure {
     /// Creates a usage error from one sentence.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::Reported {
-            error: ToolError::new(ToolErrorCode::InvalidInput, message),
+            error: ToolError::invalid_input(message),
             exit: ExitReason::Usage,
         }
     }
@@ -98,7 +98,7 @@ impl CommandFailure {
 
 impl From<mimir_core::approval::ApprovalStoreError> for CommandFailure {
     fn from(error: mimir_core::approval::ApprovalStoreError) -> Self {
-        ToolError::new(ToolErrorCode::Unavailable, error.to_string()).into()
+        ToolError::unavailable(error).into()
     }
 }
 

@@ -37,7 +37,7 @@ pub fn lay_out(cache: Option<&Path>) -> Result<SdkLayout, ToolError> {
     let Some(cache) = cache else {
         let message =
             "cannot write the SDK: this system has no cache folder; set MIMIR_CACHE_DIR to one";
-        return Err(ToolError::new(ToolErrorCode::Unavailable, message));
+        return Err(ToolError::unavailable(message));
     };
     let root = cache.join("sdk").join(version());
     make_private(cache).map_err(|e| file_error("make", cache, &e))?;

@@ -117,6 +117,36 @@ impl ToolError {
         }
     }
 
+    /// An error about arguments, a file or a setting without the required form.
+    pub fn invalid_input(message: impl fmt::Display) -> Self {
+        Self::new(ToolErrorCode::InvalidInput, message.to_string())
+    }
+
+    /// An error about something that does not exist.
+    pub fn not_found(message: impl fmt::Display) -> Self {
+        Self::new(ToolErrorCode::NotFound, message.to_string())
+    }
+
+    /// An error about something that the operating system or a grant does not allow.
+    pub fn permission_denied(message: impl fmt::Display) -> Self {
+        Self::new(ToolErrorCode::PermissionDenied, message.to_string())
+    }
+
+    /// An error about a limit that was reached.
+    pub fn limit_exceeded(message: impl fmt::Display) -> Self {
+        Self::new(ToolErrorCode::LimitExceeded, message.to_string())
+    }
+
+    /// An error of a tool that ran and failed.
+    pub fn execution(message: impl fmt::Display) -> Self {
+        Self::new(ToolErrorCode::ExecutionError, message.to_string())
+    }
+
+    /// An error about a resource that is temporarily unavailable.
+    pub fn unavailable(message: impl fmt::Display) -> Self {
+        Self::new(ToolErrorCode::Unavailable, message.to_string())
+    }
+
     /// Adds the remedies.
     #[must_use]
     pub fn with_remedies(mut self, way_out: impl IntoIterator<Item = String>) -> Self {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mimir_core::call::{CallObserver, CallProgress, LogLine};
 use mimir_core::upstream_request::{self, UpstreamRequest, UpstreamRequestKind};
-use mimir_core::{ApprovalAnswer, Approver, BoxFuture, Card, ToolError, ToolErrorCode};
+use mimir_core::{ApprovalAnswer, Approver, BoxFuture, Card, ToolError};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
@@ -151,10 +151,7 @@ impl upstream_request::UpstreamRequestHandler for ClientObserver {
         wishes: Vec<UpstreamRequest>,
     ) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {
         Box::pin(async move {
-            let gone = || {
-                let message = "the client that made the call has disconnected";
-                ToolError::new(ToolErrorCode::Unavailable, message)
-            };
+            let gone = || ToolError::unavailable("the client that made the call has disconnected");
             let (answer, answered) = oneshot::channel();
             let given = std::mem::take(&mut *lock(&self.given));
             if let Some(answers) = collect_answers(&wishes, &given) {

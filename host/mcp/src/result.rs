@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use mimir_core::config::UntrustedMarking;
 use mimir_core::outcome::{ToolOutput, TrustLevel};
 use mimir_core::untrusted_mark::UntrustedMark;
-use mimir_core::{Content, Outcome, Schema, ToolError, ToolErrorCode};
+use mimir_core::{Content, Outcome, Schema, ToolError};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, ResourceContents};
 use serde_json::{Value, json};
 
@@ -107,7 +107,7 @@ impl StructuredFormat<'_> {
                 let marked = untrusted_marks::mark_value(value, mark, &seen);
                 marked.map(Some).ok_or_else(|| {
                     let message = "the call was made, but its structured result has too many strings to mark each of them: its text follows. Ask for less at a time, or set `mcp: {marks: text}` in the user's settings to get results as text only";
-                    ToolError::new(ToolErrorCode::LimitExceeded, message)
+                    ToolError::limit_exceeded(message)
                 })
             }
         }

@@ -120,8 +120,7 @@ impl<'a> PackageInstaller<'a> {
             );
             let way =
                 "if you trust the new build, `mimir mcp remove NAME` and `mimir mcp add` it again";
-            return Err(ToolError::new(ToolErrorCode::PermissionDenied, message)
-                .with_remedies([way.to_owned()]));
+            return Err(ToolError::permission_denied(message).with_remedies([way.to_owned()]));
         }
         if let Some(pinned) = &download.pinned
             && !download.other_dependencies
@@ -145,8 +144,7 @@ impl<'a> PackageInstaller<'a> {
             tree.difference(known.as_ref())
         );
         let way = "`mimir mcp trust NAME` starts the server with them in its sandbox, shows its descriptions, and accepts them if you confirm";
-        Err(ToolError::new(ToolErrorCode::PermissionDenied, message)
-            .with_remedies([way.to_owned()]))
+        Err(ToolError::permission_denied(message).with_remedies([way.to_owned()]))
     }
 
     /// Returns true if a package is installed.
@@ -216,8 +214,7 @@ impl InstallRun<'_> {
         if configured.has_credentials() && self.download.install_scripts {
             let message = "the URL of the configured registry contains a password, which install scripts could read";
             let way = "leave out --install-scripts, or take the password out of the URL";
-            return Err(ToolError::new(ToolErrorCode::PermissionDenied, message)
-                .with_remedies([way.to_owned()]));
+            return Err(ToolError::permission_denied(message).with_remedies([way.to_owned()]));
         }
         Ok(())
     }
@@ -335,7 +332,7 @@ impl InstallRun<'_> {
                     .to_owned(),
             );
         }
-        ToolError::new(ToolErrorCode::ExecutionError, message).with_remedies(ways)
+        ToolError::execution(message).with_remedies(ways)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use mimir_core::ToolError;
 use mimir_core::config::{McpPackage, PackageRegistry};
-use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::Value;
 
 use super::install::InstallRun;
@@ -63,7 +63,7 @@ pub(super) async fn install(
             let message = format!(
                 "npm installed {name} without `{key}` in its lock file; it cannot be pinned"
             );
-            ToolError::new(ToolErrorCode::ExecutionError, message)
+            ToolError::execution(message)
         })
     };
     let below = format!("node_modules/{name}");
@@ -157,8 +157,7 @@ fn program(
         let ways = names
             .first()
             .map(|first| format!("name one of them: `npx -p {name} {first}`"));
-        let message = mimir_core::text::visible(&message);
-        ToolError::new(ToolErrorCode::InvalidInput, message).with_remedies(ways)
+        ToolError::invalid_input(mimir_core::text::visible(&message)).with_remedies(ways)
     })
 }
 
@@ -181,10 +180,7 @@ fn read(file: &Path) -> Result<Value, ToolError> {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        ToolError::new(
-            ToolErrorCode::ExecutionError,
-            format!("npm has written no readable {file}: {why}"),
-        )
+        ToolError::execution(format!("npm has written no readable {file}: {why}"))
     };
     let text = std::fs::read_to_string(file).map_err(|error| fault(error.to_string()))?;
     serde_json::from_str(&text).map_err(|error| fault(error.to_string()))

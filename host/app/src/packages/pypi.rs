@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use mimir_core::ToolError;
 use mimir_core::config::{McpPackage, PackageRegistry};
 use mimir_core::network::HostPattern;
-use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::Value;
 
 use super::install::InstallRun;
@@ -28,7 +28,7 @@ pub(super) async fn install(
     let python = asked.map(|path| path.trim().to_owned()).map_err(|why| {
         let message =
             format!("packages of PyPI need Python 3, and `python3` cannot be started: {why}");
-        ToolError::new(ToolErrorCode::Unavailable, message).with_remedies([
+        ToolError::unavailable(message).with_remedies([
             "install Python 3.10 or newer, so that `python3` is on the PATH".to_owned(),
         ])
     })?;
@@ -229,7 +229,7 @@ fn normal(name: &str) -> String {
 fn pinned(report: &Value, name: &str) -> Result<(String, String, String), ToolError> {
     let fault = || {
         let message = format!("pip does not say what it installed for {name}; it cannot be pinned");
-        ToolError::new(ToolErrorCode::ExecutionError, message)
+        ToolError::execution(message)
     };
     let installed = report["install"].as_array().ok_or_else(fault)?;
     let is_it = |one: &&Value| {
@@ -277,11 +277,7 @@ fn no_program(staging: &Path, name: &str, wanted: &str) -> ToolError {
         names.join(", ")
     );
     let way = format!("name the program: `uvx --from {name} PROGRAM`");
-    ToolError::new(
-        ToolErrorCode::InvalidInput,
-        mimir_core::text::visible(&message),
-    )
-    .with_remedies([way])
+    ToolError::invalid_input(mimir_core::text::visible(&message)).with_remedies([way])
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use mimir_core::ToolError;
 use mimir_core::network::{HostPattern, RequestTarget};
-use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::Value;
 use tokio::process::Command;
 
@@ -52,7 +52,7 @@ pub(super) fn host(url: &str) -> Result<HostPattern, ToolError> {
         let shown = mimir_core::text::visible(mimir_core::text::prefix(&plain, 200));
         let message =
             format!("the configured package registry `{shown}` is not an http or https URL");
-        ToolError::new(ToolErrorCode::InvalidInput, message)
+        ToolError::invalid_input(message)
     })
 }
 
@@ -77,13 +77,14 @@ pub(super) async fn npm() -> Result<InstallerConfig, ToolError> {
             let message = format!(
                 "packages of npm need Node.js with npm, and `npm config list` fails: {why}"
             );
-            ToolError::new(ToolErrorCode::Unavailable, message).with_remedies([
+            ToolError::unavailable(message).with_remedies([
                 "install Node.js, so that `npm` and `node` are on the PATH".to_owned(),
             ])
         })?;
     let config: BTreeMap<String, Value> = serde_json::from_str(&text).map_err(|error| {
-        let message = format!("`npm config list --json` does not print JSON: {error}");
-        ToolError::new(ToolErrorCode::Unavailable, message)
+        ToolError::unavailable(format!(
+            "`npm config list --json` does not print JSON: {error}"
+        ))
     })?;
     Ok(of_npm(&config))
 }

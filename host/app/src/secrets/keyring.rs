@@ -3,7 +3,7 @@
 //!
 //! The file of secrets lists the names; the fallback without a keyring is in the parent module.
 
-use mimir_core::{ToolError, ToolErrorCode};
+use mimir_core::ToolError;
 
 #[cfg(not(any(windows, target_os = "macos")))]
 #[path = "keyring/desktop.rs"]
@@ -27,5 +27,5 @@ fn refused(what: &str, said: &str) -> ToolError {
 }
 
 fn fault(what: &str) -> ToolError {
-    ToolError::new(ToolErrorCode::Unavailable, format!("the keyring {what}"))
+    ToolError::unavailable(format!("the keyring {what}"))
 }

@@ -6,7 +6,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 
-use mimir_core::{ToolError, ToolErrorCode};
+use mimir_core::ToolError;
 use mimir_mcp::client::LoginStore;
 use sha2::{Digest as _, Sha256};
 
@@ -65,7 +65,7 @@ impl UserSecrets {
             let message = format!(
                 "the login `{name}` is damaged, so it cannot be masked; `mimir mcp logout {server}` removes it"
             );
-            ToolError::new(ToolErrorCode::Unavailable, message)
+            ToolError::unavailable(message)
         })?;
         let named = values
             .into_iter()
@@ -87,7 +87,7 @@ impl UserSecrets {
         let message = format!(
             "the login `{name}` cannot be read from the keyring: {why}; unlock it, or `mimir mcp logout {server}`"
         );
-        Err(ToolError::new(ToolErrorCode::Unavailable, message))
+        Err(ToolError::unavailable(message))
     }
 }
 
@@ -102,8 +102,7 @@ impl LoginStore for UserLogins {
 
     fn write(&self, key: &str, text: &str) -> Result<(), ToolError> {
         let Some(secrets) = &self.secrets else {
-            return Err(ToolError::new(
-                ToolErrorCode::Unavailable,
+            return Err(ToolError::unavailable(
                 "this platform has no folder for your own settings, where logins are stored; set MIMIR_CONFIG_DIR",
             ));
         };
@@ -155,10 +154,7 @@ impl LoginStore for UserLogins {
         let file = folder.join(&hash[..16]);
         let turn = private_files::lock_for_change(&file).map_err(|error| {
             let place = mimir_core::text::visible(&file.display().to_string());
-            ToolError::new(
-                ToolErrorCode::Unavailable,
-                format!("{place}: cannot be locked: {error}"),
-            )
+            ToolError::unavailable(format!("{place}: cannot be locked: {error}"))
         })?;
         Ok(Box::new(turn))
     }

@@ -1,9 +1,9 @@
 //! The keys of the settings schema, to look up the key that a name refers to.
 
+use mimir_core::ToolError;
 use mimir_core::config::Config;
 use mimir_core::name_suggestions::did_you_mean;
 use mimir_core::text::visible;
-use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::Value;
 
 /// The schema of config files.
@@ -81,7 +81,7 @@ impl ConfigSchema {
                 let message = format!(
                     "unknown key `{shown}`: `{part}` is unknown{place}.{near} `mimir config schema` lists all keys."
                 );
-                ToolError::new(ToolErrorCode::NotFound, message)
+                ToolError::not_found(message)
             })?;
             path.push(part.to_owned());
         }

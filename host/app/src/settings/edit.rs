@@ -5,8 +5,8 @@
 
 use std::str::FromStr as _;
 
+use mimir_core::ToolError;
 use mimir_core::text::visible;
-use mimir_core::{ToolError, ToolErrorCode};
 use serde_yaml::{Mapping, Value};
 use yaml_edit::YamlFile;
 
@@ -135,10 +135,7 @@ fn edited_with(text: &str, edits: &[ConfigEdit], prune: bool) -> Result<String, 
     let unsure = || {
         let by_hand: Vec<String> = edits.iter().map(ConfigEdit::by_hand).collect();
         let message = "the config file has a form that mimir cannot edit";
-        ToolError::new(
-            ToolErrorCode::InvalidInput,
-            format!("{message}; {}", by_hand.join("; ")),
-        )
+        ToolError::invalid_input(format!("{message}; {}", by_hand.join("; ")))
     };
     let mark = if strip_bom(text) == text {
         ""
@@ -172,12 +169,10 @@ fn edited_with(text: &str, edits: &[ConfigEdit], prune: bool) -> Result<String, 
 fn read(text: &str) -> Result<Value, ToolError> {
     let plain = strip_bom(text);
     mimir_script::yaml::check_yaml(plain).map_err(|unfit| {
-        let message = format!("the config file cannot be read: {unfit}");
-        ToolError::new(ToolErrorCode::InvalidInput, message)
+        ToolError::invalid_input(format!("the config file cannot be read: {unfit}"))
     })?;
     let value = serde_yaml::from_str(plain).map_err(|error| {
-        let message = format!("the config file cannot be read: {error}");
-        ToolError::new(ToolErrorCode::InvalidInput, message)
+        ToolError::invalid_input(format!("the config file cannot be read: {error}"))
     })?;
     Ok(match value {
         Value::Null => Value::Mapping(Mapping::new()),

@@ -87,10 +87,7 @@ fn fault(variable: &str, message: &str) -> ToolError {
     let message = mimir_core::name_suggestions::with_nearest_name(message);
     let message = visible(prefix(&message, 500));
     let variable = visible(prefix(variable, 200));
-    ToolError::new(
-        ToolErrorCode::InvalidInput,
-        format!("{variable}: {message}"),
-    )
+    ToolError::invalid_input(format!("{variable}: {message}"))
 }
 
 /// The meaning of a variable.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mimir_core::config::{AuditFailureMode, Config, ProviderSettings};
 use mimir_core::policy::{PolicyError, RuleSource};
-use mimir_core::{Policy, ToolError, ToolErrorCode};
+use mimir_core::{Policy, ToolError};
 use serde_yaml::Value;
 
 use super::{ConfigFile, ConfigOwner, MergedSettings, key_lines};
@@ -37,10 +37,7 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
             match merged {
                 Value::Null => Config::default(),
                 merged => serde_yaml::from_value(merged).map_err(|e| {
-                    ToolError::new(
-                        ToolErrorCode::InvalidInput,
-                        format!("the config files contradict each other: {e}"),
-                    )
+                    ToolError::invalid_input(format!("the config files contradict each other: {e}"))
                 })?,
             }
         }
@@ -159,5 +156,5 @@ pub fn policy_of_file(file: &ConfigFile) -> Result<Policy, ToolError> {
 }
 
 fn bad(error: &PolicyError) -> ToolError {
-    ToolError::new(ToolErrorCode::InvalidInput, error.to_string())
+    ToolError::invalid_input(error)
 }

@@ -60,7 +60,7 @@ pub fn retry_change(
 
 fn changed_meanwhile(shown: &str) -> ToolError {
     let message = format!("{shown} has changed meanwhile; nothing was written, try again");
-    ToolError::new(ToolErrorCode::InvalidInput, message)
+    ToolError::invalid_input(message)
 }
 
 /// Result of an attempt, with the file's path for messages.
@@ -79,7 +79,7 @@ fn attempt(
     let mut places = ConfigLocation::all_locations(&setup.user_dirs, &setup.workspace).into_iter();
     let Some(place) = places.find(|place| place.owner == whose) else {
         let message = "this platform has no folder for your own settings; set MIMIR_CONFIG_DIR";
-        return Err(ToolError::new(ToolErrorCode::Unavailable, message));
+        return Err(ToolError::unavailable(message));
     };
     if whose == ConfigOwner::Project {
         setup.workspace.check_no_links(&place.path)?;
@@ -136,7 +136,7 @@ fn target_file(setup: &HostSetup, place: &ConfigLocation) -> Result<PathBuf, Too
         let message = format!(
             "nothing is written through {shown}: it is a link to {real}, outside of the workspace; edit the target directly, or replace the link by a file"
         );
-        return Err(ToolError::new(ToolErrorCode::PermissionDenied, message));
+        return Err(ToolError::permission_denied(message));
     }
     Ok(real)
 }
@@ -159,7 +159,7 @@ fn accept(
         book.settings.clear();
         book.settings.insert(digest.clone())
     });
-    changed.map_err(|error| ToolError::new(ToolErrorCode::Unavailable, error.to_string()))?;
+    changed.map_err(ToolError::unavailable)?;
     let event =
         AuditEvent::new(EventKind::ConfigChange, SystemTime::now()).with_subject(&place.shown);
     setup.record_event(&event.with_detail(&format!("changed by hand, sha256 {digest}")));

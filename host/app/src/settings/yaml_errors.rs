@@ -1,7 +1,7 @@
 //! Readable error messages for config files.
 
+use mimir_core::ToolError;
 use mimir_core::name_suggestions::with_nearest_name;
-use mimir_core::{ToolError, ToolErrorCode};
 
 /// The error with file, line and column, and the closest name if a key or value is unknown.
 pub fn explain(file: &str, error: &serde_yaml::Error) -> ToolError {
@@ -16,12 +16,12 @@ pub fn explain(file: &str, error: &serde_yaml::Error) -> ToolError {
         &plain(&with_nearest_name(&message)),
         500,
     ));
-    ToolError::new(ToolErrorCode::InvalidInput, format!("{place}: {message}"))
+    ToolError::invalid_input(format!("{place}: {message}"))
 }
 
 /// The error for a file whose structure exceeds the limits.
 pub fn yaml_shape_error(file: &str, unfit: &mimir_script::yaml::YamlRejection) -> ToolError {
-    ToolError::new(ToolErrorCode::InvalidInput, format!("{file}:{unfit}"))
+    ToolError::invalid_input(format!("{file}:{unfit}"))
 }
 
 /// Rewrites a message of the YAML parser without type names.

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use mimir_audit::{AuditEntry, AuditLog};
 use mimir_core::audit::EventKind;
 use mimir_core::paths::{PathRuleLayer, PathRules};
-use mimir_core::{ToolError, ToolErrorCode, text};
+use mimir_core::{ToolError, text};
 
 use super::{PathState, UndoChange, UndoRecord};
 
@@ -39,8 +39,9 @@ pub fn is_logged(record: &UndoRecord, log: &AuditLog) -> io::Result<bool> {
 pub fn refuse_protected(change: &UndoChange, logged: bool) -> Result<(), ToolError> {
     let refused = |why: String| {
         let path = text::visible(&change.path);
-        let message = format!("{path} {why} and is not restored");
-        Err(ToolError::new(ToolErrorCode::PermissionDenied, message))
+        Err(ToolError::permission_denied(format!(
+            "{path} {why} and is not restored"
+        )))
     };
     let rules = PathRules::protected();
     match rules.check_file(&change.path).against_writing() {

@@ -143,7 +143,7 @@ impl UndoStore {
                 "everything is restored, but the record {} cannot be marked: {e}",
                 record.id
             );
-            ToolError::new(ToolErrorCode::ExecutionError, message)
+            ToolError::execution(message)
         })
     }
 
@@ -240,7 +240,7 @@ impl UndoStore {
                 "the copy of {} {why}; nothing is restored",
                 text::visible(&change.path)
             );
-            ToolError::new(ToolErrorCode::Unavailable, message)
+            ToolError::unavailable(message)
         };
         let Some(backup) = backup else {
             return Err(fault("was not kept"));

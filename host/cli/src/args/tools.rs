@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueHint};
-use mimir_core::{ToolError, ToolErrorCode};
+use mimir_core::ToolError;
 
 use super::parse::sentence;
 use super::{DefinitionFormat, ToolLanguage};
@@ -134,15 +134,13 @@ struct ToolsLine {
 impl ToolListCommand {
     /// Parses the arguments of `/tools` in a chat.
     pub fn parse(words: &str) -> Result<Self, ToolError> {
-        let bad = |message| ToolError::new(ToolErrorCode::InvalidInput, message);
         let line = ToolsLine::try_parse_from(words.split_whitespace())
-            .map_err(|error| bad(sentence(&error.render().to_string())))?;
+            .map_err(|error| ToolError::invalid_input(sentence(&error.render().to_string())))?;
         match line.command {
             None => Ok(Self::default()),
             Some(ToolsCommand::ToolList(command)) => Ok(command),
-            Some(_) => Err(bad(
-                "this command is not available in a chat: run it in a shell, as `mimir tools`"
-                    .to_owned(),
+            Some(_) => Err(ToolError::invalid_input(
+                "this command is not available in a chat: run it in a shell, as `mimir tools`",
             )),
         }
     }

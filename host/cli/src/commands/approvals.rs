@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use jiff::Timestamp;
+use mimir_core::ToolError;
 use mimir_core::approval::{ApprovalStore as _, StoredApproval};
 use mimir_core::audit::{AuditEvent, EventKind};
-use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::json;
 
 use crate::args::{ApprovalsCommand, GlobalOptions};
@@ -58,12 +58,9 @@ fn take(book: &mut WorkspaceApprovals, ids: &[String]) -> Result<usize, ToolErro
             _ => "several approvals",
         };
         let id = mimir_core::text::visible(mimir_core::text::prefix(id, 64));
-        return Err(ToolError::new(
-            ToolErrorCode::NotFound,
-            format!(
-                "{fault} with an id that begins with `{id}`; `mimir approvals list` shows them"
-            ),
-        ));
+        return Err(ToolError::not_found(format!(
+            "{fault} with an id that begins with `{id}`; `mimir approvals list` shows them"
+        )));
     }
     let stays = |lease: &StoredApproval| {
         let mut named = ids.iter();

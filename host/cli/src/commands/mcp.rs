@@ -256,7 +256,7 @@ fn unknown(setup: &HostSetup, name: &str) -> ToolError {
     let shown = visible(mimir_core::text::prefix(name, 64));
     if servers.get(name).is_some_and(|server| !server.is_enabled()) {
         let message = format!("the server `{shown}` is switched off (mcp.servers.{shown}.enabled)");
-        return ToolError::new(ToolErrorCode::Unavailable, message);
+        return ToolError::unavailable(message);
     }
     let waits = setup.settings.withheld().iter();
     let place = format!("mcp.servers.{name}");
@@ -271,8 +271,9 @@ fn unknown(setup: &HostSetup, name: &str) -> ToolError {
             .with_remedies([way.to_owned()]);
     }
     let near = mimir_core::name_suggestions::did_you_mean(name, servers.keys().map(String::as_str));
-    let message = format!("unknown server `{shown}`.{near} `mimir mcp list` shows all.");
-    ToolError::new(ToolErrorCode::NotFound, message)
+    ToolError::not_found(format!(
+        "unknown server `{shown}`.{near} `mimir mcp list` shows all."
+    ))
 }
 
 fn remove(

@@ -72,7 +72,7 @@ pub fn run(
         let place = setup.workspace.display_path(&setup.workspace.config());
         let message =
             format!("nothing to accept: {place} does not exist, and there are no usable workers");
-        return Err(ToolError::new(ToolErrorCode::NotFound, message).into());
+        return Err(ToolError::not_found(message).into());
     }
     let withheld = setup.settings.withheld();
     let words = setup.settings.unaccepted_texts();
@@ -115,7 +115,7 @@ pub fn run(
         let message = format!(
             "{what} changed in the meantime, so nothing was accepted; run `mimir policy accept` again"
         );
-        return Err(ToolError::new(ToolErrorCode::InvalidInput, message).into());
+        return Err(ToolError::invalid_input(message).into());
     }
     let (digest, all) = seen;
     ledger.change(|book| {

@@ -2,8 +2,8 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 
+use mimir_core::ToolError;
 use mimir_core::redact::{Redactor, SecretFinding, Vault};
-use mimir_core::{ToolError, ToolErrorCode};
 use serde::Serialize;
 
 use crate::args::GlobalOptions;
@@ -37,7 +37,7 @@ fn redactor(globals: &GlobalOptions) -> Result<Redactor, CommandFailure> {
     )?;
     let vault = UserVault::new(UserSecrets::new(&places), &settings.config);
     let redactor = vault.redactor();
-    Ok(redactor.map_err(|error| ToolError::new(ToolErrorCode::Unavailable, error.to_string()))?)
+    Ok(redactor.map_err(ToolError::unavailable)?)
 }
 
 /// Masks stdin to stdout with bounded memory, or reports the positions of secrets.
@@ -53,8 +53,7 @@ pub fn run(globals: &GlobalOptions, printer: ResultPrinter) -> Result<ExitReason
             Ok(length) => length,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => {
-                let message = format!("cannot read stdin: {error}");
-                return Err(ToolError::new(ToolErrorCode::ExecutionError, message).into());
+                return Err(ToolError::execution(format!("cannot read stdin: {error}")).into());
             }
         };
         findings.extend(stream.push(&chunk[..length], &mut masked));

@@ -50,7 +50,7 @@ pub async fn run(
             end["ended"] = ending_word(*ended).into();
             if let TaskEnd::Bound(bound) = ended {
                 let message = format!("the task reached its limit of {bound} (`{}`)", bound.key());
-                end["error"] = json!(ToolError::new(ToolErrorCode::LimitExceeded, message));
+                end["error"] = json!(ToolError::limit_exceeded(message));
             }
         }
         Err(CommandFailure::Reported { error, .. }) => {
@@ -149,7 +149,7 @@ fn silent() -> ToolError {
         "rephrase the task, or use another model with `--model PROVIDER/MODEL`",
         "raise `agent.maxAnswerTokens` if the model reasons before it answers",
     ];
-    ToolError::new(ToolErrorCode::Unavailable, message).with_remedies(ways.map(str::to_owned))
+    ToolError::unavailable(message).with_remedies(ways.map(str::to_owned))
 }
 
 fn task(words: &str) -> Result<String, CommandFailure> {

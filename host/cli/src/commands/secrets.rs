@@ -3,9 +3,9 @@
 use std::io::{IsTerminal as _, Read as _};
 use std::time::SystemTime;
 
+use mimir_core::ToolError;
 use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::redact::LONG_MIN;
-use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::json;
 
 use crate::args::{GlobalOptions, SecretsCommand};
@@ -26,8 +26,7 @@ pub fn run(
 ) -> Result<ExitReason, CommandFailure> {
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let secrets = UserSecrets::new(&setup.user_dirs).ok_or_else(|| {
-        ToolError::new(
-            ToolErrorCode::Unavailable,
+        ToolError::unavailable(
             "cannot store secrets without a user config folder; set MIMIR_CONFIG_DIR",
         )
     })?;
@@ -58,10 +57,9 @@ pub fn run(
         SecretsCommand::Remove { name } => {
             if !secrets.remove(name)? {
                 let name = mimir_core::text::visible(name);
-                let error = ToolError::new(
-                    ToolErrorCode::NotFound,
-                    format!("unknown secret `{name}`; `mimir secrets list` shows them"),
-                );
+                let error = ToolError::not_found(format!(
+                    "unknown secret `{name}`; `mimir secrets list` shows them"
+                ));
                 return Err(error.into());
             }
             setup.record_event(
@@ -124,7 +122,7 @@ fn read(name: &str) -> Result<String, CommandFailure> {
         .take(MAX_VALUE_SIZE)
         .read_to_end(&mut bytes)?;
     let mut value = String::from_utf8(bytes)
-        .map_err(|_| ToolError::new(ToolErrorCode::InvalidInput, "the value is not valid UTF-8"))?;
+        .map_err(|_| ToolError::invalid_input("the value is not valid UTF-8"))?;
     let kept = value.trim_end_matches(['\n', '\r']).len();
     value.truncate(kept);
     Ok(value)

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mimir_core::{ToolError, ToolErrorCode};
+use mimir_core::ToolError;
 use mimir_mcp::{ApprovalOptions, HttpOptions, IdentityOptions, ToolServer};
 use mimir_wasm::SystemClock;
 use parking_lot::Mutex;
@@ -60,7 +60,7 @@ async fn stdio(globals: &GlobalOptions) -> Result<ExitReason, CommandFailure> {
         ended = server.serve(reader, writer, stop) => ended,
         followed = follow => return followed.map(|()| ExitReason::Done),
     };
-    ended.map_err(|error| ToolError::new(ToolErrorCode::ExecutionError, error.to_string()))?;
+    ended.map_err(ToolError::execution)?;
     Ok(exit.into_inner())
 }
 
@@ -76,10 +76,8 @@ async fn http(
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let mut options = options(&setup, address.ip(), &args)?;
     let listener = tokio::net::TcpListener::bind(address).await;
-    let listener = listener.map_err(|error| {
-        let why = format!("cannot listen on {address}: {error}");
-        ToolError::new(ToolErrorCode::Unavailable, why)
-    })?;
+    let listener = listener
+        .map_err(|error| ToolError::unavailable(format!("cannot listen on {address}: {error}")))?;
     let address = listener.local_addr().unwrap_or(address);
     let url = format!("http://{address}/mcp");
     options.identity = identity(&setup, args, &url);

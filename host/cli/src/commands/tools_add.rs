@@ -49,10 +49,9 @@ pub async fn run(
     };
     let digest = format!("{:x}", Sha256::digest(&bytes));
     if let Some(meant) = args.digest.as_ref().filter(|meant| **meant != digest) {
-        return Err(ToolError::new(
-            ToolErrorCode::PermissionDenied,
-            format!("digest mismatch: the file has {digest}, expected {meant}; nothing was added"),
-        )
+        return Err(ToolError::permission_denied(format!(
+            "digest mismatch: the file has {digest}, expected {meant}; nothing was added"
+        ))
         .into());
     }
     let named = url.map_or(args.file.as_path(), fetch::file_name);
@@ -150,8 +149,7 @@ fn read(path: &Path) -> Result<Vec<u8>, ToolError> {
         .read_to_end(&mut bytes)
         .map_err(failed)?;
     if bytes.len() as u64 > MAX_COMPONENT_SIZE {
-        return Err(ToolError::new(
-            ToolErrorCode::LimitExceeded,
+        return Err(ToolError::limit_exceeded(
             "the component is too large: at most 256 MB are supported",
         ));
     }

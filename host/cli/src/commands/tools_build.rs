@@ -178,8 +178,9 @@ fn add_target(dir: &Path) -> Result<(), ToolError> {
         Some(true) => return Ok(()),
         Some(false) => {}
         None => {
-            let message = "Rust is not installed: see https://rustup.rs";
-            return Err(ToolError::new(ToolErrorCode::Unavailable, message));
+            return Err(ToolError::unavailable(
+                "Rust is not installed: see https://rustup.rs",
+            ));
         }
     }
     note(format_args!("adding the target {TARGET} …"));
@@ -194,7 +195,7 @@ fn add_target(dir: &Path) -> Result<(), ToolError> {
     let message = format!(
         "the compilation target {TARGET} is not installed; add it with: rustup target add {TARGET}"
     );
-    Err(ToolError::new(ToolErrorCode::Unavailable, message))
+    Err(ToolError::unavailable(message))
 }
 
 /// Returns true if the compiler used in `dir` has the target; `None` without a compiler.
@@ -212,7 +213,7 @@ pub fn has_target(dir: &Path) -> Option<bool> {
 /// Runs cargo and finds the component in its output. Cargo's messages and progress go to stderr as they arrive; in
 /// JSON mode, the last lines are in the details of a failure.
 async fn compile(dir: &Path, is_json: bool) -> Result<PathBuf, ToolError> {
-    let fault = |message: &str| ToolError::new(ToolErrorCode::ExecutionError, message);
+    let fault = |message: &str| ToolError::execution(message);
     let mut cargo = tokio::process::Command::new("cargo");
     cargo
         .args([
@@ -240,10 +241,9 @@ async fn compile(dir: &Path, is_json: bool) -> Result<PathBuf, ToolError> {
         .kill_on_drop(true);
     // `output` would capture stderr in every case.
     let mut child = cargo.spawn().map_err(|e| {
-        ToolError::new(
-            ToolErrorCode::Unavailable,
-            format!("cannot start cargo: {e}; see https://rustup.rs to install it"),
-        )
+        ToolError::unavailable(format!(
+            "cannot start cargo: {e}; see https://rustup.rs to install it"
+        ))
     })?;
     let stderr = child.stderr.take();
     let messages = async {

@@ -51,10 +51,8 @@ pub async fn run(printer: ResultPrinter, file: &Path) -> Result<ExitReason, Comm
     let shown = visible(&file.display().to_string());
     let content = files::read(file, LinkPolicy::Follow, MAX_FILE_SIZE);
     let content = content.map_err(|error| file_error("read", file, &error))?;
-    let content = String::from_utf8(content).map_err(|_| {
-        let message = format!("{shown} is not UTF-8");
-        ToolError::new(ToolErrorCode::InvalidInput, message)
-    })?;
+    let content = String::from_utf8(content)
+        .map_err(|_| ToolError::invalid_input(format!("{shown} is not UTF-8")))?;
     let checked = match mimir_script::check_all(&shown, &content) {
         Ok(checked) => checked,
         Err(faults) => return Err(faults_failure(faults)),

@@ -40,7 +40,7 @@ pub async fn run(
             false => "use `mimir tools disable` to switch it off",
         };
         let message = format!("{location} is not a file in .mimir/tools; {way}");
-        return Err(ToolError::new(ToolErrorCode::InvalidInput, message).into());
+        return Err(ToolError::invalid_input(message).into());
     }
     if !yes
         && !terminal::confirm(&format!(
@@ -55,7 +55,7 @@ pub async fn run(
     let failed = |what: &Path, error: std::io::Error| {
         let what = setup.workspace.display_path(what);
         let message = format!("cannot remove {what}: {error}");
-        CommandFailure::from(ToolError::new(ToolErrorCode::PermissionDenied, message))
+        CommandFailure::from(ToolError::permission_denied(message))
     };
     // The grant goes first: without it, the file cannot run unasked.
     let revoked = ledger.revoke(&location)?;
@@ -74,7 +74,7 @@ pub async fn run(
     }
     if !removed && !revoked && kept.is_none() {
         let message = format!("{location} does not exist and has no grant");
-        return Err(ToolError::new(ToolErrorCode::NotFound, message).into());
+        return Err(ToolError::not_found(message).into());
     }
     if printer.is_json() {
         printer.print_json(&json!({

@@ -182,7 +182,7 @@ pub async fn revoke(
         );
     }
     if !revoked? {
-        let error = ToolError::new(ToolErrorCode::NotFound, format!("{location} has no grant"));
+        let error = ToolError::not_found(format!("{location} has no grant"));
         return Err(error.into());
     }
     if printer.is_json() {

@@ -53,7 +53,7 @@ pub fn run(
     audit.ready().map_err(|error| {
         let message =
             format!("nothing was taken back, because the undo could not be recorded: {error}");
-        ToolError::new(ToolErrorCode::Unavailable, message)
+        ToolError::unavailable(message)
     })?;
     let logged = is_logged(record, &AuditLog::at(audit.path())).unwrap_or(false);
     if args.id.is_none() && !logged {
@@ -109,7 +109,7 @@ fn cannot(record: &UndoRecord, age: Option<Duration>, why: &str) -> ToolError {
         undo::ago(age),
         mimir_core::text::visible(why),
     );
-    ToolError::new(ToolErrorCode::Unavailable, message)
+    ToolError::unavailable(message)
 }
 
 /// A record without a matching call in the log. It may have come with a checkout.

@@ -208,12 +208,11 @@ fn details(error: &ToolError) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mimir_core::ToolErrorCode;
     use serde_json::json;
 
     #[test]
     fn error_output_has_a_line_for_each_failure() {
-        let error = ToolError::new(ToolErrorCode::InvalidInput, "the arguments must match the schema: /n: is wrong; /: has more")
+        let error = ToolError::invalid_input("the arguments must match the schema: /n: is wrong; /: has more")
             .with_details(json!({"failures": [{"path": "/n", "message": "is wrong"}, {"path": "", "message": "has more"}]}));
         assert_eq!(sentence(&error), "the arguments must match the schema");
         assert_eq!(details(&error), ["/n: is wrong", "/: has more"]);

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use mimir_core::ToolError;
 use mimir_core::files::{self, LinkPolicy};
-use mimir_core::{ToolError, ToolErrorCode};
 
 use mimir::private_files::{self, FileReaders};
 use mimir::user_dirs::UserDirs;
@@ -29,10 +29,9 @@ const MAX_FILE_SIZE: u64 = 4096;
 
 /// Reads the token of this user's servers, or creates one.
 pub fn load_or_create(places: &UserDirs) -> Result<ServeToken, ToolError> {
-    let unavailable = |why: String| ToolError::new(ToolErrorCode::Unavailable, why);
     let Some(folder) = &places.config else {
-        return Err(unavailable(
-            "cannot store the token without a user config folder; set MIMIR_CONFIG_DIR".to_owned(),
+        return Err(ToolError::unavailable(
+            "cannot store the token without a user config folder; set MIMIR_CONFIG_DIR",
         ));
     };
     let file = folder.join(FILE);
@@ -41,7 +40,7 @@ pub fn load_or_create(places: &UserDirs) -> Result<ServeToken, ToolError> {
         Ok(text) => {
             let word = text.trim().to_owned();
             if word.len() < MIN_TOKEN_LENGTH || !word.bytes().all(|byte| byte.is_ascii_graphic()) {
-                return Err(unavailable(format!(
+                return Err(ToolError::unavailable(format!(
                     "{shown} has no valid token: expected at least {MIN_TOKEN_LENGTH} characters without spaces; remove the file to create a new one"
                 )));
             }
@@ -53,17 +52,19 @@ pub fn load_or_create(places: &UserDirs) -> Result<ServeToken, ToolError> {
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let word = mimir_mcp::random_token()
-                .ok_or_else(|| unavailable("cannot get random bytes from the system".to_owned()))?;
+                .ok_or_else(|| ToolError::unavailable("cannot get random bytes from the system"))?;
             let kept = private_files::private_folder(folder).and_then(|()| {
                 private_files::replace(&file, format!("{word}\n").as_bytes(), FileReaders::Owner)
             });
-            kept.map_err(|error| unavailable(format!("cannot write {shown}: {error}")))?;
+            kept.map_err(|error| ToolError::unavailable(format!("cannot write {shown}: {error}")))?;
             Ok(ServeToken {
                 word,
                 file,
                 is_new: true,
             })
         }
-        Err(error) => Err(unavailable(format!("cannot read {shown}: {error}"))),
+        Err(error) => Err(ToolError::unavailable(format!(
+            "cannot read {shown}: {error}"
+        ))),
     }
 }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use mimir_core::ToolName;
 use mimir_core::backend::{BoxFuture, RawResult};
 use mimir_core::tool::{RiskLevel, ToolDefinition, ToolGroup, ToolHints, ToolOrigin, ToolTrust};
-use mimir_core::{
-    Approved, Backend, Decision, Needs, Schema, Tool, ToolError, ToolErrorCode, ToolSource,
-};
+use mimir_core::{Approved, Backend, Decision, Needs, Schema, Tool, ToolError, ToolSource};
 
 use serde_json::{Value, json};
 
@@ -20,7 +18,7 @@ struct Nothing;
 
 impl Backend for Nothing {
     fn run(&self, _: Approved) -> BoxFuture<'_, RawResult> {
-        let error = ToolError::new(ToolErrorCode::Unavailable, "it is not run here");
+        let error = ToolError::unavailable("it is not run here");
         Box::pin(std::future::ready(RawResult::failed(error)))
     }
 }

@@ -10,8 +10,7 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, ServerResult};
 
 /// Returns the result of an answered call, within its limits.
 pub(super) fn call_result(result: ServerResult, limits: &Limits) -> RawResult {
-    let fault =
-        |message: &str| RawResult::failed(ToolError::new(ToolErrorCode::ExecutionError, message));
+    let fault = |message: &str| RawResult::failed(ToolError::execution(message));
     match result {
         ServerResult::CallToolResult(result) => of_tool(result, limits),
         ServerResult::CreateTaskResult(_) => {
@@ -37,7 +36,7 @@ fn of_tool(result: CallToolResult, limits: &Limits) -> RawResult {
             let message = format!(
                 "the server's structured result is larger than {most} (limits.outputBytes): ask for less at a time"
             );
-            return RawResult::failed(ToolError::new(ToolErrorCode::LimitExceeded, message));
+            return RawResult::failed(ToolError::limit_exceeded(message));
         };
         room = left;
     }
@@ -59,10 +58,7 @@ fn of_tool(result: CallToolResult, limits: &Limits) -> RawResult {
         content.push(part);
     }
     let result = match failed {
-        true => Err(ToolError::new(
-            ToolErrorCode::ExecutionError,
-            words(&content),
-        )),
+        true => Err(ToolError::execution(words(&content))),
         false => Ok(ToolOutput {
             content,
             structured: result.structured_content,
@@ -90,8 +86,7 @@ fn words(content: &[Content]) -> String {
 fn part(block: ContentBlock) -> Result<Content, ToolError> {
     let bytes = |data: &str| {
         STANDARD.decode(data.trim()).map_err(|_| {
-            let message = "the server's answer contains data that is not valid base64";
-            ToolError::new(ToolErrorCode::ExecutionError, message)
+            ToolError::execution("the server's answer contains data that is not valid base64")
         })
     };
     Ok(match block {
@@ -133,8 +128,7 @@ fn part(block: ContentBlock) -> Result<Content, ToolError> {
 }
 
 fn strange() -> ToolError {
-    let message = "the server's answer has a part of an unknown kind";
-    ToolError::new(ToolErrorCode::ExecutionError, message)
+    ToolError::execution("the server's answer has a part of an unknown kind")
 }
 
 /// Returns the last segment of a URI.

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use mimir_core::ToolError;
 use mimir_core::redact::{REACH, Redactor};
 use mimir_core::text::{self, prefix, visible};
-use mimir_core::{ToolError, ToolErrorCode};
 use parking_lot::Mutex;
 
 use super::sandbox_hint;
@@ -62,20 +62,20 @@ impl CloseReason {
         let server = &self.server;
         let message =
             format!("the server `{server}` was stopped: it sent a message larger than {most}");
-        self.set_reason(ToolError::new(ToolErrorCode::LimitExceeded, message));
+        self.set_reason(ToolError::limit_exceeded(message));
     }
 
     pub(super) fn set_message_too_dense(&self) {
         let server = &self.server;
         let message =
             format!("the server `{server}` was stopped: it sent a message with too many values");
-        self.set_reason(ToolError::new(ToolErrorCode::LimitExceeded, message));
+        self.set_reason(ToolError::limit_exceeded(message));
     }
 
     pub(super) fn set_too_many_requests(&self) {
         let server = &self.server;
         let message = format!("the server `{server}` was stopped: it sent too many requests");
-        self.set_reason(ToolError::new(ToolErrorCode::LimitExceeded, message));
+        self.set_reason(ToolError::limit_exceeded(message));
     }
 
     /// Records that notifications were dropped. One of them may have said that the tools have changed.
@@ -125,10 +125,7 @@ impl CloseReason {
     pub(super) fn error(&self, else_: &str) -> ToolError {
         let why = self.why.lock().clone();
         let mut error = why.unwrap_or_else(|| {
-            ToolError::new(
-                ToolErrorCode::ExecutionError,
-                format!("the server `{}` {else_}", self.server),
-            )
+            ToolError::execution(format!("the server `{}` {else_}", self.server))
         });
         self.append_stderr(&mut error);
         error

@@ -230,7 +230,7 @@ impl ServerConnection {
             let key = kind.key();
             let Value::Array(items) = page[key].take() else {
                 let message = format!("the server's response has no list of {key}");
-                return Err(ToolError::new(ToolErrorCode::ExecutionError, message));
+                return Err(ToolError::execution(message));
             };
             for mut item in items {
                 let length = item.to_string().len();
@@ -271,7 +271,7 @@ impl ServerConnection {
         }
         let server = &self.close_reason.server;
         let message = format!("the server `{server}` keeps sending requests instead of a result");
-        Err(ToolError::new(ToolErrorCode::LimitExceeded, message))
+        Err(ToolError::limit_exceeded(message))
     }
 
     async fn round(
@@ -367,7 +367,7 @@ impl ServerConnection {
                     .close_reason
                     .mask_text(&other.to_string(), MAX_SERVER_TEXT_CHARS);
                 let message = format!("the server `{server}` violated the protocol: {words}");
-                ToolError::new(ToolErrorCode::ExecutionError, message)
+                ToolError::execution(message)
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Out of scope: the connection after the handshake.
 
-use mimir_core::{ToolError, ToolErrorCode};
+use mimir_core::ToolError;
 use rmcp::model::{DiscoverResult, InitializeResult, ProtocolVersion, ServerResult};
 use rmcp::service::ClientInitializeError;
 use rmcp::{Peer, RoleClient};
@@ -88,7 +88,7 @@ pub(super) fn check_protocol_version(
         format!("use a version of the server `{server}` that supports `{ours}` or an older one"),
         "update mimir, if that version has been released".to_owned(),
     ];
-    let error = ToolError::new(ToolErrorCode::Unavailable, message).with_remedies(ways);
+    let error = ToolError::unavailable(message).with_remedies(ways);
     Err(match is_known {
         // The server may work with the other protocol generation.
         true => ConnectError::Refused(error),

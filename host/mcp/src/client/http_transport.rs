@@ -11,9 +11,9 @@ use futures::StreamExt as _;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
+use mimir_core::ToolError;
 use mimir_core::redact::Vault;
 use mimir_core::text::{prefix, visible};
-use mimir_core::{ToolError, ToolErrorCode};
 use mimir_net::{Error, HttpClient, ResponseBody};
 use parking_lot::Mutex;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, ServerJsonRpcMessage};
@@ -97,7 +97,7 @@ pub(super) fn headers(
         let fault = || {
             let name = visible(prefix(name, MAX_ERROR_CHARS));
             let message = format!("mcp.servers.{server}.headers.{name} is not a valid header");
-            ToolError::new(ToolErrorCode::InvalidInput, message)
+            ToolError::invalid_input(message)
         };
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| fault())?;
         let mut value = HeaderValue::from_str(value).map_err(|_| fault())?;
@@ -248,7 +248,7 @@ impl GuardedHttpClient {
                     "the server `{server}` rejects the `Authorization` header of its settings"
                 );
                 let way = format!("correct the header in mcp.servers.{server}.headers");
-                Some(ToolError::new(ToolErrorCode::Unavailable, message).with_remedies([way]))
+                Some(ToolError::unavailable(message).with_remedies([way]))
             }
             (Some(bearer), StatusCode::FORBIDDEN) => {
                 let challenge = challenge();

@@ -215,8 +215,9 @@ impl InputRequestBroker {
         }
         let server = &self.server;
         let refused = |why: &str| {
-            let message = format!("the server `{server}` {why}");
-            Err(ToolError::new(ToolErrorCode::LimitExceeded, message))
+            Err(ToolError::limit_exceeded(format!(
+                "the server `{server}` {why}"
+            )))
         };
         if self.asked.fetch_add(1, Ordering::AcqRel) >= MAX_REQUESTS {
             return refused("makes too many requests in one call");
@@ -245,12 +246,9 @@ impl InputRequestBroker {
             .with_remedies([format!(
                 "set `mcp.servers.{server}.{key}: true` to allow it"
             )]),
-            true => ToolError::new(
-                ToolErrorCode::Unavailable,
-                format!(
-                    "the server `{server}` requests {what}, which the client of this call does not support"
-                ),
-            ),
+            true => ToolError::unavailable(format!(
+                "the server `{server}` requests {what}, which the client of this call does not support"
+            )),
         }
     }
 
@@ -357,11 +355,13 @@ fn to_value(params: &impl serde::Serialize) -> Value {
 }
 
 fn unanswered(server: &str) -> ToolError {
-    let message = format!("the request of the server `{server}` was not answered");
-    ToolError::new(ToolErrorCode::Unavailable, message)
+    ToolError::unavailable(format!(
+        "the request of the server `{server}` was not answered"
+    ))
 }
 
 fn unknown_request(server: &str) -> ToolError {
-    let message = format!("the server `{server}` sent an unknown kind of request");
-    ToolError::new(ToolErrorCode::ExecutionError, message)
+    ToolError::execution(format!(
+        "the server `{server}` sent an unknown kind of request"
+    ))
 }

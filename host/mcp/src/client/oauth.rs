@@ -11,9 +11,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use mimir_core::ToolError;
 use mimir_core::redact::Redactor;
 use mimir_core::text::{prefix, visible};
-use mimir_core::{ToolError, ToolErrorCode};
 
 mod bearer;
 mod callback;
@@ -50,7 +50,7 @@ fn clean_text(theirs: &str, hidden: &[&str]) -> String {
 
 /// Returns the error for a failed login.
 fn login_error(message: impl Into<String>) -> ToolError {
-    ToolError::new(ToolErrorCode::PermissionDenied, message)
+    ToolError::permission_denied(message)
 }
 
 /// Returns the command that starts a login.

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use mimir_core::ToolError;
 use mimir_core::config::SandboxMode;
 use mimir_core::launch::{LaunchSpec, LaunchedProgram, ProgramHandle};
 use mimir_core::redact::{LineMasker as Masked, REACH};
 use mimir_core::text::{prefix, visible};
-use mimir_core::{ToolError, ToolErrorCode};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, timeout};
@@ -111,7 +111,7 @@ fn offline(launch: &LaunchSpec, server: &str) -> Option<ToolError> {
         format!("run `mimir mcp install {server}` to download the package once, and to pin it"),
         format!("set `sandbox: none` in mcp.servers.{server} to run it with all of your rights"),
     ];
-    Some(ToolError::new(ToolErrorCode::Unavailable, message).with_remedies(ways))
+    Some(ToolError::unavailable(message).with_remedies(ways))
 }
 
 /// Waits for the end of the program, or stops it when its handle is dropped.
@@ -133,7 +133,7 @@ async fn keep(
     match ended {
         Some(Ok(code)) => {
             let message = format!("the server exited on its own, with exit code {code}");
-            end.set_reason(ToolError::new(ToolErrorCode::ExecutionError, message));
+            end.set_reason(ToolError::execution(message));
             return;
         }
         Some(Err(error)) => return end.set_reason(error),

@@ -71,7 +71,7 @@ mod tests {
     }
 
     fn failed() -> ToolError {
-        let error = ToolError::new(ToolErrorCode::ExecutionError, "fetch failed");
+        let error = ToolError::execution("fetch failed");
         error.with_remedies(["its own".to_owned()])
     }
 

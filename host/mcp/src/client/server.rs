@@ -202,12 +202,11 @@ impl RemoteServer {
                     self.spec.name
                 );
                 let way_out = "run `mimir tools list` to see its current tools, and `mimir tools trust NAME` to see the difference";
-                Err(ToolError::new(ToolErrorCode::PermissionDenied, message)
-                    .with_remedies([way_out.to_owned()]))
+                Err(ToolError::permission_denied(message).with_remedies([way_out.to_owned()]))
             }
             None => {
                 let message = format!("the server `{}` no longer has this tool", self.spec.name);
-                Err(ToolError::new(ToolErrorCode::Unavailable, message))
+                Err(ToolError::unavailable(message))
             }
         }
     }
@@ -327,12 +326,9 @@ impl RemoteServer {
     async fn begin_as(&self, era: ProtocolGeneration) -> Result<ServerConnection, ConnectError> {
         let vault = &self.deps.vault;
         // A server is not started if its output cannot be checked for secrets.
-        let redactor = vault.redactor().map_err(|error| {
-            ConnectError::Failed(ToolError::new(
-                ToolErrorCode::Unavailable,
-                error.to_string(),
-            ))
-        })?;
+        let redactor = vault
+            .redactor()
+            .map_err(|error| ConnectError::Failed(ToolError::unavailable(error)))?;
         let ears = ServerListener::new(&self.spec, &self.updates, redactor.clone());
         let end = CloseReason::new(&self.spec.name, redactor);
         *self.last_end.lock() = Some(Arc::clone(&end));

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use mimir_core::ToolError;
 use mimir_core::config::{McpOauthSettings, McpProtocol, McpServerSettings, SandboxSettings};
 use mimir_core::launch::LaunchSpec;
 use mimir_core::redact::{Redactor, Vault};
 use mimir_core::text::visible;
-use mimir_core::{ToolError, ToolErrorCode};
 use sha2::{Digest as _, Sha256};
 
 use super::connection::ProtocolGeneration;
@@ -277,13 +277,11 @@ pub(super) fn fill_secrets(text: &str, vault: &dyn Vault) -> Result<String, Tool
             break;
         };
         out.push_str(before);
-        let value = vault
-            .secret(name)
-            .map_err(|error| ToolError::new(ToolErrorCode::Unavailable, error.to_string()))?;
+        let value = vault.secret(name).map_err(ToolError::unavailable)?;
         let Some(value) = value else {
             let name = visible(mimir_core::text::prefix(name, 64));
             let message = format!("the server needs the secret `{name}`, which is not stored here");
-            return Err(ToolError::new(ToolErrorCode::Unavailable, message)
+            return Err(ToolError::unavailable(message)
                 .with_remedies([format!("store it with `mimir secrets set {name}`")]));
         };
         out.push_str(&value);

@@ -15,9 +15,9 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, Validation};
+use mimir_core::ToolError;
 use mimir_core::network::RequestTarget;
 use mimir_core::text::{prefix, visible};
-use mimir_core::{ToolError, ToolErrorCode};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -125,10 +125,7 @@ impl IdentityVerifier {
     pub(super) fn new(options: &IdentityOptions) -> Result<Self, ToolError> {
         let bad = |what: &str, url: &str, why: String| {
             let url = visible(prefix(url, 200));
-            ToolError::new(
-                ToolErrorCode::InvalidInput,
-                format!("the {what} `{url}`: {why}"),
-            )
+            ToolError::invalid_input(format!("the {what} `{url}`: {why}"))
         };
         let resource = RequestTarget::parse(&options.resource)
             .map_err(|error| bad("resource", &options.resource, error.to_string()))?;

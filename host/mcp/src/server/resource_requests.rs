@@ -188,8 +188,7 @@ impl ClientSession {
         let mut prompts = catalogue.library.prompts.iter();
         match prompts.any(|prompt| prompt.name == name) {
             true => Ok(()),
-            false => Err(fault(&ToolError::new(
-                ToolErrorCode::PermissionDenied,
+            false => Err(fault(&ToolError::permission_denied(
                 "the server has changed its description of this prompt: it cannot be used until a person trusts the server again (`mimir mcp trust`)",
             ))),
         }
@@ -248,8 +247,7 @@ fn named(contents: &mut rmcp::model::ResourceContents, place: &RemoteEntry) {
 fn read<T: DeserializeOwned>(outcome: &Outcome) -> Result<T, ErrorData> {
     let output: &ToolOutput = outcome.result().map_err(fault)?;
     let value = restore_output(output).ok_or_else(|| {
-        fault(&ToolError::new(
-            ToolErrorCode::LimitExceeded,
+        fault(&ToolError::limit_exceeded(
             "the server's answer is longer than the limit for results (limits.outputChars)",
         ))
     })?;
@@ -319,7 +317,7 @@ mod tests {
     fn fault_passes_on_equivalent_error_codes() {
         let refused = |code: i32| {
             let details = json!({ "protocolCode": code });
-            fault(&ToolError::new(ToolErrorCode::ExecutionError, "no").with_details(details)).code
+            fault(&ToolError::execution("no").with_details(details)).code
         };
         assert_eq!(refused(-32602), ErrorCode::INVALID_PARAMS);
         assert_eq!(refused(-32601), ErrorCode::METHOD_NOT_FOUND);

@@ -1,5 +1,6 @@
 //! Setting and removing keys, and checks that nothing else changes.
 
+use mimir_core::ToolErrorCode;
 use serde_json::json;
 
 use super::*;

@@ -5,7 +5,7 @@
 use mimir_agent::Conversation;
 use mimir_core::name_suggestions::did_you_mean;
 use mimir_core::text::{prefix, visible};
-use mimir_core::{Pipeline, ToolError, ToolErrorCode};
+use mimir_core::{Pipeline, ToolError};
 
 use crate::agent::{AgentRuntime, ConversationSaver, new_conversation};
 use crate::args::{ApprovalsCommand, AuditCommand, GlobalOptions, ToolListCommand};
@@ -93,7 +93,7 @@ impl SlashCommand {
 }
 
 fn usage_error(message: String) -> ToolError {
-    ToolError::new(ToolErrorCode::InvalidInput, message)
+    ToolError::invalid_input(message)
 }
 
 /// Completion candidates: commands and tool names.

@@ -2,8 +2,8 @@
 
 use std::io;
 
+use mimir_core::ToolError;
 use mimir_core::text::visible;
-use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::{Value, json};
 
 use crate::args::GlobalOptions;
@@ -116,7 +116,7 @@ pub fn set(
             let said = setup.settings.layer_values(&path);
             if !said.iter().any(|said| said.owner == whose) {
                 let message = format!("{} is not set there", path.join("."));
-                return Err(usage(ToolError::new(ToolErrorCode::NotFound, message)));
+                return Err(usage(ToolError::not_found(message)));
             }
             ConfigEdit::Remove(path.clone())
         }
@@ -159,10 +159,7 @@ fn read(text: &str) -> Result<Value, CommandFailure> {
     let value: Result<Value, _> = serde_yaml::from_str(text);
     value.map_err(|error| {
         let message = format!("the value is not valid YAML: {error}");
-        usage(ToolError::new(
-            ToolErrorCode::InvalidInput,
-            visible(&message),
-        ))
+        usage(ToolError::invalid_input(visible(&message)))
     })
 }
 

@@ -59,11 +59,9 @@ pub async fn add(
         }
         None => server_card::set_workspace_root(&mut block, setup.workspace.root()),
     }
-    let server: McpServerSettings = serde_json::from_value(block.clone())
-        .map_err(|error| ToolError::new(ToolErrorCode::InvalidInput, error.to_string()))?;
-    server
-        .check(&args.name)
-        .map_err(|error| ToolError::new(ToolErrorCode::InvalidInput, error.to_string()))?;
+    let server: McpServerSettings =
+        serde_json::from_value(block.clone()).map_err(ToolError::invalid_input)?;
+    server.check(&args.name).map_err(ToolError::invalid_input)?;
     let asks = terminal::has_person() && !printer.is_json() && !args.no_start;
     let mut choice = args.trust.clone();
     let candidate = match asks || args.approve.is_some() {
@@ -411,7 +409,7 @@ fn raw(setup: &HostSetup, name: &str, user: bool) -> Result<Value, CommandFailur
         let message = format!("the server `{}` is not in this file", visible(name));
         let way =
             "use `--user` for your user settings; without it, the project's settings are used";
-        ToolError::new(ToolErrorCode::NotFound, message)
+        ToolError::not_found(message)
             .with_remedies([way.to_owned()])
             .into()
     })

@@ -108,7 +108,7 @@ pub async fn log_out(
     let others = UserLogins::new(&setup.user_dirs).forget(name)?;
     if ended.is_none() && others == 0 {
         let message = format!("not logged in to a server `{}`", visible(name));
-        return Err(ToolError::new(ToolErrorCode::NotFound, message).into());
+        return Err(ToolError::not_found(message).into());
     }
     let told = ended == Some(true);
     let subject = format!("the login at the server {name}");

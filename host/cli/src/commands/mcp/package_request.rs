@@ -3,8 +3,8 @@
 
 use std::path::{Component, Path};
 
+use mimir_core::ToolError;
 use mimir_core::config::{McpPackage, SandboxMode};
-use mimir_core::{ToolError, ToolErrorCode};
 use mimir_mcp::client::{PackageRequest, package_request};
 use serde_json::{Value, json};
 
@@ -17,8 +17,7 @@ pub fn requested_package(block: &Value) -> Result<Option<PackageRequest>, ToolEr
     let words =
         std::iter::once(&block["command"]).chain(block["args"].as_array().into_iter().flatten());
     let words: Vec<String> = words.filter_map(Value::as_str).map(str::to_owned).collect();
-    package_request(&words)
-        .map_err(|error| ToolError::new(ToolErrorCode::InvalidInput, error.to_string()))
+    package_request(&words).map_err(ToolError::invalid_input)
 }
 
 /// Replaces the command line of a block by the pinned package. `folders` are those that the person named; if empty,

@@ -9,7 +9,7 @@ use axum::extract::Request;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
 use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
-use mimir_core::{ToolError, ToolErrorCode};
+use mimir_core::ToolError;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -53,8 +53,7 @@ impl RedirectListener {
     pub async fn open(port: Option<u16>) -> Result<Self, ToolError> {
         let wanted = SocketAddr::from((Ipv4Addr::LOCALHOST, port.unwrap_or(0)));
         let unavailable = |error: std::io::Error| {
-            let message = format!("cannot wait for the browser at {wanted}: {error}");
-            ToolError::new(ToolErrorCode::Unavailable, message)
+            ToolError::unavailable(format!("cannot wait for the browser at {wanted}: {error}"))
         };
         let listener = TcpListener::bind(wanted).await.map_err(unavailable)?;
         let address = listener.local_addr().map_err(unavailable)?;

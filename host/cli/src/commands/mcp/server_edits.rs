@@ -15,11 +15,9 @@ pub fn add_servers(text: &str, servers: &[(String, Value)]) -> Result<Vec<Config
         if before.mcp.servers.contains_key(name) {
             check_name_is_free(name)?;
         }
-        let server: McpServerSettings = serde_json::from_value(block.clone())
-            .map_err(|error| ToolError::new(ToolErrorCode::InvalidInput, error.to_string()))?;
-        server
-            .check(name)
-            .map_err(|error| ToolError::new(ToolErrorCode::InvalidInput, error.to_string()))?;
+        let server: McpServerSettings =
+            serde_json::from_value(block.clone()).map_err(ToolError::invalid_input)?;
+        server.check(name).map_err(ToolError::invalid_input)?;
         edits.push(ConfigEdit::set_key(
             &["mcp", "servers", name],
             block.clone(),
@@ -40,27 +38,25 @@ pub fn block(text: &str, name: &str) -> Result<Option<Value>, ToolError> {
     if !read(text)?.mcp.servers.contains_key(name) {
         return Ok(None);
     }
-    let value: serde_yaml::Value = serde_yaml::from_str(text)
-        .map_err(|error| ToolError::new(ToolErrorCode::InvalidInput, error.to_string()))?;
+    let value: serde_yaml::Value = serde_yaml::from_str(text).map_err(ToolError::invalid_input)?;
     let block = &value["mcp"]["servers"][name];
     serde_json::to_value(block)
         .map(Some)
-        .map_err(|error| ToolError::new(ToolErrorCode::InvalidInput, error.to_string()))
+        .map_err(ToolError::invalid_input)
 }
 
 /// Edit that removes this server from a file.
 pub fn remove(text: &str, name: &str) -> Result<Vec<ConfigEdit>, ToolError> {
     if !read(text)?.mcp.servers.contains_key(name) {
         let message = format!("this file has no server `{}`", visible(prefix(name, 64)));
-        return Err(ToolError::new(ToolErrorCode::NotFound, message));
+        return Err(ToolError::not_found(message));
     }
     Ok(vec![ConfigEdit::remove(&["mcp", "servers", name])])
 }
 
 fn read(text: &str) -> Result<Config, ToolError> {
     let bad = |error: &dyn std::fmt::Display| {
-        let message = format!("cannot read the config file: {error}");
-        ToolError::new(ToolErrorCode::InvalidInput, message)
+        ToolError::invalid_input(format!("cannot read the config file: {error}"))
     };
     mimir_script::yaml::check_yaml(text).map_err(|unfit| bad(&unfit))?;
     let bad = |error: serde_yaml::Error| bad(&error);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use mimir_core::files::{self, LinkPolicy};
-use mimir_core::{ToolError, ToolErrorCode, text};
+use mimir_core::{ToolError, text};
 use mimir_script::PluginSource;
 use serde_json::Value;
 
@@ -62,10 +62,8 @@ fn source(file: &Path) -> Result<PluginSource, CommandFailure> {
     let content = content.map_err(|error| {
         CommandFailure::with_exit(file_error("read", file, &error), ExitReason::Usage)
     })?;
-    let text = String::from_utf8(content).map_err(|_| {
-        let message = format!("{place} is not UTF-8");
-        ToolError::new(ToolErrorCode::InvalidInput, message)
-    })?;
+    let text = String::from_utf8(content)
+        .map_err(|_| ToolError::invalid_input(format!("{place} is not UTF-8")))?;
     let package = package(file);
     let said = |key: &str| {
         let text = package[key].as_str().map(str::trim);

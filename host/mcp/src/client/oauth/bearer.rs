@@ -224,7 +224,7 @@ impl BearerAuth {
             let message = format!(
                 "the login at the server `{server}` is not sufficient for this, and the server does not say which scopes are missing"
             );
-            return ToolError::new(ToolErrorCode::PermissionDenied, message);
+            return ToolError::permission_denied(message);
         }
         let has = token.is_some_and(|BearerToken(kept)| kept.covers_scopes(&challenge.scopes));
         if has {
@@ -232,7 +232,7 @@ impl BearerAuth {
             let message = format!(
                 "the login at the server `{server}` is not sufficient for this: the server requires {scopes}, which were already requested"
             );
-            return ToolError::new(ToolErrorCode::PermissionDenied, message);
+            return ToolError::permission_denied(message);
         }
         self.note(challenge);
         self.wants(format!(
@@ -292,7 +292,7 @@ impl BearerAuth {
 
     fn wants(&self, message: String) -> ToolError {
         let way = format!("log in with {}, in a browser", login_hint(&self.server));
-        ToolError::new(ToolErrorCode::Unavailable, message)
+        ToolError::unavailable(message)
             .with_details(json!({ "kind": KIND }))
             .with_remedies([way])
     }

@@ -171,8 +171,9 @@ pub(crate) async fn plan_login(
 }
 
 fn no_login(server: &str, why: &str) -> ToolError {
-    let message = format!("the server `{server}` cannot be logged in to: {why}");
-    ToolError::new(ToolErrorCode::InvalidInput, message)
+    ToolError::invalid_input(format!(
+        "the server `{server}` cannot be logged in to: {why}"
+    ))
 }
 
 /// Returns the scopes to request: those of the settings, otherwise those that the server requires, otherwise those of
@@ -314,8 +315,7 @@ fn random() -> Result<String, ToolError> {
     let mut bits = [0; 32];
     let filled = getrandom::fill(&mut bits);
     filled.map_err(|_| {
-        let message = "the system's random number generator is not available";
-        ToolError::new(ToolErrorCode::Unavailable, message)
+        ToolError::unavailable("the system's random number generator is not available")
     })?;
     Ok(URL_SAFE_NO_PAD.encode(bits))
 }

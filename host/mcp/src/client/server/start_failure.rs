@@ -99,6 +99,6 @@ impl RemoteServer {
         }
         let name = &self.spec.name;
         ways.push(format!("run `mimir mcp test {name}` to see what is wrong"));
-        ToolError::new(ToolErrorCode::Unavailable, message).with_remedies(ways)
+        ToolError::unavailable(message).with_remedies(ways)
     }
 }

@@ -7,8 +7,8 @@
     reason = "the newest protocol has no sampling and roots by requests; clients of the older ones still do"
 )]
 
+use mimir_core::ToolError;
 use mimir_core::upstream_request::{UpstreamRequest, UpstreamRequestKind};
-use mimir_core::{ToolError, ToolErrorCode};
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientResult, CreateMessageRequest, ElicitRequest, InputRequest, InputRequests, InputResponses,
@@ -46,7 +46,6 @@ async fn one(
     peer: &Peer<RoleServer>,
     waiting: &mut RepliesSender,
 ) -> Result<Option<Value>, ToolError> {
-    let failed = |why: String| ToolError::new(ToolErrorCode::Unavailable, why);
     let request = match request(wish) {
         Some(InputRequest::Elicitation(request)) => ServerRequest::ElicitRequest(request),
         Some(InputRequest::CreateMessage(request)) => ServerRequest::CreateMessageRequest(request),
@@ -55,8 +54,8 @@ async fn one(
     };
     let options = PeerRequestOptions::no_options();
     let asked = peer.send_cancellable_request(request, options).await;
-    let mut asked =
-        asked.map_err(|error| failed(format!("the client cannot be asked: {error}")))?;
+    let mut asked = asked
+        .map_err(|error| ToolError::unavailable(format!("the client cannot be asked: {error}")))?;
     let answer = tokio::select! {
         answer = &mut asked.rx => answer,
         () = waiting.closed() => {
@@ -64,8 +63,9 @@ async fn one(
             return Ok(None);
         }
     };
-    let answer = answer.map_err(|_| failed("the client has disconnected".to_owned()))?;
-    let answer = answer.map_err(|error| failed(format!("the client did not answer: {error}")))?;
+    let answer = answer.map_err(|_| ToolError::unavailable("the client has disconnected"))?;
+    let answer = answer
+        .map_err(|error| ToolError::unavailable(format!("the client did not answer: {error}")))?;
     let value = match (wish.kind, answer) {
         (UpstreamRequestKind::Form, ClientResult::ElicitResult(answer)) => {
             serde_json::to_value(answer)
@@ -77,12 +77,12 @@ async fn one(
             serde_json::to_value(answer)
         }
         _ => {
-            return Err(failed(
-                "the client sent an answer of another kind".to_owned(),
+            return Err(ToolError::unavailable(
+                "the client sent an answer of another kind",
             ));
         }
     };
-    value.map(Some).map_err(|error| failed(error.to_string()))
+    value.map(Some).map_err(ToolError::unavailable)
 }
 
 /// Converts the requests to the form of a response; none if one of them cannot be parsed.
@@ -109,9 +109,7 @@ pub(super) fn deliver_responses(
 /// Answers the requests with an error, because the client cannot be asked.
 pub(super) fn refuse(wanted: ForwardedRequests) {
     let message = "the server's request cannot be forwarded to the client: too many questions are pending, or the request is not valid";
-    let _ = wanted
-        .answer
-        .send(Err(ToolError::new(ToolErrorCode::Unavailable, message)));
+    let _ = wanted.answer.send(Err(ToolError::unavailable(message)));
 }
 
 fn request(wish: &UpstreamRequest) -> Option<InputRequest> {
@@ -131,6 +129,5 @@ fn read<T: DeserializeOwned>(value: Value) -> Option<T> {
 
 fn unreadable(wish: &UpstreamRequest) -> ToolError {
     let method = wish.kind.method();
-    let message = format!("the server's {method} request cannot be parsed");
-    ToolError::new(ToolErrorCode::ExecutionError, message)
+    ToolError::execution(format!("the server's {method} request cannot be parsed"))
 }
