@@ -7,6 +7,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::output::ResultPrinter;
+
 mod approvals;
 mod audit;
 mod call;
@@ -68,6 +70,13 @@ pub struct GlobalOptions {
     /// Print JSON
     #[arg(long, global = true)]
     pub json: bool,
+}
+
+impl GlobalOptions {
+    /// Returns the printer of results.
+    pub fn printer(&self) -> ResultPrinter {
+        ResultPrinter::new(self.json)
+    }
 }
 
 /// Commands of `mimir`.

@@ -1,8 +1,7 @@
 //! The commands, one file each. A command does the work; `output` prints the result.
 
 use crate::args::{CliArgs, CliCommand, PolicyCommand};
-use crate::exit::{CommandFailure, ExitReason};
-use crate::output::ResultPrinter;
+use crate::exit::{CommandResult, ExitReason};
 
 mod approvals;
 mod audit;
@@ -36,46 +35,37 @@ mod undo;
 pub use help::HelpPage;
 
 /// Runs a parsed command line.
-pub async fn run(args: CliArgs) -> Result<ExitReason, CommandFailure> {
-    let printer = ResultPrinter::new(args.globals.json);
+pub async fn run(args: CliArgs) -> CommandResult {
     let globals = &args.globals;
     let Some(command) = args.command else {
         return completions::help();
     };
     match command {
-        CliCommand::Help { words } => help::run(printer, &words),
-        CliCommand::Init => init::run(globals, printer),
-        CliCommand::Call(args) => call::run(globals, printer, args).await,
-        CliCommand::Tools { command } => tools::run(globals, printer, command).await,
-        CliCommand::Schema { format, tools } => {
-            definitions::run(globals, printer, format, &tools).await
-        }
-        CliCommand::Run(args) => run::run(globals, printer, args).await,
-        CliCommand::Chat(args) => chat::run(globals, printer, args).await,
+        CliCommand::Help { words } => help::run(globals.printer(), &words),
+        CliCommand::Init => init::run(globals),
+        CliCommand::Call(args) => call::run(globals, args).await,
+        CliCommand::Tools { command } => tools::run(globals, command).await,
+        CliCommand::Schema { format, tools } => definitions::run(globals, format, &tools).await,
+        CliCommand::Run(args) => run::run(globals, args).await,
+        CliCommand::Chat(args) => chat::run(globals, args).await,
         CliCommand::Serve(args) => serve::run(globals, args).await,
         CliCommand::Policy { command } => match command {
             PolicyCommand::Explain { tool, arguments } => {
-                explain::run(globals, printer, &tool, arguments).await
+                explain::run(globals, &tool, arguments).await
             }
-            PolicyCommand::Check { watch } => policy_check::run(globals, printer, watch).await,
-            PolicyCommand::Accept { yes } => policy_accept::run(globals, printer, yes),
+            PolicyCommand::Check { watch } => policy_check::run(globals, watch).await,
+            PolicyCommand::Accept { yes } => policy_accept::run(globals, yes),
         },
-        CliCommand::Secrets { command } => {
-            secrets::run(globals, printer, &command.unwrap_or_default())
-        }
-        CliCommand::Approvals { command } => {
-            approvals::run(globals, printer, &command.unwrap_or_default())
-        }
-        CliCommand::Undo(args) => undo::run(globals, printer, &args),
-        CliCommand::Redact { rules: true } => redact::rules(printer),
-        CliCommand::Redact { rules: false } => redact::run(globals, printer),
-        CliCommand::Audit { command } => audit::run(globals, printer, command).await,
-        CliCommand::Config { command } => config::run(globals, printer, command).await,
-        CliCommand::Mcp { command } => {
-            mcp::run(globals, printer, command.unwrap_or_default()).await
-        }
-        CliCommand::Doctor => doctor::run(globals, printer).await,
-        CliCommand::Licences => licences::run(printer),
+        CliCommand::Secrets { command } => secrets::run(globals, &command.unwrap_or_default()),
+        CliCommand::Approvals { command } => approvals::run(globals, &command.unwrap_or_default()),
+        CliCommand::Undo(args) => undo::run(globals, &args),
+        CliCommand::Redact { rules: true } => redact::rules(globals.printer()),
+        CliCommand::Redact { rules: false } => redact::run(globals),
+        CliCommand::Audit { command } => audit::run(globals, command).await,
+        CliCommand::Config { command } => config::run(globals, command).await,
+        CliCommand::Mcp { command } => mcp::run(globals, command.unwrap_or_default()).await,
+        CliCommand::Doctor => doctor::run(globals).await,
+        CliCommand::Licences => licences::run(globals.printer()),
         CliCommand::Completions { shell } => completions::run(shell),
         // Printed where the line was parsed.
         CliCommand::Version => Ok(ExitReason::Done),

@@ -65,6 +65,9 @@ impl From<ToolErrorCode> for ExitReason {
     }
 }
 
+/// Result of a command: the exit code of the process, or the error to print.
+pub type CommandResult = Result<ExitReason, CommandFailure>;
+
 /// Error of a command.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandFailure {

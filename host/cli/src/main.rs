@@ -16,7 +16,7 @@ mod tool_browser;
 mod tools;
 
 use args::{CliArgs, CliCommand, CliParseError};
-use exit::{CommandFailure, ExitReason};
+use exit::{CommandFailure, CommandResult, ExitReason};
 use output::ResultPrinter;
 use output::stderr_queue::StderrQueue;
 
@@ -42,13 +42,13 @@ fn main() -> ExitCode {
     };
     log();
     mimir::interface::install(output::TerminalInterface);
-    let printer = ResultPrinter::new(args.globals.json);
+    let printer = args.globals.printer();
     let exit = ended(printer, run(args));
     output::stderr_queue::flush();
     exit.into()
 }
 
-fn run(args: CliArgs) -> Result<ExitReason, CommandFailure> {
+fn run(args: CliArgs) -> CommandResult {
     let mut builder = match args.command {
         Some(CliCommand::Serve(_) | CliCommand::Run(_) | CliCommand::Chat(_)) => {
             tokio::runtime::Builder::new_multi_thread()
@@ -66,7 +66,7 @@ fn run(args: CliArgs) -> Result<ExitReason, CommandFailure> {
 }
 
 /// Prints the error and returns the exit code.
-fn ended(printer: ResultPrinter, result: Result<ExitReason, CommandFailure>) -> ExitReason {
+fn ended(printer: ResultPrinter, result: CommandResult) -> ExitReason {
     match result {
         Ok(exit) => exit,
         Err(CommandFailure::Reported { error, exit }) => match printer.print_failure(&error) {

@@ -12,7 +12,7 @@ use ratatui::crossterm::event::Event;
 
 use crate::args::GlobalOptions;
 use crate::commands::call::wait_for_interrupt;
-use crate::exit::{CommandFailure, ExitReason};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::stderr_queue;
 use mimir::live_setup::{LiveSetup, SetupUpdate};
 use mimir::setup::HostSetup;
@@ -30,7 +30,7 @@ use screen::BrowserScreen;
 const REFRESH_INTERVAL: Duration = Duration::from_millis(400);
 
 /// Shows the tool browser until the person quits.
-pub async fn run(globals: &GlobalOptions, setup: HostSetup) -> Result<ExitReason, CommandFailure> {
+pub async fn run(globals: &GlobalOptions, setup: HostSetup) -> CommandResult {
     let costs = crate::tools::TokenCosts::open(&setup.user_dirs);
     let mut live = LiveSetup::new(setup).await?;
     let mut shelf = ToolBrowser::new(live.snapshot(), costs);
@@ -59,7 +59,7 @@ async fn show(
     screen: &mut BrowserScreen,
     shelf: &mut ToolBrowser,
     mut stop: Pin<&mut impl Future<Output = ExitReason>>,
-) -> Result<ExitReason, CommandFailure> {
+) -> CommandResult {
     let mut typed = BrowserScreen::events();
     let (send, mut news) = tokio::sync::mpsc::unbounded_channel();
     let mut follow = std::pin::pin!(live.follow(REFRESH_INTERVAL, move |_, what| {

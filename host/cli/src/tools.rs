@@ -11,7 +11,7 @@ use mimir_core::{Tool, ToolError, ToolErrorCode};
 use serde::Serialize;
 
 use crate::args::{DefinitionFormat, ToolListCommand};
-use crate::exit::{CommandFailure, ExitReason};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::tools::{self as printed, CommandSyntax};
 use crate::output::{ResultPrinter, info, warn};
 use mimir::setup::HostSetup;
@@ -42,7 +42,7 @@ pub fn run(
     printer: ResultPrinter,
     face: CommandSyntax,
     command: ToolListCommand,
-) -> Result<ExitReason, CommandFailure> {
+) -> CommandResult {
     let mut costs = TokenCosts::open(&setup.user_dirs);
     match command {
         ToolListCommand::List { format } => list(setup, world, printer, face, &mut costs, format)?,

@@ -10,17 +10,14 @@ use mimir_core::audit::{AuditEvent, EventKind};
 use serde_json::json;
 
 use crate::args::{ApprovalsCommand, GlobalOptions};
-use crate::exit::{CommandFailure, ExitReason};
-use crate::output::{ResultPrinter, approvals, note};
+use crate::exit::{CommandResult, ExitReason};
+use crate::output::{approvals, note};
 use mimir::approval_store::{SessionApproval, WorkspaceApprovals};
 use mimir::setup::HostSetup;
 
 /// Lists stored approvals and those of running sessions, or revokes some.
-pub fn run(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    command: &ApprovalsCommand,
-) -> Result<ExitReason, CommandFailure> {
+pub fn run(globals: &GlobalOptions, command: &ApprovalsCommand) -> CommandResult {
+    let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let ledger = setup.require_approvals()?;
     match command {

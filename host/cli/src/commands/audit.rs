@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use mimir_audit::{AuditEntry, AuditLog, ChainFault, LogFollower, verify};
 
 use crate::args::{AuditCommand, AuditFilter, GlobalOptions};
-use crate::exit::{CommandFailure, ExitReason};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::audit::{self, EventPrinter};
 use crate::output::{ResultPrinter, note, warn};
 use mimir::audit_watermark::AuditWatermark;
@@ -17,11 +17,8 @@ use mimir::setup;
 use super::call::wait_for_interrupt;
 
 /// Verifies the log or prints events from it.
-pub async fn run(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    command: AuditCommand,
-) -> Result<ExitReason, CommandFailure> {
+pub async fn run(globals: &GlobalOptions, command: AuditCommand) -> CommandResult {
+    let printer = globals.printer();
     let workspace = setup::find_workspace(globals.workspace.as_deref())?;
     let log = AuditLog::at(workspace.audit());
     match command {
@@ -44,7 +41,7 @@ fn check(
     printer: ResultPrinter,
     noted: Option<&str>,
     memory: &AuditWatermark,
-) -> Result<ExitReason, CommandFailure> {
+) -> CommandResult {
     // In this order, because other processes may append after the watermark is read.
     let remembered = memory.read();
     let snapshot = log.snapshot().map_err(unreadable(log))?;
@@ -60,11 +57,7 @@ fn check(
     })
 }
 
-fn show(
-    log: &AuditLog,
-    printer: ResultPrinter,
-    filter: &AuditFilter,
-) -> Result<ExitReason, CommandFailure> {
+fn show(log: &AuditLog, printer: ResultPrinter, filter: &AuditFilter) -> CommandResult {
     let snapshot = log.snapshot().map_err(unreadable(log))?;
     let since = filter.since.map(|since| since.to_time(SystemTime::now()));
     let mut records = EventPrinter::begin(printer)?;
@@ -125,12 +118,7 @@ fn matches_filter(entry: &AuditEntry, filter: &AuditFilter, since: Option<System
 /// Poll interval for a followed log.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-async fn tail(
-    log: &AuditLog,
-    printer: ResultPrinter,
-    count: usize,
-    follow: bool,
-) -> Result<ExitReason, CommandFailure> {
+async fn tail(log: &AuditLog, printer: ResultPrinter, count: usize, follow: bool) -> CommandResult {
     let snapshot = log.snapshot().map_err(unreadable(log))?;
     print(printer, &snapshot.last(count).map_err(unreadable(log))?)?;
     if !follow {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::args::{CallArgs, GlobalOptions};
 use crate::arguments::ArgumentInput;
-use crate::exit::{CommandFailure, ExitReason};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{FAINT, ResultPrinter, note, outcome, styled, tools};
 use crate::terminal::{CallWatcher, StartedCommand, approver, is_question_open};
 use mimir::setup::HostSetup;
@@ -19,11 +19,8 @@ use mimir::workspace::WorkspaceFolder;
 use crate::tools::is_named;
 
 /// Calls a tool and prints the outcome.
-pub async fn run(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    args: CallArgs,
-) -> Result<ExitReason, CommandFailure> {
+pub async fn run(globals: &GlobalOptions, args: CallArgs) -> CommandResult {
+    let printer = globals.printer();
     let input = ArgumentInput::parse(args.arguments)?;
     let mut setup = HostSetup::find(globals.workspace.as_deref())?;
     // An unknown plugin has to be loaded for its definition, which may take a while.

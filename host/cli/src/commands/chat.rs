@@ -10,7 +10,7 @@ use crate::agent::{
     AgentRuntime, ConversationSaver, SavingEventSink, TerminalEventSink, new_conversation,
 };
 use crate::args::{ApproveMode, ChatArgs, GlobalOptions};
-use crate::exit::{CommandFailure, ExitReason};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{FAINT, ResultPrinter, STRONG, note, styled};
 use crate::terminal::StartedCommand;
 use mimir::setup::HostSetup;
@@ -28,11 +28,8 @@ use slash_commands::{ChatFlow, SlashCommand};
 const MAX_RESUMED_CHARS: usize = 200;
 
 /// Chats until the person leaves.
-pub async fn run(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    args: ChatArgs,
-) -> Result<ExitReason, CommandFailure> {
+pub async fn run(globals: &GlobalOptions, args: ChatArgs) -> CommandResult {
+    let printer = globals.printer();
     if printer.is_json() {
         return Err(CommandFailure::usage(
             "`mimir chat` does not support --json: use `mimir run --json`, which prints events",
@@ -108,7 +105,7 @@ async fn talking(
     bench: &mut AgentRuntime,
     talk: &mut Conversation,
     typist: &LineEditor,
-) -> Result<ExitReason, CommandFailure> {
+) -> CommandResult {
     loop {
         typist.set_completions(slash_commands::completions(bench.pipeline()));
         let line = bench

@@ -5,10 +5,10 @@ use std::io;
 use clap::CommandFactory;
 
 use crate::args::CliArgs;
-use crate::exit::{CommandFailure, ExitReason};
+use crate::exit::{CommandResult, ExitReason};
 
 /// Prints a completion script.
-pub fn run(shell: clap_complete::Shell) -> Result<ExitReason, CommandFailure> {
+pub fn run(shell: clap_complete::Shell) -> CommandResult {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut CliArgs::command(), "mimir", &mut script);
     io::Write::write_all(&mut io::stdout().lock(), &script)?;
@@ -16,7 +16,7 @@ pub fn run(shell: clap_complete::Shell) -> Result<ExitReason, CommandFailure> {
 }
 
 /// Prints the help.
-pub fn help() -> Result<ExitReason, CommandFailure> {
+pub fn help() -> CommandResult {
     CliArgs::command().print_help()?;
     Ok(ExitReason::Done)
 }

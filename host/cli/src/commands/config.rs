@@ -6,7 +6,7 @@ use mimir_core::text::visible;
 use serde_json::json;
 
 use crate::args::{ConfigCommand, GlobalOptions};
-use crate::exit::{CommandFailure, ExitReason};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::doctor::DoctorFinding;
 use crate::output::{BAD, FAINT, GOOD, ResultPrinter, WARN, styled};
 use mimir::settings::{ConfigLocation, MergedSettings, environment};
@@ -17,11 +17,8 @@ use mimir::workspace::WorkspaceFolder;
 mod key;
 
 /// Prints the schema or the paths of config files, or checks them.
-pub async fn run(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    command: ConfigCommand,
-) -> Result<ExitReason, CommandFailure> {
+pub async fn run(globals: &GlobalOptions, command: ConfigCommand) -> CommandResult {
+    let printer = globals.printer();
     let places = setup::find_user_dirs;
     let workspace = || setup::find_workspace(globals.workspace.as_deref());
     match command {
@@ -36,12 +33,12 @@ pub async fn run(
                 variables,
             )?;
         }
-        ConfigCommand::Get { key } => return key::get(globals, printer, &key),
+        ConfigCommand::Get { key } => return key::get(globals, &key),
         ConfigCommand::Set { key, value, user } => {
-            return key::set(globals, printer, &key, Some(&value), user);
+            return key::set(globals, &key, Some(&value), user);
         }
         ConfigCommand::Unset { key, user } => {
-            return key::set(globals, printer, &key, None, user);
+            return key::set(globals, &key, None, user);
         }
         ConfigCommand::Check => return checked(printer, places(), workspace()?).await,
     }
@@ -52,7 +49,7 @@ async fn checked(
     printer: ResultPrinter,
     places: UserDirs,
     workspace: WorkspaceFolder,
-) -> Result<ExitReason, CommandFailure> {
+) -> CommandResult {
     let read = MergedSettings::read_all(&places, &workspace);
     let mut warnings = Vec::new();
     if let Ok(settings) = &read {

@@ -1,17 +1,17 @@
 //! `mimir schema`.
 
 use crate::args::{DefinitionFormat, GlobalOptions};
-use crate::exit::{CommandFailure, ExitReason};
-use crate::output::{ResultPrinter, definitions};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
+use crate::output::definitions;
 use mimir::setup::HostSetup;
 
 /// Prints the definitions of the named tools, or of all tools that models see.
 pub async fn run(
     globals: &GlobalOptions,
-    printer: ResultPrinter,
     format: DefinitionFormat,
     names: &[String],
-) -> Result<ExitReason, CommandFailure> {
+) -> CommandResult {
+    let printer = globals.printer();
     let world = HostSetup::find(globals.workspace.as_deref())?
         .load_snapshot()
         .await?;

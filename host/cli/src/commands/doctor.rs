@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use crate::args::GlobalOptions;
-use crate::exit::{CommandFailure, ExitReason};
-use crate::output::ResultPrinter;
+use crate::exit::{CommandResult, ExitReason};
 use crate::output::doctor::{all_good, print};
 use mimir::settings::MergedSettings;
 use mimir::setup::{self, HostSetup};
@@ -15,10 +14,8 @@ mod checks;
 pub use checks::unknown_names;
 
 /// Runs all checks.
-pub async fn run(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-) -> Result<ExitReason, CommandFailure> {
+pub async fn run(globals: &GlobalOptions) -> CommandResult {
+    let printer = globals.printer();
     let workspace = setup::find_workspace(globals.workspace.as_deref())?;
     let places = setup::find_user_dirs();
     let mut findings = vec![checks::program(), checks::workspace(&workspace)];

@@ -6,7 +6,7 @@ use std::path::Path;
 use mimir_core::ToolError;
 use mimir_core::files::{LinkPolicy, read_text};
 
-use crate::exit::{CommandFailure, ExitReason};
+use crate::exit::{CommandResult, ExitReason};
 use crate::output::ResultPrinter;
 use mimir::file_error::file_error;
 use mimir::workspace::WorkspaceFolder;
@@ -22,13 +22,13 @@ const TYPES_FILE: &str = "mimir.d.ts";
 pub const LINE: &str = "# yaml-language-server: $schema=../tool.schema.json\n";
 
 /// Prints the schema of a tool in a YAML file.
-pub fn schema(printer: ResultPrinter) -> Result<ExitReason, CommandFailure> {
+pub fn schema(printer: ResultPrinter) -> CommandResult {
     printer.print_json(&mimir_script::schema())?;
     Ok(ExitReason::Done)
 }
 
 /// Prints the types available to the code of a tool.
-pub fn types(printer: ResultPrinter) -> Result<ExitReason, CommandFailure> {
+pub fn types(printer: ResultPrinter) -> CommandResult {
     printer.print_result(&TYPES, |out| out.write_all(TYPES.as_bytes()))?;
     Ok(ExitReason::Done)
 }

@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use crate::args::{ApproveMode, GlobalOptions};
 use crate::arguments::ArgumentInput;
-use crate::exit::{CommandFailure, ExitReason};
-use crate::output::{BAD, GOOD, ResultPrinter, WARN, styled};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
+use crate::output::{BAD, GOOD, WARN, styled};
 use crate::terminal::{StartedCommand, approver};
 use mimir::setup::HostSetup;
 
@@ -41,12 +41,8 @@ struct ExplainReport<'a> {
 }
 
 /// Explains the decision about a call. Only the tool's assessor runs.
-pub async fn run(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    tool: &str,
-    arguments: Vec<String>,
-) -> Result<ExitReason, CommandFailure> {
+pub async fn run(globals: &GlobalOptions, tool: &str, arguments: Vec<String>) -> CommandResult {
+    let printer = globals.printer();
     let input = ArgumentInput::parse(arguments)?;
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let world = setup.load_snapshot().await?;

@@ -11,7 +11,7 @@ use mimir_core::text::{prefix, visible};
 use serde_json::json;
 
 use crate::args::CliArgs;
-use crate::exit::{CommandFailure, ExitReason};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{ResultPrinter, STRONG, styled};
 
 #[cfg(test)]
@@ -119,7 +119,7 @@ impl HelpPage {
 }
 
 /// Prints a page.
-pub fn run(printer: ResultPrinter, words: &[String]) -> Result<ExitReason, CommandFailure> {
+pub fn run(printer: ResultPrinter, words: &[String]) -> CommandResult {
     match HelpPage::find(words)? {
         Some(HelpPage::Topic(topic)) => show(printer, topic)?,
         // The help of a command was printed where the line was parsed.

@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::editor_support;
 use crate::args::GlobalOptions;
-use crate::exit::{CommandFailure, ExitReason};
-use crate::output::{FAINT, GOOD, ResultPrinter, styled};
+use crate::exit::{CommandResult, ExitReason};
+use crate::output::{FAINT, GOOD, styled};
 use mimir::file_error::file_error;
 use mimir::private_files::{self, FileReaders};
 use mimir::workspace::WorkspaceFolder;
@@ -33,7 +33,8 @@ struct InitReport {
 }
 
 /// Creates the missing parts of `.mimir`, and reports them.
-pub fn run(globals: &GlobalOptions, printer: ResultPrinter) -> Result<ExitReason, CommandFailure> {
+pub fn run(globals: &GlobalOptions) -> CommandResult {
+    let printer = globals.printer();
     let made = make(globals.workspace.as_deref())?;
     printer.print_result(&made, |out| made.text(out))?;
     Ok(ExitReason::Done)

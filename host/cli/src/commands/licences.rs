@@ -4,11 +4,11 @@ use mimir_builtins::{LICENCES, Licence};
 use mimir_core::redact;
 use serde_json::json;
 
-use crate::exit::{CommandFailure, ExitReason};
+use crate::exit::{CommandResult, ExitReason};
 use crate::output::{ResultPrinter, STRONG, styled};
 
 /// Prints all licences.
-pub fn run(printer: ResultPrinter) -> Result<ExitReason, CommandFailure> {
+pub fn run(printer: ResultPrinter) -> CommandResult {
     let rules = Licence {
         of: "gitleaks, whose rules find secrets",
         text: redact::LICENCE,

@@ -9,8 +9,8 @@ use mimir_mcp::client::{LoginSummary, ServerTools};
 use serde_json::{Value, json};
 
 use crate::args::{GlobalOptions, McpCommand};
-use crate::exit::{CommandFailure, ExitReason};
-use crate::output::{BAD, FAINT, ResultPrinter, STRONG, WARN, note, server_text, styled};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
+use crate::output::{BAD, FAINT, STRONG, WARN, note, server_text, styled};
 use crate::terminal;
 use mimir::settings;
 use mimir::setup::HostSetup;
@@ -27,43 +27,39 @@ mod server_edits;
 mod trust;
 
 /// Runs a command of `mimir mcp`.
-pub async fn run(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    command: McpCommand,
-) -> Result<ExitReason, CommandFailure> {
+pub async fn run(globals: &GlobalOptions, command: McpCommand) -> CommandResult {
     match command {
-        McpCommand::List => list(globals, printer),
-        McpCommand::Test { name } => test(globals, printer, &name).await,
+        McpCommand::List => list(globals),
+        McpCommand::Test { name } => test(globals, &name).await,
         McpCommand::Login {
             name,
             browser,
             timeout,
         } => {
             let timeout = Duration::from_secs(timeout);
-            login::log_in(globals, printer, &name, browser, timeout).await
+            login::log_in(globals, &name, browser, timeout).await
         }
-        McpCommand::Logout { name } => login::log_out(globals, printer, &name).await,
-        McpCommand::Add(add) => add::add(globals, printer, &add).await,
+        McpCommand::Logout { name } => login::log_out(globals, &name).await,
+        McpCommand::Add(add) => add::add(globals, &add).await,
         McpCommand::Install {
             name,
             user,
             install_scripts,
-        } => add::install(globals, printer, &name, user, install_scripts).await,
+        } => add::install(globals, &name, user, install_scripts).await,
         McpCommand::Trust {
             name,
             user,
             trust,
             approve,
-        } => add::trust(globals, printer, &name, user, &trust, approve.as_deref()).await,
-        McpCommand::Remove { name, user } => remove(globals, printer, &name, user),
+        } => add::trust(globals, &name, user, &trust, approve.as_deref()).await,
+        McpCommand::Remove { name, user } => remove(globals, &name, user),
         McpCommand::Import {
             from,
             names,
             user,
             yes,
-        } => import_all(globals, printer, from, &names, user, yes),
-        McpCommand::Config { agent } => agent_snippets::print(globals, printer, agent),
+        } => import_all(globals, from, &names, user, yes),
+        McpCommand::Config { agent } => agent_snippets::print(globals, agent),
     }
 }
 
@@ -83,7 +79,8 @@ fn describe_server(server: &McpServerSettings) -> String {
     }
 }
 
-fn list(globals: &GlobalOptions, printer: ResultPrinter) -> Result<ExitReason, CommandFailure> {
+fn list(globals: &GlobalOptions) -> CommandResult {
+    let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let found = setup.servers.servers().known();
     let tools = |name: &str| {
@@ -145,11 +142,8 @@ fn list(globals: &GlobalOptions, printer: ResultPrinter) -> Result<ExitReason, C
     Ok(ExitReason::Done)
 }
 
-async fn test(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    name: &str,
-) -> Result<ExitReason, CommandFailure> {
+async fn test(globals: &GlobalOptions, name: &str) -> CommandResult {
+    let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let Some(tried) = setup.servers.servers().test(name).await else {
         let error = unknown(&setup, name);
@@ -276,12 +270,8 @@ fn unknown(setup: &HostSetup, name: &str) -> ToolError {
     ))
 }
 
-fn remove(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    name: &str,
-    user: bool,
-) -> Result<ExitReason, CommandFailure> {
+fn remove(globals: &GlobalOptions, name: &str, user: bool) -> CommandResult {
+    let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let file = settings::change_config(&setup, user, |text| server_edits::remove(text, name))?;
     if printer.is_json() {
@@ -294,12 +284,12 @@ fn remove(
 
 fn import_all(
     globals: &GlobalOptions,
-    printer: ResultPrinter,
     from: Option<crate::args::CodingAgent>,
     names: &[String],
     user: bool,
     yes: bool,
-) -> Result<ExitReason, CommandFailure> {
+) -> CommandResult {
+    let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let known = &setup.settings.config.mcp.servers;
     let asked = |name: &String| names.contains(name);

@@ -9,8 +9,8 @@ use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::json;
 
 use crate::args::GlobalOptions;
-use crate::exit::{CommandFailure, ExitReason};
-use crate::output::{ResultPrinter, note, warn};
+use crate::exit::{CommandResult, ExitReason};
+use crate::output::{note, warn};
 use crate::terminal;
 use mimir::settings::ConfigFile;
 use mimir::setup::HostSetup;
@@ -59,11 +59,8 @@ fn state(setup: &HostSetup, workers: &[(WorkerFile, bool)]) -> (Option<String>, 
 }
 
 /// Accepts the project's settings and workers as they are now.
-pub fn run(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    yes: bool,
-) -> Result<ExitReason, CommandFailure> {
+pub fn run(globals: &GlobalOptions, yes: bool) -> CommandResult {
+    let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let ledger = setup.require_approvals()?;
     let file = setup.settings.project();

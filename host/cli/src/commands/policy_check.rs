@@ -6,7 +6,7 @@ use mimir_core::pipeline::PipelineSnapshot;
 use serde_json::json;
 
 use crate::args::GlobalOptions;
-use crate::exit::{CommandFailure, ExitReason};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{GOOD, ResultPrinter, WARN, styled};
 use mimir::live_setup::{CHECK_INTERVAL, LiveSetup, SetupUpdate};
 use mimir::setup::HostSetup;
@@ -14,11 +14,8 @@ use mimir::setup::HostSetup;
 use super::call::wait_for_interrupt;
 
 /// Checks the rules: loading them runs their examples; then conditions that can never be true are listed.
-pub async fn run(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    watch: bool,
-) -> Result<ExitReason, CommandFailure> {
+pub async fn run(globals: &GlobalOptions, watch: bool) -> CommandResult {
+    let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     if !watch {
         report(printer, &setup, &setup.load_snapshot().await?)?;

@@ -7,7 +7,7 @@ use mimir_core::redact::{Redactor, SecretFinding, Vault};
 use serde::Serialize;
 
 use crate::args::GlobalOptions;
-use crate::exit::{CommandFailure, ExitReason};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::ResultPrinter;
 use mimir::secrets::{UserSecrets, UserVault};
 use mimir::settings::MergedSettings;
@@ -41,7 +41,8 @@ fn redactor(globals: &GlobalOptions) -> Result<Redactor, CommandFailure> {
 }
 
 /// Masks stdin to stdout with bounded memory, or reports the positions of secrets.
-pub fn run(globals: &GlobalOptions, printer: ResultPrinter) -> Result<ExitReason, CommandFailure> {
+pub fn run(globals: &GlobalOptions) -> CommandResult {
+    let printer = globals.printer();
     let mut stream = redactor(globals)?.stream_masker();
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
     let mut chunk = vec![0; CHUNK];
@@ -88,7 +89,7 @@ fn write(output: &mut impl Write, masked: &mut Vec<u8>) -> io::Result<()> {
 }
 
 /// Lists the rules.
-pub fn rules(printer: ResultPrinter) -> Result<ExitReason, CommandFailure> {
+pub fn rules(printer: ResultPrinter) -> CommandResult {
     let rules = Redactor::rules();
     printer.print_result(
         &RedactRuleList {

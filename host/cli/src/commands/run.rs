@@ -12,7 +12,7 @@ use crate::agent::{
     new_conversation,
 };
 use crate::args::{GlobalOptions, RunArgs};
-use crate::exit::{CommandFailure, ExitReason};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{FAINT, ResultPrinter, note, styled, warn};
 use crate::terminal::StartedCommand;
 use mimir::setup::HostSetup;
@@ -23,11 +23,8 @@ use super::call::wait_for_interrupt;
 const MAX_TASK_SIZE: u64 = 16 << 20;
 
 /// Has an agent work on a task.
-pub async fn run(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    args: RunArgs,
-) -> Result<ExitReason, CommandFailure> {
+pub async fn run(globals: &GlobalOptions, args: RunArgs) -> CommandResult {
+    let printer = globals.printer();
     let task = task(&args.task);
     if !printer.is_json() {
         return shown(globals, &task?, args).await;
@@ -66,11 +63,7 @@ pub async fn run(
     Ok(exit)
 }
 
-async fn shown(
-    globals: &GlobalOptions,
-    task: &str,
-    args: RunArgs,
-) -> Result<ExitReason, CommandFailure> {
+async fn shown(globals: &GlobalOptions, task: &str, args: RunArgs) -> CommandResult {
     let shown = TerminalEventSink::new();
     let mut talk = Conversation::default();
     let ended = attempt(globals, &args, task, &mut talk, &shown).await;

@@ -9,7 +9,7 @@ use mimir_core::redact::LONG_MIN;
 use serde_json::json;
 
 use crate::args::{GlobalOptions, SecretsCommand};
-use crate::exit::{CommandFailure, ExitReason};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{FAINT, ResultPrinter, STRONG, note, styled, warn};
 use crate::terminal;
 use mimir::secrets::{SecretLocation, UserSecrets};
@@ -19,11 +19,8 @@ use mimir::setup::HostSetup;
 const MAX_VALUE_SIZE: u64 = 1 << 20;
 
 /// Stores, lists and deletes secrets.
-pub fn run(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    command: &SecretsCommand,
-) -> Result<ExitReason, CommandFailure> {
+pub fn run(globals: &GlobalOptions, command: &SecretsCommand) -> CommandResult {
+    let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let secrets = UserSecrets::new(&setup.user_dirs).ok_or_else(|| {
         ToolError::unavailable(

@@ -11,7 +11,7 @@ use mimir_wasm::SystemClock;
 use parking_lot::Mutex;
 
 use crate::args::{GlobalOptions, ServeArgs};
-use crate::exit::{CommandFailure, ExitReason};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{BAD, note, outcome, stderr_queue, styled};
 use crate::serve::{ServeToken, StdioStreams, listen, load_or_create};
 use crate::terminal::remote_approver;
@@ -22,14 +22,14 @@ use mimir::setup::HostSetup;
 use super::call::wait_for_interrupt;
 
 /// Serves the tools until the client disconnects or the process is stopped.
-pub async fn run(globals: &GlobalOptions, args: ServeArgs) -> Result<ExitReason, CommandFailure> {
+pub async fn run(globals: &GlobalOptions, args: ServeArgs) -> CommandResult {
     match args.http {
         None => stdio(globals).await,
         Some(address) => http(globals, address, args).await,
     }
 }
 
-async fn stdio(globals: &GlobalOptions) -> Result<ExitReason, CommandFailure> {
+async fn stdio(globals: &GlobalOptions) -> CommandResult {
     if std::io::stdin().is_terminal() {
         note(
             "mimir serves MCP on stdin and stdout, for an agent that starts it; `mimir serve --help` shows how",
@@ -67,11 +67,7 @@ async fn stdio(globals: &GlobalOptions) -> Result<ExitReason, CommandFailure> {
 /// Time for calls to report that they were stopped, and for connections to close.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-async fn http(
-    globals: &GlobalOptions,
-    address: SocketAddr,
-    args: ServeArgs,
-) -> Result<ExitReason, CommandFailure> {
+async fn http(globals: &GlobalOptions, address: SocketAddr, args: ServeArgs) -> CommandResult {
     stderr_queue::detach_stderr();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let mut options = options(&setup, address.ip(), &args)?;

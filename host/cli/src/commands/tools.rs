@@ -3,9 +3,9 @@
 use std::io::{self, IsTerminal as _};
 
 use crate::args::{GlobalOptions, ToolListCommand, ToolsCommand};
-use crate::exit::{CommandFailure, ExitReason};
+use crate::exit::CommandResult;
 use crate::output::tools::CommandSyntax;
-use crate::output::{ResultPrinter, warn};
+use crate::output::warn;
 use crate::tool_browser;
 use crate::tools;
 use mimir::setup::HostSetup;
@@ -16,40 +16,32 @@ use super::{
 };
 
 /// Runs a command of `mimir tools`; without one, opens the tool browser.
-pub async fn run(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    command: Option<ToolsCommand>,
-) -> Result<ExitReason, CommandFailure> {
+pub async fn run(globals: &GlobalOptions, command: Option<ToolsCommand>) -> CommandResult {
+    let printer = globals.printer();
     match command {
         None if !printer.is_json() && has_screen() => {
             let setup = HostSetup::find(globals.workspace.as_deref())?;
             tool_browser::run(globals, setup).await
         }
-        None => tool_list(globals, printer, ToolListCommand::default()).await,
-        Some(ToolsCommand::ToolList(command)) => tool_list(globals, printer, command).await,
+        None => tool_list(globals, ToolListCommand::default()).await,
+        Some(ToolsCommand::ToolList(command)) => tool_list(globals, command).await,
         Some(ToolsCommand::New { name, lang, dir }) => {
-            tools_new::run(globals, printer, &name, (lang, dir)).await
+            tools_new::run(globals, &name, (lang, dir)).await
         }
         Some(ToolsCommand::Schema) => editor_support::schema(printer),
         Some(ToolsCommand::Types) => editor_support::types(printer),
         Some(ToolsCommand::Check { file }) => tools_check::run(printer, &file).await,
-        Some(ToolsCommand::Build { dir }) => tools_build::run(globals, printer, &dir).await,
-        Some(ToolsCommand::Add(args)) => tools_add::run(globals, printer, args).await,
-        Some(ToolsCommand::Trust(args)) => tools_trust::trust(globals, printer, args).await,
-        Some(ToolsCommand::Remove { name, yes }) => {
-            tools_remove::run(globals, printer, &name, yes).await
-        }
-        Some(ToolsCommand::Revoke { name }) => tools_trust::revoke(globals, printer, &name).await,
+        Some(ToolsCommand::Build { dir }) => tools_build::run(globals, &dir).await,
+        Some(ToolsCommand::Add(args)) => tools_add::run(globals, args).await,
+        Some(ToolsCommand::Trust(args)) => tools_trust::trust(globals, args).await,
+        Some(ToolsCommand::Remove { name, yes }) => tools_remove::run(globals, &name, yes).await,
+        Some(ToolsCommand::Revoke { name }) => tools_trust::revoke(globals, &name).await,
     }
 }
 
 /// Shows the tool list, or switches tools.
-async fn tool_list(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    command: ToolListCommand,
-) -> Result<ExitReason, CommandFailure> {
+async fn tool_list(globals: &GlobalOptions, command: ToolListCommand) -> CommandResult {
+    let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let world = setup.load_snapshot().await?;
     let lists = matches!(command, ToolListCommand::List { .. });

@@ -12,9 +12,9 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::args::{GlobalOptions, ToolsAddArgs};
-use crate::exit::{CommandFailure, ExitReason};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
+use crate::output::note;
 use crate::output::tools::quarantined;
-use crate::output::{ResultPrinter, note};
 use mimir::file_error::file_error;
 use mimir::private_files::{self, FileReaders};
 use mimir::setup::HostSetup;
@@ -28,11 +28,8 @@ mod fetch;
 const MAX_COMPONENT_SIZE: u64 = 256 << 20;
 
 /// Copies a component into `.mimir/tools`, if it is valid and has the expected digest.
-pub async fn run(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    args: ToolsAddArgs,
-) -> Result<ExitReason, CommandFailure> {
+pub async fn run(globals: &GlobalOptions, args: ToolsAddArgs) -> CommandResult {
+    let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let url = args.file.to_str().filter(|file| file.contains("://"));
     let bytes = match url {

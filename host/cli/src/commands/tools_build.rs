@@ -11,9 +11,9 @@ use tokio::io::AsyncBufReadExt as _;
 
 use super::call::wait_for_interrupt;
 use crate::args::GlobalOptions;
-use crate::exit::{CommandFailure, ExitReason};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::tools::quarantined;
-use crate::output::{FAINT, GOOD, ResultPrinter, STRONG, first_line, note, styled};
+use crate::output::{FAINT, GOOD, STRONG, first_line, note, styled};
 use crate::sdk::{self, TARGET};
 use mimir::file_error::file_error;
 use mimir::setup::HostSetup;
@@ -28,11 +28,8 @@ struct BuildReport {
 }
 
 /// Compiles the plugin in `dir` and installs it into `.mimir/tools`.
-pub async fn run(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    dir: &Path,
-) -> Result<ExitReason, CommandFailure> {
+pub async fn run(globals: &GlobalOptions, dir: &Path) -> CommandResult {
+    let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let made = tokio::select! {
         made = component_of(&setup, dir, printer.is_json()) => made?,

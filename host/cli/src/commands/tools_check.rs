@@ -10,7 +10,7 @@ use mimir_script::syntax;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::exit::{CommandFailure, ExitReason};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{GOOD, ResultPrinter, styled};
 use mimir::file_error::file_error;
 use mimir::setup;
@@ -47,7 +47,7 @@ pub fn faults_failure(faults: Vec<ToolError>) -> CommandFailure {
 }
 
 /// Loads the file as from `.mimir/tools`, and has the language's engine parse its code.
-pub async fn run(printer: ResultPrinter, file: &Path) -> Result<ExitReason, CommandFailure> {
+pub async fn run(printer: ResultPrinter, file: &Path) -> CommandResult {
     let shown = visible(&file.display().to_string());
     let content = files::read(file, LinkPolicy::Follow, MAX_FILE_SIZE);
     let content = content.map_err(|error| file_error("read", file, &error))?;

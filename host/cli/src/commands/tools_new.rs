@@ -7,8 +7,8 @@ use mimir_core::{Tool, ToolError, ToolErrorCode, ToolName, ToolSource};
 use serde::Serialize;
 
 use crate::args::{GlobalOptions, ToolLanguage};
-use crate::exit::{CommandFailure, ExitReason};
-use crate::output::{GOOD, ResultPrinter, STRONG, styled, warn};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
+use crate::output::{GOOD, STRONG, styled, warn};
 use crate::sdk;
 use mimir::file_error::file_error;
 use mimir::setup;
@@ -85,10 +85,10 @@ struct NewPluginReport {
 /// Creates a new plugin.
 pub async fn run(
     globals: &GlobalOptions,
-    printer: ResultPrinter,
     name: &str,
     (lang, dir): (ToolLanguage, Option<PathBuf>),
-) -> Result<ExitReason, CommandFailure> {
+) -> CommandResult {
+    let printer = globals.printer();
     let names = PluginNames::parse(name)?;
     let there = HostSetup::find(globals.workspace.as_deref())?
         .registry()
@@ -102,7 +102,7 @@ pub async fn run(
     let files: &[TemplateFile] = match lang {
         ToolLanguage::Rust => &FILES,
         ToolLanguage::Ts => &typescript::FILES,
-        _ => return script::run(globals, printer, &names, (lang, dir.as_deref())),
+        _ => return script::run(globals, &names, (lang, dir.as_deref())),
     };
     let folder = dir.unwrap_or_else(|| PathBuf::from(&names.package));
     write(&folder, &names, files)

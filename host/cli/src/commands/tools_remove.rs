@@ -9,8 +9,8 @@ use mimir_core::storage::FOLDER;
 use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::json;
 
-use crate::exit::{CommandFailure, ExitReason};
-use crate::output::{ResultPrinter, note};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
+use crate::output::note;
 use crate::terminal;
 use crate::{args::GlobalOptions, tools};
 use mimir::setup::HostSetup;
@@ -21,12 +21,8 @@ use super::tools_trust::{find_location, set_prefix};
 const TOOLS: &str = ".mimir/tools/";
 
 /// Removes a file from the tools folder, with its grant and stored data.
-pub async fn run(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    name: &str,
-    yes: bool,
-) -> Result<ExitReason, CommandFailure> {
+pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResult {
+    let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let ledger = setup.require_approvals()?;
     let location = match broken(&setup, name) {

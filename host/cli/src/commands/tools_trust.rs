@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::args::{GlobalOptions, ToolsTrustArgs};
 use crate::arguments::command_line;
-use crate::exit::{CommandFailure, ExitReason};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{ResultPrinter, grant, note};
 use crate::terminal;
 use mimir::approval_store::UserApprovalStore;
@@ -24,11 +24,8 @@ mod named_rights;
 pub(super) use named_rights::set_prefix;
 
 /// Grants a plugin the rights that it needs, after a person has seen them.
-pub async fn trust(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    mut args: ToolsTrustArgs,
-) -> Result<ExitReason, CommandFailure> {
+pub async fn trust(globals: &GlobalOptions, mut args: ToolsTrustArgs) -> CommandResult {
+    let printer = globals.printer();
     args.without.sort();
     args.without.dedup();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
@@ -53,7 +50,7 @@ async fn grant_rights(
     printer: ResultPrinter,
     args: &ToolsTrustArgs,
     name: &str,
-) -> Result<ExitReason, CommandFailure> {
+) -> CommandResult {
     let registry = setup.registry().await;
     let mut plugin = plugin(&registry, name)?;
     let Some(tool) = plugin.first() else {
@@ -139,11 +136,7 @@ fn still_asks(plugin: &[Arc<Tool>]) {
 }
 
 /// Renames the tools of a plugin that needs no rights.
-fn renamed(
-    printer: ResultPrinter,
-    location: &str,
-    plugin: &[Arc<Tool>],
-) -> Result<ExitReason, CommandFailure> {
+fn renamed(printer: ResultPrinter, location: &str, plugin: &[Arc<Tool>]) -> CommandResult {
     let names: Vec<&str> = plugin.iter().map(|tool| tool.name().as_str()).collect();
     match printer.is_json() {
         true => printer.print_json(&json!({ "named": location, "tools": names }))?,
@@ -167,11 +160,8 @@ fn location(registry: &Registry, name: &str) -> Result<String, CommandFailure> {
 }
 
 /// Revokes the grant of a plugin.
-pub async fn revoke(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    name: &str,
-) -> Result<ExitReason, CommandFailure> {
+pub async fn revoke(globals: &GlobalOptions, name: &str) -> CommandResult {
+    let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let ledger = setup.require_approvals()?;
     let location = find_location(&setup, &ledger, name).await?;

@@ -8,8 +8,8 @@ use mimir_core::audit::{AuditEvent, AuditSink, EventKind};
 use mimir_core::{CallContext, RequestId, ToolError, ToolErrorCode};
 
 use crate::args::{GlobalOptions, UndoArgs};
-use crate::exit::{CommandFailure, ExitReason};
-use crate::output::{ResultPrinter, undo, warn};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
+use crate::output::{undo, warn};
 use mimir::setup::{self, HostSetup};
 use mimir::undo::{UndoRecord, UndoStore, is_logged};
 
@@ -17,11 +17,8 @@ use mimir::undo::{UndoRecord, UndoStore, is_logged};
 const MAX_AGE: Duration = Duration::from_secs(60 * 60);
 
 /// Undoes a change, or lists the changes that can be undone.
-pub fn run(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    args: &UndoArgs,
-) -> Result<ExitReason, CommandFailure> {
+pub fn run(globals: &GlobalOptions, args: &UndoArgs) -> CommandResult {
+    let printer = globals.printer();
     if args.list {
         let backups =
             UndoStore::for_workspace(&setup::find_workspace(globals.workspace.as_deref())?);

@@ -125,14 +125,14 @@ pub(super) async fn carry_out(
             done?;
         }
         SlashCommand::Approvals => {
-            approvals::run(globals, printer, &ApprovalsCommand::List)?;
+            approvals::run(globals, &ApprovalsCommand::List)?;
         }
         SlashCommand::Audit => {
             let command = AuditCommand::Tail {
                 lines: AUDIT_LINES,
                 follow: false,
             };
-            audit::run(globals, printer, command).await?;
+            audit::run(globals, command).await?;
         }
         SlashCommand::Cost => note(usage_line(talk)),
         SlashCommand::Model(None) => note(visible(bench.agent.model.name())),

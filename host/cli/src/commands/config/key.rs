@@ -7,17 +7,14 @@ use mimir_core::text::visible;
 use serde_json::{Value, json};
 
 use crate::args::GlobalOptions;
-use crate::exit::{CommandFailure, ExitReason};
-use crate::output::{FAINT, GOOD, ResultPrinter, WARN, styled};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
+use crate::output::{FAINT, GOOD, WARN, styled};
 use mimir::settings::{self, ConfigEdit, ConfigOwner, ConfigSchema, LayerValue};
 use mimir::setup::HostSetup;
 
 /// Prints the value of a key in each layer.
-pub fn get(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    key: &str,
-) -> Result<ExitReason, CommandFailure> {
+pub fn get(globals: &GlobalOptions, key: &str) -> CommandResult {
+    let printer = globals.printer();
     let keys = ConfigSchema::default();
     let path = keys.path(key).map_err(usage)?;
     let setup = HostSetup::find(globals.workspace.as_deref())?;
@@ -96,13 +93,8 @@ fn written<T: serde::Serialize>(value: &T) -> Vec<String> {
 }
 
 /// Sets a key, or removes it.
-pub fn set(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    key: &str,
-    value: Option<&str>,
-    user: bool,
-) -> Result<ExitReason, CommandFailure> {
+pub fn set(globals: &GlobalOptions, key: &str, value: Option<&str>, user: bool) -> CommandResult {
+    let printer = globals.printer();
     let path = ConfigSchema::default().path(key).map_err(usage)?;
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let whose = if user {

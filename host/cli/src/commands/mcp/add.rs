@@ -9,7 +9,7 @@ use super::trust::TrustCandidate;
 use super::{package_request, server_card, server_edits};
 use crate::args::{GlobalOptions, McpAddArgs, ServerTrust};
 use crate::arguments::command_line;
-use crate::exit::{CommandFailure, ExitReason};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{ResultPrinter, STRONG, WARN, note, styled};
 use crate::terminal;
 use mimir::packages::{PackageDownload, PackageInstaller};
@@ -19,11 +19,8 @@ use mimir::setup::HostSetup;
 
 /// Adds a server to the settings. On a terminal it is downloaded, started and shown first, and one answer adds it,
 /// trusts its texts and chooses the tools that run without asking.
-pub async fn add(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    args: &McpAddArgs,
-) -> Result<ExitReason, CommandFailure> {
+pub async fn add(globals: &GlobalOptions, args: &McpAddArgs) -> CommandResult {
+    let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     // Reports a name in use, or an invalid block, before anything is downloaded.
     if setup.settings.config.mcp.servers.contains_key(&args.name) {
@@ -179,11 +176,11 @@ async fn started(
 /// would download at each start, which is pinned then.
 pub async fn install(
     globals: &GlobalOptions,
-    printer: ResultPrinter,
     name: &str,
     user: bool,
     install_scripts: bool,
-) -> Result<ExitReason, CommandFailure> {
+) -> CommandResult {
+    let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let Some(server) = setup.settings.config.mcp.servers.get(name) else {
         return Err(super::unknown(&setup, name).into());
@@ -265,12 +262,12 @@ pub async fn install(
 /// Shows every text of a configured server, and trusts its current state if the person agrees.
 pub async fn trust(
     globals: &GlobalOptions,
-    printer: ResultPrinter,
     name: &str,
     user: bool,
     wanted: &ServerTrust,
     digest: Option<&str>,
-) -> Result<ExitReason, CommandFailure> {
+) -> CommandResult {
+    let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let servers = &setup.settings.config.mcp.servers;
     let Some(server) = servers.get(name).filter(|server| server.is_enabled()) else {

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::args::{CodingAgent, GlobalOptions};
 use crate::arguments::quote_for_shell;
-use crate::exit::{CommandFailure, ExitReason};
-use crate::output::{FAINT, ResultPrinter, note, styled};
+use crate::exit::{CommandResult, ExitReason};
+use crate::output::{FAINT, note, styled};
 use mimir::setup;
 
 /// Setup of an agent.
@@ -35,11 +35,8 @@ fn ask_once(agent: CodingAgent) -> Option<(&'static str, &'static str)> {
 }
 
 /// Prints the setup: the lines on stdout, the file name on stderr.
-pub fn print(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    agent: CodingAgent,
-) -> Result<ExitReason, CommandFailure> {
+pub fn print(globals: &GlobalOptions, agent: CodingAgent) -> CommandResult {
+    let printer = globals.printer();
     let workspace = setup::find_workspace(globals.workspace.as_deref())?;
     let root = workspace.root().display().to_string();
     let snippet = snippet(agent, &root);

@@ -20,8 +20,8 @@ use super::redirect::{RedirectListener, RedirectPage, RedirectRequest};
 use super::unknown;
 use crate::args::GlobalOptions;
 use crate::commands::call::wait_for_interrupt;
-use crate::exit::{CommandFailure, ExitReason};
-use crate::output::{FAINT, ResultPrinter, STRONG, WARN, note, styled, warn};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
+use crate::output::{FAINT, STRONG, WARN, note, styled, warn};
 use mimir::secrets::UserLogins;
 use mimir::setup::HostSetup;
 
@@ -31,11 +31,11 @@ const FINAL_PAGE_DELAY: Duration = Duration::from_millis(200);
 /// Logs a person in.
 pub async fn log_in(
     globals: &GlobalOptions,
-    printer: ResultPrinter,
     name: &str,
     browser: Option<String>,
     timeout: Duration,
-) -> Result<ExitReason, CommandFailure> {
+) -> CommandResult {
+    let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let Some(plan) = setup.servers.servers().plan(name).await else {
         return Err(unknown_here(&setup, name));
@@ -94,11 +94,8 @@ pub async fn log_in(
 }
 
 /// Deletes a login.
-pub async fn log_out(
-    globals: &GlobalOptions,
-    printer: ResultPrinter,
-    name: &str,
-) -> Result<ExitReason, CommandFailure> {
+pub async fn log_out(globals: &GlobalOptions, name: &str) -> CommandResult {
+    let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let ended = match setup.servers.servers().log_out(name).await {
         Some(ended) => ended?,

@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::PluginNames;
 use crate::args::{GlobalOptions, ToolLanguage};
 use crate::commands::editor_support;
-use crate::exit::{CommandFailure, ExitReason};
-use crate::output::{GOOD, ResultPrinter, STRONG, styled};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
+use crate::output::{GOOD, STRONG, styled};
 use mimir::file_error::file_error;
 use mimir::setup;
 
@@ -30,10 +30,10 @@ struct NewScriptReport {
 /// Writes the tool. In a workspace it goes to the tools folder, with editor support.
 pub fn run(
     globals: &GlobalOptions,
-    printer: ResultPrinter,
     names: &PluginNames,
     (lang, dir): (ToolLanguage, Option<&Path>),
-) -> Result<ExitReason, CommandFailure> {
+) -> CommandResult {
+    let printer = globals.printer();
     let workspace = setup::find_workspace(globals.workspace.as_deref())?;
     let (folder, line) = match dir {
         Some(dir) => (dir.to_owned(), ""),
