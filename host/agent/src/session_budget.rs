@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mimir_core::ToolError;
 use mimir_core::config::{AgentBudget, TokenPrice};
-use mimir_core::{ToolError, ToolErrorCode};
 use parking_lot::Mutex;
 
 use crate::model::TokenUsage;
@@ -203,6 +203,7 @@ impl Drop for BudgetReservation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mimir_core::ToolErrorCode;
 
     fn all() -> AgentBudget {
         AgentBudget {

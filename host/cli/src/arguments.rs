@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
-use mimir_core::{Tool, ToolError, ToolErrorCode};
+use mimir_core::{Tool, ToolError};
 use serde_json::{Map, Value};
 
 use crate::exit::CommandFailure;
@@ -230,6 +230,7 @@ fn bounded(from: impl Read, name: &str) -> Result<String, ToolError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mimir_core::ToolErrorCode;
     use serde_json::json;
 
     fn typed(schema: Value, words: &[&str]) -> Result<Value, ToolError> {

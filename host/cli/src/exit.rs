@@ -25,6 +25,11 @@ pub enum ExitReason {
 }
 
 impl ExitReason {
+    /// Success if a check passed.
+    pub const fn done_if(passed: bool) -> Self {
+        if passed { Self::Done } else { Self::Failed }
+    }
+
     /// Exit code of the process.
     pub const fn number(self) -> u8 {
         match self {

@@ -10,7 +10,7 @@ use mimir_core::ToolError;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::exit::CommandFailure;
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
 
 pub mod approvals;
 pub mod audit;
@@ -91,6 +91,20 @@ impl ResultPrinter {
         out.write_all(b"\n")?;
         out.flush()?;
         Ok(())
+    }
+
+    /// Reports what a command has done: `value` as JSON on stdout, or else a line on stderr.
+    pub fn print_done<T: Serialize>(
+        self,
+        value: &T,
+        line: impl std::fmt::Display,
+    ) -> CommandResult {
+        if self.json {
+            self.print_json(value)?;
+        } else {
+            note(line);
+        }
+        Ok(ExitReason::Done)
     }
 
     /// Prints the error of a failed command.

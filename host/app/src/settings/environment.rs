@@ -9,10 +9,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use mimir_core::ToolError;
 use mimir_core::config::Config;
 use mimir_core::name_suggestions::did_you_mean;
 use mimir_core::text::{prefix, visible};
-use mimir_core::{ToolError, ToolErrorCode};
 use serde_yaml::{Mapping, Value};
 
 use super::config_schema::{ConfigSchema, SchemaNode};
@@ -197,6 +197,7 @@ fn setting(path: &[String], text: &str) -> Result<Value, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mimir_core::ToolErrorCode;
 
     fn of(variables: &[(&str, &str)]) -> Result<Option<ConfigFile>, ToolError> {
         let all = variables

@@ -1,7 +1,6 @@
 //! Changes of config files by the person at the terminal.
 
 use std::path::PathBuf;
-use std::time::SystemTime;
 
 use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::text::visible;
@@ -160,8 +159,7 @@ fn accept(
         book.settings.insert(digest.clone())
     });
     changed.map_err(ToolError::unavailable)?;
-    let event =
-        AuditEvent::new(EventKind::ConfigChange, SystemTime::now()).with_subject(&place.shown);
+    let event = AuditEvent::now(EventKind::ConfigChange).with_subject(&place.shown);
     setup.record_event(&event.with_detail(&format!("changed by hand, sha256 {digest}")));
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! `mimir approvals`.
 
 use std::collections::BTreeSet;
-use std::time::SystemTime;
 
 use jiff::Timestamp;
 use mimir_core::ToolError;
@@ -11,7 +10,7 @@ use serde_json::json;
 
 use crate::args::{ApprovalsCommand, GlobalOptions};
 use crate::exit::{CommandResult, ExitReason};
-use crate::output::{approvals, note};
+use crate::output::approvals;
 use mimir::approval_store::{SessionApproval, WorkspaceApprovals};
 use mimir::setup::HostSetup;
 
@@ -27,19 +26,15 @@ pub fn run(globals: &GlobalOptions, command: &ApprovalsCommand) -> CommandResult
             let life = setup.settings.policy()?.approval_lifetime();
             let leases = ledger.with_max_age(life).leases()?;
             approvals::list(printer, &leases, &sessions, Timestamp::now())?;
+            Ok(ExitReason::Done)
         }
         ApprovalsCommand::Revoke { ids, .. } => {
             let gone = ledger.change(|book| take(book, ids))??;
-            let event = AuditEvent::new(EventKind::Revoke, SystemTime::now());
+            let event = AuditEvent::now(EventKind::Revoke);
             setup.record_event(&event.with_detail(&format!("{gone} remembered approvals")));
-            if printer.is_json() {
-                printer.print_json(&json!({ "revoked": gone }))?;
-            } else {
-                note(format_args!("revoked {gone}"));
-            }
+            printer.print_done(&json!({ "revoked": gone }), format_args!("revoked {gone}"))
         }
     }
-    Ok(ExitReason::Done)
 }
 
 /// Revokes the approvals with these ids, or all if none is given; each id must match exactly one.

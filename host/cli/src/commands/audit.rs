@@ -51,10 +51,7 @@ fn check(
     if findings.any(|finding| finding.fault == ChainFault::Forgotten) {
         note(format_args!("  {}", memory.remedy()));
     }
-    Ok(match report.ok {
-        true => ExitReason::Done,
-        false => ExitReason::Failed,
-    })
+    Ok(ExitReason::done_if(report.ok))
 }
 
 fn show(log: &AuditLog, printer: ResultPrinter, filter: &AuditFilter) -> CommandResult {

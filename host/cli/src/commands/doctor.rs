@@ -44,9 +44,5 @@ pub async fn run(globals: &GlobalOptions) -> CommandResult {
     findings.push(checks::audit(&setup));
     findings.push(checks::building(setup.workspace.root()));
     print(printer, &findings)?;
-    Ok(if all_good(&findings) {
-        ExitReason::Done
-    } else {
-        ExitReason::Failed
-    })
+    Ok(ExitReason::done_if(all_good(&findings)))
 }

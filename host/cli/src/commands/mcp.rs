@@ -146,12 +146,7 @@ async fn test(globals: &GlobalOptions, name: &str) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let Some(tried) = setup.servers.servers().test(name).await else {
-        let error = unknown(&setup, name);
-        return Err(match error.code {
-            // A wrong name is a usage error.
-            ToolErrorCode::NotFound => CommandFailure::with_exit(error, ExitReason::Usage),
-            _ => error.into(),
-        });
+        return Err(unknown_server(&setup, name));
     };
     let mut tried = tried?;
     setup.apply_grants(&mut tried.found.tools);
@@ -245,6 +240,15 @@ async fn test(globals: &GlobalOptions, name: &str) -> CommandResult {
     Ok(ExitReason::Done)
 }
 
+/// The error about a server that cannot be used. A wrong name is a usage error.
+fn unknown_server(setup: &HostSetup, name: &str) -> CommandFailure {
+    let error = unknown(setup, name);
+    match error.code {
+        ToolErrorCode::NotFound => CommandFailure::with_exit(error, ExitReason::Usage),
+        _ => error.into(),
+    }
+}
+
 fn unknown(setup: &HostSetup, name: &str) -> ToolError {
     let servers = &setup.settings.config.mcp.servers;
     let shown = visible(mimir_core::text::prefix(name, 64));
@@ -274,12 +278,10 @@ fn remove(globals: &GlobalOptions, name: &str, user: bool) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let file = settings::change_config(&setup, user, |text| server_edits::remove(text, name))?;
-    if printer.is_json() {
-        printer.print_json(&json!({ "removed": name, "file": file }))?;
-    } else {
-        note(format_args!("removed {} from {file}", visible(name)));
-    }
-    Ok(ExitReason::Done)
+    printer.print_done(
+        &json!({ "removed": name, "file": file }),
+        format_args!("removed {} from {file}", visible(name)),
+    )
 }
 
 fn import_all(
@@ -404,9 +406,6 @@ fn import_all(
             .collect();
         printer.print_json(&json!({ "imported": imported, "found": rows, "unread": unread }))?;
     }
-    Ok(match unread.is_empty() {
-        true => ExitReason::Done,
-        // An unreadable file has to be repaired by a person.
-        false => ExitReason::Failed,
-    })
+    // An unreadable file has to be repaired by a person.
+    Ok(ExitReason::done_if(unread.is_empty()))
 }

@@ -1,7 +1,6 @@
 //! `mimir secrets`.
 
 use std::io::{IsTerminal as _, Read as _};
-use std::time::SystemTime;
 
 use mimir_core::ToolError;
 use mimir_core::audit::{AuditEvent, EventKind};
@@ -10,7 +9,7 @@ use serde_json::json;
 
 use crate::args::{GlobalOptions, SecretsCommand};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
-use crate::output::{FAINT, ResultPrinter, STRONG, note, styled, warn};
+use crate::output::{FAINT, ResultPrinter, STRONG, styled, warn};
 use crate::terminal;
 use mimir::secrets::{SecretLocation, UserSecrets};
 use mimir::setup::HostSetup;
@@ -28,11 +27,11 @@ pub fn run(globals: &GlobalOptions, command: &SecretsCommand) -> CommandResult {
         )
     })?;
     match command {
-        SecretsCommand::List => list(&setup, printer, &secrets)?,
+        SecretsCommand::List => list(&setup, printer, &secrets),
         SecretsCommand::Set { on_the_line, .. } if !on_the_line.is_empty() => {
-            return Err(CommandFailure::usage(
+            Err(CommandFailure::usage(
                 "values are read from stdin, because the command line is visible to other users and saved in your shell history; if you typed a secret, change it",
-            ));
+            ))
         }
         SecretsCommand::Set { name, in_file, .. } => {
             let value = read(name)?;
@@ -42,14 +41,11 @@ pub fn run(globals: &GlobalOptions, command: &SecretsCommand) -> CommandResult {
                 ));
             }
             let place = describe_location(&secrets.set(name, &value, *in_file)?, &secrets);
-            setup.record_event(
-                &AuditEvent::new(EventKind::SecretSet, SystemTime::now()).with_subject(name),
-            );
-            if printer.is_json() {
-                printer.print_json(&json!({ "set": name, "place": place }))?;
-            } else {
-                note(format_args!("stored `{name}` in {place}"));
-            }
+            setup.record_event(&AuditEvent::now(EventKind::SecretSet).with_subject(name));
+            printer.print_done(
+                &json!({ "set": name, "place": place }),
+                format_args!("stored `{name}` in {place}"),
+            )
         }
         SecretsCommand::Remove { name } => {
             if !secrets.remove(name)? {
@@ -59,24 +55,16 @@ pub fn run(globals: &GlobalOptions, command: &SecretsCommand) -> CommandResult {
                 ));
                 return Err(error.into());
             }
-            setup.record_event(
-                &AuditEvent::new(EventKind::SecretRemoved, SystemTime::now()).with_subject(name),
-            );
-            if printer.is_json() {
-                printer.print_json(&json!({ "removed": name }))?;
-            } else {
-                note(format_args!("`{name}` is forgotten"));
-            }
+            setup.record_event(&AuditEvent::now(EventKind::SecretRemoved).with_subject(name));
+            printer.print_done(
+                &json!({ "removed": name }),
+                format_args!("`{name}` is forgotten"),
+            )
         }
     }
-    Ok(ExitReason::Done)
 }
 
-fn list(
-    setup: &HostSetup,
-    printer: ResultPrinter,
-    secrets: &UserSecrets,
-) -> Result<(), CommandFailure> {
+fn list(setup: &HostSetup, printer: ResultPrinter, secrets: &UserSecrets) -> CommandResult {
     let all = secrets.list(&setup.settings.config.secrets)?;
     let rows: Vec<_> = all
         .iter()
@@ -95,7 +83,8 @@ fn list(
             writeln!(out, "{}  {}", styled(STRONG, name), styled(FAINT, place))?;
         }
         Ok(())
-    })
+    })?;
+    Ok(ExitReason::Done)
 }
 
 fn describe_location(place: &SecretLocation, secrets: &UserSecrets) -> String {

@@ -103,11 +103,7 @@ pub async fn run(globals: &GlobalOptions, dir: &Path) -> CommandResult {
     if !setup.settings.config.tools.auto_load_custom_tools {
         note(".mimir/tools is not read, because the config has `tools.autoLoadCustomTools: false`");
     }
-    Ok(if tools.is_empty() {
-        ExitReason::Failed
-    } else {
-        ExitReason::Done
-    })
+    Ok(ExitReason::done_if(!tools.is_empty()))
 }
 
 /// The tools in a file.

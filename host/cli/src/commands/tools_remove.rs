@@ -2,15 +2,13 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
-use std::time::SystemTime;
 
 use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::storage::FOLDER;
 use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::json;
 
-use crate::exit::{CommandFailure, CommandResult, ExitReason};
-use crate::output::note;
+use crate::exit::{CommandFailure, CommandResult};
 use crate::terminal;
 use crate::{args::GlobalOptions, tools};
 use mimir::setup::HostSetup;
@@ -55,7 +53,7 @@ pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResul
     };
     // The grant goes first: without it, the file cannot run unasked.
     let revoked = ledger.revoke(&location)?;
-    let event = AuditEvent::new(EventKind::Revoke, SystemTime::now()).with_subject(&location);
+    let event = AuditEvent::now(EventKind::Revoke).with_subject(&location);
     setup.record_event(&event.with_detail("removed"));
     let removed = match std::fs::remove_file(&file) {
         Ok(()) => true,
@@ -72,18 +70,11 @@ pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResul
         let message = format!("{location} does not exist and has no grant");
         return Err(ToolError::not_found(message).into());
     }
-    if printer.is_json() {
-        printer.print_json(&json!({
-            "removed": location,
-            "revoked": revoked,
-            "values": kept.map_or(0, |kept| kept.size.values),
-        }))?;
-    } else {
-        note(format_args!(
-            "removed {location}, its grant and its data in {FOLDER}"
-        ));
-    }
-    Ok(ExitReason::Done)
+    let values = kept.map_or(0, |kept| kept.size.values);
+    printer.print_done(
+        &json!({ "removed": location, "revoked": revoked, "values": values }),
+        format_args!("removed {location}, its grant and its data in {FOLDER}"),
+    )
 }
 
 /// Finds the file of that name, valid or not, so that broken tools can be removed, too.

@@ -1,7 +1,6 @@
 //! `mimir tools trust` and `mimir tools revoke`.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::grants::{self, Grant};
@@ -110,7 +109,7 @@ async fn grant_rights(
     let grant = grant.with_named(named);
     // The grant covers exactly the bytes that were shown, because the digest is of the component that was described.
     ledger.grant(&location, grant)?;
-    let event = AuditEvent::new(EventKind::Grant, SystemTime::now()).with_subject(&location);
+    let event = AuditEvent::now(EventKind::Grant).with_subject(&location);
     setup.record_event(&event.with_detail(&format!("sha256 {}", tool.origin.digest)));
     if printer.is_json() {
         printer.print_json(&json!({ "granted": location, "digest": tool.origin.digest }))?;
@@ -138,11 +137,10 @@ fn still_asks(plugin: &[Arc<Tool>]) {
 /// Renames the tools of a plugin that needs no rights.
 fn renamed(printer: ResultPrinter, location: &str, plugin: &[Arc<Tool>]) -> CommandResult {
     let names: Vec<&str> = plugin.iter().map(|tool| tool.name().as_str()).collect();
-    match printer.is_json() {
-        true => printer.print_json(&json!({ "named": location, "tools": names }))?,
-        false => note(format_args!("{location}: {}", names.join(", "))),
-    }
-    Ok(ExitReason::Done)
+    printer.print_done(
+        &json!({ "named": location, "tools": names }),
+        format_args!("{location}: {}", names.join(", ")),
+    )
 }
 
 /// Location of the named plugin, also if all of its tools are skipped.
@@ -167,20 +165,16 @@ pub async fn revoke(globals: &GlobalOptions, name: &str) -> CommandResult {
     let location = find_location(&setup, &ledger, name).await?;
     let revoked = ledger.revoke(&location);
     if !matches!(revoked, Ok(false)) {
-        setup.record_event(
-            &AuditEvent::new(EventKind::Revoke, SystemTime::now()).with_subject(&location),
-        );
+        setup.record_event(&AuditEvent::now(EventKind::Revoke).with_subject(&location));
     }
     if !revoked? {
         let error = ToolError::not_found(format!("{location} has no grant"));
         return Err(error.into());
     }
-    if printer.is_json() {
-        printer.print_json(&json!({ "revoked": location }))?;
-    } else {
-        note(format_args!("revoked the grant of {location}"));
-    }
-    Ok(ExitReason::Done)
+    printer.print_done(
+        &json!({ "revoked": location }),
+        format_args!("revoked the grant of {location}"),
+    )
 }
 
 /// Location of the plugin whose grant a person names. The file may be gone already, or the lock file lost or broken,

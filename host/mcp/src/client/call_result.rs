@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use mimir_core::backend::RawResult;
 use mimir_core::limits::Limits;
 use mimir_core::outcome::{ToolOutput, json_len};
-use mimir_core::{Content, ToolError, ToolErrorCode};
+use mimir_core::{Content, ToolError};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, ServerResult};
 
 /// Returns the result of an answered call, within its limits.
@@ -141,6 +141,7 @@ fn last(uri: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mimir_core::ToolErrorCode;
     use serde_json::json;
 
     #[test]

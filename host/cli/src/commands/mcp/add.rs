@@ -252,11 +252,10 @@ pub async fn install(
             package
         }
     };
-    match printer.is_json() {
-        true => printer.print_json(&json!({ "installed": name, "package": package }))?,
-        false => note(format_args!("{package} is installed")),
-    }
-    Ok(ExitReason::Done)
+    printer.print_done(
+        &json!({ "installed": name, "package": package }),
+        format_args!("{package} is installed"),
+    )
 }
 
 /// Shows every text of a configured server, and trusts its current state if the person agrees.

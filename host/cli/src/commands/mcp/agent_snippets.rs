@@ -66,92 +66,76 @@ pub fn print(globals: &GlobalOptions, agent: CodingAgent) -> CommandResult {
 
 fn snippet(agent: CodingAgent, root: &str) -> AgentSnippet {
     let args = ["serve", "-C", root];
-    let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
-    let server = json!({ "command": "mimir", "args": args });
-    match agent {
-        CodingAgent::Claude => AgentSnippet {
-            file: ".mcp.json of the project",
-            text: pretty(&json!({ "mcpServers": { "mimir": server } })),
-            command: Some(format!(
-                "claude mcp add mimir -- mimir serve -C {}",
-                quote_for_shell(root)
-            )),
-        },
-        CodingAgent::Cursor => AgentSnippet {
-            file: ".cursor/mcp.json of the project, or ~/.cursor/mcp.json",
-            text: pretty(&json!({ "mcpServers": { "mimir": server } })),
-            command: None,
-        },
-        CodingAgent::Vscode => AgentSnippet {
-            file: ".vscode/mcp.json of the project",
-            text: pretty(&json!({ "servers": {
+    let pretty = |value: Value| serde_json::to_string_pretty(&value).unwrap_or_default();
+    let servers = json!({ "mcpServers": { "mimir": { "command": "mimir", "args": args } } });
+    let (file, text) = match agent {
+        CodingAgent::Claude => (".mcp.json of the project", pretty(servers)),
+        CodingAgent::Cursor => (
+            ".cursor/mcp.json of the project, or ~/.cursor/mcp.json",
+            pretty(servers),
+        ),
+        CodingAgent::Gemini => (
+            ".gemini/settings.json of the project, or ~/.gemini/settings.json",
+            pretty(servers),
+        ),
+        CodingAgent::Qwen => (
+            ".qwen/settings.json of the project, or ~/.qwen/settings.json",
+            pretty(servers),
+        ),
+        CodingAgent::Windsurf => ("~/.codeium/windsurf/mcp_config.json", pretty(servers)),
+        CodingAgent::Vscode => (
+            ".vscode/mcp.json of the project",
+            pretty(json!({ "servers": {
                 "mimir": { "type": "stdio", "command": "mimir", "args": args },
             } })),
-            command: None,
-        },
-        CodingAgent::Codex => AgentSnippet {
-            file: "~/.codex/config.toml",
+        ),
+        CodingAgent::Codex => (
+            "~/.codex/config.toml",
             // A JSON string is also a valid TOML basic string.
-            text: format!(
+            format!(
                 "[mcp_servers.mimir]\ncommand = \"mimir\"\nargs = [\"serve\", \"-C\", {}]",
                 Value::from(root)
             ),
-            command: Some(format!(
-                "codex mcp add mimir -- mimir serve -C {}",
-                quote_for_shell(root)
-            )),
-        },
-        CodingAgent::Opencode => AgentSnippet {
-            file: "opencode.json of the project, or ~/.config/opencode/opencode.json",
-            text: pretty(&json!({ "mcp": { "mimir": {
+        ),
+        CodingAgent::Opencode => (
+            "opencode.json of the project, or ~/.config/opencode/opencode.json",
+            pretty(json!({ "mcp": { "mimir": {
                 "type": "local", "command": ["mimir", "serve", "-C", root], "enabled": true,
             } } })),
-            command: None,
-        },
-        CodingAgent::Gemini => AgentSnippet {
-            file: ".gemini/settings.json of the project, or ~/.gemini/settings.json",
-            text: pretty(&json!({ "mcpServers": { "mimir": server } })),
-            command: Some(format!(
-                "gemini mcp add mimir mimir serve -C {}",
-                quote_for_shell(root)
-            )),
-        },
-        CodingAgent::Qwen => AgentSnippet {
-            file: ".qwen/settings.json of the project, or ~/.qwen/settings.json",
-            text: pretty(&json!({ "mcpServers": { "mimir": server } })),
-            command: Some(format!(
-                "qwen mcp add mimir mimir serve -C {}",
-                quote_for_shell(root)
-            )),
-        },
-        CodingAgent::Windsurf => AgentSnippet {
-            file: "~/.codeium/windsurf/mcp_config.json",
-            text: pretty(&json!({ "mcpServers": { "mimir": server } })),
-            command: None,
-        },
-        CodingAgent::Cline => AgentSnippet {
-            file: "cline_mcp_settings.json, which \"Configure MCP Servers\" of Cline opens",
-            text: pretty(&json!({ "mcpServers": {
+        ),
+        CodingAgent::Cline => (
+            "cline_mcp_settings.json, which \"Configure MCP Servers\" of Cline opens",
+            pretty(json!({ "mcpServers": {
                 "mimir": { "command": "mimir", "args": args, "disabled": false },
             } })),
-            command: None,
-        },
-        CodingAgent::Goose => AgentSnippet {
-            file: "~/.config/goose/config.yaml",
+        ),
+        CodingAgent::Goose => (
+            "~/.config/goose/config.yaml",
             // JSON inside YAML, because a path may contain any character.
-            text: format!(
+            format!(
                 "extensions:\n  mimir:\n    name: mimir\n    type: stdio\n    enabled: true\n    cmd: mimir\n    args: {}\n    timeout: 300",
                 json!(args)
             ),
-            command: None,
-        },
-        CodingAgent::Zed => AgentSnippet {
-            file: "~/.config/zed/settings.json",
-            text: pretty(&json!({ "context_servers": {
+        ),
+        CodingAgent::Zed => (
+            "~/.config/zed/settings.json",
+            pretty(json!({ "context_servers": {
                 "mimir": { "source": "custom", "command": "mimir", "args": args, "env": {} },
             } })),
-            command: None,
-        },
+        ),
+    };
+    let adds = match agent {
+        CodingAgent::Claude => Some("claude mcp add mimir --"),
+        CodingAgent::Codex => Some("codex mcp add mimir --"),
+        CodingAgent::Gemini => Some("gemini mcp add mimir"),
+        CodingAgent::Qwen => Some("qwen mcp add mimir"),
+        _ => None,
+    };
+    let command = adds.map(|adds| format!("{adds} mimir serve -C {}", quote_for_shell(root)));
+    AgentSnippet {
+        file,
+        text,
+        command,
     }
 }
 

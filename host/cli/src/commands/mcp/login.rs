@@ -5,7 +5,7 @@
 
 use std::io::BufRead as _;
 use std::process::{Command, Stdio};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::text::visible;
@@ -17,10 +17,10 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::redirect::{RedirectListener, RedirectPage, RedirectRequest};
-use super::unknown;
+use super::unknown_server;
 use crate::args::GlobalOptions;
 use crate::commands::call::wait_for_interrupt;
-use crate::exit::{CommandFailure, CommandResult, ExitReason};
+use crate::exit::{CommandResult, ExitReason};
 use crate::output::{FAINT, STRONG, WARN, note, styled, warn};
 use mimir::secrets::UserLogins;
 use mimir::setup::HostSetup;
@@ -38,7 +38,7 @@ pub async fn log_in(
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let Some(plan) = setup.servers.servers().plan(name).await else {
-        return Err(unknown_here(&setup, name));
+        return Err(unknown_server(&setup, name));
     };
     let plan = plan?;
     tell(plan.facts());
@@ -83,14 +83,12 @@ pub async fn log_in(
     }
     let login = login?;
     let subject = format!("the login at the server {name}");
-    let event = AuditEvent::new(EventKind::SecretSet, SystemTime::now()).with_subject(&subject);
+    let event = AuditEvent::now(EventKind::SecretSet).with_subject(&subject);
     setup.record_event(&event.with_detail(&format!("from {}", login.issuer)));
-    if printer.is_json() {
-        printer.print_json(&json!({ "server": name, "login": login }))?;
-    } else {
-        note(format_args!("{}: {}", visible(name), line(&login)));
-    }
-    Ok(ExitReason::Done)
+    printer.print_done(
+        &json!({ "server": name, "login": login }),
+        format_args!("{}: {}", visible(name), line(&login)),
+    )
 }
 
 /// Deletes a login.
@@ -109,9 +107,7 @@ pub async fn log_out(globals: &GlobalOptions, name: &str) -> CommandResult {
     }
     let told = ended == Some(true);
     let subject = format!("the login at the server {name}");
-    setup.record_event(
-        &AuditEvent::new(EventKind::SecretRemoved, SystemTime::now()).with_subject(&subject),
-    );
+    setup.record_event(&AuditEvent::now(EventKind::SecretRemoved).with_subject(&subject));
     if printer.is_json() {
         printer.print_json(&json!({ "server": name, "revoked": told }))?;
     } else {
@@ -176,14 +172,6 @@ fn tell(facts: &LoginDetails) {
         RegistrationKind::Registered => "mimir registers itself there for this",
     };
     note(format_args!("  {known}"));
-}
-
-fn unknown_here(setup: &HostSetup, name: &str) -> CommandFailure {
-    let error = unknown(setup, name);
-    match error.code {
-        ToolErrorCode::NotFound => CommandFailure::with_exit(error, ExitReason::Usage),
-        _ => error.into(),
-    }
 }
 
 /// Starts a browser, if one was named.
