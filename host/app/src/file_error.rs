@@ -1,10 +1,11 @@
 //! Errors of file operations, and atomic writes.
 
-use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 
 use mimir_core::{ToolError, ToolErrorCode};
+
+use crate::private_files::{self, FileReaders};
 
 /// A file operation that failed, as an error that names the file.
 pub fn file_error(doing: &str, path: &Path, error: &io::Error) -> ToolError {
@@ -22,19 +23,8 @@ pub fn file_error(doing: &str, path: &Path, error: &io::Error) -> ToolError {
 
 /// Writes a file atomically. Creates its folder if needed.
 pub fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
-    let mut file = tempfile::Builder::new()
-        .prefix(".mimir-")
-        .suffix(".tmp")
-        .tempfile_in(folder)?;
-    file.write_all(content)?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        file.as_file()
-            .set_permissions(fs::Permissions::from_mode(0o644))?;
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
     }
-    file.persist(path)?;
-    Ok(())
+    private_files::replace(path, content, FileReaders::Everybody)
 }

@@ -163,7 +163,7 @@ fn draft(event: &AuditEvent) -> io::Result<LineDraft> {
         let message = "this kind of event is reserved for the log itself";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
-    LineDraft::event(event)
+    LineDraft::new(event)
 }
 
 /// An event that waits for others to be written with it.

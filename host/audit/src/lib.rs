@@ -36,7 +36,6 @@ mod follower;
 mod group_commit;
 mod hash;
 mod head;
-mod json;
 mod line;
 mod log_paths;
 mod reserve;

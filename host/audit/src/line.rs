@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::{AuditEvent, LineHash, LogHead, json};
+use super::{LineHash, LogHead};
 
 /// Initial capacity for a typical line, so that it need not grow while it is written; slightly below the size that
 /// allocators cache per thread.
@@ -25,25 +25,14 @@ pub(super) struct LineDraft {
 }
 
 impl LineDraft {
-    /// Encodes and hashes an event of the log itself.
+    /// Encodes and hashes an event.
     pub(super) fn new(event: &impl Serialize) -> io::Result<Self> {
         let mut text = Vec::with_capacity(TYPICAL_LINE_BYTES);
         serde_json::to_writer(&mut text, event)?;
-        Ok(Self::of(text))
-    }
-
-    /// Encodes and hashes an event of a caller.
-    pub(super) fn event(event: &AuditEvent) -> io::Result<Self> {
-        let mut text = Vec::with_capacity(TYPICAL_LINE_BYTES);
-        json::write(event, &mut text)?;
-        Ok(Self::of(text))
-    }
-
-    fn of(mut text: Vec<u8>) -> Self {
         // The brace is added back when the line is sealed.
         text.pop();
         let digest = Sha256::new_with_prefix(&text);
-        Self { text, digest }
+        Ok(Self { text, digest })
     }
 
     /// Borrows the draft.

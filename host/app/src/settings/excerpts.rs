@@ -15,7 +15,7 @@ impl ConfigFile {
         let mut all: Vec<(String, Vec<String>)> = Vec::new();
         for key in keys {
             let key = block(key);
-            let place = format!("{} ({})", visible(key), self.place(&lines, key));
+            let place = format!("{} ({})", visible(key), self.key_location(&lines, key));
             if all.iter().any(|(known, _)| *known == place) {
                 continue;
             }
@@ -30,7 +30,8 @@ impl ConfigFile {
         all
     }
 
-    fn place(&self, lines: &BTreeMap<String, u64>, key: &str) -> String {
+    /// The file with the line of a key, if that is known.
+    pub(super) fn key_location(&self, lines: &BTreeMap<String, u64>, key: &str) -> String {
         match lines.get(key) {
             Some(line) => format!("{}:{line}", self.shown),
             None => self.shown.clone(),

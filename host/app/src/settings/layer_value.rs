@@ -34,18 +34,13 @@ impl MergedSettings {
             let value = path
                 .iter()
                 .try_fold(&file.value, |at, key| at.get(key.as_str()))?;
-            let line = key_lines::key_lines(&file.text).get(&key).copied();
-            let place = match line {
-                Some(line) => format!("{}:{line}", file.shown),
-                None => file.shown.clone(),
-            };
             let waits = |withheld: &String| {
                 let withheld = withheld.split(": ").next().unwrap_or(withheld);
                 is_within(&key, withheld) || is_within(withheld, &key)
             };
             Some(LayerValue {
                 owner: file.owner,
-                place,
+                place: file.key_location(&key_lines::key_lines(&file.text), &key),
                 value: value.clone(),
                 withheld: file.owner == ConfigOwner::Project && self.withheld.iter().any(waits),
             })

@@ -44,19 +44,12 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
     };
     // These blocks are taken from one file as a whole, so that a provider never gets the key of another file.
     let above = stacked(files);
-    let mut searches = above
-        .iter()
-        .rev()
-        .filter(|file| file.config.web_search.is_some());
-    if let Some(file) = searches.next() {
+    let last = |sets: fn(&Config) -> bool| above.iter().rfind(|file| sets(&file.config));
+    if let Some(file) = last(|config| config.web_search.is_some()) {
         config.web_search.clone_from(&file.config.web_search);
     }
     // Embeddings endpoints, for the same reason.
-    let mut endpoints = above
-        .iter()
-        .rev()
-        .filter(|file| file.config.embeddings.is_some());
-    if let Some(file) = endpoints.next() {
+    if let Some(file) = last(|config| config.embeddings.is_some()) {
         config.embeddings.clone_from(&file.config.embeddings);
     }
     // Model providers, for the same reason.

@@ -20,8 +20,8 @@ mod secret_names;
 mod server_block;
 
 use placeholders::PlaceholderExpander;
+use secret_names::ImportedSecret;
 pub use secret_names::rename_conflicting;
-use secret_names::{ImportedSecret, ServerWithSecrets};
 use server_block::BlockContext;
 
 /// A server in the settings of an agent.
@@ -61,16 +61,6 @@ impl ImportedServer {
             }
         }
         all
-    }
-}
-
-impl ServerWithSecrets for ImportedServer {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn parts(&mut self) -> (&mut Value, &mut Vec<ImportedSecret>) {
-        (&mut self.block, &mut self.secrets)
     }
 }
 

@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::ImportedServer;
+
 /// A secret that a server receives.
 #[derive(Debug, Clone)]
 pub struct ImportedSecret {
@@ -28,14 +30,6 @@ pub enum SecretSource {
     Variable(String),
     /// An input that the agent asks for: the file, and the id in it.
     Input(String, String),
-}
-
-/// A server with secrets.
-pub trait ServerWithSecrets {
-    /// Its name.
-    fn name(&self) -> &str;
-    /// Its block, and its secrets.
-    fn parts(&mut self) -> (&mut Value, &mut Vec<ImportedSecret>);
 }
 
 impl ImportedSecret {
@@ -69,10 +63,10 @@ pub fn stored_name(name: &str) -> String {
 
 /// Gives different secrets different names, derived from the server's. `used` are the names that configured servers
 /// use. An environment variable keeps its name, because a person chose it.
-pub fn rename_conflicting<S: ServerWithSecrets>(servers: &mut [&mut S], used: &BTreeSet<String>) {
+pub fn rename_conflicting(servers: &mut [&mut ImportedServer], used: &BTreeSet<String>) {
     let mut wanted: BTreeMap<String, Vec<SecretSource>> = BTreeMap::new();
     for server in servers.iter_mut() {
-        for kept in server.parts().1.iter() {
+        for kept in &server.secrets {
             let sources = wanted.entry(kept.name.clone()).or_default();
             if !sources.contains(&kept.source) {
                 sources.push(kept.source.clone());
@@ -81,16 +75,14 @@ pub fn rename_conflicting<S: ServerWithSecrets>(servers: &mut [&mut S], used: &B
     }
     let mut given: BTreeMap<String, SecretSource> = BTreeMap::new();
     for server in servers.iter_mut() {
-        let name = server.name().to_owned();
-        let (block, all) = server.parts();
-        for kept in all.iter_mut() {
+        for kept in &mut server.secrets {
             let its_own =
                 matches!(&kept.source, SecretSource::Variable(there) if *there == kept.name);
             let alone = wanted.get(&kept.name).is_none_or(|all| all.len() == 1);
             if its_own || (alone && !used.contains(&kept.name)) {
                 continue;
             }
-            let base = stored_name(&format!("{name}_{}", kept.name));
+            let base = stored_name(&format!("{}_{}", server.name, kept.name));
             let mut candidate = base.clone();
             let mut number = 1;
             while used.contains(&candidate)
@@ -104,7 +96,7 @@ pub fn rename_conflicting<S: ServerWithSecrets>(servers: &mut [&mut S], used: &B
                 candidate = format!("{head}_{number}");
             }
             given.insert(candidate.clone(), kept.source.clone());
-            renamed(block, &kept.name, &candidate);
+            renamed(&mut server.block, &kept.name, &candidate);
             kept.name = candidate;
         }
     }
