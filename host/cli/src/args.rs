@@ -361,6 +361,16 @@ impl DefinitionFormat {
     }
 }
 
+/// Parses `NAME=VALUE`.
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !text.contains('\0') => {
+            Ok((name.to_owned(), value.to_owned()))
+        }
+        _ => Err("expected NAME=VALUE".to_owned()),
+    }
+}
+
 /// Parses a value of an enum of the core by its name in config files.
 fn enum_value<T: DeserializeOwned + Clone + Send + Sync + 'static>(
     values: impl Into<PossibleValuesParser>,

@@ -94,6 +94,19 @@ pub struct CallContext {
     pub user: Option<String>,
 }
 
+impl CallContext {
+    /// The context of a call without a user that is a session of its own.
+    pub fn new_session(time: SystemTime) -> Self {
+        let request_id = RequestId::new(time);
+        Self {
+            session_id: request_id.to_string(),
+            request_id,
+            conversation_id: None,
+            user: None,
+        }
+    }
+}
+
 /// Progress of a long call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallProgress {

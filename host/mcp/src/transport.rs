@@ -53,28 +53,23 @@ impl ToolServer {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        let ended = self.converse(reader, writer, stop).await;
-        self.wait_until_idle(SHUTDOWN_TIMEOUT).await;
-        ended
-    }
-
-    async fn converse<R, W>(
-        &self,
-        reader: R,
-        writer: W,
-        stop: impl Future<Output = ()>,
-    ) -> Result<(), ServeError>
-    where
-        R: AsyncRead + Send + Unpin + 'static,
-        W: AsyncWrite + Send + Unpin + 'static,
-    {
-        let mut stop = std::pin::pin!(stop);
-        let session = self.session();
-        let gone = session.gone().clone();
         let transport = InitializeFilter {
             inner: StdioServerTransport::new(reader, writer),
             begun: false,
         };
+        let ended = self.converse(transport, stop).await;
+        self.wait_until_idle(SHUTDOWN_TIMEOUT).await;
+        ended
+    }
+
+    async fn converse(
+        &self,
+        transport: impl Transport<RoleServer> + 'static,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), ServeError> {
+        let mut stop = std::pin::pin!(stop);
+        let session = self.session();
+        let gone = session.gone().clone();
         let begun = tokio::select! {
             biased;
             () = &mut stop => return Ok(()),

@@ -5,7 +5,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use mimir_core::config::SandboxMode;
 use serde_json::{Map, Value, json};
 
-use super::enum_value;
+use super::{enum_value, pair};
 
 const ALLOW_HELP: &str = "\
 --allow names the tools that run without asking: `reads` (tools that only read, or that reach nothing
@@ -326,11 +326,4 @@ fn allow(text: &str) -> Result<AllowedTools, String> {
             AllowedTools::Tools(names)
         }
     })
-}
-
-fn pair(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("expected NAME=VALUE".to_owned()),
-    }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::text::visible;
-use mimir_core::{Call, CallContext, Outcome, RequestId, Tool, ToolError, ToolErrorCode};
+use mimir_core::{Call, CallContext, Outcome, Tool, ToolError, ToolErrorCode};
 use serde_json::Value;
 
 use crate::args::{CallArgs, GlobalOptions};
@@ -125,14 +125,7 @@ fn end_soon(exit: ExitReason) {
 
 /// Call context of this command line: each process is a session.
 pub fn new_call(tool: String, arguments: Value) -> Call {
-    let request_id = RequestId::new(SystemTime::now());
-    let context = CallContext {
-        session_id: request_id.to_string(),
-        request_id,
-        conversation_id: None,
-        user: None,
-    };
-    Call::new(tool, arguments, context)
+    Call::new(tool, arguments, CallContext::new_session(SystemTime::now()))
 }
 
 /// Says what paths are relative to, if the current folder is not the workspace root.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 use jiff::Timestamp;
 use mimir_audit::AuditLog;
 use mimir_core::audit::{AuditEvent, AuditSink, EventKind};
-use mimir_core::{CallContext, RequestId, ToolError, ToolErrorCode};
+use mimir_core::{CallContext, ToolError, ToolErrorCode};
 
 use crate::args::{GlobalOptions, UndoArgs};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
@@ -77,15 +77,8 @@ pub fn run(globals: &GlobalOptions, args: &UndoArgs) -> CommandResult {
 /// Event of undoing a call: it has the call's id, and its own session.
 fn event(record: &UndoRecord) -> AuditEvent {
     let now = SystemTime::now();
-    let request_id = RequestId::new(now);
-    let context = CallContext {
-        session_id: request_id.to_string(),
-        request_id,
-        conversation_id: None,
-        user: None,
-    };
     let mut event = AuditEvent::new(EventKind::Undo, now)
-        .with_context(&context)
+        .with_context(&CallContext::new_session(now))
         .with_tool(&record.tool);
     event.id.clone_from(&record.id);
     event

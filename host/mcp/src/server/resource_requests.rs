@@ -164,10 +164,7 @@ impl ClientSession {
         arguments: Value,
         context: &RequestContext<RoleServer>,
     ) -> Result<Outcome, ErrorData> {
-        let answers = ClientAnswers {
-            state: None,
-            responses: None,
-        };
+        let answers = ClientAnswers::default();
         match self.run(tool, arguments, answers, context).await? {
             RequestOutcome::Outcome(outcome) => Ok(*outcome),
             RequestOutcome::Asks(_) => Err(fault(&ToolError::new(

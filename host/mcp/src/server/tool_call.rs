@@ -57,6 +57,7 @@ pub(super) enum RequestOutcome {
 }
 
 /// The client's answers to earlier questions.
+#[derive(Default)]
 pub(super) struct ClientAnswers {
     pub(super) state: Option<String>,
     pub(super) responses: Option<InputResponses>,

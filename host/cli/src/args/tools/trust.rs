@@ -7,7 +7,7 @@ use mimir_core::needs::{NeedKind, SecretNeed};
 use mimir_core::network::HostPattern;
 
 use super::add::{digest, prefix};
-use crate::args::enum_value;
+use crate::args::{enum_value, pair};
 
 /// Arguments of `mimir tools trust`.
 #[derive(Debug, PartialEq, Args)]
@@ -54,16 +54,6 @@ pub struct ToolsTrustArgs {
     /// Prefix for the names of its tools, such as `fs_`; an empty text removes it
     #[arg(long, value_name = "PREFIX", value_parser = prefix)]
     pub prefix: Option<String>,
-}
-
-/// A name and a value.
-fn pair(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() && !text.contains('\0') => {
-            Ok((name.to_owned(), value.to_owned()))
-        }
-        _ => Err("expected NAME=VALUE".to_owned()),
-    }
 }
 
 /// Parses `NAME@HOST:HEADER`: a secret, its host, and the header that carries it.

@@ -12,6 +12,7 @@ use mimir_process::inherited_env;
 use serde_json::Value;
 
 use super::secret_detection;
+use crate::arguments::quote_for_shell;
 
 /// Most characters on a line; a longer line is marked as cut.
 const MAX_LINE_CHARS: usize = 400;
@@ -31,7 +32,7 @@ pub fn server_lines(server: &McpServerSettings) -> Vec<String> {
         let words = server.command.iter().chain(&server.args);
         // Header values are shown here only if they are not secrets.
         let words = secret_detection::mask_words(words);
-        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        let words: Vec<String> = words.iter().map(|word| quote_for_shell(word)).collect();
         let bare = server.sandbox == Some(SandboxMode::None);
         match &server.package {
             Some(package) => {
@@ -50,7 +51,7 @@ pub fn server_lines(server: &McpServerSettings) -> Vec<String> {
             None => {
                 lines.push(format!("runs {}", words.join(" ")));
                 lines.push(match &server.cwd {
-                    Some(cwd) => format!("in {} of the workspace", quoted(cwd)),
+                    Some(cwd) => format!("in {} of the workspace", quote_for_shell(cwd)),
                     None => "in an empty folder of its own".to_owned(),
                 });
             }
@@ -70,7 +71,7 @@ pub fn server_lines(server: &McpServerSettings) -> Vec<String> {
             };
             lines.push(match folder.path.as_str() {
                 "." => format!("may {may} the whole workspace"),
-                path => format!("may {may} {} of the workspace", quoted(path)),
+                path => format!("may {may} {} of the workspace", quote_for_shell(path)),
             });
         }
         if server.package.is_some() && folders.is_empty() && !bare {
@@ -82,7 +83,7 @@ pub fn server_lines(server: &McpServerSettings) -> Vec<String> {
             } else {
                 "read"
             };
-            lines.push(format!("may {may} {}", quoted(&mount.from)));
+            lines.push(format!("may {may} {}", quote_for_shell(&mount.from)));
         }
         let given = server.env.iter();
         lines.extend(given.map(|(name, value)| {
@@ -215,13 +216,6 @@ fn shown(line: &str) -> String {
             line[head.len()..].chars().count()
         ),
         false => line,
-    }
-}
-
-fn quoted(word: &str) -> String {
-    match word.is_empty() || word.contains(char::is_whitespace) {
-        true => format!("'{word}'"),
-        false => word.to_owned(),
     }
 }
 
