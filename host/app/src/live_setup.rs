@@ -264,7 +264,9 @@ impl LiveSetup {
                 let reason = mimir_core::text::visible(&left_out.reason);
                 warn(format_args!("{place}: {reason}"));
             };
-            servers.load_all(mimir_mcp::client::AGAIN, tell).await;
+            servers
+                .load_all(mimir_mcp::client::FAULT_RETRY_INTERVAL, tell)
+                .await;
         });
         self.asking = Some(asking.abort_handle());
     }

@@ -129,12 +129,12 @@ impl Drop for EchoGuard {
 }
 
 /// Width in columns if the terminal does not report one.
-const USUAL_WIDTH: usize = 80;
+const DEFAULT_WIDTH: usize = 80;
 
 /// Width of the terminal in columns.
 fn width() -> usize {
     terminal_size::terminal_size_of(std::io::stderr())
-        .map_or(USUAL_WIDTH, |(width, _)| usize::from(width.0))
+        .map_or(DEFAULT_WIDTH, |(width, _)| usize::from(width.0))
 }
 
 /// Height of the terminal in rows.

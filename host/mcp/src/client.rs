@@ -53,5 +53,5 @@ pub(crate) use reader_tools::restore_output;
 pub use refused_hosts::RefusedHosts;
 pub(crate) use resource_library::ResourceLibrary;
 pub use server::{HttpClientFactory, ServerDeps};
-pub use servers::{AGAIN, McpServers, ServerTestReport, ServerTools};
+pub use servers::{FAULT_RETRY_INTERVAL, McpServers, ServerTestReport, ServerTools};
 pub use spec::{ServerSpec, ServerTransport};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 
 /// Channel to the thread, once it exists.
-static WAY: OnceLock<SyncSender<StderrChunk>> = OnceLock::new();
+static QUEUE: OnceLock<SyncSender<StderrChunk>> = OnceLock::new();
 
 enum StderrChunk {
     Words(Vec<u8>),
@@ -26,7 +26,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 /// Makes stderr non-blocking from now on.
 pub fn detach_stderr() {
     let (way, pieces) = sync_channel(QUEUE_CAPACITY);
-    if WAY.set(way).is_ok() {
+    if QUEUE.set(way).is_ok() {
         std::thread::spawn(move || write(&pieces));
     }
 }
@@ -46,7 +46,7 @@ fn write(pieces: &Receiver<StderrChunk>) {
 
 /// Waits for queued output if stderr is being read.
 pub fn flush() {
-    let Some(way) = WAY.get() else { return };
+    let Some(way) = QUEUE.get() else { return };
     let (done, is_done) = sync_channel(1);
     if way.try_send(StderrChunk::Flush(done)).is_ok() {
         let _ = is_done.recv_timeout(FLUSH_TIMEOUT);
@@ -95,7 +95,7 @@ impl Write for StderrQueue {
             kept.extend_from_slice(&words[..words.len().min(room)]);
             return Ok(words.len());
         }
-        match WAY.get() {
+        match QUEUE.get() {
             Some(way) => {
                 let _ = way.try_send(StderrChunk::Words(words.to_vec()));
             }

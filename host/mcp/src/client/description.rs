@@ -86,7 +86,7 @@ pub(super) struct StartFailure {
 
 /// Time in seconds for which a failed server is not retried just to list its tools: an attempt can take as long as the
 /// start timeout.
-pub(super) const ALONE: u64 = 300;
+pub(super) const RETRY_DELAY_SECS: u64 = 300;
 
 impl StartFailure {
     /// Records a failure at the current time.
@@ -104,7 +104,7 @@ impl StartFailure {
         let failed: Self = serde_json::from_str(text).ok()?;
         // A clock that was set back must not make a failure last forever.
         let since = seconds().checked_sub(failed.at)?;
-        (since < ALONE).then_some(failed)
+        (since < RETRY_DELAY_SECS).then_some(failed)
     }
 
     /// Returns the error.

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::backend::{EntryReader, ServerTool};
-use super::description::{ALONE, RemoteTool, ServerDescription, definition_digest};
+use super::description::{RETRY_DELAY_SECS, RemoteTool, ServerDescription, definition_digest};
 use super::listener::ResourceUpdates;
 use super::names;
 use super::oauth::{self, LoginPlan, LoginSummary};
@@ -37,7 +37,7 @@ const UPDATE_CAPACITY: usize = 256;
 
 /// Time after which failed servers are retried for listings: one second more than the retry delay, which counts whole
 /// seconds.
-pub const AGAIN: Duration = Duration::from_secs(ALONE + 1);
+pub const FAULT_RETRY_INTERVAL: Duration = Duration::from_secs(RETRY_DELAY_SECS + 1);
 
 /// Tools of the servers.
 #[derive(Debug, Default)]

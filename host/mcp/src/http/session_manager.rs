@@ -40,7 +40,7 @@ struct RequestScopeState {
 
 tokio::task_local! {
     /// The request that is being handled.
-    static GUEST: RequestScope;
+    static REQUEST_SCOPE: RequestScope;
 }
 
 /// Reason for not creating a session.
@@ -63,7 +63,7 @@ impl RequestScope {
 
     /// Handles a request within its scope.
     pub(super) async fn run_scoped<F: Future>(&self, answer: F) -> F::Output {
-        GUEST.scope(self.clone(), answer).await
+        REQUEST_SCOPE.scope(self.clone(), answer).await
     }
 
     /// Returns true if its session was refused because of the limit.
@@ -99,7 +99,7 @@ impl SessionManager for BoundedSessionManager {
     type Transport = <LocalSessionManager as SessionManager>::Transport;
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), SessionLimitError> {
-        let guest = GUEST.try_with(RequestScope::clone).ok();
+        let guest = REQUEST_SCOPE.try_with(RequestScope::clone).ok();
         let turn = self.turn.lock().await;
         let mut sessions = self.inner.sessions.write().await;
         self.known.retain(|id| sessions.contains_key(id));

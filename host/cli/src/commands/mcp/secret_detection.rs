@@ -9,13 +9,13 @@ use mimir_core::redact::Redactor;
 use mimir_core::text::visible;
 
 /// Replacement of a credential.
-const HIDDEN: &str = "[REDACTED]";
+const MASK: &str = "[REDACTED]";
 
 /// Unbroken run of letters and digits from which on a text counts as a credential.
-const OPAQUE_MIN: usize = 16;
+const MIN_OPAQUE_LENGTH: usize = 16;
 
 /// Words in names of secret values.
-const WORDS: [&str; 24] = [
+const SECRET_WORDS: [&str; 24] = [
     "key",
     "keys",
     "apikey",
@@ -43,10 +43,10 @@ const WORDS: [&str; 24] = [
 ];
 
 /// Suffixes of such words.
-const ENDINGS: [&str; 5] = ["apikey", "token", "password", "passwd", "secret"];
+const SECRET_SUFFIXES: [&str; 5] = ["apikey", "token", "password", "passwd", "secret"];
 
 /// Values that are placeholders, or mean that there is no secret.
-const NONE: [&str; 8] = ["", "true", "false", "none", "null", "yes", "no", "auto"];
+const NO_SECRET_VALUES: [&str; 8] = ["", "true", "false", "none", "null", "yes", "no", "auto"];
 
 /// Returns true if one of the words in a name marks a secret: `API_KEY` does; `KEYBOARD` and `MAX_TOKENS` do not.
 pub fn is_secret_name(name: &str) -> bool {
@@ -77,7 +77,8 @@ pub fn is_secret_name(name: &str) -> bool {
         return false;
     }
     let is_word = |word: &String| {
-        WORDS.contains(&word.as_str()) || ENDINGS.iter().any(|end| word.ends_with(end))
+        SECRET_WORDS.contains(&word.as_str())
+            || SECRET_SUFFIXES.iter().any(|end| word.ends_with(end))
     };
     words.iter().any(is_word)
 }
@@ -96,7 +97,7 @@ pub fn mask_words<'a>(words: impl IntoIterator<Item = &'a String>) -> Vec<String
     let mut before = None;
     let each = words.into_iter().map(|word| {
         let shown = match is_given(before, word) {
-            true => HIDDEN.to_owned(),
+            true => MASK.to_owned(),
             false => mask_text(word),
         };
         before = Some(word.as_str());
@@ -125,7 +126,7 @@ pub fn mask_text(text: &str) -> String {
     let mut at = 0;
     for place in places(text) {
         shown.push_str(&text[at..place.start]);
-        shown.push_str(HIDDEN);
+        shown.push_str(MASK);
         at = place.end;
     }
     shown.push_str(&text[at..]);
@@ -155,7 +156,9 @@ fn is_value(value: &str) -> bool {
         _ => value,
     };
     let reference = bare.starts_with("${") && bare.find('}') == Some(bare.len() - 1);
-    let none = NONE.iter().any(|none| bare.eq_ignore_ascii_case(none));
+    let none = NO_SECRET_VALUES
+        .iter()
+        .any(|none| bare.eq_ignore_ascii_case(none));
     !(reference || none || is_path(bare))
 }
 
@@ -176,14 +179,14 @@ fn is_scheme(word: &str) -> bool {
 
 /// Returns true if a path segment looks generated, like a credential.
 fn is_opaque(part: &str) -> bool {
-    const BEGINNINGS: [&str; 6] = ["sk-", "sk_", "pk_", "rk_", "ghp_", "whsec_"];
-    if part.len() >= 8 && BEGINNINGS.iter().any(|begins| part.starts_with(begins)) {
+    const KEY_PREFIXES: [&str; 6] = ["sk-", "sk_", "pk_", "rk_", "ghp_", "whsec_"];
+    if part.len() >= 8 && KEY_PREFIXES.iter().any(|begins| part.starts_with(begins)) {
         return true;
     }
     let mut runs = part.split(|c: char| !c.is_ascii_alphanumeric());
     runs.any(|run| {
         let digits = run.bytes().filter(u8::is_ascii_digit).count();
-        run.len() >= OPAQUE_MIN && digits >= 2 && digits < run.len()
+        run.len() >= MIN_OPAQUE_LENGTH && digits >= 2 && digits < run.len()
     })
 }
 
