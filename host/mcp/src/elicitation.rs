@@ -24,7 +24,7 @@ const ARGUMENTS: &str = "arguments";
 
 /// Maximum size of a form in bytes. A person approves all of the arguments, so a card is shown whole or not at all; a
 /// longer form is not readable in a client's window.
-const FORM_MAX: usize = 64 << 10;
+const MAX_FORM_SIZE: usize = 64 << 10;
 
 /// Prefix of every line that a tool could influence, so that none can pass for mimir's own text.
 const GUTTER: &str = "  │ ";
@@ -78,7 +78,7 @@ pub(crate) fn approval_form(
     note: Option<&str>,
 ) -> Option<ElicitRequestParams> {
     let message = message(card, note);
-    (message.len() <= FORM_MAX).then(|| ElicitRequestParams::FormElicitationParams {
+    (message.len() <= MAX_FORM_SIZE).then(|| ElicitRequestParams::FormElicitationParams {
         meta: None,
         message,
         requested_schema: schema(card, whose),

@@ -241,7 +241,7 @@ impl HttpService {
         let answer = match (until, &shared.identity) {
             (Some(until), Some(identity)) => match timeout_at(until, answered).await {
                 Ok(answer) => answer,
-                Err(_) => return identity.refuse(TokenRejection::ENDED),
+                Err(_) => return identity.refuse(TokenRejection::EXPIRED),
             },
             _ => answered.await,
         };
@@ -323,7 +323,7 @@ fn has_json(headers: &HeaderMap) -> bool {
 }
 
 /// Beginnings of serde_json's messages for invalid JSON.
-const SYNTAX: [&str; 12] = [
+const SYNTAX_ERRORS: [&str; 12] = [
     "EOF while parsing",
     "expected ",
     "trailing ",
@@ -347,7 +347,7 @@ async fn malformed(answer: BoxedResponse) -> BoxedResponse {
         .unwrap_or_default();
     let why = String::from_utf8_lossy(&why);
     let why = why.trim_start_matches("fail to deserialize request body ");
-    let (code, message) = if SYNTAX.iter().any(|words| why.starts_with(words)) {
+    let (code, message) = if SYNTAX_ERRORS.iter().any(|words| why.starts_with(words)) {
         (-32700, "the body is not valid JSON")
     } else {
         (-32600, "the body is JSON, but not one JSON-RPC message")

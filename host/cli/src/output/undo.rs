@@ -12,7 +12,7 @@ use mimir::undo::{FOLDER, PathState, RestoreResult, RestoredPath, UndoHistory, U
 use super::{FAINT, GOOD, ResultPrinter, columns, first_line, styled, warn};
 
 /// Most paths shown on a line.
-const MOST_PATHS: usize = 3;
+const MAX_PATHS: usize = 3;
 
 /// Prints the records, newest first.
 pub fn list(printer: ResultPrinter, found: &UndoHistory) -> Result<(), CommandFailure> {
@@ -62,8 +62,8 @@ fn text(out: &mut dyn Write, found: &UndoHistory) -> io::Result<()> {
 
 /// First paths of a record.
 pub fn paths(record: &UndoRecord) -> String {
-    let shown: Vec<String> = record.paths().take(MOST_PATHS).map(visible).collect();
-    match record.paths().count().saturating_sub(MOST_PATHS) {
+    let shown: Vec<String> = record.paths().take(MAX_PATHS).map(visible).collect();
+    match record.paths().count().saturating_sub(MAX_PATHS) {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
     }

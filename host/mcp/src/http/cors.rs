@@ -12,10 +12,10 @@ use ::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 
 use super::{BoxedResponse, empty};
 
-const METHODS: &str = "GET, POST, DELETE";
+const ALLOWED_METHODS: &str = "GET, POST, DELETE";
 
 /// Headers that a client may send. Other headers that begin with `mcp-` are allowed on request.
-const SENT: [&str; 8] = [
+const REQUEST_HEADERS: [&str; 8] = [
     "accept",
     "authorization",
     "content-type",
@@ -27,14 +27,16 @@ const SENT: [&str; 8] = [
 ];
 
 /// Response headers that a page may read.
-const READ: &str = "mcp-session-id, mcp-protocol-version, www-authenticate, retry-after";
+const EXPOSED_HEADERS: &str = "mcp-session-id, mcp-protocol-version, www-authenticate, retry-after";
 
 /// Seconds for which a browser may cache a preflight response.
-const REMEMBERED: &str = "600";
+const MAX_AGE_SECS: &str = "600";
 
 /// A public web page sends this header before it accesses a private network.
-const ASKS_PRIVATE: HeaderName = HeaderName::from_static("access-control-request-private-network");
-const ALLOWS_PRIVATE: HeaderName = HeaderName::from_static("access-control-allow-private-network");
+const REQUEST_PRIVATE_NETWORK: HeaderName =
+    HeaderName::from_static("access-control-request-private-network");
+const ALLOW_PRIVATE_NETWORK: HeaderName =
+    HeaderName::from_static("access-control-allow-private-network");
 
 /// Returns the origin of a request that comes from a web page.
 pub(super) fn page(headers: &HeaderMap) -> Option<HeaderValue> {
@@ -54,24 +56,30 @@ pub(super) fn preflight<B>(request: &Request<B>) -> Option<BoxedResponse> {
     let headers = answer.headers_mut();
     headers.insert(
         ACCESS_CONTROL_ALLOW_METHODS,
-        HeaderValue::from_static(METHODS),
+        HeaderValue::from_static(ALLOWED_METHODS),
     );
-    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(REMEMBERED));
+    headers.insert(
+        ACCESS_CONTROL_MAX_AGE,
+        HeaderValue::from_static(MAX_AGE_SECS),
+    );
     let wanted = asked.get(ACCESS_CONTROL_REQUEST_HEADERS);
     let wanted = wanted.and_then(|wanted| wanted.to_str().ok());
     let wanted = wanted.unwrap_or_default().split(',');
     let wanted = wanted.map(|name| name.trim().to_ascii_lowercase());
     let of_mcp = wanted
         .filter(|name| name.starts_with("mcp-") && HeaderName::from_bytes(name.as_bytes()).is_ok());
-    let mut sent: Vec<String> = SENT.iter().map(|name| (*name).to_owned()).collect();
+    let mut sent: Vec<String> = REQUEST_HEADERS
+        .iter()
+        .map(|name| (*name).to_owned())
+        .collect();
     sent.extend(of_mcp);
     sent.sort();
     sent.dedup();
     if let Ok(sent) = HeaderValue::from_str(&sent.join(", ")) {
         headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, sent);
     }
-    if asked.contains_key(ASKS_PRIVATE) {
-        headers.insert(ALLOWS_PRIVATE, HeaderValue::from_static("true"));
+    if asked.contains_key(REQUEST_PRIVATE_NETWORK) {
+        headers.insert(ALLOW_PRIVATE_NETWORK, HeaderValue::from_static("true"));
     }
     Some(answer)
 }
@@ -85,7 +93,7 @@ pub(super) fn share(answer: &mut BoxedResponse, page: Option<HeaderValue>) {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, page);
         headers.insert(
             ACCESS_CONTROL_EXPOSE_HEADERS,
-            HeaderValue::from_static(READ),
+            HeaderValue::from_static(EXPOSED_HEADERS),
         );
     }
 }

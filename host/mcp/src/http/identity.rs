@@ -73,7 +73,7 @@ pub(super) enum TokenRejection {
 
 impl TokenRejection {
     /// The token has expired.
-    pub(super) const ENDED: Self = Self::Invalid("it has expired");
+    pub(super) const EXPIRED: Self = Self::Invalid("it has expired");
 }
 
 /// Path prefix of the protected resource metadata; RFC 9728.
@@ -208,7 +208,7 @@ impl IdentityVerifier {
             return Err(NOT_SIGNED);
         }
         if !is_for_access(header.typ.as_deref()) {
-            return Err(TokenRejection::Invalid(NO_ACCESS));
+            return Err(TokenRejection::Invalid(WRONG_TOKEN_TYPE));
         }
         let key = self.keys.get(header.kid.as_deref(), header.alg).await;
         let key = key.map_err(|why| match why {
@@ -225,10 +225,10 @@ impl IdentityVerifier {
             .map_err(|error| TokenRejection::Invalid(why(error.kind())))?
             .claims;
         if claims.iss != self.issuer {
-            return Err(TokenRejection::Invalid(ELSEWHERE));
+            return Err(TokenRejection::Invalid(WRONG_ISSUER_OR_AUDIENCE));
         }
         if claims.is_of_another_kind() || claims.sub.is_empty() {
-            return Err(TokenRejection::Invalid(NO_ACCESS));
+            return Err(TokenRejection::Invalid(WRONG_TOKEN_TYPE));
         }
         let has = claims.scopes();
         if !self
@@ -328,8 +328,9 @@ impl TokenClaims {
 
 const NOT_SIGNED: TokenRejection =
     TokenRejection::Invalid("it is not signed with RS256, ES256 or EdDSA");
-const NO_ACCESS: &str = "it is not an access token (it looks like an ID token, or another kind)";
-const ELSEWHERE: &str = "its issuer or its audience is wrong";
+const WRONG_TOKEN_TYPE: &str =
+    "it is not an access token (it looks like an ID token, or another kind)";
+const WRONG_ISSUER_OR_AUDIENCE: &str = "its issuer or its audience is wrong";
 
 /// Returns true if the header declares an access token, or no type at all; RFC 9068 section 2.1.
 fn is_for_access(kind: Option<&str>) -> bool {
@@ -344,7 +345,7 @@ fn why(kind: &ErrorKind) -> &'static str {
     match kind {
         ErrorKind::ExpiredSignature => "it has expired",
         ErrorKind::ImmatureSignature => "it is not valid yet",
-        ErrorKind::InvalidIssuer | ErrorKind::InvalidAudience => ELSEWHERE,
+        ErrorKind::InvalidIssuer | ErrorKind::InvalidAudience => WRONG_ISSUER_OR_AUDIENCE,
         ErrorKind::MissingRequiredClaim(_) | ErrorKind::InvalidClaimFormat(_) => {
             "it lacks one of the claims `sub`, `iss`, `aud` and `exp`"
         }

@@ -10,7 +10,7 @@ use mimir_core::ToolErrorCode;
 use super::ToolServer;
 
 /// Time limit until a server's new description takes effect.
-const COUNTS: Duration = Duration::from_secs(5);
+const UPDATE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl ToolServer {
     /// If a tool is unknown, waits for the servers that may have it, and until their descriptions take effect.
@@ -35,7 +35,7 @@ impl ToolServer {
             while known && !self.is_tool_resolved(tool) && replaced.changed().await.is_ok() {}
         };
         // On a timeout the call fails because the tool is unknown.
-        let _ = tokio::time::timeout(COUNTS, counts).await;
+        let _ = tokio::time::timeout(UPDATE_TIMEOUT, counts).await;
     }
 
     fn is_there(&self, tool: &str) -> bool {

@@ -18,8 +18,8 @@ use tokio::time::Instant;
 use crate::client::{HttpClientFactory, provider_keys};
 
 /// Lifetime of cached keys, and the longer one that applies while the provider is unavailable.
-const FRESH: Duration = Duration::from_secs(10 * 60);
-const GOOD: Duration = Duration::from_secs(60 * 60);
+const CACHE_LIFETIME: Duration = Duration::from_secs(10 * 60);
+const MAX_CACHE_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
 /// Minimum time between two requests to the provider.
 const MIN_FETCH_INTERVAL: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ const MIN_FETCH_INTERVAL: Duration = Duration::from_secs(10);
 const MAX_KEYS: usize = 64;
 
 /// Time for which a request waits for the keys. The fetch itself continues.
-const WAIT: Duration = Duration::from_secs(10);
+const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Cache of a provider's keys.
 pub(super) struct ProviderKeys(Arc<KeyCache>);
@@ -79,21 +79,21 @@ impl ProviderKeys {
         algorithm: Algorithm,
     ) -> Result<DecodingKey, KeyLookupError> {
         let shelf = &self.0;
-        if let Some(key) = shelf.known(FRESH, kid, algorithm) {
+        if let Some(key) = shelf.known(CACHE_LIFETIME, kid, algorithm) {
             return key;
         }
         let asking = shelf.ask();
         // Tokens with a known key do not wait, neither for other fetches nor for a provider that hangs.
-        if let Some(key) = shelf.known(GOOD, kid, algorithm) {
+        if let Some(key) = shelf.known(MAX_CACHE_LIFETIME, kid, algorithm) {
             return key;
         }
         if let Some(mut asking) = asking {
             // The channel closes when the fetch ends; a request that waits too long continues without it.
-            let _ = tokio::time::timeout(WAIT, asking.changed()).await;
+            let _ = tokio::time::timeout(FETCH_TIMEOUT, asking.changed()).await;
         }
-        match shelf.known(GOOD, kid, algorithm) {
+        match shelf.known(MAX_CACHE_LIFETIME, kid, algorithm) {
             Some(key) => key,
-            None if shelf.are_there(GOOD) => Err(KeyLookupError::Unknown),
+            None if shelf.are_there(MAX_CACHE_LIFETIME) => Err(KeyLookupError::Unknown),
             None => Err(KeyLookupError::Later),
         }
     }
