@@ -8,7 +8,7 @@ use mimir_core::config::AgentBudget;
 use mimir_core::{Pipeline, RequestId, ToolError, ToolErrorCode};
 
 use crate::args::ApproveMode;
-use crate::exit::CommandFailure;
+use crate::exit::CommandResult;
 use crate::output::warn;
 use crate::terminal::{StartedCommand, approver};
 use mimir::conversations::ConversationStore;
@@ -130,10 +130,7 @@ impl AgentRuntime {
     }
 
     /// Runs a future while following changes of tools, rules and grants.
-    pub async fn run_with_reload<T>(
-        &mut self,
-        work: impl Future<Output = T>,
-    ) -> Result<T, CommandFailure> {
+    pub async fn run_with_reload<T>(&mut self, work: impl Future<Output = T>) -> CommandResult<T> {
         let keeper = &self.updater;
         let follow = self.live.follow(CHECK_INTERVAL, |setup, news| {
             keeper.apply_update(setup, news);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use mimir_core::{Tool, ToolError};
 use serde_json::{Map, Value};
 
-use crate::exit::CommandFailure;
+use crate::exit::{CommandFailure, CommandResult};
 use mimir::file_error::file_error;
 
 mod property_type;
@@ -63,7 +63,7 @@ const MAX_INPUT_BYTES: u64 = 16 << 20;
 
 impl ArgumentInput {
     /// Parses the words after the tool's name.
-    pub fn parse(words: Vec<String>) -> Result<Self, CommandFailure> {
+    pub fn parse(words: Vec<String>) -> CommandResult<Self> {
         if let [word] = words.as_slice() {
             if word == "-" {
                 return Ok(ArgumentInput::Stdin);
@@ -83,7 +83,7 @@ impl ArgumentInput {
                 "JSON arguments must be a single word: put them in single quotes",
             ));
         }
-        let pairs: Result<Vec<ArgumentPair>, CommandFailure> =
+        let pairs: CommandResult<Vec<ArgumentPair>> =
             words.iter().map(|word| ArgumentPair::read(word)).collect();
         Ok(ArgumentInput::Pairs(pairs?))
     }
@@ -123,7 +123,7 @@ impl ArgumentPair {
         }
     }
 
-    fn read(word: &str) -> Result<Self, CommandFailure> {
+    fn read(word: &str) -> CommandResult<Self> {
         let shown = || mimir_core::text::visible(mimir_core::text::prefix(word, 60));
         let Some((key, value)) = word
             .split_once('=')

@@ -70,8 +70,8 @@ impl From<ToolErrorCode> for ExitReason {
     }
 }
 
-/// Result of a command: the exit code of the process, or the error to print.
-pub type CommandResult = Result<ExitReason, CommandFailure>;
+/// Result of a command, usually the exit code of the process, or the error to print.
+pub type CommandResult<T = ExitReason> = Result<T, CommandFailure>;
 
 /// Error of a command.
 #[derive(Debug, thiserror::Error)]

@@ -10,7 +10,7 @@ use mimir_core::ToolError;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::exit::{CommandFailure, CommandResult, ExitReason};
+use crate::exit::{CommandResult, ExitReason};
 
 pub mod approvals;
 pub mod audit;
@@ -63,7 +63,7 @@ impl ResultPrinter {
         self,
         value: &T,
         text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-    ) -> Result<(), CommandFailure> {
+    ) -> CommandResult<()> {
         if self.json {
             return self.print_json(value);
         }
@@ -85,7 +85,7 @@ impl ResultPrinter {
     }
 
     /// Prints a result that is JSON in both modes.
-    pub fn print_json<T: Serialize>(self, value: &T) -> Result<(), CommandFailure> {
+    pub fn print_json<T: Serialize>(self, value: &T) -> CommandResult<()> {
         let mut out = io::BufWriter::new(io::stdout().lock());
         serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
         out.write_all(b"\n")?;
@@ -108,7 +108,7 @@ impl ResultPrinter {
     }
 
     /// Prints the error of a failed command.
-    pub fn print_failure(self, error: &ToolError) -> Result<(), CommandFailure> {
+    pub fn print_failure(self, error: &ToolError) -> CommandResult<()> {
         if self.json {
             let mut told = json!({ "ok": false, "error": error });
             if !error.remedies.is_empty() {

@@ -137,7 +137,7 @@ pub fn page(
     world: &PipelineSnapshot,
     tool: &Tool,
     costs: &mut TokenCosts,
-) -> Result<Vec<String>, CommandFailure> {
+) -> CommandResult<Vec<String>> {
     let beside = ToolDetails::for_tool(setup, tool, costs);
     Ok(info::lines(tool, &world.policy, &beside)?)
 }
@@ -149,7 +149,7 @@ fn list(
     face: CommandSyntax,
     costs: &mut TokenCosts,
     format: DefinitionFormat,
-) -> Result<(), CommandFailure> {
+) -> CommandResult<()> {
     let shown = setup.settings.config.tools.show_token_costs;
     let costs = (shown || printer.is_json()).then_some(costs);
     printed::list(

@@ -145,7 +145,7 @@ async fn tail(log: &AuditLog, printer: ResultPrinter, count: usize, follow: bool
     }
 }
 
-fn print(printer: ResultPrinter, lines: &[Vec<u8>]) -> Result<(), CommandFailure> {
+fn print(printer: ResultPrinter, lines: &[Vec<u8>]) -> CommandResult<()> {
     let entries: Vec<AuditEntry> = lines
         .iter()
         .filter_map(|line| AuditEntry::read(line))

@@ -160,7 +160,7 @@ enum TurnInterrupt {
 async fn run_turn(
     bench: &mut AgentRuntime,
     talk: &mut Conversation,
-) -> Result<Option<ExitReason>, CommandFailure> {
+) -> CommandResult<Option<ExitReason>> {
     let agent = bench.agent.clone();
     let shown = TerminalEventSink::new();
     let face = SavingEventSink {
@@ -231,7 +231,7 @@ async fn wait_for_termination() -> ExitReason {
 }
 
 /// Prints the final answer, unless it was streamed.
-fn last(talk: &Conversation) -> Result<(), CommandFailure> {
+fn last(talk: &Conversation) -> CommandResult<()> {
     let Some(Message::Assistant { text, .. }) = talk.messages.last() else {
         return Ok(());
     };

@@ -6,7 +6,7 @@ use mimir_core::text::visible;
 use serde_json::json;
 
 use crate::args::{ConfigCommand, GlobalOptions};
-use crate::exit::{CommandFailure, CommandResult, ExitReason};
+use crate::exit::{CommandResult, ExitReason};
 use crate::output::doctor::DoctorFinding;
 use crate::output::{BAD, FAINT, GOOD, ResultPrinter, WARN, styled};
 use mimir::settings::{ConfigLocation, MergedSettings, environment};
@@ -68,7 +68,7 @@ fn paths(
     printer: ResultPrinter,
     all: &[ConfigLocation],
     variables: Option<&str>,
-) -> Result<(), CommandFailure> {
+) -> CommandResult<()> {
     let row = |place: &ConfigLocation| {
         let path = place.path.display().to_string();
         json!({ "layer": place.owner.as_str(), "path": path, "exists": place.exists() })
@@ -94,7 +94,7 @@ fn check(
     printer: ResultPrinter,
     read: &Result<MergedSettings, Vec<ToolError>>,
     warnings: &[DoctorFinding],
-) -> Result<(), CommandFailure> {
+) -> CommandResult<()> {
     let (settings, errors) = match read {
         Ok(settings) => (Some(settings), &[][..]),
         Err(errors) => (None, errors.as_slice()),

@@ -95,7 +95,7 @@ impl Topic {
 impl HelpPage {
     /// The page that these words name; `None` if they name a command, whose help clap prints. A word that is the name of a
     /// topic and of a command is the topic.
-    pub fn find(words: &[String]) -> Result<Option<Self>, CommandFailure> {
+    pub fn find(words: &[String]) -> CommandResult<Option<Self>> {
         let [first, rest @ ..] = words else {
             return Ok(Some(Self::Index));
         };
@@ -129,7 +129,7 @@ pub fn run(printer: ResultPrinter, words: &[String]) -> CommandResult {
 }
 
 /// Prints the help of the program and the list of topics.
-fn index(printer: ResultPrinter) -> Result<(), CommandFailure> {
+fn index(printer: ResultPrinter) -> CommandResult<()> {
     let row = |topic: &Topic| json!({ "topic": topic.name, "about": topic.summary() });
     let topics: Vec<_> = TOPICS.iter().map(row).collect();
     printer.print_result(&json!({ "topics": topics }), |out| {
@@ -145,7 +145,7 @@ fn index(printer: ResultPrinter) -> Result<(), CommandFailure> {
 }
 
 /// Prints a topic: with a pager on a terminal, plain in a pipe.
-fn show(printer: ResultPrinter, topic: &Topic) -> Result<(), CommandFailure> {
+fn show(printer: ResultPrinter, topic: &Topic) -> CommandResult<()> {
     let text = with_options(topic);
     if !printer.is_json() && io::stdout().is_terminal() && paged(&text) {
         return Ok(());

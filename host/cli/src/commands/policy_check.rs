@@ -6,7 +6,7 @@ use mimir_core::pipeline::PipelineSnapshot;
 use serde_json::json;
 
 use crate::args::GlobalOptions;
-use crate::exit::{CommandFailure, CommandResult, ExitReason};
+use crate::exit::{CommandResult, ExitReason};
 use crate::output::{GOOD, ResultPrinter, WARN, styled};
 use mimir::live_setup::{CHECK_INTERVAL, LiveSetup, SetupUpdate};
 use mimir::setup::HostSetup;
@@ -38,7 +38,7 @@ fn report(
     printer: ResultPrinter,
     setup: &HostSetup,
     world: &PipelineSnapshot,
-) -> Result<(), CommandFailure> {
+) -> CommandResult<()> {
     let tools: Vec<_> = world.registry.tools().iter().map(Arc::as_ref).collect();
     let idle = world.policy.unused_rules(&tools);
     let withheld = setup.settings.withheld();

@@ -7,7 +7,7 @@ use mimir_core::redact::{Redactor, SecretFinding, Vault};
 use serde::Serialize;
 
 use crate::args::GlobalOptions;
-use crate::exit::{CommandFailure, CommandResult, ExitReason};
+use crate::exit::{CommandResult, ExitReason};
 use crate::output::ResultPrinter;
 use mimir::secrets::{UserSecrets, UserVault};
 use mimir::settings::MergedSettings;
@@ -29,7 +29,7 @@ struct RedactRuleList {
 
 /// Builds the redactor for results, from the rules and this user's secrets. Works in any folder, not only in
 /// workspaces.
-fn redactor(globals: &GlobalOptions) -> Result<Redactor, CommandFailure> {
+fn redactor(globals: &GlobalOptions) -> CommandResult<Redactor> {
     let places = UserDirs::find();
     let settings = MergedSettings::read(
         &places,

@@ -91,7 +91,7 @@ async fn attempt(
     task: &str,
     talk: &mut Conversation,
     face: &dyn mimir_agent::AgentEventSink,
-) -> Result<TaskEnd, CommandFailure> {
+) -> CommandResult<TaskEnd> {
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let mut bench = AgentRuntime::new(
         setup,
@@ -145,7 +145,7 @@ fn silent() -> ToolError {
     ToolError::unavailable(message).with_remedies(ways.map(str::to_owned))
 }
 
-fn task(words: &str) -> Result<String, CommandFailure> {
+fn task(words: &str) -> CommandResult<String> {
     let mut task = words.to_owned();
     if words == "-" {
         task.clear();
@@ -168,7 +168,7 @@ fn task(words: &str) -> Result<String, CommandFailure> {
     Ok(task)
 }
 
-fn exit(ended: &Result<TaskEnd, CommandFailure>) -> ExitReason {
+fn exit(ended: &CommandResult<TaskEnd>) -> ExitReason {
     match ended {
         Ok(TaskEnd::Finished) => ExitReason::Done,
         Ok(TaskEnd::Length | TaskEnd::Bound(_)) => ExitReason::Limit,

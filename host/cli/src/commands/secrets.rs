@@ -96,7 +96,7 @@ fn describe_location(place: &SecretLocation, secrets: &UserSecrets) -> String {
 }
 
 /// Reads the value: typed without echo on a terminal, else all of stdin without the final line end.
-fn read(name: &str) -> Result<String, CommandFailure> {
+fn read(name: &str) -> CommandResult<String> {
     if std::io::stdin().is_terminal() {
         return Ok(terminal::read_hidden_line(&format!(
             "The value of `{name}` (not shown): "

@@ -113,7 +113,7 @@ fn ended_by(signal: ExitReason) -> ExitReason {
 }
 
 /// Authorization of clients.
-fn options(setup: &HostSetup, ip: IpAddr, args: &ServeArgs) -> Result<HttpOptions, CommandFailure> {
+fn options(setup: &HostSetup, ip: IpAddr, args: &ServeArgs) -> CommandResult<HttpOptions> {
     let mut hosts = args.hosts.clone();
     let named = args.resource.is_some();
     if args.issuer.is_some() && !ip.is_loopback() && !named {
@@ -188,7 +188,7 @@ async fn keep_updated(
     live: &mut LiveSetup,
     keeper: &PipelineUpdater,
     server: &ToolServer,
-) -> Result<(), CommandFailure> {
+) -> CommandResult<()> {
     let on = |setup: &HostSetup, news| {
         keeper.apply_update(setup, news);
         server.refresh();

@@ -124,7 +124,7 @@ async fn component_of(
     setup: &HostSetup,
     dir: &Path,
     is_json: bool,
-) -> Result<(PathBuf, Vec<u8>), CommandFailure> {
+) -> CommandResult<(PathBuf, Vec<u8>)> {
     if dir.join("Cargo.toml").is_file() {
         let sdk = sdk::lay_out(setup.user_dirs.cache.as_deref())?;
         sdk::point_to(dir, &sdk)?;

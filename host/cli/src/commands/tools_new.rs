@@ -215,7 +215,7 @@ fn is_device(name: &str) -> bool {
 }
 
 impl PluginNames {
-    fn parse(name: &str) -> Result<Self, CommandFailure> {
+    fn parse(name: &str) -> CommandResult<Self> {
         let shown = mimir_core::text::visible(mimir_core::text::prefix(name, 80));
         let bad = |why: &str| {
             CommandFailure::usage(format!("`{shown}` cannot be the name of a plugin: {why}"))

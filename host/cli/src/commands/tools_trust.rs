@@ -144,7 +144,7 @@ fn renamed(printer: ResultPrinter, location: &str, plugin: &[Arc<Tool>]) -> Comm
 }
 
 /// Location of the named plugin, also if all of its tools are skipped.
-fn location(registry: &Registry, name: &str) -> Result<String, CommandFailure> {
+fn location(registry: &Registry, name: &str) -> CommandResult<String> {
     let mut left_out = registry.quarantined().iter();
     let found = left_out.find_map(|left_out| {
         let location = left_out.location.split(" (").next()?;
@@ -183,7 +183,7 @@ pub(super) async fn find_location(
     setup: &HostSetup,
     ledger: &UserApprovalStore,
     name: &str,
-) -> Result<String, CommandFailure> {
+) -> CommandResult<String> {
     let book = ledger.read()?;
     let lock = ledger.lock().read().unwrap_or_default();
     let mut known = lock.plugins.keys().chain(book.grants.keys());
@@ -197,7 +197,7 @@ pub(super) async fn find_location(
 }
 
 /// All tools of the plugin with this name: a tool's name, an alias, or the file name.
-fn plugin(registry: &Registry, name: &str) -> Result<Vec<Arc<Tool>>, CommandFailure> {
+fn plugin(registry: &Registry, name: &str) -> CommandResult<Vec<Arc<Tool>>> {
     let tools = registry.tools().iter();
     let mut of_file = tools.filter(|tool| is_file(&tool.origin.location, name));
     let tool = match (registry.get(name), of_file.next()) {

@@ -8,7 +8,7 @@ use mimir_core::approval::StoredApproval;
 use mimir_core::text::visible;
 use serde_json::json;
 
-use crate::exit::CommandFailure;
+use crate::exit::CommandResult;
 use mimir::approval_store::SessionApproval;
 
 use super::{FAINT, ResultPrinter, STRONG, WARN, styled};
@@ -19,7 +19,7 @@ pub fn list(
     leases: &[StoredApproval],
     sessions: &[SessionApproval],
     now: Timestamp,
-) -> Result<(), CommandFailure> {
+) -> CommandResult<()> {
     let mut all: Vec<_> = leases.iter().map(|lease| (lease, None)).collect();
     all.sort_by_key(|(lease, _)| Reverse(lease.added_at));
     let of_session = |listed: &SessionApproval| (listed.lease.clone(), listed.process);

@@ -5,12 +5,12 @@ use std::io::{self, Write};
 use mimir_audit::{AuditEntry, VerifyFinding, VerifyReport};
 use mimir_core::text::visible;
 
-use crate::exit::CommandFailure;
+use crate::exit::CommandResult;
 
 use super::{BAD, FAINT, GOOD, ResultPrinter, WARN, styled};
 
 /// Prints the result of a verification.
-pub fn report(printer: ResultPrinter, report: &VerifyReport) -> Result<(), CommandFailure> {
+pub fn report(printer: ResultPrinter, report: &VerifyReport) -> CommandResult<()> {
     printer.print_result(report, |out| {
         match report.first {
             None if report.ok => writeln!(out, "The log is empty.")?,
@@ -75,7 +75,7 @@ fn finding(out: &mut dyn Write, found: &VerifyFinding) -> io::Result<()> {
 }
 
 /// Prints separate events: as JSON, one object per line.
-pub fn entries(printer: ResultPrinter, entries: &[AuditEntry]) -> Result<(), CommandFailure> {
+pub fn entries(printer: ResultPrinter, entries: &[AuditEntry]) -> CommandResult<()> {
     if !printer.is_json() {
         return printer.print_result(&(), |out| {
             entries.iter().try_for_each(|entry| line(out, entry))
@@ -100,7 +100,7 @@ pub struct EventPrinter {
 
 impl EventPrinter {
     /// Starts the output.
-    pub fn begin(printer: ResultPrinter) -> Result<Self, CommandFailure> {
+    pub fn begin(printer: ResultPrinter) -> CommandResult<Self> {
         let mut out: Box<dyn Write> = match printer.is_json() {
             true => Box::new(io::BufWriter::new(io::stdout().lock())),
             false => {
@@ -119,7 +119,7 @@ impl EventPrinter {
     }
 
     /// Prints an event.
-    pub fn add(&mut self, entry: &AuditEntry) -> Result<(), CommandFailure> {
+    pub fn add(&mut self, entry: &AuditEntry) -> CommandResult<()> {
         if !self.json {
             line(&mut self.out, entry)?;
         } else {
@@ -132,7 +132,7 @@ impl EventPrinter {
     }
 
     /// Ends the output.
-    pub fn end(mut self) -> Result<(), CommandFailure> {
+    pub fn end(mut self) -> CommandResult<()> {
         if self.json {
             self.out.write_all(b"\n]}\n")?;
         } else if !self.any {

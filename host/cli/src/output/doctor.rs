@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use mimir_core::text::visible;
 use serde::Serialize;
 
-use crate::exit::CommandFailure;
+use crate::exit::CommandResult;
 
 use super::{BAD, GOOD, ResultPrinter, WARN, indented, styled};
 
@@ -73,7 +73,7 @@ struct DoctorReport<'a> {
 }
 
 /// Prints the findings.
-pub fn print(printer: ResultPrinter, findings: &[DoctorFinding]) -> Result<(), CommandFailure> {
+pub fn print(printer: ResultPrinter, findings: &[DoctorFinding]) -> CommandResult<()> {
     let report = DoctorReport {
         ok: all_good(findings),
         version: env!("CARGO_PKG_VERSION"),

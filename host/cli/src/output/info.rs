@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::DefinitionFormat;
-use crate::exit::CommandFailure;
+use crate::exit::CommandResult;
 use crate::tools::{PastCall, PluginStorageInfo, TokenCost, ToolDetails};
 
 use super::{BAD, FAINT, GOOD, ResultPrinter, STRONG, columns, styled};
@@ -145,7 +145,7 @@ pub fn print(
     tool: &Tool,
     policy: &Policy,
     beside: &ToolDetails,
-) -> Result<(), CommandFailure> {
+) -> CommandResult<()> {
     let info = ToolInfo::new(tool, policy, beside);
     printer.print_result(&info, |out| text(out, tool, &info))
 }

@@ -7,12 +7,12 @@ use mimir_core::{Content, Outcome, ToolError};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::exit::CommandFailure;
+use crate::exit::CommandResult;
 
 use super::{BAD, FAINT, ResultPrinter, STRONG, note, styled, warn};
 
 /// Prints an outcome: text parts to stdout, everything else to stderr.
-pub fn print(printer: ResultPrinter, outcome: &Outcome) -> Result<(), CommandFailure> {
+pub fn print(printer: ResultPrinter, outcome: &Outcome) -> CommandResult<()> {
     if printer.is_json() {
         let way_out = outcome.result().err().map(|error| &*error.remedies);
         return printer.print_json(&PrintedOutcome {
@@ -94,7 +94,7 @@ fn print_unshown_part(part: &Content) {
 }
 
 /// Prints an error: its code, its message, and helpful details.
-pub fn error(error: &ToolError) -> Result<(), CommandFailure> {
+pub fn error(error: &ToolError) -> CommandResult<()> {
     note(format_args!(
         "{} {} [{}]",
         styled(BAD, "error:"),

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use mimir_core::Quarantined;
 
-use crate::exit::CommandFailure;
+use crate::exit::CommandResult;
 use crate::tools::{SwitchReport, ToolList, ToolMatch, ToolRow};
 
 use super::{BAD, FAINT, GOOD, ResultPrinter, STRONG, WARN, columns, first_line, note, styled};
@@ -40,11 +40,7 @@ const SOURCE_WIDTH: usize = 12;
 const MIN_DESCRIPTION_WIDTH: usize = 30;
 
 /// Prints the list; skipped files go to stderr.
-pub fn list(
-    printer: ResultPrinter,
-    face: CommandSyntax,
-    list: &ToolList<'_>,
-) -> Result<(), CommandFailure> {
+pub fn list(printer: ResultPrinter, face: CommandSyntax, list: &ToolList<'_>) -> CommandResult<()> {
     printer.print_result(list, |out| text(out, face, list))?;
     if !printer.is_json() {
         for left_out in list.quarantined {
@@ -134,10 +130,7 @@ fn room() -> Option<usize> {
 }
 
 /// Reports that a tool was switched, or already was.
-pub fn print_switched(
-    printer: ResultPrinter,
-    switched: &SwitchReport,
-) -> Result<(), CommandFailure> {
+pub fn print_switched(printer: ResultPrinter, switched: &SwitchReport) -> CommandResult<()> {
     let marks = SwitchMarks::new();
     let name = &switched.name;
     let (mark, word) = match switched.enabled {
@@ -161,7 +154,7 @@ pub fn print_matches(
     printer: ResultPrinter,
     words: &str,
     found: &[ToolMatch<'_>],
-) -> Result<(), CommandFailure> {
+) -> CommandResult<()> {
     let result = serde_json::json!({ "tools": found });
     printer.print_result(&result, |out| {
         if found.is_empty() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use mimir_core::text::visible;
 use serde_json::json;
 
-use crate::exit::CommandFailure;
+use crate::exit::CommandResult;
 use mimir::undo::{FOLDER, PathState, RestoreResult, RestoredPath, UndoHistory, UndoRecord};
 
 use super::{FAINT, GOOD, ResultPrinter, columns, first_line, styled, warn};
@@ -15,7 +15,7 @@ use super::{FAINT, GOOD, ResultPrinter, columns, first_line, styled, warn};
 const MAX_PATHS: usize = 3;
 
 /// Prints the records, newest first.
-pub fn list(printer: ResultPrinter, found: &UndoHistory) -> Result<(), CommandFailure> {
+pub fn list(printer: ResultPrinter, found: &UndoHistory) -> CommandResult<()> {
     let rows: Vec<_> = found
         .records
         .iter()
@@ -103,7 +103,7 @@ pub fn print_restored(
     record: &UndoRecord,
     age: Option<Duration>,
     paths: &[RestoredPath],
-) -> Result<(), CommandFailure> {
+) -> CommandResult<()> {
     let of = |wanted: &[RestoreResult]| -> Vec<&str> {
         let paths = paths.iter().filter(|path| wanted.contains(&path.became));
         paths.map(|path| path.path.as_str()).collect()

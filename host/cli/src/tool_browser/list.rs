@@ -5,7 +5,7 @@ use mimir_core::text::visible;
 use mimir_core::{Tool, ToolName, ToolSource};
 
 use crate::args::{DefinitionFormat, GlobalOptions};
-use crate::exit::CommandFailure;
+use crate::exit::CommandResult;
 use crate::tools::{self, TokenCosts};
 use mimir::setup::HostSetup;
 
@@ -175,7 +175,7 @@ impl ToolBrowser {
         self.set_message(&said);
     }
 
-    fn switched(&mut self, globals: &GlobalOptions) -> Result<String, CommandFailure> {
+    fn switched(&mut self, globals: &GlobalOptions) -> CommandResult<String> {
         let Some(tool) = self.tool() else {
             return Ok(String::new());
         };
@@ -211,7 +211,7 @@ impl ToolBrowser {
         }
     }
 
-    fn opened(&mut self, globals: &GlobalOptions) -> Result<Option<ToolPage>, CommandFailure> {
+    fn opened(&mut self, globals: &GlobalOptions) -> CommandResult<Option<ToolPage>> {
         let Some(name) = self.current().map(|item| item.name.clone()) else {
             return Ok(None);
         };

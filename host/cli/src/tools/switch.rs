@@ -9,7 +9,7 @@ use mimir_core::{Policy, Tool, ToolName, ToolSource};
 use serde::Serialize;
 
 use crate::args::DefinitionFormat;
-use crate::exit::CommandFailure;
+use crate::exit::{CommandFailure, CommandResult};
 use crate::output::note;
 use mimir::settings::{self, ConfigEdit, ConfigFile, ConfigOwner};
 use mimir::setup::HostSetup;
@@ -40,7 +40,7 @@ pub fn enable(
     world: &PipelineSnapshot,
     tool: &Tool,
     costs: &mut TokenCosts,
-) -> Result<SwitchReport, CommandFailure> {
+) -> CommandResult<SwitchReport> {
     let name = tool.name();
     let refusal = world.policy.refusal(tool);
     let files = setup.settings.files.iter();
@@ -110,7 +110,7 @@ pub fn disable(
     tool: &Tool,
     user: bool,
     costs: &mut TokenCosts,
-) -> Result<SwitchReport, CommandFailure> {
+) -> CommandResult<SwitchReport> {
     let name = tool.name();
     if tool.source == ToolSource::Teams || setup.settings.team().any(|file| says(file, tool, true))
     {
@@ -140,12 +140,7 @@ pub fn disable(
 }
 
 /// Writes the key into a file, under the name that the file already uses for the tool.
-fn set(
-    setup: &HostSetup,
-    whose: ConfigOwner,
-    tool: &Tool,
-    enabled: bool,
-) -> Result<String, CommandFailure> {
+fn set(setup: &HostSetup, whose: ConfigOwner, tool: &Tool, enabled: bool) -> CommandResult<String> {
     let mut known = setup.settings.files.iter();
     let file = known.find(|file| file.owner == whose);
     let key = file.and_then(|file| key(file, tool));

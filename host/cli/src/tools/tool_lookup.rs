@@ -3,10 +3,10 @@
 use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::{Quarantined, Tool, ToolError, ToolErrorCode};
 
-use crate::exit::{CommandFailure, ExitReason};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
 
 /// Finds the tool with this name or alias.
-pub fn find_tool<'a>(world: &'a PipelineSnapshot, name: &str) -> Result<&'a Tool, CommandFailure> {
+pub fn find_tool<'a>(world: &'a PipelineSnapshot, name: &str) -> CommandResult<&'a Tool> {
     let found = world.registry.find(name);
     match found {
         Ok(tool) => Ok(tool),
@@ -21,10 +21,7 @@ pub fn find_tool<'a>(world: &'a PipelineSnapshot, name: &str) -> Result<&'a Tool
 }
 
 /// Finds a tool by name, alias or file name; for a skipped file, the error has the reason.
-pub fn find_tool_or_file<'a>(
-    world: &'a PipelineSnapshot,
-    name: &str,
-) -> Result<&'a Tool, CommandFailure> {
+pub fn find_tool_or_file<'a>(world: &'a PipelineSnapshot, name: &str) -> CommandResult<&'a Tool> {
     let registry = &world.registry;
     if let Some(tool) = registry.get(name) {
         return Ok(tool);

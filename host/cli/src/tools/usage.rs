@@ -9,7 +9,7 @@ use mimir_core::audit::EventKind;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::exit::CommandFailure;
+use crate::exit::CommandResult;
 use mimir::file_error::file_error;
 use mimir::workspace::WorkspaceFolder;
 
@@ -43,10 +43,7 @@ const RECEIPT: [&str; 6] = [
 const SHOWN_CALLS: usize = 5;
 
 /// Last calls of a tool, newest first.
-pub fn last_calls(
-    workspace: &WorkspaceFolder,
-    tool: &Tool,
-) -> Result<Vec<PastCall>, CommandFailure> {
+pub fn last_calls(workspace: &WorkspaceFolder, tool: &Tool) -> CommandResult<Vec<PastCall>> {
     let mut calls = std::collections::VecDeque::new();
     each_call(workspace, tool.name().as_str(), |entry| {
         let value = entry.value();
@@ -78,7 +75,7 @@ pub struct ToolUsage {
 
 impl ToolUsage {
     /// Reads the log.
-    pub fn read(workspace: &WorkspaceFolder) -> Result<Self, CommandFailure> {
+    pub fn read(workspace: &WorkspaceFolder) -> CommandResult<Self> {
         let mut usage = Self::default();
         each_call(workspace, "", |entry| {
             if usage.calls == 0 {
@@ -96,7 +93,7 @@ fn each_call(
     workspace: &WorkspaceFolder,
     tool: &str,
     mut each: impl FnMut(&AuditEntry),
-) -> Result<(), CommandFailure> {
+) -> CommandResult<()> {
     let log = AuditLog::at(workspace.audit());
     let unreadable = |error| file_error("read the audit log", log.path(), &error);
     let snapshot = log.snapshot().map_err(unreadable)?;

@@ -14,7 +14,7 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 use tokio::sync::oneshot;
 
-use crate::exit::CommandFailure;
+use crate::exit::CommandResult;
 use crate::output::{FAINT, note, styled};
 
 /// Result of reading a line.
@@ -47,7 +47,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl LineEditor {
     /// Starts with the history of earlier input.
-    pub(super) fn new(before: Vec<String>) -> Result<Self, CommandFailure> {
+    pub(super) fn new(before: Vec<String>) -> CommandResult<Self> {
         let (asks, asked) = sync_channel(1);
         let words = Arc::<Mutex<Vec<String>>>::default();
         let typed = Arc::new(Mutex::new(before));

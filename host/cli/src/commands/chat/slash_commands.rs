@@ -9,7 +9,7 @@ use mimir_core::{Pipeline, ToolError};
 
 use crate::agent::{AgentRuntime, ConversationSaver, new_conversation};
 use crate::args::{ApprovalsCommand, AuditCommand, GlobalOptions, ToolListCommand};
-use crate::exit::CommandFailure;
+use crate::exit::CommandResult;
 use crate::output::tools::CommandSyntax;
 use crate::output::{ResultPrinter, STRONG, indented, note, styled};
 use crate::tools;
@@ -113,7 +113,7 @@ pub(super) async fn carry_out(
     bench: &mut AgentRuntime,
     talk: &mut Conversation,
     command: SlashCommand,
-) -> Result<ChatFlow, CommandFailure> {
+) -> CommandResult<ChatFlow> {
     let printer = ResultPrinter::new(false);
     match command {
         SlashCommand::Tools(command) => {

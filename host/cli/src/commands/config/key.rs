@@ -133,7 +133,7 @@ pub fn set(globals: &GlobalOptions, key: &str, value: Option<&str>, user: bool) 
 }
 
 /// Warns of layers that override the new value.
-fn overruled(setup: &HostSetup, path: &[String], whose: ConfigOwner) -> Result<(), CommandFailure> {
+fn overruled(setup: &HostSetup, path: &[String], whose: ConfigOwner) -> CommandResult<()> {
     let settings = settings::MergedSettings::read(&setup.user_dirs, &setup.workspace)?;
     let said = settings.layer_values(path);
     let above = said.iter().take_while(|said| said.owner != whose);
@@ -147,7 +147,7 @@ fn overruled(setup: &HostSetup, path: &[String], whose: ConfigOwner) -> Result<(
     Ok(())
 }
 
-fn read(text: &str) -> Result<Value, CommandFailure> {
+fn read(text: &str) -> CommandResult<Value> {
     let value: Result<Value, _> = serde_yaml::from_str(text);
     value.map_err(|error| {
         let message = format!("the value is not valid YAML: {error}");

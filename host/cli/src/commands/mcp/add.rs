@@ -133,7 +133,7 @@ async fn started(
     setup: &HostSetup,
     name: &str,
     server: &McpServerSettings,
-) -> Result<Option<TrustCandidate>, CommandFailure> {
+) -> CommandResult<Option<TrustCandidate>> {
     let mut settings = setup.settings.clone();
     let base = settings.config.sandbox.mode;
     settings
@@ -349,7 +349,7 @@ async fn renewed(
     setup: &HostSetup,
     printer: ResultPrinter,
     server: &McpServerSettings,
-) -> Result<Option<RenewedPackage>, CommandFailure> {
+) -> CommandResult<Option<RenewedPackage>> {
     let installer = PackageInstaller::new(setup, printer.is_json());
     let Some(pinned) = server
         .package
@@ -380,7 +380,7 @@ fn pin_edit(name: &str, package: &McpPackage) -> ConfigEdit {
 }
 
 /// Returns true if the server is only in the user's own file; `--user` takes precedence.
-fn is_in_user_file(setup: &HostSetup, name: &str, user: bool) -> Result<bool, CommandFailure> {
+fn is_in_user_file(setup: &HostSetup, name: &str, user: bool) -> CommandResult<bool> {
     match raw(setup, name, user) {
         Ok(_) => Ok(user),
         Err(_) => raw(setup, name, !user).map(|_| !user),
@@ -394,7 +394,7 @@ fn sandbox(block: &Value) -> Option<SandboxMode> {
 }
 
 /// Block of a server in the file.
-fn raw(setup: &HostSetup, name: &str, user: bool) -> Result<Value, CommandFailure> {
+fn raw(setup: &HostSetup, name: &str, user: bool) -> CommandResult<Value> {
     let mut found = None;
     // Makes no changes: uses the parser of edits.
     settings::change_config(setup, user, |text| {

@@ -10,7 +10,7 @@ use mimir_core::{Tool, ToolError, ToolErrorCode};
 use mimir_mcp::client::ServerTestReport;
 
 use crate::args::{AllowedTools, ServerTrust};
-use crate::exit::CommandFailure;
+use crate::exit::CommandResult;
 use crate::output::{FAINT, STRONG, WARN, note, server_text, styled};
 use crate::terminal;
 use mimir::settings::ConfigEdit;
@@ -148,7 +148,7 @@ impl TrustCandidate {
         before: &[String],
         suggested: &ServerTrust,
         question: &str,
-    ) -> Result<Option<ServerTrust>, CommandFailure> {
+    ) -> CommandResult<Option<ServerTrust>> {
         let allow = &suggested.allow;
         let mut lines = before.to_vec();
         lines.extend(self.card());
@@ -244,7 +244,7 @@ impl TrustCandidate {
     }
 
     /// Records that this person has seen these texts.
-    pub fn grant(&self, setup: &HostSetup) -> Result<(), CommandFailure> {
+    pub fn grant(&self, setup: &HostSetup) -> CommandResult<()> {
         let tools: Vec<Arc<Tool>> = self
             .tools
             .iter()

@@ -8,7 +8,7 @@ use mimir_script::PluginSource;
 use serde_json::Value;
 
 use crate::commands::tools_check::faults_failure;
-use crate::exit::{CommandFailure, ExitReason};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::note;
 use mimir::file_error::file_error;
 use mimir::setup::{self, HostSetup};
@@ -35,10 +35,7 @@ pub fn file(path: &Path) -> Option<PathBuf> {
 }
 
 /// Builds the plugin: its component and its file name.
-pub async fn component(
-    setup: &HostSetup,
-    file: &Path,
-) -> Result<(PathBuf, Vec<u8>), CommandFailure> {
+pub async fn component(setup: &HostSetup, file: &Path) -> CommandResult<(PathBuf, Vec<u8>)> {
     let source = source(file)?;
     let scripts = setup.scripts(setup.host());
     let built = mimir_script::build(scripts.engine(), setup::plugin_parts(), &source).await;
@@ -56,7 +53,7 @@ pub async fn component(
     Ok((PathBuf::from(name), built.component))
 }
 
-fn source(file: &Path) -> Result<PluginSource, CommandFailure> {
+fn source(file: &Path) -> CommandResult<PluginSource> {
     let place = text::visible(&file.display().to_string());
     let content = files::read(file, LinkPolicy::Follow, MAX_FILE_SIZE);
     let content = content.map_err(|error| {

@@ -7,7 +7,7 @@ use mimir_core::grants;
 use mimir_core::needs::{DirectoryAccess, FileNeed, Needs, SECRET_VALUE};
 
 use crate::args::ToolsTrustArgs;
-use crate::exit::CommandFailure;
+use crate::exit::{CommandFailure, CommandResult};
 use mimir::approval_store::UserApprovalStore;
 use mimir::setup::HostSetup;
 
@@ -16,7 +16,7 @@ pub fn set_prefix(
     ledger: &UserApprovalStore,
     location: &str,
     prefix: &str,
-) -> Result<String, CommandFailure> {
+) -> CommandResult<String> {
     let previous = ledger.lock().read()?.prefixes.get(location).cloned();
     let previous = previous.unwrap_or_default();
     if previous != prefix {
@@ -35,7 +35,7 @@ pub fn named_rights(
     ledger: &UserApprovalStore,
     args: &ToolsTrustArgs,
     tool: &Tool,
-) -> Result<Needs, CommandFailure> {
+) -> CommandResult<Needs> {
     let mut files = Vec::new();
     for (folders, access) in [
         (&args.writes, DirectoryAccess::ReadWrite),
@@ -86,7 +86,7 @@ pub fn named_rights(
 }
 
 /// Refuses rights that the component has no import for.
-fn check(tool: &Tool, named: &Needs) -> Result<(), CommandFailure> {
+fn check(tool: &Tool, named: &Needs) -> CommandResult<()> {
     let sends = grants::takes_hosts(tool);
     for (what, named, takes, import) in [
         ("hosts", !named.hosts.is_empty(), sends, "wasi:http"),
@@ -139,7 +139,7 @@ fn folder_need(
     setup: &HostSetup,
     folder: &Path,
     access: DirectoryAccess,
-) -> Result<FileNeed, CommandFailure> {
+) -> CommandResult<FileNeed> {
     let shown = mimir_core::text::visible(&folder.display().to_string());
     let outside = || {
         CommandFailure::usage(format!(

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::exit::CommandFailure;
+use crate::exit::CommandResult;
 use crate::output::tools::CommandSyntax;
 use crate::output::{FAINT, ResultPrinter, STRONG, columns, styled};
 use crate::tools::{CostAdvice, TokenSpending};
@@ -15,10 +15,7 @@ const BAR_WIDTH: usize = 40;
 const FULL_BAR_TOKENS: u32 = 1000;
 
 /// Prints the tools that models see, most expensive first.
-pub fn spending(
-    printer: ResultPrinter,
-    spending: &TokenSpending<'_>,
-) -> Result<(), CommandFailure> {
+pub fn spending(printer: ResultPrinter, spending: &TokenSpending<'_>) -> CommandResult<()> {
     printer.print_result(spending, |out| {
         writeln!(out, "Token Cost Breakdown:\n")?;
         let most = spending.tools.iter().map(|spent| spent.cost.tokens).max();
@@ -64,7 +61,7 @@ pub fn advice(
     printer: ResultPrinter,
     face: CommandSyntax,
     advice: &CostAdvice<'_>,
-) -> Result<(), CommandFailure> {
+) -> CommandResult<()> {
     printer.print_result(advice, |out| {
         writeln!(out, "The tools cost ~{} tokens.", advice.total_tokens)?;
         wordy(out, advice)?;
