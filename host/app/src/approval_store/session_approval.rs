@@ -50,12 +50,13 @@ impl SessionApproval {
 
     /// Returns true if its process may still be running. A crashed process leaves its entries in the file.
     pub fn process_may_run(&self) -> bool {
-        runs(self.process)
+        may_run(self.process)
     }
 }
 
+/// Returns true if a process may be running.
 #[cfg(unix)]
-fn runs(process: u32) -> bool {
+pub(crate) fn may_run(process: u32) -> bool {
     let id = i32::try_from(process).ok();
     let Some(pid) = id.and_then(rustix::process::Pid::from_raw) else {
         return false;
@@ -69,6 +70,6 @@ fn runs(process: u32) -> bool {
 
 /// Always true: testing for a process needs unsafe code here. Stale entries can be revoked by hand.
 #[cfg(not(unix))]
-fn runs(_: u32) -> bool {
+pub(crate) fn may_run(_: u32) -> bool {
     true
 }

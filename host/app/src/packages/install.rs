@@ -17,6 +17,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use super::package_tree::PackageTree;
 use super::registry::{InstallerConfig, split_userinfo};
 use super::{PackageStore, npm, pypi};
+use crate::approval_store::may_run;
 use crate::interface::{self, Progress};
 use crate::servers::empty_folders;
 use crate::servers::network_gate::{self, CurrentSettings, DeclaredNetwork};
@@ -417,26 +418,8 @@ fn remove_left(root: &Path) {
             .split('-')
             .next()
             .and_then(|number| number.parse().ok());
-        if process.is_some_and(|process| process != std::process::id() && !is_alive(process)) {
+        if process.is_some_and(|process| process != std::process::id() && !may_run(process)) {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
-}
-
-#[cfg(unix)]
-fn is_alive(process: u32) -> bool {
-    let id = i32::try_from(process)
-        .ok()
-        .and_then(rustix::process::Pid::from_raw);
-    id.is_some_and(|id| {
-        !matches!(
-            rustix::process::test_kill_process(id),
-            Err(rustix::io::Errno::SRCH)
-        )
-    })
-}
-
-#[cfg(not(unix))]
-fn is_alive(_: u32) -> bool {
-    true
 }
