@@ -91,7 +91,7 @@ pub enum CommandFailure {
 
 impl CommandFailure {
     /// Creates a usage error from one sentence.
-    pub fn usage(message: impl Into<String>) -> Self {
+    pub fn usage(message: impl std::fmt::Display) -> Self {
         Self::Reported {
             error: ToolError::invalid_input(message),
             exit: ExitReason::Usage,

@@ -49,7 +49,7 @@ fn clean_text(theirs: &str, hidden: &[&str]) -> String {
 }
 
 /// Returns the error for a failed login.
-fn login_error(message: impl Into<String>) -> ToolError {
+fn login_error(message: impl std::fmt::Display) -> ToolError {
     ToolError::permission_denied(message)
 }
 
