@@ -58,9 +58,9 @@ impl PackageStore {
     /// The folder of all packages, created on first use.
     fn root(&self) -> Result<&Path, ToolError> {
         let folder = self.folder.as_deref().ok_or_else(|| {
-            let message =
-                "this platform has no folder for packages: set MIMIR_CACHE_DIR to an absolute path";
-            ToolError::unavailable(message)
+            ToolError::unavailable(
+                "this platform has no folder for packages: set MIMIR_CACHE_DIR to an absolute path",
+            )
         })?;
         private_files::private_folder(folder)
             .map_err(|error| crate::file_error::file_error("make", folder, &error))?;

@@ -166,10 +166,9 @@ impl UserSecrets {
             Some(Err(error)) => error.message,
             None => "this system has no keyring".to_owned(),
         };
-        let message = format!(
+        Err(ToolError::unavailable(format!(
             "the secret `{name}` cannot be read from the keyring: {why}; unlock it, or `mimir secrets remove {name}`"
-        );
-        Err(ToolError::unavailable(message))
+        )))
     }
 
     fn read(&self) -> Result<SecretsFile, ToolError> {

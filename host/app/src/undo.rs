@@ -124,27 +124,22 @@ impl UndoHistory {
         match *records.collect::<Vec<_>>().as_slice() {
             [one] => match &one.undone {
                 None => Ok(one),
-                Some(time) => {
-                    let message =
-                        format!("the change {} was taken back already, at {time}", one.id);
-                    Err(ToolError::new(ToolErrorCode::AlreadyExists, message))
-                }
+                Some(time) => Err(ToolError::new(
+                    ToolErrorCode::AlreadyExists,
+                    format!("the change {} was taken back already, at {time}", one.id),
+                )),
             },
-            [] => {
-                let message = format!(
-                    "unknown change `{}`; `mimir undo --list` lists all changes",
-                    text::visible(id)
-                );
-                Err(ToolError::not_found(message))
-            }
+            [] => Err(ToolError::not_found(format!(
+                "unknown change `{}`; `mimir undo --list` lists all changes",
+                text::visible(id)
+            ))),
             ref many => {
                 let ids: Vec<&str> = many.iter().map(|record| record.id.as_str()).collect();
-                let message = format!(
+                Err(ToolError::invalid_input(format!(
                     "`{}` is ambiguous: it matches {}",
                     text::visible(id),
                     ids.join(", ")
-                );
-                Err(ToolError::invalid_input(message))
+                )))
             }
         }
     }

@@ -125,11 +125,10 @@ impl WorkspaceFolder {
     pub fn check_no_links(&self, path: &Path) -> Result<(), ToolError> {
         let folder = path.parent().unwrap_or(&self.root);
         files::reject_links(&self.root, folder).map_err(|error| {
-            let message = format!(
+            ToolError::permission_denied(format!(
                 "nothing is written to {}: {error}; mimir keeps its files in folders of the workspace itself",
                 self.display_path(path)
-            );
-            ToolError::permission_denied(message)
+            ))
         })
     }
 

@@ -220,10 +220,9 @@ fn bounded(from: impl Read, name: &str) -> Result<String, ToolError> {
         )));
     }
     String::from_utf8(bytes).map_err(|_| {
-        let message = format!(
+        ToolError::invalid_input(format!(
             "{name} is not UTF-8 text; if the tool takes `encoding: base64`, pass it in that form"
-        );
-        ToolError::invalid_input(message)
+        ))
     })
 }
 

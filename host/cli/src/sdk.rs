@@ -35,9 +35,9 @@ pub struct SdkLayout {
 /// Writes the SDK below the cache folder, unless it is there already.
 pub fn lay_out(cache: Option<&Path>) -> Result<SdkLayout, ToolError> {
     let Some(cache) = cache else {
-        let message =
-            "cannot write the SDK: this system has no cache folder; set MIMIR_CACHE_DIR to one";
-        return Err(ToolError::unavailable(message));
+        return Err(ToolError::unavailable(
+            "cannot write the SDK: this system has no cache folder; set MIMIR_CACHE_DIR to one",
+        ));
     };
     let root = cache.join("sdk").join(version());
     make_private(cache).map_err(|e| file_error("make", cache, &e))?;

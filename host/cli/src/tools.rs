@@ -178,7 +178,7 @@ fn listed(world: &PipelineSnapshot) -> impl Iterator<Item = &Arc<Tool>> {
     tools.filter(|tool| world.policy.is_listed(tool))
 }
 
-/// Finds a rule that blocks the tool.
+/// The error for a tool that may not be switched.
 fn command_refusal(message: String) -> CommandFailure {
     ToolError::new(ToolErrorCode::PolicyDenied, message).into()
 }

@@ -60,10 +60,9 @@ pub(super) async fn install(
     let entry = &lock["packages"][format!("node_modules/{name}")];
     let text = |key: &str| {
         entry[key].as_str().map(str::to_owned).ok_or_else(|| {
-            let message = format!(
+            ToolError::execution(format!(
                 "npm installed {name} without `{key}` in its lock file; it cannot be pinned"
-            );
-            ToolError::execution(message)
+            ))
         })
     };
     let below = format!("node_modules/{name}");

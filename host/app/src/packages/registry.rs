@@ -50,9 +50,9 @@ pub(super) fn host(url: &str) -> Result<HostPattern, ToolError> {
     let pattern = parsed.and_then(|target| target.origin().to_string().parse().ok());
     pattern.ok_or_else(|| {
         let shown = mimir_core::text::visible(mimir_core::text::prefix(&plain, 200));
-        let message =
-            format!("the configured package registry `{shown}` is not an http or https URL");
-        ToolError::invalid_input(message)
+        ToolError::invalid_input(format!(
+            "the configured package registry `{shown}` is not an http or https URL"
+        ))
     })
 }
 

@@ -62,10 +62,9 @@ impl UserSecrets {
         let values = mimir_mcp::client::login_secrets(&text).ok_or_else(|| {
             let name = mimir_core::text::visible(key);
             let server = name.rsplit_once('@').map_or(&*name, |(server, _)| server);
-            let message = format!(
+            ToolError::unavailable(format!(
                 "the login `{name}` is damaged, so it cannot be masked; `mimir mcp logout {server}` removes it"
-            );
-            ToolError::unavailable(message)
+            ))
         })?;
         let named = values
             .into_iter()
@@ -84,10 +83,9 @@ impl UserSecrets {
         };
         let name = mimir_core::text::visible(key);
         let server = name.rsplit_once('@').map_or(&*name, |(server, _)| server);
-        let message = format!(
+        Err(ToolError::unavailable(format!(
             "the login `{name}` cannot be read from the keyring: {why}; unlock it, or `mimir mcp logout {server}`"
-        );
-        Err(ToolError::unavailable(message))
+        )))
     }
 }
 

@@ -78,10 +78,9 @@ impl ConfigSchema {
                     false => format!(" under `{}`", path.join(".")),
                 };
                 let part = visible(mimir_core::text::prefix(part, 64));
-                let message = format!(
+                ToolError::not_found(format!(
                     "unknown key `{shown}`: `{part}` is unknown{place}.{near} `mimir config schema` lists all keys."
-                );
-                ToolError::not_found(message)
+                ))
             })?;
             path.push(part.to_owned());
         }

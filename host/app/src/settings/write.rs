@@ -124,18 +124,18 @@ fn target_file(setup: &HostSetup, place: &ConfigLocation) -> Result<PathBuf, Too
         owner: whose,
     } = place;
     let real = path.canonicalize().map_err(|error| {
-        let message =
-            format!("{shown} is a broken link ({error}); create the target, or remove the link");
-        ToolError::new(ToolErrorCode::FileNotFound, message)
+        ToolError::new(
+            ToolErrorCode::FileNotFound,
+            format!("{shown} is a broken link ({error}); create the target, or remove the link"),
+        )
     })?;
     let root = setup.workspace.root();
     let inside = || root.canonicalize().is_ok_and(|root| real.starts_with(root));
     if *whose == ConfigOwner::Project && !inside() {
         let real = visible(&real.display().to_string());
-        let message = format!(
+        return Err(ToolError::permission_denied(format!(
             "nothing is written through {shown}: it is a link to {real}, outside of the workspace; edit the target directly, or replace the link by a file"
-        );
-        return Err(ToolError::permission_denied(message));
+        )));
     }
     Ok(real)
 }

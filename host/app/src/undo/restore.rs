@@ -139,11 +139,10 @@ impl UndoStore {
             let _ = file.set_modified(age);
         }
         written.map_err(|e| {
-            let message = format!(
+            ToolError::execution(format!(
                 "everything is restored, but the record {} cannot be marked: {e}",
                 record.id
-            );
-            ToolError::execution(message)
+            ))
         })
     }
 
@@ -236,11 +235,10 @@ impl UndoStore {
             return Ok(());
         };
         let fault = |why: &str| {
-            let message = format!(
+            ToolError::unavailable(format!(
                 "the copy of {} {why}; nothing is restored",
                 text::visible(&change.path)
-            );
-            ToolError::unavailable(message)
+            ))
         };
         let Some(backup) = backup else {
             return Err(fault("was not kept"));

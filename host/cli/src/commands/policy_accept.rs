@@ -66,9 +66,10 @@ pub fn run(globals: &GlobalOptions, yes: bool) -> CommandResult {
     let workers = workers_of(&setup, true);
     if file.is_none() && workers.is_empty() {
         let place = setup.workspace.display_path(&setup.workspace.config());
-        let message =
-            format!("nothing to accept: {place} does not exist, and there are no usable workers");
-        return Err(ToolError::not_found(message).into());
+        return Err(ToolError::not_found(format!(
+            "nothing to accept: {place} does not exist, and there are no usable workers"
+        ))
+        .into());
     }
     let withheld = setup.settings.withheld();
     let words = setup.settings.unaccepted_texts();
@@ -108,10 +109,9 @@ pub fn run(globals: &GlobalOptions, yes: bool) -> CommandResult {
             Some(file) => file.shown.as_str(),
             None => "a worker",
         };
-        let message = format!(
+        return Err(ToolError::invalid_input(format!(
             "{what} changed in the meantime, so nothing was accepted; run `mimir policy accept` again"
-        );
-        return Err(ToolError::invalid_input(message).into());
+        )).into());
     }
     let (digest, all) = seen;
     ledger.change(|book| {

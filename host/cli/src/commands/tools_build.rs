@@ -185,10 +185,9 @@ fn add_target(dir: &Path) -> Result<(), ToolError> {
     if added.is_ok_and(|status| status.success()) && has_target(dir) == Some(true) {
         return Ok(());
     }
-    let message = format!(
+    Err(ToolError::unavailable(format!(
         "the compilation target {TARGET} is not installed; add it with: rustup target add {TARGET}"
-    );
-    Err(ToolError::unavailable(message))
+    )))
 }
 
 /// Returns true if the compiler used in `dir` has the target; `None` without a compiler.

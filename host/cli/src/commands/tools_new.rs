@@ -182,10 +182,12 @@ fn write(folder: &Path, names: &PluginNames, files: &[TemplateFile]) -> Result<(
     };
     if !is_empty {
         let shown = mimir_core::text::visible(&folder.display().to_string());
-        let message = format!(
-            "{shown} already exists and is not empty; choose another name, or another folder with --dir"
-        );
-        return Err(ToolError::new(ToolErrorCode::AlreadyExists, message));
+        return Err(ToolError::new(
+            ToolErrorCode::AlreadyExists,
+            format!(
+                "{shown} already exists and is not empty; choose another name, or another folder with --dir"
+            ),
+        ));
     }
     for (path, template) in files {
         let path = folder.join(path);

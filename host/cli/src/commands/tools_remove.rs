@@ -41,10 +41,13 @@ pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResul
             "Remove {location}, its grant and its stored data?"
         ))?
     {
-        let message = format!(
-            "nothing was removed; without a terminal, use `mimir tools remove {name} --yes`"
-        );
-        return Err(ToolError::new(ToolErrorCode::ApprovalDenied, message).into());
+        return Err(ToolError::new(
+            ToolErrorCode::ApprovalDenied,
+            format!(
+                "nothing was removed; without a terminal, use `mimir tools remove {name} --yes`"
+            ),
+        )
+        .into());
     }
     let failed = |what: &Path, error: std::io::Error| {
         let what = setup.workspace.display_path(what);

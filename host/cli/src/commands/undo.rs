@@ -48,9 +48,9 @@ pub fn run(globals: &GlobalOptions, args: &UndoArgs) -> CommandResult {
     }
     let audit = setup.audit();
     audit.ready().map_err(|error| {
-        let message =
-            format!("nothing was taken back, because the undo could not be recorded: {error}");
-        ToolError::unavailable(message)
+        ToolError::unavailable(format!(
+            "nothing was taken back, because the undo could not be recorded: {error}"
+        ))
     })?;
     let logged = is_logged(record, &AuditLog::at(audit.path())).unwrap_or(false);
     if args.id.is_none() && !logged {
@@ -91,35 +91,38 @@ fn cannot(record: &UndoRecord, age: Option<Duration>, why: &str) -> ToolError {
         0 => String::new(),
         count => format!("; `mimir undo {id} --force` takes back the {count} other paths"),
     };
-    let message = format!(
+    ToolError::unavailable(format!(
         "the change of {} by {} ({}, {}) can't be taken back, because {}; nothing was taken back, and `mimir undo --list` shows the changes that can be, with their IDs{part}",
         undo::paths(record),
         mimir_core::text::visible(&record.tool),
         id,
         undo::ago(age),
         mimir_core::text::visible(why),
-    );
-    ToolError::unavailable(message)
+    ))
 }
 
 /// A record without a matching call in the log. It may have come with a checkout.
 fn unlogged(record: &UndoRecord) -> ToolError {
     let id = mimir_core::text::visible(&record.id);
-    let message = format!(
-        "the newest change, of {} by {}, belongs to no call in the audit log and may be from another machine, so nothing was taken back; use `mimir undo {id}` to take it back",
-        undo::paths(record),
-        mimir_core::text::visible(&record.tool),
-    );
-    ToolError::new(ToolErrorCode::ApprovalDenied, message)
+    ToolError::new(
+        ToolErrorCode::ApprovalDenied,
+        format!(
+            "the newest change, of {} by {}, belongs to no call in the audit log and may be from another machine, so nothing was taken back; use `mimir undo {id}` to take it back",
+            undo::paths(record),
+            mimir_core::text::visible(&record.tool),
+        ),
+    )
 }
 
 fn too_old(record: &UndoRecord, age: Option<Duration>) -> ToolError {
-    let message = format!(
-        "the newest change, of {} by {}, is {}, so nothing was taken back; use `mimir undo {}` or `mimir undo --yes` to take it back",
-        undo::paths(record),
-        mimir_core::text::visible(&record.tool),
-        undo::ago(age),
-        mimir_core::text::visible(&record.id),
-    );
-    ToolError::new(ToolErrorCode::ApprovalDenied, message)
+    ToolError::new(
+        ToolErrorCode::ApprovalDenied,
+        format!(
+            "the newest change, of {} by {}, is {}, so nothing was taken back; use `mimir undo {}` or `mimir undo --yes` to take it back",
+            undo::paths(record),
+            mimir_core::text::visible(&record.tool),
+            undo::ago(age),
+            mimir_core::text::visible(&record.id),
+        ),
+    )
 }

@@ -310,12 +310,11 @@ pub async fn trust(
                 false => None,
             };
             answer.ok_or_else(|| {
-                let message = format!(
+                ToolError::new(ToolErrorCode::ApprovalDenied, format!(
                     "nothing was granted; without a terminal, name the digest that you have seen: `{} --approve {}`",
                     command_line(),
                     candidate.digest()
-                );
-                ToolError::new(ToolErrorCode::ApprovalDenied, message)
+                ))
             })?
         }
     };

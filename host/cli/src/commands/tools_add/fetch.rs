@@ -59,12 +59,14 @@ pub async fn download_component(
     let client = HttpClient::new(guard, Arc::new(DownloadGate { teams }), roots, limits, None);
     let fetched = client.get(url).await?;
     if !fetched.status.is_success() {
-        let message = format!(
-            "{} answered {} instead of a file",
-            fetched.target.origin(),
-            fetched.status
-        );
-        return Err(ToolError::new(ToolErrorCode::Network, message));
+        return Err(ToolError::new(
+            ToolErrorCode::Network,
+            format!(
+                "{} answered {} instead of a file",
+                fetched.target.origin(),
+                fetched.status
+            ),
+        ));
     }
     Ok(fetched.body.into())
 }

@@ -221,18 +221,16 @@ impl BearerAuth {
         let server = visible(&self.server);
         let scopes = shown(&challenge.scopes);
         if challenge.scopes.is_empty() {
-            let message = format!(
+            return ToolError::permission_denied(format!(
                 "the login at the server `{server}` is not sufficient for this, and the server does not say which scopes are missing"
-            );
-            return ToolError::permission_denied(message);
+            ));
         }
         let has = token.is_some_and(|BearerToken(kept)| kept.covers_scopes(&challenge.scopes));
         if has {
             // Requesting the same scopes again would be an endless loop.
-            let message = format!(
+            return ToolError::permission_denied(format!(
                 "the login at the server `{server}` is not sufficient for this: the server requires {scopes}, which were already requested"
-            );
-            return ToolError::permission_denied(message);
+            ));
         }
         self.note(challenge);
         self.wants(format!(
