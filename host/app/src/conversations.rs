@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use mimir_agent::Conversation;
 use mimir_core::redact::Vault;
 use mimir_core::text::{prefix, visible};
-use mimir_core::{RequestId, ToolError, ToolErrorCode};
+use mimir_core::{RequestId, ToolError};
 
 use crate::approval_store;
 use crate::private_files::{self, FileReaders, OwnerOnly};
@@ -59,8 +59,7 @@ impl ConversationStore {
     pub fn save(&self, talk: &Conversation) -> Result<(), ToolError> {
         let redactor = self.vault.redactor();
         let redactor = redactor.map_err(ToolError::unavailable)?;
-        let text = serde_json::to_string(&talk.masked(&redactor))
-            .map_err(|error| ToolError::new(ToolErrorCode::Internal, error.to_string()))?;
+        let text = serde_json::to_string(&talk.masked(&redactor)).map_err(ToolError::internal)?;
         if text.len() as u64 > private_files::MAX_FILE_SIZE {
             let message = "the conversation is too large to be stored; `/clear` starts a new one";
             return Err(ToolError::limit_exceeded(message));
@@ -178,6 +177,8 @@ impl ConversationStore {
 
 #[cfg(test)]
 mod tests {
+    use mimir_core::ToolErrorCode;
+
     use super::*;
     use mimir_agent::Message;
     use mimir_core::Redactor;

@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use mimir_core::ToolError;
 use mimir_core::config::SecretSettings;
 use mimir_core::redact::SHORT_MIN;
-use mimir_core::{ToolError, ToolErrorCode};
 use serde::{Deserialize, Serialize};
 
 use crate::private_files::{self, FileReaders, OwnerOnly};
@@ -193,8 +193,7 @@ impl UserSecrets {
             private_files::lock_for_change(&self.path).map_err(|error| failed("changed", error))?;
         let mut shelf = self.read()?;
         let result = change(&mut shelf);
-        let text = serde_json::to_string_pretty(&shelf)
-            .map_err(|error| ToolError::new(ToolErrorCode::Internal, error.to_string()))?;
+        let text = serde_json::to_string_pretty(&shelf).map_err(ToolError::internal)?;
         private_files::replace(&self.path, text.as_bytes(), FileReaders::Owner)
             .map_err(|error| failed("written", error))?;
         Ok(result)

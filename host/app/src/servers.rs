@@ -185,14 +185,11 @@ impl RequestAuthorizer for SingleOriginGate {
         Box::pin(std::future::ready(match refusal {
             Some(refusal) => Err(Error::Blocked(refusal).into()),
             None if own => Ok(RequestPermit::Listed),
-            None => Err(ToolError::new(
-                mimir_core::ToolErrorCode::PolicyDenied,
-                format!(
-                    "a server at {} sends mimir to {}",
-                    self.origin,
-                    ask.target.origin()
-                ),
-            )),
+            None => Err(ToolError::policy_denied(format!(
+                "a server at {} sends mimir to {}",
+                self.origin,
+                ask.target.origin()
+            ))),
         }))
     }
 }

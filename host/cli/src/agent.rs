@@ -5,7 +5,7 @@
 
 use mimir_agent::{Agent, AgentSetup, Conversation};
 use mimir_core::config::AgentBudget;
-use mimir_core::{Pipeline, RequestId, ToolError, ToolErrorCode};
+use mimir_core::{Pipeline, RequestId, ToolError};
 
 use crate::args::ApproveMode;
 use crate::exit::CommandResult;
@@ -140,7 +140,7 @@ impl AgentRuntime {
             done = work => Ok(done),
             // Following ends only with an error.
             followed = follow => followed.and_then(|()| {
-                Err(ToolError::new(ToolErrorCode::Internal, "following file changes failed").into())
+                Err(ToolError::internal("following file changes failed").into())
             }),
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::storage::{PluginValues, StorageSize};
-use mimir_core::{Tool, ToolError, ToolErrorCode};
+use mimir_core::{Tool, ToolError};
 use serde::Serialize;
 
 use crate::args::{DefinitionFormat, ToolListCommand};
@@ -180,7 +180,7 @@ fn listed(world: &PipelineSnapshot) -> impl Iterator<Item = &Arc<Tool>> {
 
 /// The error for a tool that may not be switched.
 fn command_refusal(message: String) -> CommandFailure {
-    ToolError::new(ToolErrorCode::PolicyDenied, message).into()
+    ToolError::policy_denied(message).into()
 }
 
 #[cfg(test)]

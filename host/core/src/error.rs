@@ -132,6 +132,16 @@ impl ToolError {
         Self::new(ToolErrorCode::PermissionDenied, message.to_string())
     }
 
+    /// An error about something that a policy rule denies.
+    pub fn policy_denied(message: impl fmt::Display) -> Self {
+        Self::new(ToolErrorCode::PolicyDenied, message.to_string())
+    }
+
+    /// An error about an approval that was refused or could not be asked for.
+    pub fn approval_denied(message: impl fmt::Display) -> Self {
+        Self::new(ToolErrorCode::ApprovalDenied, message.to_string())
+    }
+
     /// An error about a limit that was reached.
     pub fn limit_exceeded(message: impl fmt::Display) -> Self {
         Self::new(ToolErrorCode::LimitExceeded, message.to_string())
@@ -140,6 +150,11 @@ impl ToolError {
     /// An error of a tool that ran and failed.
     pub fn execution(message: impl fmt::Display) -> Self {
         Self::new(ToolErrorCode::ExecutionError, message.to_string())
+    }
+
+    /// An error about a fault in mimir itself.
+    pub fn internal(message: impl fmt::Display) -> Self {
+        Self::new(ToolErrorCode::Internal, message.to_string())
     }
 
     /// An error about a resource that is temporarily unavailable.

@@ -241,8 +241,7 @@ impl RequestAuthorizer for ProgramNetworkGate {
             Err(why) => {
                 let remedy = &self.declared.remedy;
                 let remedy = remedy.replace("{host}", &ask.target.host().to_string());
-                let error =
-                    ToolError::new(ToolErrorCode::PolicyDenied, why).with_remedies([remedy]);
+                let error = ToolError::policy_denied(why).with_remedies([remedy]);
                 self.keep(ask.target, error.clone());
                 Err(error)
             }
@@ -259,7 +258,7 @@ impl ProxyRefusalHandler for ProgramNetworkGate {
     ) -> BoxFuture<'a, Error> {
         self.record(target, method.as_str(), Some(error.code()));
         if matches!(error, Error::Blocked(_)) {
-            let kept = ToolError::new(ToolErrorCode::PolicyDenied, error.to_string());
+            let kept = ToolError::policy_denied(&error);
             self.keep(target, kept);
         }
         Box::pin(std::future::ready(error))

@@ -265,8 +265,7 @@ fn unknown(setup: &HostSetup, name: &str) -> ToolError {
         let message =
             format!("the server `{shown}` is in the project's settings, which are not accepted");
         let way = "`mimir policy accept` shows and accepts them";
-        return ToolError::new(ToolErrorCode::PolicyDenied, message)
-            .with_remedies([way.to_owned()]);
+        return ToolError::policy_denied(message).with_remedies([way.to_owned()]);
     }
     let near = mimir_core::name_suggestions::did_you_mean(name, servers.keys().map(String::as_str));
     ToolError::not_found(format!(
@@ -381,7 +380,7 @@ fn import_all(
     if !servers.is_empty() {
         if !yes && !terminal::confirm("Add these to the settings?")? {
             let message = "nothing was imported; `mimir mcp import --yes` needs no terminal";
-            return Err(ToolError::new(ToolErrorCode::ApprovalDenied, message).into());
+            return Err(ToolError::approval_denied(message).into());
         }
         let file = settings::change_config(&setup, user, |text| {
             server_edits::add_servers(text, &servers)

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use mimir_core::ToolError;
 use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::text::visible;
-use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::json;
 
 use crate::args::GlobalOptions;
@@ -95,8 +95,7 @@ pub fn run(globals: &GlobalOptions, yes: bool) -> CommandResult {
             new.iter().for_each(|worker| show_worker(worker));
         }
         if !terminal::confirm("Do you accept this?")? {
-            let error = ToolError::new(
-                ToolErrorCode::ApprovalDenied,
+            let error = ToolError::approval_denied(
                 "the settings were not accepted; `mimir policy accept --yes` needs no terminal",
             );
             return Err(error.into());

@@ -3,9 +3,9 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
+use mimir_core::ToolError;
 use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::storage::FOLDER;
-use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::json;
 
 use crate::exit::{CommandFailure, CommandResult};
@@ -41,12 +41,9 @@ pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResul
             "Remove {location}, its grant and its stored data?"
         ))?
     {
-        return Err(ToolError::new(
-            ToolErrorCode::ApprovalDenied,
-            format!(
-                "nothing was removed; without a terminal, use `mimir tools remove {name} --yes`"
-            ),
-        )
+        return Err(ToolError::approval_denied(format!(
+            "nothing was removed; without a terminal, use `mimir tools remove {name} --yes`"
+        ))
         .into());
     }
     let failed = |what: &Path, error: std::io::Error| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::grants::{self, Grant};
 use mimir_core::tool::ToolTrust;
-use mimir_core::{Decision, Registry, Tool, ToolError, ToolErrorCode, ToolSource};
+use mimir_core::{Decision, Registry, Tool, ToolError, ToolSource};
 use serde_json::json;
 
 use crate::args::{GlobalOptions, ToolsTrustArgs};
@@ -210,5 +210,5 @@ fn plugin(registry: &Registry, name: &str) -> CommandResult<Vec<Arc<Tool>>> {
 }
 
 fn refused_trust(message: String) -> CommandFailure {
-    ToolError::new(ToolErrorCode::ApprovalDenied, message).into()
+    ToolError::approval_denied(message).into()
 }

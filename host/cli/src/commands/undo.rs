@@ -104,25 +104,19 @@ fn cannot(record: &UndoRecord, age: Option<Duration>, why: &str) -> ToolError {
 /// A record without a matching call in the log. It may have come with a checkout.
 fn unlogged(record: &UndoRecord) -> ToolError {
     let id = mimir_core::text::visible(&record.id);
-    ToolError::new(
-        ToolErrorCode::ApprovalDenied,
-        format!(
-            "the newest change, of {} by {}, belongs to no call in the audit log and may be from another machine, so nothing was taken back; use `mimir undo {id}` to take it back",
-            undo::paths(record),
-            mimir_core::text::visible(&record.tool),
-        ),
-    )
+    ToolError::approval_denied(format!(
+        "the newest change, of {} by {}, belongs to no call in the audit log and may be from another machine, so nothing was taken back; use `mimir undo {id}` to take it back",
+        undo::paths(record),
+        mimir_core::text::visible(&record.tool),
+    ))
 }
 
 fn too_old(record: &UndoRecord, age: Option<Duration>) -> ToolError {
-    ToolError::new(
-        ToolErrorCode::ApprovalDenied,
-        format!(
-            "the newest change, of {} by {}, is {}, so nothing was taken back; use `mimir undo {}` or `mimir undo --yes` to take it back",
-            undo::paths(record),
-            mimir_core::text::visible(&record.tool),
-            undo::ago(age),
-            mimir_core::text::visible(&record.id),
-        ),
-    )
+    ToolError::approval_denied(format!(
+        "the newest change, of {} by {}, is {}, so nothing was taken back; use `mimir undo {}` or `mimir undo --yes` to take it back",
+        undo::paths(record),
+        mimir_core::text::visible(&record.tool),
+        undo::ago(age),
+        mimir_core::text::visible(&record.id),
+    ))
 }

@@ -8,11 +8,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use mimir_core::ToolError;
 use mimir_core::call::CallObserver;
 use mimir_core::pipeline::Approved;
 use mimir_core::text::{prefix, visible};
 use mimir_core::upstream_request::{UpstreamRequest, UpstreamRequestKind};
-use mimir_core::{ToolError, ToolErrorCode};
 use rmcp::model::{
     ClientCapabilities, ElicitationCapability, FormElicitationCapability, InputRequest,
     InputRequests, InputResponses, RootsCapabilities, SamplingCapability,
@@ -239,10 +239,9 @@ impl InputRequestBroker {
             UpstreamRequestKind::Roots => ("the workspace as its root", "roots"),
         };
         match self.allowed.allows(want) {
-            false => ToolError::new(
-                ToolErrorCode::PolicyDenied,
-                format!("the server `{server}` requests {what}, which its settings do not allow"),
-            )
+            false => ToolError::policy_denied(format!(
+                "the server `{server}` requests {what}, which its settings do not allow"
+            ))
             .with_remedies([format!(
                 "set `mcp.servers.{server}.{key}: true` to allow it"
             )]),

@@ -54,7 +54,6 @@ impl RefusedHosts {
 
 #[cfg(test)]
 mod tests {
-    use mimir_core::ToolErrorCode;
     use mimir_core::outcome::ToolOutput;
 
     use super::*;
@@ -63,7 +62,7 @@ mod tests {
         let refused = RefusedHosts::default();
         for number in 0..100 {
             let why = format!("the server a has no access to it ({number})");
-            let error = ToolError::new(ToolErrorCode::PolicyDenied, why)
+            let error = ToolError::policy_denied(why)
                 .with_remedies(["add it to mcp.servers.a.network".to_owned()]);
             refused.add("a", format!("host{}.example", number / 2), error);
         }

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use mimir_core::ToolError;
 use mimir_core::launch::ProcessLauncher;
 use mimir_core::redact::Vault;
-use mimir_core::{ToolError, ToolErrorCode};
 use mimir_net::HttpClient;
 use parking_lot::Mutex as Lock;
 use rmcp::model::ServerResult;
@@ -156,12 +156,8 @@ impl RemoteServer {
     pub(super) async fn describe(self: &Arc<Self>) -> Result<Arc<ServerDescription>, ToolError> {
         let link = self.link().await?;
         self.relist_if_changed(&link).await?;
-        self.known().ok_or_else(|| {
-            ToolError::new(
-                ToolErrorCode::Internal,
-                "the description of the server is missing",
-            )
-        })
+        self.known()
+            .ok_or_else(|| ToolError::internal("the description of the server is missing"))
     }
 
     /// Like `describe`, but does not retry a server that failed a moment ago.

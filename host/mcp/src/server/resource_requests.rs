@@ -167,10 +167,9 @@ impl ClientSession {
         let answers = ClientAnswers::default();
         match self.run(tool, arguments, answers, context).await? {
             RequestOutcome::Outcome(outcome) => Ok(*outcome),
-            RequestOutcome::Asks(_) => Err(fault(&ToolError::new(
-                ToolErrorCode::ApprovalDenied,
-                format!("`{tool}` needs an approval, and this request cannot ask for one"),
-            ))),
+            RequestOutcome::Asks(_) => Err(fault(&ToolError::approval_denied(format!(
+                "`{tool}` needs an approval, and this request cannot ask for one"
+            )))),
             RequestOutcome::Stopped => Err(stopped()),
         }
     }
@@ -205,8 +204,7 @@ impl ClientSession {
         let tool = world.registry.get(&place.tool);
         match tool.is_some_and(|tool| world.policy.is_listed(tool)) {
             true => Ok(()),
-            false => Err(fault(&ToolError::new(
-                ToolErrorCode::PolicyDenied,
+            false => Err(fault(&ToolError::policy_denied(
                 "the resources and prompts of this server may not be used",
             ))),
         }

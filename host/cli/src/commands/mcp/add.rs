@@ -1,8 +1,8 @@
 //! `mimir mcp add`, `mimir mcp install` and `mimir mcp trust`: add a server, and review it before it is trusted.
 
+use mimir_core::ToolError;
 use mimir_core::config::{McpPackage, McpServerSettings, SandboxMode};
 use mimir_core::text::visible;
-use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::{Value, json};
 
 use super::trust::TrustCandidate;
@@ -82,7 +82,7 @@ pub async fn add(globals: &GlobalOptions, args: &McpAddArgs) -> CommandResult {
                     candidate.ask(&lines, &args.trust, "Add it, and trust these texts?")?
                 else {
                     let message = "nothing was added";
-                    return Err(ToolError::new(ToolErrorCode::ApprovalDenied, message).into());
+                    return Err(ToolError::approval_denied(message).into());
                 };
                 choice = answer;
             }
@@ -310,7 +310,7 @@ pub async fn trust(
                 false => None,
             };
             answer.ok_or_else(|| {
-                ToolError::new(ToolErrorCode::ApprovalDenied, format!(
+                ToolError::approval_denied(format!(
                     "nothing was granted; without a terminal, name the digest that you have seen: `{} --approve {}`",
                     command_line(),
                     candidate.digest()

@@ -6,7 +6,7 @@ use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::config::{McpServerSettings, SandboxMode};
 use mimir_core::grants::Grant;
 use mimir_core::text::visible;
-use mimir_core::{Tool, ToolError, ToolErrorCode};
+use mimir_core::{Tool, ToolError};
 use mimir_mcp::client::ServerTestReport;
 
 use crate::args::{AllowedTools, ServerTrust};
@@ -278,13 +278,10 @@ impl TrustCandidate {
     pub fn check_digest(&self, digest: &str) -> Result<(), ToolError> {
         match digest == self.digest() {
             true => Ok(()),
-            false => Err(ToolError::new(
-                ToolErrorCode::ApprovalDenied,
-                format!(
-                    "digest mismatch: the server has {}; nothing was granted",
-                    self.digest()
-                ),
-            )),
+            false => Err(ToolError::approval_denied(format!(
+                "digest mismatch: the server has {}; nothing was granted",
+                self.digest()
+            ))),
         }
     }
 }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
+use mimir_core::ToolError;
 use mimir_core::config::McpOauthSettings;
 use mimir_core::network::RequestTarget;
 use mimir_core::redact::Redactor;
 use mimir_core::text::{prefix, visible};
-use mimir_core::{ToolError, ToolErrorCode};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -323,7 +323,7 @@ impl BearerAuth {
         let (this, stale) = (Arc::clone(self), Arc::clone(stale));
         let renewed = tokio::spawn(async move { this.renewed(&stale).await }).await;
         renewed.unwrap_or_else(|error| {
-            let error = ToolError::new(ToolErrorCode::Internal, error.to_string());
+            let error = ToolError::internal(error);
             Err(TokenError::Failed(error))
         })
     }

@@ -10,9 +10,9 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
+use mimir_core::ToolError;
 use mimir_core::network::{AddressScope, NetworkHost, RequestTarget, UrlScheme, classify};
 use mimir_core::text::{prefix, visible};
-use mimir_core::{ToolError, ToolErrorCode};
 use mimir_net::{HttpClient, RequestLimits, ResponseBody};
 use serde::de::DeserializeOwned;
 
@@ -115,8 +115,7 @@ impl OauthEndpoint {
             // Both parts are form-encoded, because either may contain a colon; RFC 6749 section 2.3.1.
             let pair = format!("{}:{}", encoded(id), encoded(secret));
             let value = format!("Basic {}", STANDARD.encode(pair));
-            let mut value = HeaderValue::from_str(&value)
-                .map_err(|error| ToolError::new(ToolErrorCode::Internal, error.to_string()))?;
+            let mut value = HeaderValue::from_str(&value).map_err(ToolError::internal)?;
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
@@ -199,6 +198,8 @@ fn encoded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use mimir_core::ToolErrorCode;
+
     use super::*;
 
     #[test]

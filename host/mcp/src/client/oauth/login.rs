@@ -10,10 +10,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
+use mimir_core::ToolError;
 use mimir_core::config::McpOauthSettings;
 use mimir_core::network::RequestTarget;
 use mimir_core::redact::Vault;
-use mimir_core::{ToolError, ToolErrorCode};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -391,7 +391,7 @@ pub(super) async fn lock_renewal(
         stored_login::login_key(server, url),
     );
     let turn = tokio::task::spawn_blocking(move || logins.turn(&key)).await;
-    turn.map_err(|error| ToolError::new(ToolErrorCode::Internal, error.to_string()))?
+    turn.map_err(ToolError::internal)?
 }
 
 /// Revokes a login at its authorization server, if possible. Returns false if it was not revoked.

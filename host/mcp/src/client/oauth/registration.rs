@@ -4,9 +4,9 @@
 //! A registration is made for each login and never reused: if the authorization server had forgotten it, the person
 //! would end up on a page that only shows an error. A client is never used at another authorization server.
 
+use mimir_core::ToolError;
 use mimir_core::config::McpOauthSettings;
 use mimir_core::redact::Vault;
-use mimir_core::{ToolError, ToolErrorCode};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -158,10 +158,7 @@ async fn register(
     clients: &HttpClientFactory,
 ) -> Result<OauthClient, ToolError> {
     let place = issuer.register.clone().ok_or_else(|| {
-        ToolError::new(
-            ToolErrorCode::Internal,
-            "the authorization server has no registration endpoint",
-        )
+        ToolError::internal("the authorization server has no registration endpoint")
     })?;
     let wanted = match &issuer.methods {
         // A server without declared methods issues secrets, but usually accepts clients without one.

@@ -85,12 +85,8 @@ impl StoredLogin {
         shelf: &dyn LoginStore,
         url: &RequestTarget,
     ) -> Result<(), ToolError> {
-        let text = serde_json::to_string(self).map_err(|error| {
-            ToolError::new(
-                mimir_core::ToolErrorCode::Internal,
-                format!("cannot serialize the login: {error}"),
-            )
-        })?;
+        let text = serde_json::to_string(self)
+            .map_err(|error| ToolError::internal(format!("cannot serialize the login: {error}")))?;
         shelf.write(&login_key(&self.server, url), &text)
     }
 
