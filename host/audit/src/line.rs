@@ -104,8 +104,72 @@ impl ChainLink {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::time::{Duration, SystemTime};
+
+    use mimir_core::audit::{AuditEvent, EventKind};
+    use mimir_core::decision::Decision;
+    use mimir_core::error::ToolErrorCode;
+    use mimir_core::tool::ToolSource;
     use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn line_of_an_event_keeps_its_json_form() {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_micros(1_700_000_000_123_456);
+        let bare = AuditEvent::new(EventKind::Call, time);
+        let text = |text: &str| Some(text.to_owned());
+        let full = AuditEvent {
+            id: "01-2-3".to_owned(),
+            session: "a \"session\"\n".to_owned(),
+            user: text("käthe\u{7f}"),
+            tool: "tool".to_owned(),
+            subject: text("C:\\x"),
+            detail: text(""),
+            parent: text("\u{1b}[31m"),
+            trace: text("00-0af7"),
+            source: Some(ToolSource::BuiltIn),
+            digest: text("00ff"),
+            decision: Some(Decision::Ask),
+            rule: text("policy.rules[0]: ask"),
+            answer: Some("once"),
+            waited_ms: Some(0),
+            arguments: Some(json!({"a": [1, "\"", null]})),
+            ok: false,
+            code: Some(ToolErrorCode::Cancelled),
+            duration_ms: Some(0.5),
+            fuel: Some(u64::MAX),
+            peak_memory: Some(1),
+            bytes_in: Some(2),
+            bytes_out: Some(3),
+            tokens: Some(1),
+            secrets_found: Some(2),
+            truncated: true,
+            ..bare.clone()
+        };
+        let begins = |event: &AuditEvent, expected: &str| {
+            let draft = LineDraft::new(event).unwrap();
+            assert_eq!(String::from_utf8_lossy(&draft.text), expected);
+        };
+        begins(
+            &bare,
+            r#"{"time":"2023-11-14T22:13:20.123Z","event":"call","ok":true"#,
+        );
+        begins(
+            &full,
+            concat!(
+                r#"{"time":"2023-11-14T22:13:20.123Z","event":"call","id":"01-2-3","#,
+                r#""session":"a \"session\"\n","user":"käthe"#,
+                "\u{7f}",
+                r#"","tool":"tool","subject":"C:\\x","detail":"","parent":"\u001b[31m","#,
+                r#""trace":"00-0af7","source":"built-in","digest":"00ff","decision":"ask","#,
+                r#""rule":"policy.rules[0]: ask","answer":"once","waitedMs":0,"#,
+                r#""arguments":{"a":[1,"\"",null]},"ok":false,"code":"CANCELLED","#,
+                r#""durationMs":0.5,"fuel":18446744073709551615,"peakMemory":1,"bytesIn":2,"#,
+                r#""bytesOut":3,"tokens":1,"secretsFound":2,"truncated":true"#,
+            ),
+        );
+    }
 
     #[test]
     fn line_has_the_sequence_and_previous_hash() {

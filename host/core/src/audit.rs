@@ -9,7 +9,7 @@ mod event;
 mod kind;
 
 pub use arguments::brief;
-pub use event::{AuditEvent, Rfc3339Time, rfc3339};
+pub use event::{AuditEvent, rfc3339};
 pub use kind::EventKind;
 
 /// An event that could not be recorded.

@@ -218,26 +218,8 @@ impl AuditEvent {
     }
 }
 
-/// A time in the format of the log.
-pub struct Rfc3339Time(jiff::Timestamp);
-
-impl TryFrom<SystemTime> for Rfc3339Time {
-    type Error = serde_json::Error;
-
-    fn try_from(time: SystemTime) -> Result<Self, Self::Error> {
-        let time = jiff::Timestamp::try_from(time).map_err(serde::ser::Error::custom)?;
-        Ok(Self(time))
-    }
-}
-
-impl std::fmt::Display for Rfc3339Time {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:.3}", self.0)
-    }
-}
-
 /// Serializes a time in the format of the log.
 pub fn rfc3339<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
-    let time = Rfc3339Time::try_from(*time).map_err(serde::ser::Error::custom)?;
-    to.collect_str(&time)
+    let time = jiff::Timestamp::try_from(*time).map_err(serde::ser::Error::custom)?;
+    to.collect_str(&format_args!("{time:.3}"))
 }
