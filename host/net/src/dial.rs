@@ -11,13 +11,13 @@ use tokio::task::JoinSet;
 const STAGGER: Duration = Duration::from_millis(250);
 
 /// Limit for the number of addresses tried. Names with more have the same server behind all of them.
-const MOST: usize = 8;
+const MAX_ADDRESSES: usize = 8;
 
 /// Connects as RFC 8305 describes: address families alternate, each attempt starts a little after the previous one.
 pub(crate) async fn dial(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     let mut waiting = alternate_families(addresses)
         .into_iter()
-        .take(MOST)
+        .take(MAX_ADDRESSES)
         .peekable();
     let mut attempts = JoinSet::new();
     let mut failed = None;

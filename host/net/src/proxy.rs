@@ -65,7 +65,7 @@ impl std::fmt::Debug for Proxy {
 const HEAD: Duration = Duration::from_secs(30);
 
 /// Limit in bytes for the head of a request.
-const HEAD_MOST: usize = 64 << 10;
+const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// Headers that belong to one connection and not to the request (RFC 9110 section 7.6.1), in addition to those listed
 /// in `Connection`.
@@ -112,7 +112,7 @@ impl Proxy {
         server
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD)
-            .max_buf_size(HEAD_MOST)
+            .max_buf_size(MAX_HEAD_BYTES)
             .preserve_header_case(true);
         let serving = server
             .serve_connection(TokioIo::new(io), service)

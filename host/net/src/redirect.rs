@@ -17,7 +17,7 @@ const HARMLESS: [HeaderName; 4] = [
 ];
 
 /// Headers that describe a body and go with it; the Fetch Standard, section 4.4 ("HTTP-redirect fetch").
-const ABOUT_BODY: [HeaderName; 6] = [
+const BODY_HEADERS: [HeaderName; 6] = [
     header::CONTENT_ENCODING,
     header::CONTENT_LANGUAGE,
     header::CONTENT_LOCATION,
@@ -81,14 +81,14 @@ impl RedirectableRequest {
         if rewritten {
             self.method = Method::GET;
             self.has_body = false;
-            ABOUT_BODY
+            BODY_HEADERS
                 .iter()
                 .for_each(|name| drop(self.headers.remove(name)));
         }
         if target.origin() != self.target.origin() {
             let stays = |(name, value): (&HeaderName, &HeaderValue)| {
                 let wanted =
-                    HARMLESS.contains(name) || (self.has_body && ABOUT_BODY.contains(name));
+                    HARMLESS.contains(name) || (self.has_body && BODY_HEADERS.contains(name));
                 let secret = value.is_sensitive() || swapped.names.contains(name);
                 !wanted || secret
             };

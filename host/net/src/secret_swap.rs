@@ -25,7 +25,7 @@ pub(crate) struct SwappedSecrets {
 }
 
 /// Minimum length of a word of a header to count as a secret: shorter words, such as `Bearer`, occur by chance.
-const SECRET_SHORTEST: usize = 8;
+const MIN_SECRET_LENGTH: usize = 8;
 
 impl SwappedSecrets {
     /// Inserts the secrets.
@@ -55,7 +55,7 @@ impl SwappedSecrets {
         self.values.iter().any(|value| {
             let words = value.as_bytes().split(|byte| byte.is_ascii_whitespace());
             words
-                .filter(|word| word.len() >= SECRET_SHORTEST)
+                .filter(|word| word.len() >= MIN_SECRET_LENGTH)
                 .any(|word| holds(text.as_bytes(), word) || holds(&plain, word))
         })
     }

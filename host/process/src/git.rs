@@ -25,7 +25,7 @@ use stand_in::StandInStore;
 const MERGE: &str = "git merge-file -q --marker-size=%L %A %O %B";
 
 /// Maximum number of hidden tracked files that are named to git.
-const NAMED_MOST: usize = 50;
+const MAX_NAMED_PATHS: usize = 50;
 
 /// Prepares a command for the repositories of its workspace: `repositories` are their `.git` folders and files, below
 /// the workspace.
@@ -57,7 +57,7 @@ pub(crate) fn prepare(spec: &mut CommandSpec, hidden: &[HiddenPath], repositorie
         spec.git.push(("core.checkStat".into(), "minimal".into()));
         spec.git.push(("core.trustctime".into(), "false".into()));
         // For the tool `git`, which reports the files that it has not compared.
-        let named = tracked.found.keys().take(NAMED_MOST);
+        let named = tracked.found.keys().take(MAX_NAMED_PATHS);
         spec.git
             .extend(named.map(|path| ("mimir.hidden".into(), (*path).to_owned())));
     }

@@ -15,16 +15,16 @@ use crate::sandbox::{CommandSpec, Sandbox, SandboxError};
 use crate::sessions::NamedPorts;
 
 /// Maximum number of running commands of one owner: servers and watchers of a large project, and a few more.
-const RUNNING_MOST: usize = 16;
+const MAX_RUNNING: usize = 16;
 
 /// Maximum number of ended commands whose output and state are stored.
-const ENDED_MOST: usize = 32;
+const MAX_ENDED: usize = 32;
 
 /// Bytes of output stored of each command: the most recent ones.
-const OUTPUT_MOST: usize = 1 << 20;
+const MAX_OUTPUT: usize = 1 << 20;
 
 /// Characters of a command that a list shows.
-const SHOWN_MOST: usize = 1_000;
+const MAX_COMMAND_LENGTH: usize = 1_000;
 
 /// All commands in the background. Dropping it kills them.
 #[derive(Default)]
@@ -72,14 +72,14 @@ impl BackgroundJobs {
         owned.last += 1;
         let id = JobId(owned.last);
         let state = Arc::new(JobState {
-            output: Mutex::new(OutputTail::new(OUTPUT_MOST)),
+            output: Mutex::new(OutputTail::new(MAX_OUTPUT)),
             ended: watch::Sender::new(None),
         });
         let stop = running.stop_signal();
         let task = tokio::spawn(collect_output(running, Arc::clone(&state), served));
         owned.jobs.push_back(JobEntry {
             id,
-            command: prefix(&command, SHOWN_MOST).to_owned(),
+            command: prefix(&command, MAX_COMMAND_LENGTH).to_owned(),
             begun: Instant::now(),
             state,
             stop,
@@ -157,10 +157,10 @@ impl OwnerJobs {
             .iter()
             .filter(|entry| entry.exit().is_none())
             .count();
-        if running >= RUNNING_MOST {
+        if running >= MAX_RUNNING {
             return Err(SandboxError::TooManyJobs(running));
         }
-        while self.jobs.len() - running > ENDED_MOST {
+        while self.jobs.len() - running > MAX_ENDED {
             let oldest = self.jobs.iter().position(|entry| entry.exit().is_some());
             match oldest {
                 Some(oldest) => drop(self.jobs.remove(oldest)),

@@ -21,7 +21,7 @@ pub(crate) struct EmptyFolder(PathBuf);
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// Maximum number of names tried. An earlier process with the same id may have left its folders.
-const TRIES: usize = 1_000;
+const MAX_ATTEMPTS: usize = 1_000;
 
 impl EmptyFolder {
     /// Creates one below `base`, which may not be in the workspace.
@@ -36,7 +36,7 @@ impl EmptyFolder {
             let error = std::io::Error::new(kind, "it may not be in the workspace");
             return Err(fault()(error));
         }
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let path = base.join(format!("{}-{number}", std::process::id()));
             match folder(&path, false) {

@@ -25,7 +25,7 @@ use crate::sandbox::{
 
 /// Interval of the search for files that may not be created: longer than for a command, since such a program runs for
 /// hours.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Creates the proxy through which a program reaches the network.
 pub type ProxyFactory = dyn Fn(&LaunchSpec) -> Result<Proxy, ToolError> + Send + Sync;
@@ -195,7 +195,7 @@ struct GuardedProgram {
 impl ProgramHandle for GuardedProgram {
     fn wait(&mut self) -> BoxFuture<'_, Result<i32, ToolError>> {
         Box::pin(async move {
-            let mut look = tokio::time::interval(LOOK);
+            let mut look = tokio::time::interval(POLL_INTERVAL);
             look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
                 tokio::select! {

@@ -38,7 +38,7 @@ const DRAIN: Duration = Duration::from_millis(500);
 const GONE: Duration = Duration::from_secs(10);
 
 /// Interval of the search for files that may not be created.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Bytes read at once: the capacity of a pipe.
 const CHUNK: usize = 64 * 1024;
@@ -217,7 +217,7 @@ impl RunningCommand {
         let (mut out_open, mut err_open) = (true, true);
         let mut input = Some(stdin);
         let mut exit = None;
-        let mut look = tokio::time::interval(LOOK);
+        let mut look = tokio::time::interval(POLL_INTERVAL);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             if let Some(exit) = exit

@@ -56,7 +56,7 @@ pub(crate) use ruled_folder::{RuledFolder, beside, read_only_mounts};
 #[cfg(target_os = "macos")]
 pub use seatbelt::SeatbeltSandbox;
 pub(crate) use special_folders::{
-    INNER, NOT_OURS, OBEYED, denied_below, has_entry_rules, inner_repositories,
+    BUILD_FOLDERS, INNER, OBEYED, denied_below, has_entry_rules, inner_repositories,
 };
 
 /// The description line of a sandbox in which every command is isolated from the others.

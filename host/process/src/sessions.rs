@@ -31,7 +31,7 @@ struct CommandSessionEntry {
 
 /// Maximum number of sessions with shared resources. Each holds some files open, and not every front-end reports the
 /// end of a session: above this, the least recently used one starts over.
-const MOST: usize = 64;
+const MAX_SESSIONS: usize = 64;
 
 /// Ports that are registered while a command runs.
 pub(crate) struct NamedPorts {
@@ -46,7 +46,7 @@ impl CommandSessions {
     pub(crate) fn session(&self, owner: &JobOwner) -> Arc<CommandSession> {
         let mut all = self.all.lock();
         let now = all.values().map(|entry| entry.used).max().unwrap_or(0) + 1;
-        if !all.contains_key(owner) && all.len() >= MOST {
+        if !all.contains_key(owner) && all.len() >= MAX_SESSIONS {
             let idle = all.iter().filter(|(_, entry)| entry.ports.is_empty());
             let oldest = idle.min_by_key(|(_, entry)| entry.used);
             if let Some(oldest) = oldest.map(|(owner, _)| owner.clone()) {
@@ -167,11 +167,11 @@ mod tests {
         for other in [owner("a", "q"), owner("b", "p")] {
             assert!(!Arc::ptr_eq(&first, &sessions.session(&other)));
         }
-        for number in 0..MOST {
+        for number in 0..MAX_SESSIONS {
             sessions.session(&owner(&number.to_string(), "p"));
         }
         assert!(!Arc::ptr_eq(&first, &sessions.session(&owner("a", "p"))));
-        assert!(sessions.all.lock().len() <= MOST);
+        assert!(sessions.all.lock().len() <= MAX_SESSIONS);
         let served = sessions.name_ports(&owner("a", "p"), &[1]);
         sessions.end_session("a");
         assert!(!Arc::ptr_eq(&first, &sessions.session(&owner("a", "p"))));

@@ -58,7 +58,7 @@ const OF_ALL: &[&str] = &[
 ];
 
 /// Maximum number of bytes read from such a file. They have a few lines.
-const LONGEST: u64 = 64 << 10;
+const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// Returns the file that may decide which program this name runs in a folder of the workspace, as a path from its
 /// root.
@@ -98,11 +98,11 @@ fn has_unusual_content(file: &Path, is_odd: fn(&str) -> bool) -> bool {
         Err(error) => error.kind() != std::io::ErrorKind::NotFound && !is_no_folder(&error),
         // Opening a pipe would block.
         Ok(meta) if !meta.is_file() => !meta.is_dir(),
-        Ok(meta) if meta.len() > LONGEST => true,
+        Ok(meta) if meta.len() > MAX_FILE_BYTES => true,
         Ok(_) => {
             let mut text = String::new();
             let read = std::fs::File::open(file)
-                .and_then(|file| file.take(LONGEST).read_to_string(&mut text));
+                .and_then(|file| file.take(MAX_FILE_BYTES).read_to_string(&mut text));
             read.is_err() || is_odd(&text)
         }
     }

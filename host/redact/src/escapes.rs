@@ -9,7 +9,7 @@ use std::ops::Range;
 const DEPTH: usize = 3;
 
 /// Maximum length of an encoded character: a surrogate pair in JSON.
-const LONGEST: usize = 12;
+const MAX_ESCAPE_LENGTH: usize = 12;
 
 /// A decoded text.
 struct DecodedText {
@@ -98,7 +98,7 @@ impl DecodedTexts {
 
 /// The length of a text without an incomplete encoding at its end.
 pub(super) fn whole(text: &[u8]) -> usize {
-    let mut at = text.len().saturating_sub(LONGEST);
+    let mut at = text.len().saturating_sub(MAX_ESCAPE_LENGTH);
     while let Some(next) = text[at..].iter().position(|byte| is_sign(*byte)) {
         at += next;
         match character(&text[at..]) {
@@ -172,7 +172,10 @@ fn number(digits: &[u8], radix: u32) -> Option<u32> {
 /// `\uXXXX`, including surrogate pairs, and `\u{X…}`.
 fn unicode(text: &[u8]) -> Option<(DecodedChar, usize)> {
     if text.get(2) == Some(&b'{') {
-        let end = text.iter().take(LONGEST).position(|byte| *byte == b'}')?;
+        let end = text
+            .iter()
+            .take(MAX_ESCAPE_LENGTH)
+            .position(|byte| *byte == b'}')?;
         let character = char::from_u32(number(&text[3..end], 16)?)?;
         return Some((character.into(), end + 1));
     }
@@ -190,7 +193,10 @@ fn unicode(text: &[u8]) -> Option<(DecodedChar, usize)> {
 
 /// `&lt;`, `&#60;`, `&#x3c;`.
 fn entity(text: &[u8]) -> Option<(DecodedChar, usize)> {
-    let end = text.iter().take(LONGEST).position(|byte| *byte == b';')?;
+    let end = text
+        .iter()
+        .take(MAX_ESCAPE_LENGTH)
+        .position(|byte| *byte == b';')?;
     let character = match &text[1..end] {
         b"amp" => '&',
         b"lt" => '<',

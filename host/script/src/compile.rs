@@ -63,7 +63,7 @@ const LINES_BEFORE: u32 = 1;
 
 /// Maximum length of code in bytes: its stack takes half a gigabyte of address space. Longer code is a bundle, and
 /// bundles are plugins.
-const LONGEST: usize = 128 << 10;
+const MAX_CODE_BYTES: usize = 128 << 10;
 
 /// Maximum number of `<` in TypeScript. The parser tries each as the start of type arguments before it reads it as a
 /// comparison, and re-reads everything behind it each time: nested, that costs the square of their number, a minute at
@@ -148,10 +148,10 @@ fn run_bounded<T: Send>(
     work: impl FnOnce() -> Result<T, Vec<CodeFault>> + Send,
 ) -> Result<T, Vec<CodeFault>> {
     let at = |offset: u32, message: String| fault_at(source, offset as usize, message);
-    if source.len() > LONGEST {
+    if source.len() > MAX_CODE_BYTES {
         let message = format!(
             "the code is longer than {} KiB: build bundled code as a plugin (`mimir tools new --lang ts`)",
-            LONGEST >> 10
+            MAX_CODE_BYTES >> 10
         );
         return Err(vec![at(0, message)]);
     }

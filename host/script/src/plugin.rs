@@ -30,7 +30,7 @@ use source_positions::SourcePositions;
 const EXAMINE: &str = include_str!("plugin/examine.js");
 
 /// Maximum size of a bundle in bytes: larger plugins slow down each of their calls.
-const LONGEST: usize = 8 << 20;
+const MAX_BUNDLE_BYTES: usize = 8 << 20;
 
 /// Source of a plugin module, with the plugin's metadata.
 #[derive(Debug, Clone)]
@@ -85,8 +85,11 @@ pub async fn build(
             (code, places)
         }
     };
-    if code.len() > LONGEST {
-        let (is, most) = (text::bytes(code.len() as u64), text::bytes(LONGEST as u64));
+    if code.len() > MAX_BUNDLE_BYTES {
+        let (is, most) = (
+            text::bytes(code.len() as u64),
+            text::bytes(MAX_BUNDLE_BYTES as u64),
+        );
         let message = format!(
             "{}: the plugin with its imports has {is} of code: the limit is {most}",
             source.place

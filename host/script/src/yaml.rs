@@ -17,7 +17,7 @@ const DEPTH: usize = 100;
 
 /// A text that this scanner cannot read is left to the deserializer only up to this length in bytes: consisting of
 /// brackets only, it costs 0.2 s.
-const SHORT: usize = 16 << 10;
+const MAX_UNSCANNED_BYTES: usize = 16 << 10;
 
 /// Maximum size in bytes of all expanded aliases. Hand-written files have a few kilobytes at most.
 const ALIASED: usize = 1 << 20;
@@ -59,7 +59,7 @@ pub(crate) fn events(text: &str) -> impl Iterator<Item = Result<(Event<'_>, Span
             Ok(found) => found,
             Err(error) => {
                 over = true;
-                return (text.len() > SHORT).then(|| {
+                return (text.len() > MAX_UNSCANNED_BYTES).then(|| {
                     let message = error.info().to_owned().into();
                     Err(rejection_at(error.marker(), message))
                 });
@@ -200,8 +200,8 @@ mod tests {
         }
         let deep = format!("a: {}1{}", "[".repeat(99), "]".repeat(99));
         assert_eq!(check_yaml(&deep), Ok(()));
-        // Unreadable and longer than `SHORT`.
-        let long = format!("a: [\n{}", "# x\n".repeat(SHORT));
+        // Unreadable and longer than `MAX_UNSCANNED_BYTES`.
+        let long = format!("a: [\n{}", "# x\n".repeat(MAX_UNSCANNED_BYTES));
         assert!(check_yaml(&long).is_err());
     }
 }

@@ -65,9 +65,9 @@ pub(crate) type DescriptionResult = Result<ComponentDescription, (ToolErrorCode,
 pub(crate) const FORM: u32 = 6;
 
 /// Limits for getting a description: enough for a plugin that builds its schemas at run time.
-const TIME: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 const FUEL: u64 = 5_000_000_000;
-const MOST_BYTES: u64 = 4 << 20;
+const MAX_BYTES: u64 = 4 << 20;
 
 /// The result of inspecting a component.
 pub(crate) struct InspectedComponent {
@@ -328,9 +328,9 @@ async fn ask(
     ));
     let callee = plugin.load(host.compile_limits()).await?;
     let limits = Limits {
-        wall: TIME,
+        wall: TIMEOUT,
         fuel: FUEL,
-        output_bytes: MOST_BYTES,
+        output_bytes: MAX_BYTES,
         log_lines: 10,
         ..Limits::default()
     };
@@ -338,7 +338,7 @@ async fn ask(
     let mut store = callee
         .new_store(StoreOptions::isolated(GuardedFs::empty(), limits))
         .map_err(internal)?;
-    let asked = tokio::time::timeout(TIME, call::describe(&mut store, callee)).await;
+    let asked = tokio::time::timeout(TIMEOUT, call::describe(&mut store, callee)).await;
     match asked {
         Ok(Ok(Some(manifest))) => Ok(manifest),
         Ok(Ok(None)) => Err(WasmHostError::Manifest(
@@ -355,7 +355,7 @@ async fn ask(
         Err(_) => {
             let message = format!(
                 "it took longer than {} s to describe its tools",
-                TIME.as_secs()
+                TIMEOUT.as_secs()
             );
             Err(WasmHostError::Manifest(message, ToolErrorCode::Timeout))
         }

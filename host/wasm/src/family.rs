@@ -29,7 +29,7 @@ use crate::lift::{self, LiftedTools};
 
 /// Largest file that is inspected, in bytes. Whole language engines are about 40 MB; above this, reading and compiling
 /// would take minutes and gigabytes.
-pub const FILE_MOST: u64 = 256 * 1024 * 1024;
+pub const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
 
 /// The contract that this host offers: `mimir:tool` in this version.
 pub const CONTRACT: InterfaceVersion = InterfaceVersion {

@@ -60,7 +60,7 @@ use yield_timer::YieldTimer;
 pub(in crate::fs) use wasmtime_wasi::p2::bindings::filesystem::types::Advice;
 
 /// Maximum number of stored refusals: enough to explain a failure, however often a guest tries.
-const REFUSALS_KEPT: usize = 16;
+const MAX_REFUSALS: usize = 16;
 
 /// A directory of the host that a guest sees.
 #[derive(Debug, Clone)]
@@ -236,7 +236,7 @@ impl GuardedFs {
 
     fn remember(&mut self, refusal: PathRefusal) {
         tracing::debug!(%refusal, "refused a path");
-        if self.refusals.len() == REFUSALS_KEPT {
+        if self.refusals.len() == MAX_REFUSALS {
             self.refusals.remove(0);
         }
         self.refusals.push(refusal);

@@ -17,8 +17,8 @@ pub(crate) struct StoreLimiter {
 }
 
 /// Maximum number of memories and tables of one call, whatever their size. Each takes a slot of the pool.
-const MOST_MEMORIES: usize = 32;
-const MOST_TABLES: usize = 128;
+const MAX_MEMORIES: usize = 32;
+const MAX_TABLES: usize = 128;
 
 impl StoreLimiter {
     pub(crate) fn new(limits: &Limits) -> Self {
@@ -85,11 +85,11 @@ impl ResourceLimiter for StoreLimiter {
     }
 
     fn tables(&self) -> usize {
-        MOST_TABLES
+        MAX_TABLES
     }
 
     fn memories(&self) -> usize {
-        MOST_MEMORIES
+        MAX_MEMORIES
     }
 }
 

@@ -27,10 +27,10 @@ use crate::store_limiter::StoreLimiter;
 
 /// Maximum number of handles of all kinds in one call: files, streams, pollables. Far more than an honest guest has,
 /// far less than would burden the host.
-const MOST_HANDLES: usize = 10_000;
+const MAX_HANDLES: usize = 10_000;
 
 /// Maximum number of progress reports passed on from one call; a client redraws at each.
-const MOST_REPORTS: u32 = 10_000;
+const MAX_REPORTS: u32 = 10_000;
 
 /// The state of one call's store.
 pub(crate) struct StoreState {
@@ -181,7 +181,7 @@ impl StoreState {
             }
         }
         let mut table = ResourceTable::new();
-        table.set_max_capacity(MOST_HANDLES);
+        table.set_max_capacity(MAX_HANDLES);
         Self {
             wasi: wasi.build(),
             http: WasiHttpCtx::new(),
@@ -197,7 +197,7 @@ impl StoreState {
             storage: start.storage,
             config,
             last_failure: None,
-            reports: MOST_REPORTS,
+            reports: MAX_REPORTS,
             transfer_setting: OUTPUT_LIMIT,
             most_output: usize::try_from(start.limits.output_bytes).unwrap_or(usize::MAX),
             last_yield: Instant::now(),
@@ -241,7 +241,7 @@ impl StoreState {
     pub(crate) fn set_observer(&mut self, observer: Arc<dyn CallObserver>) {
         self.logs.set_observer(Arc::clone(&observer));
         self.observer = observer;
-        self.reports = MOST_REPORTS;
+        self.reports = MAX_REPORTS;
     }
 
     /// Flushes the guest's remaining output.

@@ -10,7 +10,7 @@ use mimir_sdk::Result;
 use crate::place::Place;
 
 /// Number of names to try. Concurrent calls use different names, so even a second try is rare.
-const TRIES: u32 = 100;
+const MAX_ATTEMPTS: u32 = 100;
 
 /// Writes `content` to `place`, with the permissions of the replaced file as far as the system lets a component set
 /// them.
@@ -63,7 +63,7 @@ fn create_named(place: &Place, mark: &str) -> io::Result<(Place, File)> {
             .parent()
             .join(&format!("{mark}unfinished-{start:x}-{number}"));
         match File::create_new(unfinished.path()) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < TRIES => {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < MAX_ATTEMPTS => {
                 tries += 1;
             }
             created => return created.map(|file| (unfinished, file)),

@@ -18,7 +18,7 @@ use matches::{Needle, Replaced};
 const BYTES_MAX: u64 = 16 << 20;
 
 /// Most line numbers listed when a pattern is not unique.
-const LINES_NAMED: usize = 20;
+const LINES_NAMED_MAX: usize = 20;
 
 /// Replaces text in a file. The pattern must match exactly once, unless `all` is true; include enough of the lines
 /// around the place to make it unique.
@@ -211,17 +211,17 @@ impl EditFile {
 
 fn ambiguous(needle: &Needle<'_>, text: &Text<'_>, place: &Place) -> Error {
     let (mut lines, mut line, mut at) = (Vec::new(), 1, 0);
-    for found in needle.ranges(&text.plain).take(LINES_NAMED + 1) {
+    for found in needle.ranges(&text.plain).take(LINES_NAMED_MAX + 1) {
         line += memchr::memchr_iter(b'\n', &text.plain.as_bytes()[at..found.start]).count();
         at = found.start;
         lines.push(line);
     }
-    let more = if lines.len() > LINES_NAMED {
+    let more = if lines.len() > LINES_NAMED_MAX {
         " and more"
     } else {
         ""
     };
-    lines.truncate(LINES_NAMED);
+    lines.truncate(LINES_NAMED_MAX);
     let named = lines
         .iter()
         .map(usize::to_string)

@@ -12,7 +12,7 @@ use crate::words::Words;
 const USUAL: &str = "-n30";
 
 /// Most commits in a log, even if more are requested.
-const MOST: usize = 1000;
+const MAX_COMMITS: usize = 1000;
 
 /// Fields end with NUL, commits with a record separator; neither can be in a message.
 const FORMAT: &str = "--format=tformat:%H%x00%an%x00%ae%x00%aI%x00%D%x00%s%x00%b%x00%x1e";
@@ -57,15 +57,15 @@ pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> 
     all.push(FORMAT);
     let mut commits = parse(&repository.run(&all, &words.paths)?);
     let count = commits.len();
-    commits.truncate(MOST);
+    commits.truncate(MAX_COMMITS);
     let mut said: String = commits.iter().map(Commit::line).collect();
     if commits.is_empty() {
         said.push_str("no commits");
     }
-    if count > MOST {
+    if count > MAX_COMMITS {
         said.push_str(&format!(
             "[… {} more; a smaller `-n`, or `--skip` …]",
-            count - MOST
+            count - MAX_COMMITS
         ));
     }
     Ok(Json(Report {

@@ -13,13 +13,13 @@ use crate::name::Name;
 pub(crate) const FOLDER: &str = ".mimir/memory";
 
 /// Most bytes of a memory: as much as a model can read.
-pub(crate) const FILE_MOST: u64 = 256 << 10;
+pub(crate) const FILE_MAX: u64 = 256 << 10;
 
 /// Most memories. Each search reads them all.
-pub(crate) const FILES_MOST: usize = 400;
+pub(crate) const FILES_MAX: usize = 400;
 
 /// Most bytes of all memories together.
-pub(crate) const TOTAL_MOST: u64 = 8 << 20;
+pub(crate) const TOTAL_MAX: u64 = 8 << 20;
 
 /// Lock file of the call that is saving.
 const TURN: &str = ".turn";
@@ -28,10 +28,10 @@ const TURN: &str = ".turn";
 const SWEEP: &str = ".sweep";
 
 /// Age after which a [`TURN`] file is stale: saving takes milliseconds.
-const TURN_MOST: Duration = Duration::from_secs(10);
+const LOCK_STALE_AFTER: Duration = Duration::from_secs(10);
 
 /// Most time that a call waits for the lock.
-const WAIT_MOST: Duration = Duration::from_secs(15);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Poll interval while waiting.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -82,7 +82,7 @@ impl Folder {
             let meta = fs::symlink_metadata(entry.path());
             let meta = meta
                 .ok()
-                .filter(|meta| meta.is_file() && meta.len() <= FILE_MOST);
+                .filter(|meta| meta.is_file() && meta.len() <= FILE_MAX);
             match (Name::of_file(&file), meta) {
                 (Some(name), Some(meta)) => listing.entries.push(Entry {
                     name,
@@ -107,11 +107,11 @@ impl Folder {
                 "`{name}` is not a regular file; links and folders in {FOLDER} are not read"
             )));
         }
-        if meta.len() > FILE_MOST {
+        if meta.len() > FILE_MAX {
             return Err(Error::limit_exceeded(format_args!(
                 "`{name}` has {} KB, and a memory has at most {}; split it",
                 meta.len().div_ceil(1 << 10),
-                FILE_MOST >> 10
+                FILE_MAX >> 10
             )));
         }
         let bytes = fs::read(&path).map_err(failed)?;
@@ -153,7 +153,7 @@ impl Folder {
             {
                 self.sweep(&path, made)?;
             }
-            if waited >= WAIT_MOST {
+            if waited >= LOCK_TIMEOUT {
                 return Err(Error::unavailable(format_args!(
                     "another call is still saving; try again, and if no other call is running, remove {FOLDER}/{TURN} and {FOLDER}/{SWEEP}"
                 )));
@@ -201,7 +201,7 @@ fn is_stale(made: SystemTime) -> bool {
     let apart = now
         .duration_since(made)
         .unwrap_or_else(|ahead| ahead.duration());
-    apart > TURN_MOST
+    apart > LOCK_STALE_AFTER
 }
 
 impl Drop for Turn {

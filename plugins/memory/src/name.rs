@@ -5,7 +5,7 @@ use std::fmt;
 use mimir_sdk::{Error, Result, text};
 
 /// Most bytes of a name, because lists show it.
-const MOST: usize = 80;
+const NAME_MAX: usize = 80;
 
 /// Extension of a memory's file.
 const ENDING: &str = ".md";
@@ -22,14 +22,14 @@ impl Name {
     pub(crate) fn parse(written: &str) -> Result<Self> {
         let name = written.strip_suffix(ENDING).unwrap_or(written);
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        let fits = (1..=MOST).contains(&name.len())
+        let fits = (1..=NAME_MAX).contains(&name.len())
             && name.chars().all(plain)
             && name.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
             && !name.ends_with('.')
             && !name.contains("..");
         if !fits || is_device(name) {
             return Err(Error::invalid_input(format_args!(
-                "`{}` is not a valid memory name: use 1 to {MOST} letters, digits, `-`, `_` and single dots, such as `build-notes`",
+                "`{}` is not a valid memory name: use 1 to {NAME_MAX} letters, digits, `-`, `_` and single dots, such as `build-notes`",
                 text::brief(written)
             )));
         }
@@ -111,7 +111,7 @@ mod tests {
             "x:y",
             "~x",
             "a*",
-            &"x".repeat(MOST + 1),
+            &"x".repeat(NAME_MAX + 1),
         ] {
             let error = Name::parse(written).unwrap_err();
             assert!(

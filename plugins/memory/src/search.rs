@@ -16,7 +16,7 @@ use crate::store::{Host, Store};
 use crate::words_of;
 
 /// Most bytes of a query.
-const QUERY_MOST: usize = 2_000;
+const QUERY_MAX: usize = 2_000;
 
 /// Lines and bytes of a snippet: enough to judge if the memory is worth reading.
 const SNIPPET_LINES: usize = 8;
@@ -129,9 +129,9 @@ impl MemorySearch {
                 "the query is empty; say what to look for",
             ));
         }
-        if query.len() > QUERY_MOST {
+        if query.len() > QUERY_MAX {
             return Err(Error::invalid_input(format_args!(
-                "the query has {} bytes, and at most {QUERY_MOST} are looked for; use fewer words",
+                "the query has {} bytes, and at most {QUERY_MAX} are looked for; use fewer words",
                 query.len()
             )));
         }

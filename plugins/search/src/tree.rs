@@ -22,7 +22,7 @@ const PIECE: usize = 1 << 20;
 const PAGE: usize = 4096;
 
 /// Bytes at the beginning of a file that are checked to tell binaries from text.
-const LOOK: usize = 1024;
+const BINARY_CHECK_BYTES: usize = 1024;
 
 /// Contents of a folder.
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ impl Content {
     /// Reads a file, whole if it is shorter than about `most` bytes.
     pub fn of(mut file: File, most: usize) -> io::Result<Self> {
         let mut content = file.piece(PIECE)?;
-        if content[..content.len().min(LOOK)].contains(&0) {
+        if content[..content.len().min(BINARY_CHECK_BYTES)].contains(&0) {
             return Ok(Self::Binary);
         }
         let mut last = content.len();

@@ -18,7 +18,7 @@ const UNPACKED_MAX: u64 = 16 << 20;
 const HARMLESS: [&str; 4] = ["accept", "accept-language", "accept-encoding", "user-agent"];
 
 /// Headers that describe the body and are dropped together with it.
-const ABOUT_BODY: [&str; 3] = ["content-type", "content-encoding", "content-language"];
+const BODY_HEADERS: [&str; 3] = ["content-type", "content-encoding", "content-language"];
 
 /// A response and its redirects.
 #[derive(Debug)]
@@ -151,13 +151,13 @@ fn turn(request: &mut Request, to: Url, status: u16) {
     if rewritten {
         request.method = "GET";
         request.body.clear();
-        request.headers.retain(|(name, _)| !is(&ABOUT_BODY, name));
+        request.headers.retain(|(name, _)| !is(&BODY_HEADERS, name));
     }
     if to.origin() != request.url.origin() {
         let with_body = !request.body.is_empty();
         request
             .headers
-            .retain(|(name, _)| is(&HARMLESS, name) || (with_body && is(&ABOUT_BODY, name)));
+            .retain(|(name, _)| is(&HARMLESS, name) || (with_body && is(&BODY_HEADERS, name)));
     }
     request.url = to;
 }

@@ -14,7 +14,7 @@ type Says = Box<dyn Fn(&str) -> String + Send + Sync>;
 pub(crate) struct Answers(Mutex<Option<Says>>);
 
 /// Token limit of an answer; tests do not count tokens.
-const MOST: u32 = 1_000;
+const MAX_TOKENS: u32 = 1_000;
 
 impl Answers {
     pub(crate) fn set(&self, says: impl Fn(&str) -> String + Send + Sync + 'static) {
@@ -31,7 +31,7 @@ impl LanguageModel for Answers {
     }
 
     fn most(&self) -> u32 {
-        MOST
+        MAX_TOKENS
     }
 
     fn complete<'a>(

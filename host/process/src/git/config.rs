@@ -9,10 +9,10 @@ use super::index::ObjectHash;
 use super::read_file;
 
 /// The longest file of settings, in bytes.
-const FILE_MOST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Maximum number of files read for one repository: git itself stops at ten levels.
-const FILES_MOST: usize = 32;
+const MAX_FILES: usize = 32;
 
 /// A setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,10 +43,10 @@ impl GitConfig {
         let mut files = 0;
         while let Some(file) = open.pop() {
             files += 1;
-            if files > FILES_MOST {
+            if files > MAX_FILES {
                 break;
             }
-            let Some(text) = read_file(&file, FILE_MOST) else {
+            let Some(text) = read_file(&file, MAX_FILE_BYTES) else {
                 continue;
             };
             let entries = parse(&String::from_utf8_lossy(&text));

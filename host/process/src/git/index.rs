@@ -24,7 +24,7 @@ use sha2::{Digest as _, Sha256};
 use super::read_file;
 
 /// Maximum number of bytes read from an index: more than a million files.
-const INDEX_MOST: u64 = 256 << 20;
+const MAX_INDEX_BYTES: u64 = 256 << 20;
 
 /// The time that a racy entry gets, in seconds: no index is that old.
 const OLD: u32 = 1;
@@ -106,7 +106,7 @@ impl GitIndex {
         wanted: &dyn Fn(&str) -> bool,
     ) -> Option<Self> {
         let path = git.join("index");
-        let bytes = read_file(&path, INDEX_MOST)?;
+        let bytes = read_file(&path, MAX_INDEX_BYTES)?;
         let entries = entries(&bytes, hash, wanted)?;
         let modified = modified(&path)?;
         if entries.iter().any(|entry| entry.is_racy(modified))
@@ -279,7 +279,7 @@ fn settle(
     let write = || {
         let meta = path.symlink_metadata().ok()?;
         let modified = modified(&path)?;
-        let bytes = read_file(&path, INDEX_MOST)?;
+        let bytes = read_file(&path, MAX_INDEX_BYTES)?;
         let mut all = entries(&bytes, hash, wanted)?;
         for entry in all.iter_mut().filter(|entry| entry.is_racy(modified)) {
             entry.settle();

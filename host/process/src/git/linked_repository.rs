@@ -13,7 +13,7 @@ use super::read_file;
 use crate::sandbox::{CommandSpec, HostMount};
 
 /// Maximum number of bytes of a `.git` file: a path.
-const LINK_MOST: u64 = 8192;
+const MAX_LINK_BYTES: u64 = 8192;
 
 /// Mounts the repository of the workspace for a command, if it is elsewhere. The command must see the whole workspace,
 /// and a mount of the repository by a person takes precedence.
@@ -45,7 +45,7 @@ pub(crate) fn show_repository(spec: &mut CommandSpec) {
 
 /// Returns the target of a file `.git`.
 pub(super) fn target(file: &Path) -> Option<PathBuf> {
-    let bytes = read_file(file, LINK_MOST)?;
+    let bytes = read_file(file, MAX_LINK_BYTES)?;
     let text = String::from_utf8(bytes).ok()?;
     let to = text
         .trim_end_matches(['\n', '\r'])
@@ -84,7 +84,7 @@ impl LinkedRepository {
         }
         let said = |name: &str| {
             let path = own.join(name);
-            let bytes = is_own(&path, false).then(|| read_file(&path, LINK_MOST))??;
+            let bytes = is_own(&path, false).then(|| read_file(&path, MAX_LINK_BYTES))??;
             let text = String::from_utf8(bytes).ok()?;
             Some(own.join(text.trim_end_matches(['\n', '\r'])))
         };

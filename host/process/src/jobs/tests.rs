@@ -34,7 +34,7 @@ async fn ended(jobs: &BackgroundJobs, session: &str, job: JobId) -> JobStatus {
 
 #[test]
 fn output_tail_stores_the_end_and_counts_omitted_bytes() {
-    let mut ring = OutputTail::new(OUTPUT_MOST);
+    let mut ring = OutputTail::new(MAX_OUTPUT);
     ring.add(b"hello ");
     ring.add(b"world");
     let found = piece(&mut ring, 6);
@@ -50,12 +50,12 @@ fn output_tail_stores_the_end_and_counts_omitted_bytes() {
             omitted_bytes: 0
         }
     );
-    ring.add(&vec![b'x'; OUTPUT_MOST + 5]);
+    ring.add(&vec![b'x'; MAX_OUTPUT + 5]);
     ring.add(b"end");
     let found = piece(&mut ring, 11);
-    assert_eq!(found.next, 11 + OUTPUT_MOST as u64 + 8);
+    assert_eq!(found.next, 11 + MAX_OUTPUT as u64 + 8);
     assert_eq!(found.omitted_bytes, 8);
-    assert!(found.bytes.len() == OUTPUT_MOST && found.bytes.ends_with(b"xend"));
+    assert!(found.bytes.len() == MAX_OUTPUT && found.bytes.ends_with(b"xend"));
 }
 
 #[tokio::test]
@@ -127,12 +127,12 @@ async fn job_stop_runs_the_sigterm_handler_of_the_program() {
 #[tokio::test]
 async fn jobs_are_limited_and_end_with_their_session() {
     let jobs = BackgroundJobs::default();
-    for _ in 0..RUNNING_MOST {
+    for _ in 0..MAX_RUNNING {
         start(&jobs, "s", "sleep 60").await.unwrap();
     }
     assert!(matches!(
         start(&jobs, "s", "true").await,
-        Err(SandboxError::TooManyJobs(RUNNING_MOST))
+        Err(SandboxError::TooManyJobs(MAX_RUNNING))
     ));
     let other = start(&jobs, "t", "sleep 0.3").await.unwrap();
     jobs.end_session("s");

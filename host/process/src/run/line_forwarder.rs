@@ -7,10 +7,10 @@ use mimir_core::command::CommandStream;
 use mimir_core::text::{escape, prefix};
 
 /// Maximum number of lines shown of one command. The full output is in the result.
-const LINES_MOST: usize = 1_000;
+const MAX_LINES: usize = 1_000;
 
 /// Maximum number of bytes shown of one line.
-const LINE_MOST: usize = 4_096;
+const MAX_LINE: usize = 4_096;
 
 /// Passes output on, line by line.
 pub(crate) struct LineForwarder {
@@ -32,14 +32,14 @@ impl LineForwarder {
 
     pub(crate) fn add(&mut self, stream: CommandStream, bytes: &[u8]) {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
-            if self.shown >= LINES_MOST {
+            if self.shown >= MAX_LINES {
                 return;
             }
             let line = match stream {
                 CommandStream::Stdout => &mut self.stdout,
                 CommandStream::Stderr => &mut self.stderr,
             };
-            let room = LINE_MOST.saturating_sub(line.len());
+            let room = MAX_LINE.saturating_sub(line.len());
             line.extend(part.iter().take(room));
             if part.ends_with(b"\n") {
                 let line = std::mem::take(line);
@@ -54,7 +54,7 @@ impl LineForwarder {
             std::mem::take(&mut self.stdout),
             std::mem::take(&mut self.stderr),
         ] {
-            if !line.is_empty() && self.shown < LINES_MOST {
+            if !line.is_empty() && self.shown < MAX_LINES {
                 self.show(&line);
             }
         }
@@ -63,7 +63,7 @@ impl LineForwarder {
     fn show(&mut self, line: &[u8]) {
         self.shown += 1;
         let text = String::from_utf8_lossy(line);
-        let text = escape(prefix(text.trim_end_matches(['\n', '\r']), LINE_MOST).to_owned());
+        let text = escape(prefix(text.trim_end_matches(['\n', '\r']), MAX_LINE).to_owned());
         self.observer.progress(CallProgress {
             done: self.shown as u64,
             total: None,
@@ -103,7 +103,7 @@ mod tests {
         lines.add(CommandStream::Stdout, &b"x".repeat(1 << 20));
         lines.add(CommandStream::Stdout, &b"\n".repeat(10_000));
         let seen = seen.0.lock();
-        assert_eq!(seen.len(), LINES_MOST);
-        assert!(seen.iter().all(|line| line.len() <= LINE_MOST));
+        assert_eq!(seen.len(), MAX_LINES);
+        assert!(seen.iter().all(|line| line.len() <= MAX_LINE));
     }
 }

@@ -16,10 +16,10 @@ use crate::command_proxy::Refusals;
 use crate::sandbox::CommandSpec;
 
 /// Maximum number of bytes read of a line.
-const LINE_MOST: usize = 4096;
+const MAX_LINE: usize = 4096;
 
 /// Maximum number of paths in a note.
-const NAMED_MOST: usize = 8;
+const MAX_NAMED: usize = 8;
 
 /// Messages of programs that may not read a file, in lower case.
 const DENIED: [&str; 5] = [
@@ -84,7 +84,7 @@ impl OutputNotes {
             let Some(line) = self.lines.get_mut(which) else {
                 return;
             };
-            let room = LINE_MOST.saturating_sub(line.len());
+            let room = MAX_LINE.saturating_sub(line.len());
             line.extend(part.iter().take(room));
             if part.ends_with(b"\n") {
                 let line = std::mem::take(line);
@@ -180,7 +180,7 @@ impl OutputNotes {
             let paths: Vec<_> = self
                 .busy
                 .iter()
-                .take(NAMED_MOST)
+                .take(MAX_NAMED)
                 .map(|path| code(path))
                 .collect();
             notes.push(format!(
@@ -211,7 +211,7 @@ impl OutputNotes {
         let paths = indices.iter().filter_map(|index| self.hidden.get(*index));
         let setting: Vec<_> = paths
             .filter(|one| one.kind != HiddenKind::Folder)
-            .take(NAMED_MOST)
+            .take(MAX_NAMED)
             .map(|one| format!("\"{}\"", visible(&one.path)))
             .collect();
         let shown = self.shown(indices);
@@ -235,9 +235,9 @@ impl OutputNotes {
 /// Lists some paths, and the number of the others.
 fn list<'a>(paths: impl Iterator<Item = &'a str>) -> String {
     let all: Vec<&str> = paths.collect();
-    let some: Vec<_> = all.iter().take(NAMED_MOST).map(|path| code(path)).collect();
+    let some: Vec<_> = all.iter().take(MAX_NAMED).map(|path| code(path)).collect();
     let some = some.join(", ");
-    match all.len().saturating_sub(NAMED_MOST) {
+    match all.len().saturating_sub(MAX_NAMED) {
         0 => some,
         more => format!("{some} and {more} more"),
     }

@@ -102,7 +102,7 @@ const SEARCH_EVERY: Duration = Duration::from_millis(500);
 const SEARCH_SHARE: u32 = 30;
 
 /// Maximum number of renamed paths with which a command may continue: more than any repository has.
-const ASIDE_MOST: usize = 200;
+const MAX_RENAMED: usize = 200;
 
 /// Delay before the last search if the caller of a command is gone: the command is killed, and exits in this time.
 const GONE: Duration = Duration::from_millis(300);
@@ -269,7 +269,7 @@ impl WorkspaceGuard {
                     next: Instant::now() + pause,
                 };
                 self.aside.extend(searched.made);
-                let ends = searched.ends || self.aside.len() > ASIDE_MOST;
+                let ends = searched.ends || self.aside.len() > MAX_RENAMED;
                 ends.then(|| self.move_all_aside()).flatten()
             }
         }

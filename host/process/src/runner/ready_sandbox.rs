@@ -16,7 +16,7 @@ use crate::sandbox::{
 };
 
 /// Bytes stored of each output of a command. A model is shown a tenth of that, and a person reads less.
-const KEEP_MOST: u64 = 1 << 20;
+const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
 /// A chosen sandbox, and the workspace that commands run in.
 pub(crate) struct ReadySandbox {
@@ -83,7 +83,7 @@ impl ReadySandbox {
             writable: need.access == DirectoryAccess::ReadWrite,
         });
         let refusals = Refusals::default();
-        let keep = permitted.limits().output_bytes.min(KEEP_MOST);
+        let keep = permitted.limits().output_bytes.min(MAX_OUTPUT_BYTES);
         Ok(CommandSpec {
             visible_parts: reach.collect(),
             path_rules: permitted.paths().clone(),

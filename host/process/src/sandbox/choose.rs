@@ -25,7 +25,7 @@ pub struct ChosenSandbox {
 }
 
 /// Paths that the sandbox creates for each command, so that nothing can be mounted there.
-const OURS: [&str; 5] = ["/proc", "/sys", "/dev", "/etc/passwd", "/.void"];
+const RESERVED_PATHS: [&str; 5] = ["/proc", "/sys", "/dev", "/etc/passwd", "/.void"];
 
 /// Returns the sandbox that the settings name, if it is available and can enforce all that they ask for. `auto` tries
 /// the sandbox of the kernel, then a container, and never `none`.
@@ -164,7 +164,7 @@ fn mount(written: &BindMount) -> Result<HostMount, SandboxError> {
         at: at.to_owned(),
         why,
     };
-    if OURS.iter().any(|ours| at.starts_with(ours)) {
+    if RESERVED_PATHS.iter().any(|ours| at.starts_with(ours)) {
         return Err(fault(
             "the sandbox creates this path itself; mount the folder at another path".to_owned(),
         ));

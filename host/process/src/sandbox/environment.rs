@@ -9,7 +9,7 @@ use super::error::SandboxError;
 
 /// Variables of this process that commands get unchanged: paths of toolchains, and the locale. None of them contains a
 /// secret or makes a program load code.
-const KEPT: &[&str] = &[
+const PASSED_VARIABLES: &[&str] = &[
     "CARGO_HOME",
     "GOROOT",
     "JAVA_HOME",
@@ -28,7 +28,7 @@ const KEPT: &[&str] = &[
 pub(super) const PROXY: u16 = 61_128;
 
 /// Variables that name a proxy to programs; curl reads `http_proxy` only in lower case.
-const PROXIES: [&str; 6] = [
+const PROXY_VARIABLES: [&str; 6] = [
     "http_proxy",
     "https_proxy",
     "all_proxy",
@@ -38,7 +38,7 @@ const PROXIES: [&str; 6] = [
 ];
 
 /// Folders of programs if `PATH` is not set.
-const USUAL_PATH: [&str; 6] = [
+const DEFAULT_PATH: [&str; 6] = [
     "/usr/local/sbin",
     "/usr/local/bin",
     "/usr/sbin",
@@ -62,9 +62,9 @@ impl AmbientEnvironment {
         let path = std::env::var_os("PATH").filter(|path| !path.is_empty());
         let path = match path {
             Some(path) => std::env::split_paths(&path).collect(),
-            None => USUAL_PATH.map(PathBuf::from).to_vec(),
+            None => DEFAULT_PATH.map(PathBuf::from).to_vec(),
         };
-        let kept = KEPT.iter().filter_map(|name| {
+        let kept = PASSED_VARIABLES.iter().filter_map(|name| {
             let value = std::env::var(name).ok()?;
             Some(((*name).to_owned(), value))
         });
@@ -108,11 +108,11 @@ pub(super) fn common_variables(spec: &CommandSpec, home: &Path, temp: &Path) -> 
     all.insert("PWD".into(), spec.directory.clone().into());
     all.insert("TERM".into(), "dumb".into());
     if spec.network == CommandNetwork::None {
-        all.insert(NO_FETCH.into(), "1".into());
+        all.insert(NO_LAZY_FETCH.into(), "1".into());
     }
     // Keeps `git status` from writing an index, so that the hook `post-index-change` of a repository does not run.
     all.insert("GIT_OPTIONAL_LOCKS".into(), "0".into());
-    add_git_settings(&mut all, GIT);
+    add_git_settings(&mut all, GIT_SETTINGS);
     let own = spec.git.iter();
     add_git_settings(
         &mut all,
@@ -123,7 +123,7 @@ pub(super) fn common_variables(spec: &CommandSpec, home: &Path, temp: &Path) -> 
 
 /// Keeps git from fetching objects that a partial clone has left out, for a command without network: no server is
 /// reachable, and the repository names the program that would fetch.
-const NO_FETCH: &str = "GIT_NO_LAZY_FETCH";
+const NO_LAZY_FETCH: &str = "GIT_NO_LAZY_FETCH";
 
 /// Settings that override those of a repository, so that git runs none of its programs for a read-only command.
 ///
@@ -131,7 +131,7 @@ const NO_FETCH: &str = "GIT_NO_LAZY_FETCH";
 /// signed by the settings fails, with a note on what to do (see `run/output_notes.rs`), and is never made without a
 /// signature. Filters, `textconv` and external diffs stay enabled: a repository chooses their names, and without them
 /// git would store or compare other content. Programs that show manuals are disabled per repository (see `git.rs`).
-const GIT: [(&str, &str); 17] = [
+const GIT_SETTINGS: [(&str, &str); 17] = [
     // Ignores a folder that only looks like a repository, which a tool could create.
     ("safe.bareRepository", "explicit"),
     ("core.fsmonitor", "false"),
@@ -161,7 +161,7 @@ pub(super) fn add_git_settings<'a>(
     all: &mut VariableMap,
     settings: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) {
-    let known = all.get(OsStr::new(GIT_COUNT));
+    let known = all.get(OsStr::new(COUNT_VARIABLE));
     let known = known.and_then(|count| count.to_str()?.parse::<usize>().ok());
     let mut count = known.unwrap_or(0);
     for (key, value) in settings {
@@ -169,10 +169,10 @@ pub(super) fn add_git_settings<'a>(
         all.insert(format!("GIT_CONFIG_VALUE_{count}").into(), value.into());
         count += 1;
     }
-    all.insert(GIT_COUNT.into(), count.to_string().into());
+    all.insert(COUNT_VARIABLE.into(), count.to_string().into());
 }
 
-const GIT_COUNT: &str = "GIT_CONFIG_COUNT";
+const COUNT_VARIABLE: &str = "GIT_CONFIG_COUNT";
 
 /// Adds the proxy and the variables of this command, which override the others. `proxy` is the port of its proxy, if
 /// it has one.
@@ -184,7 +184,7 @@ pub(super) fn add_command_variables(
     if spec.network == CommandNetwork::Proxy {
         let url = spec.proxy.as_ref().map(|own| own.url(proxy));
         let url = url.unwrap_or_else(|| format!("http://127.0.0.1:{proxy}"));
-        for name in PROXIES {
+        for name in PROXY_VARIABLES {
             all.insert(name.into(), url.clone().into());
         }
         // Servers that a command starts itself are reached without the proxy.
@@ -266,7 +266,7 @@ mod tests {
         let mut spec = spec(&[]);
         let is_told = |spec: &CommandSpec| {
             common_variables(spec, Path::new("/h"), Path::new("/t"))
-                .contains_key(OsStr::new(NO_FETCH))
+                .contains_key(OsStr::new(NO_LAZY_FETCH))
         };
         assert!(is_told(&spec));
         spec.network = CommandNetwork::Proxy;

@@ -201,7 +201,7 @@ pub struct StoppedCommand {
 }
 
 /// Maximum number of output characters in an error.
-const OUTPUT_WITH_ERROR: usize = 16_000;
+const MAX_ERROR_OUTPUT: usize = 16_000;
 
 impl SandboxError {
     /// Name of the path rules as an unsupported request. No key of the settings asks for them; they cannot be enforced
@@ -313,7 +313,7 @@ impl From<SandboxError> for ToolError {
                 let all = output.chars().count();
                 let last: String = output
                     .chars()
-                    .skip(all.saturating_sub(OUTPUT_WITH_ERROR))
+                    .skip(all.saturating_sub(MAX_ERROR_OUTPUT))
                     .collect();
                 error.with_details(json!({
                     "output": last,

@@ -7,7 +7,7 @@ use std::path::Path;
 use mimir_core::files::{self, LinkPolicy};
 
 /// The maximum size of a settings file in bytes; files written by hand are smaller.
-const LONGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The name and address of a git user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,7 +22,8 @@ impl GitIdentity {
         let mut all = Self::default();
         // The second file takes precedence over the first, as in git.
         for file in [".config/git/config", ".gitconfig"] {
-            if let Ok(text) = files::read_text(&home.join(file), LinkPolicy::Follow, LONGEST) {
+            if let Ok(text) = files::read_text(&home.join(file), LinkPolicy::Follow, MAX_FILE_BYTES)
+            {
                 let own = Self::parse(&text);
                 all.name = own.name.or(all.name);
                 all.email = own.email.or(all.email);

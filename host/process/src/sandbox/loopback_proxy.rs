@@ -27,16 +27,16 @@ use tokio::task::{JoinHandle, JoinSet};
 
 /// The maximum number of concurrent connections of a command to its proxy; more wait. A package manager opens a few
 /// dozen.
-const MOST: usize = 128;
+const MAX_CONNECTIONS: usize = 128;
 
 /// The maximum number of descriptors sent at once.
-pub(super) const HANDED: usize = 8;
+pub(super) const MAX_SENT_FDS: usize = 8;
 
 /// The backlog of the listening socket.
-const WAITING: i32 = 128;
+const LISTEN_BACKLOG: i32 = 128;
 
 /// The delay before the next accept after a failed one, which usually means that descriptors have run out.
-const PAUSE: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Creates a socket pair. A process inside sends descriptors through the second end with [`hand_out`], and they arrive
 /// at the first.
@@ -59,13 +59,13 @@ pub(super) fn listen_on_loopback(port: u16) -> Result<OwnedFd, Errno> {
         None,
     )?;
     bind(&listening, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
-    listen(&listening, WAITING)?;
+    listen(&listening, LISTEN_BACKLOG)?;
     Ok(listening)
 }
 
-/// Sends at most [`HANDED`] descriptors. Runs inside, so it makes only system calls.
+/// Sends at most [`MAX_SENT_FDS`] descriptors. Runs inside, so it makes only system calls.
 pub(super) fn send_fds(door: &OwnedFd, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDED))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_SENT_FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(Errno::NOBUFS);
@@ -91,7 +91,7 @@ pub(super) fn send_error(door: &OwnedFd, error: Errno) {
 
 /// Receives the descriptors that were sent. Runs outside. It does not wait: the sender has already ended.
 pub(super) fn receive_fds(door: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDED))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_SENT_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut said = [0; size_of::<i32>()];
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
@@ -148,14 +148,14 @@ async fn serve(listener: TcpListener, proxy: Proxy) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            accepted = listener.accept(), if connections.len() < MOST => match accepted {
+            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
                 Ok((stream, _)) => {
                     let proxy = proxy.clone();
                     connections.spawn(async move { proxy.serve(stream).await });
                 }
                 Err(error) => {
                     tracing::debug!(%error, "a connection to the proxy of a command was not taken");
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
             },
             Some(_) = connections.join_next() => {}

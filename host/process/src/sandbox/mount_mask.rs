@@ -18,7 +18,7 @@ use mimir_core::paths::{PathRules, PathVerdict};
 
 use super::ruled_folder::{RuledFolder, beside, read_only_mounts};
 use super::sockets::{BoundSockets, is_socket};
-use super::special_folders::{NOT_OURS, denied_below, has_entry_rules};
+use super::special_folders::{BUILD_FOLDERS, denied_below, has_entry_rules};
 use super::{CommandSpec, SandboxError};
 
 mod repositories;
@@ -43,10 +43,10 @@ pub(super) enum MountMask {
 const REPOSITORY: &str = ".git";
 
 /// The settings folder of mimir. It is created empty in the workspace if it is missing.
-const OURS: &str = ".mimir";
+const MIMIR_FOLDER: &str = ".mimir";
 
 /// The maximum number of covered files. A folder with more is a collection of test fixtures rather than a workspace.
-const COVERS_MOST: usize = 4_000;
+const MAX_MASKS: usize = 4_000;
 
 /// Finds the paths to cover, relative to the workspace, parents before children. `writes` is true if the command may
 /// change files at all.
@@ -59,7 +59,7 @@ pub(super) fn find_masks(
     let ground = RuledFolder::workspace(workspace);
     let mut found = MaskCollector::new(&ground, rules, writes);
     if !rules.rules().is_empty() {
-        found.make_empty_folder(OURS);
+        found.make_empty_folder(MIMIR_FOLDER);
         found.sockets = Some(BoundSockets::default());
     }
     found.all(sandbox)
@@ -156,12 +156,12 @@ impl<'a> MaskCollector<'a> {
                 self.covers.insert(path, nothing);
             }
         }
-        if self.covers.len() > COVERS_MOST {
+        if self.covers.len() > MAX_MASKS {
             return Err(SandboxError::CannotHold {
                 sandbox,
                 what: SandboxError::RULES,
                 why: format!(
-                    "{} files of `{}` are read-only or hidden, but at most {COVERS_MOST} can be covered",
+                    "{} files of `{}` are read-only or hidden, but at most {MAX_MASKS} can be covered",
                     self.covers.len(),
                     self.ground.folder().display()
                 ),
@@ -258,7 +258,7 @@ impl<'a> MaskCollector<'a> {
             if !kind.is_dir() || repository {
                 continue;
             }
-            if NOT_OURS.contains(&name.as_str()) {
+            if BUILD_FOLDERS.contains(&name.as_str()) {
                 self.denied(&path)?;
             } else {
                 self.folder(&path)?;

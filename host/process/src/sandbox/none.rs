@@ -25,7 +25,7 @@ use super::{
 const NAME: &str = "none";
 
 /// The variable that all processes of a command inherit, used to find them.
-const MARK: &str = "MIMIR_COMMAND";
+const MARK_VARIABLE: &str = "MIMIR_COMMAND";
 
 /// The sandbox `none`.
 #[derive(Debug)]
@@ -149,11 +149,11 @@ pub(super) fn spawn_command(
 ) -> io::Result<UnsandboxedCommand> {
     let mark = unique_mark();
     #[cfg(unix)]
-    let mut watch = watchdog::WatchdogShell::begin(&format!("{MARK}={mark}"))?;
+    let mut watch = watchdog::WatchdogShell::begin(&format!("{MARK_VARIABLE}={mark}"))?;
     command
         .env_clear()
         .envs(variables)
-        .env(MARK, &mark)
+        .env(MARK_VARIABLE, &mark)
         .current_dir(&spec.directory)
         .stdin(spec.stdin.stdio())
         .stdout(Stdio::piped())
@@ -203,7 +203,7 @@ fn start_error(error: io::Error, spec: &CommandSpec, arguments: &[String]) -> Sa
     }
 }
 
-/// Returns a unique value for [`MARK`].
+/// Returns a unique value for [`MARK_VARIABLE`].
 pub(super) fn unique_mark() -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -318,7 +318,7 @@ fn code(status: std::process::ExitStatus) -> i32 {
 
 /// The number of scans for processes of a command: it may start more of them during a scan.
 #[cfg(target_os = "linux")]
-const ROUNDS: usize = 50;
+const SCAN_ROUNDS: usize = 50;
 
 /// Signals the process group of the command and all processes that carry its mark.
 #[cfg(target_os = "linux")]
@@ -332,8 +332,8 @@ fn signal(group: Option<u32>, mark: &str, signal: StopSignal) {
     if let Some(group) = group.and_then(pid) {
         let _ = kill_process_group(group, number);
     }
-    let wanted = format!("{MARK}={mark}");
-    for _ in 0..ROUNDS {
+    let wanted = format!("{MARK_VARIABLE}={mark}");
+    for _ in 0..SCAN_ROUNDS {
         let found: Vec<u32> = marked(wanted.as_bytes()).collect();
         for id in &found {
             if let Some(pid) = pid(*id) {

@@ -44,7 +44,7 @@ const NAME: &str = "process";
 
 /// The time limit for building a sandbox. It normally takes milliseconds; more than this is a fault even on a busy
 /// machine.
-const SETUP_MOST: Duration = Duration::from_secs(20);
+const SETUP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The exit code that a shell reports for a killed program.
 const KILLED: i32 = 128 + libc::SIGKILL;

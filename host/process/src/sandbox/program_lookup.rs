@@ -7,10 +7,10 @@ use mimir_core::command::CommandProgram;
 use super::error::SandboxError;
 
 /// The longest argument that Linux passes to a program, including its terminator (`MAX_ARG_STRLEN`).
-const WORD_MOST: usize = 128 * 1024;
+const MAX_ARGUMENT_BYTES: usize = 128 * 1024;
 
 /// Maximum number of names of a folder that are searched for a similar one; more would take longer than it helps.
-const NAMES_MOST: usize = 20_000;
+const MAX_SEARCHED_NAMES: usize = 20_000;
 
 /// A program with its arguments, ready to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub(super) fn check_arguments(
         if word.contains('\0') {
             return Err(unfit("it contains a NUL byte"));
         }
-        if word.len() >= WORD_MOST {
+        if word.len() >= MAX_ARGUMENT_BYTES {
             return Err(unfit(
                 "it is longer than 128 KiB; pass it in a file or on the standard input",
             ));
@@ -128,7 +128,7 @@ fn find(name: &str, path: &[PathBuf], directory: &Path) -> Result<PathBuf, Sandb
     let known: Vec<String> = path
         .iter()
         .filter_map(|folder| folder.read_dir().ok())
-        .flat_map(|entries| entries.take(NAMES_MOST).flatten())
+        .flat_map(|entries| entries.take(MAX_SEARCHED_NAMES).flatten())
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
     Err(SandboxError::not_found(
@@ -194,7 +194,7 @@ mod tests {
             find(&vector(&["compile", "\0"])),
             Err(SandboxError::InvalidInput { .. })
         ));
-        let long = "x".repeat(WORD_MOST);
+        let long = "x".repeat(MAX_ARGUMENT_BYTES);
         assert!(matches!(
             find(&vector(&["compile", &long])),
             Err(SandboxError::InvalidInput { .. })

@@ -10,7 +10,7 @@ use mimir_core::paths::{PathRules, PathVerdict};
 
 /// Folders of downloaded or built files. The built-in rules for secrets and settings do not apply in them, and they
 /// contain more files than all the rest. Paths that the user denies in them are denied (see [`denied_below`]).
-pub(crate) const NOT_OURS: &[&str] = &[
+pub(crate) const BUILD_FOLDERS: &[&str] = &[
     "node_modules",
     "target",
     ".venv",

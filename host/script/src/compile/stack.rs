@@ -14,7 +14,7 @@ use thiserror::Error;
 const PER_BYTE: usize = 4 << 10;
 
 /// Stack that the compiler needs without any nesting.
-const LEAST: usize = 256 << 10;
+const MIN_STACK: usize = 256 << 10;
 
 /// Reason why the work did not complete.
 #[derive(Debug, Error)]
@@ -36,7 +36,7 @@ impl StackRunError {
 
 /// Returns the stack size for code of a length.
 pub(super) const fn stack_size(length: usize) -> usize {
-    LEAST + length * PER_BYTE
+    MIN_STACK + length * PER_BYTE
 }
 
 /// Runs work on a stack of the given size.

@@ -67,7 +67,7 @@ fn compile_rejects_unsupported_syntax_with_position() {
         assert!(message.to_lowercase().contains(word), "{source}: {message}");
     }
     assert!(fault("const a = 1;").2.contains("`execute`"));
-    assert!(fault(&"/".repeat(LONGEST + 1)).2.contains("KiB"));
+    assert!(fault(&"/".repeat(MAX_CODE_BYTES + 1)).2.contains("KiB"));
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn stack_is_large_enough_for_deep_nesting() {
         forms.push((format!("{execute}type Z = "), open, "a", ""));
     }
     for (before, open, middle, close) in forms {
-        let room = LONGEST - before.len() - middle.len();
+        let room = MAX_CODE_BYTES - before.len() - middle.len();
         for close in [close, ""] {
             let mut levels = room / (open.len() + close.len()).max(1);
             if open.contains('<') {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// Maximum number of positions in a plugin. Those in packages are dropped first.
-const MOST: usize = 40_000;
+const MAX_POSITIONS: usize = 40_000;
 
 /// Folder of packages, whose positions are recorded by line only.
 const PACKAGES: &str = "node_modules";
@@ -33,7 +33,7 @@ impl SourcePositions {
     /// Positions in a single file that was compiled here.
     pub(super) fn of_module(place: &str, map: &[[u32; 4]]) -> Self {
         let file = place.rsplit('/').next().unwrap_or(place);
-        let all = map.iter().take(MOST);
+        let all = map.iter().take(MAX_POSITIONS);
         Self {
             files: vec![file.to_owned()],
             all: all
@@ -78,7 +78,7 @@ impl SourcePositions {
                 all.push((place, is_package));
             }
         }
-        if all.len() > MOST {
+        if all.len() > MAX_POSITIONS {
             // The first segment of a package in a line ends the one before it.
             let mut last = 0;
             all.retain(|(place, is_package)| {
@@ -87,7 +87,7 @@ impl SourcePositions {
                 keep
             });
         }
-        let all = all.into_iter().take(MOST).map(|(place, _)| place);
+        let all = all.into_iter().take(MAX_POSITIONS).map(|(place, _)| place);
         Some(Self {
             files,
             all: all.collect(),

@@ -13,14 +13,14 @@ use mimir_core::backend::BoxFuture;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
-use super::child_main::{ARGUMENT, CompilerReply, THREADS_MOST};
+use super::child_main::{ARGUMENT, CompilerReply, MAX_THREADS};
 use super::compiler::{CompileError, CompileJob, ComponentCompiler};
 
 /// Environment variables passed on to the process: the ones needed to load a program at all.
 const PASSED_ON: [&str; 3] = ["LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SystemRoot"];
 
 /// Limit in bytes for the part of the process's stderr that is read.
-const STDERR_MOST: u64 = 16 << 10;
+const MAX_STDERR: u64 = 16 << 10;
 
 /// Compiles each component in a child process with limits on time and memory.
 ///
@@ -77,7 +77,7 @@ impl ChildCompiler {
         }
         // Memory use grows with the threads, and the time hardly shrinks after the first few.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        command.env("RAYON_NUM_THREADS", cores.min(THREADS_MOST).to_string());
+        command.env("RAYON_NUM_THREADS", cores.min(MAX_THREADS).to_string());
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }
@@ -135,7 +135,7 @@ async fn exchange(mut child: Child, job: &CompileJob) -> Result<Vec<u8>, Compile
 /// Returns the beginning of a stream; the rest is read and dropped.
 async fn beginning(mut stream: impl AsyncRead + Unpin) -> String {
     let mut text = Vec::new();
-    let _ = (&mut stream).take(STDERR_MOST).read_to_end(&mut text).await;
+    let _ = (&mut stream).take(MAX_STDERR).read_to_end(&mut text).await;
     let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
     String::from_utf8_lossy(&text).into_owned()
 }

@@ -12,7 +12,7 @@ use crate::plugin::FILE_MAX;
 pub(super) const ARGUMENT: &str = "__compile-component";
 
 /// Number of compiler threads of the process.
-pub(super) const THREADS_MOST: usize = 8;
+pub(super) const MAX_THREADS: usize = 8;
 
 /// Exit code of a process whose host has gone.
 const ABANDONED: i32 = 3;

@@ -7,19 +7,19 @@
 use wasmparser::{BlockType, CompositeInnerType, FunctionBody, Operator, Parser, Payload};
 
 /// Limit in bytes for the code of one function. The largest in CPython has 163 KB, in bash and QuickJS 63 KB.
-const FUNCTION_MOST: u64 = 1 << 20;
+const MAX_FUNCTION_BYTES: u64 = 1 << 20;
 
 /// Limit for the number of functions of all modules together. Each costs about 7 KB of memory and 0.1 ms. Bash has
 /// 40,000, and a C++ compiler that runs as a component has 100,000.
-const FUNCTIONS_MOST: u64 = 250_000;
+const MAX_FUNCTIONS: u64 = 250_000;
 
 /// Limit in bytes for the code of all functions together.
-const CODE_MOST: u64 = 128 << 20;
+const MAX_CODE_BYTES: u64 = 128 << 20;
 
 /// Limit for variables times branches of one function. The largest known value of honest code is 700,000, in
 /// unoptimised code; the interpreters of CPython and QuickJS have up to 150,000. Two million take about a second and
 /// 240 MB.
-const TANGLE_MOST: u64 = 2_000_000;
+const MAX_TANGLE: u64 = 2_000_000;
 
 /// Limit for that product over all functions together: bash has 11 million in 10 MB, QuickJS one million in 1.5 MB,
 /// and language engines reach 40 MB.
@@ -47,9 +47,9 @@ fn measure(bytes: &[u8]) -> wasmparser::Result<Option<String>> {
             // The count is at the beginning of a section: a million functions are refused before they are read.
             Payload::CodeSectionStart { count, .. } => {
                 let functions = function.saturating_add(u64::from(count));
-                if functions > FUNCTIONS_MOST {
+                if functions > MAX_FUNCTIONS {
                     return Ok(Some(format!(
-                        "it has at least {functions} functions; the limit is {FUNCTIONS_MOST}"
+                        "it has at least {functions} functions; the limit is {MAX_FUNCTIONS}"
                     )));
                 }
             }
@@ -58,21 +58,21 @@ fn measure(bytes: &[u8]) -> wasmparser::Result<Option<String>> {
                 let range = body.range();
                 let size = (range.end - range.start) as u64;
                 code = code.saturating_add(size);
-                if code > CODE_MOST {
-                    let most = shown(CODE_MOST);
+                if code > MAX_CODE_BYTES {
+                    let most = shown(MAX_CODE_BYTES);
                     return Ok(Some(format!(
                         "its functions have more than {most} of code, the limit for compiling"
                     )));
                 }
-                if size > FUNCTION_MOST {
-                    let (size, most) = (shown(size), shown(FUNCTION_MOST));
+                if size > MAX_FUNCTION_BYTES {
+                    let (size, most) = (shown(size), shown(MAX_FUNCTION_BYTES));
                     return Ok(Some(format!(
                         "function number {function} with a body has {size} of code; the limit for compiling is {most}"
                     )));
                 }
                 let tangle = count_live_variables(&body, &arities)?;
                 total = total.saturating_add(tangle);
-                if tangle > TANGLE_MOST || total > TANGLE_TOTAL {
+                if tangle > MAX_TANGLE || total > TANGLE_TOTAL {
                     return Ok(Some(format!(
                         "its functions have too many branches times variables ({tangle} in function number {function} with a body, {total} so far)"
                     )));

@@ -7,8 +7,8 @@ use wasmtime::component::Component;
 
 /// Number of attempts, and the pause between them. The kernel itself waits for about a sixth of a second; the
 /// condition lasts microseconds, and is rare.
-const TRIES: u32 = 10;
-const PAUSE: Duration = Duration::from_millis(20);
+const MAX_ATTEMPTS: u32 = 10;
+const RETRY_DELAY: Duration = Duration::from_millis(20);
 
 /// Prepares the memory images of a component.
 ///
@@ -16,9 +16,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// which its own page migration may do at any time; without this step, a call that seals an image in passing would
 /// fail.
 pub(crate) fn prepare_images(component: Component) -> Component {
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         match component.initialize_copy_on_write_image() {
-            Err(error) if is_busy(&error) => std::thread::sleep(PAUSE),
+            Err(error) if is_busy(&error) => std::thread::sleep(RETRY_DELAY),
             // Any other error is reported when an instance is created.
             _ => break,
         }

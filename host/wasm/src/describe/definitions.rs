@@ -12,7 +12,7 @@ use crate::convert;
 use crate::error::WasmHostError;
 
 /// Maximum number of tools of a plugin, more than any honest plugin has; a model would see them all.
-const MOST_TOOLS: usize = 256;
+const MAX_TOOLS: usize = 256;
 
 /// Maximum lengths of the texts in a definition, in characters. A model reads every description in every prompt.
 pub(super) const NAME_MAX: usize = 64;
@@ -38,9 +38,9 @@ pub(super) fn definitions(
     if tools.is_empty() {
         return whole("describes no tools".to_owned());
     }
-    if tools.len() > MOST_TOOLS {
+    if tools.len() > MAX_TOOLS {
         return whole(format!(
-            "describes {} tools; the limit is {MOST_TOOLS}, so split it into several plugins",
+            "describes {} tools; the limit is {MAX_TOOLS}, so split it into several plugins",
             tools.len()
         ));
     }

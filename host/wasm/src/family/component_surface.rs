@@ -5,13 +5,13 @@ use wasmparser::types::{Types, TypesRef};
 use wasmparser::{Parser, Payload, ValidPayload, Validator, WasmFeatures};
 
 use super::core_module::CoreModule;
-use super::{FILE_MOST, FamilyError, type_nesting};
+use super::{FamilyError, MAX_FILE_BYTES, type_nesting};
 
 /// The custom section for doc comments, if the build tool wrote them into the binary.
 const DOCS_SECTION: &str = "package-docs";
 
 /// Documentation above this size is not read, in bytes; the WIT of all of WASI has a tenth of it.
-const DOCS_MOST: usize = 1024 * 1024;
+const MAX_DOCS_BYTES: usize = 1024 * 1024;
 
 /// The parts of a component that can be read without its code.
 pub(crate) struct ComponentSurface {
@@ -69,7 +69,7 @@ impl ComponentSurface {
                 Payload::CustomSection(section)
                     if depth == 1
                         && section.name() == DOCS_SECTION
-                        && section.data().len() <= DOCS_MOST =>
+                        && section.data().len() <= MAX_DOCS_BYTES =>
                 {
                     docs = section.data().to_owned();
                 }
@@ -125,10 +125,10 @@ fn typed(
         .collect()
 }
 
-/// Refuses a size above [`FILE_MOST`]; call it before reading a file.
+/// Refuses a size above [`MAX_FILE_BYTES`]; call it before reading a file.
 pub fn check_size(size: u64) -> Result<(), FamilyError> {
     match size {
-        0..=FILE_MOST => Ok(()),
+        0..=MAX_FILE_BYTES => Ok(()),
         size => Err(FamilyError::TooLarge { size }),
     }
 }

@@ -4,7 +4,7 @@ use mimir_core::text;
 use serde::{Deserialize, Serialize};
 
 use super::core_module::CoreModule;
-use super::{CONTRACT, FILE_MOST};
+use super::{CONTRACT, MAX_FILE_BYTES};
 use crate::lift::SkippedExport;
 
 /// Maximum number of names in one message.
@@ -16,11 +16,11 @@ const SHOWN: usize = 120;
 /// A file that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum FamilyError {
-    /// The file is larger than [`FILE_MOST`].
+    /// The file is larger than [`MAX_FILE_BYTES`].
     #[error(
         "the file has {} and mimir loads at most {}: build it with optimisation and without debug information (`wasm-tools strip`)",
         text::bytes(*size),
-        text::bytes(FILE_MOST)
+        text::bytes(MAX_FILE_BYTES)
     )]
     TooLarge {
         /// The file's size in bytes.

@@ -160,10 +160,10 @@ fn files_that_are_not_components_are_identified() {
         assert!(text.contains(hint), "{text}");
     }
     let large = FamilyError::TooLarge {
-        size: FILE_MOST + 1,
+        size: MAX_FILE_BYTES + 1,
     };
     assert_eq!(
-        (large.code(), check_size(FILE_MOST + 1)),
+        (large.code(), check_size(MAX_FILE_BYTES + 1)),
         ("FILE_TOO_LARGE", Err(large))
     );
 }

@@ -12,7 +12,7 @@ use super::real_path::real_path;
 use super::resolve::GuestPath;
 
 /// A longer file is not hashed: reading it would take longer than building it.
-const LONGEST: u64 = 256 << 20;
+const MAX_HASHED: u64 = 256 << 20;
 
 /// The digest of a missing file, and of an object that is not a file.
 const MISSING: &str = "missing";
@@ -32,7 +32,7 @@ pub fn content_digest(root: &Path, path: &str) -> Option<String> {
         return Some(MISSING.to_owned());
     }
     let mut file = files::open(&real, LinkPolicy::Refuse).ok()?;
-    if file.metadata().ok()?.len() > LONGEST {
+    if file.metadata().ok()?.len() > MAX_HASHED {
         return None;
     }
     let mut hash = Sha256::new();

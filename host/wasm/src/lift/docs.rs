@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::family::InterfaceName;
 
 /// Maximum length of a description, in characters. More would crowd the context of a model.
-const LONGEST: usize = 2_000;
+const MAX_DESCRIPTION: usize = 2_000;
 
 type DocsMap<T> = BTreeMap<String, T>;
 
@@ -113,7 +113,7 @@ impl PackageDocs {
 
 /// Returns foreign text trimmed, shortened and safe to display; `None` if nothing is left.
 fn tidy(text: &str) -> Option<String> {
-    let cut = text::prefix(text.trim(), LONGEST);
+    let cut = text::prefix(text.trim(), MAX_DESCRIPTION);
     (!cut.is_empty()).then(|| text::sanitize(cut.to_owned()))
 }
 

@@ -10,10 +10,10 @@ use super::{ExportPath, LiftedTool, LiftedTools, SkippedExport, names};
 use crate::family::{ComponentSurface, InterfaceName};
 
 /// Maximum number of tools of one component. Models choose badly long before this.
-const MOST_TOOLS: usize = 256;
+const MAX_TOOLS: usize = 256;
 
 /// Maximum number of skipped exports that are listed individually.
-const MOST_SKIPPED: usize = 32;
+const MAX_SKIPPED: usize = 32;
 
 /// Maximum length of an export name in a reason, in characters.
 const SHOWN: usize = 120;
@@ -28,10 +28,10 @@ pub(crate) fn lift(surface: &ComponentSurface) -> LiftedTools {
     let mut found: Vec<DescribedFunction> = Vec::new();
     let mut skipped = SkippedExports::default();
     for export in functions(surface, &mut skipped) {
-        if found.len() == MOST_TOOLS {
+        if found.len() == MAX_TOOLS {
             skipped.add(
                 &export.path,
-                &format!("exceeds the limit of {MOST_TOOLS} tools per component"),
+                &format!("exceeds the limit of {MAX_TOOLS} tools per component"),
             );
             continue;
         }
@@ -175,7 +175,7 @@ struct SkippedExports {
 
 impl SkippedExports {
     fn add(&mut self, path: &ExportPath, reason: &str) {
-        if self.named.len() == MOST_SKIPPED {
+        if self.named.len() == MAX_SKIPPED {
             self.more += 1;
             return;
         }

@@ -8,7 +8,7 @@ use super::ExportPath;
 use crate::family::InterfaceName;
 
 /// Maximum length of a tool name, in characters.
-const LONGEST: usize = 64;
+const MAX_TOOL_NAME: usize = 64;
 
 /// Returns the nearest valid tool name: lower case, with `_` for everything except letters and digits, and cut to 64
 /// characters. `None` if nothing is left.
@@ -19,7 +19,7 @@ pub fn tool_name(text: &str) -> Option<ToolName> {
 fn snake(text: &str) -> String {
     let mut name = String::new();
     for c in text.chars() {
-        if name.len() == LONGEST {
+        if name.len() == MAX_TOOL_NAME {
             break;
         }
         if c.is_ascii_alphanumeric() {
@@ -74,7 +74,7 @@ fn unique(name: String, taken: &mut HashMap<String, usize>) -> String {
         count += 1;
         let tail = format!("_{count}");
         let head = name
-            .get(..name.len().min(LONGEST - tail.len()))
+            .get(..name.len().min(MAX_TOOL_NAME - tail.len()))
             .unwrap_or(&name);
         let candidate = format!("{}{tail}", head.trim_end_matches('_'));
         if !taken.contains_key(&candidate) {

@@ -13,10 +13,10 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::output_pipes::OutputTarget;
 
 /// Maximum number of lines of one program passed to the observer. The rest is in the output only.
-const LINES_MOST: usize = 1_000;
+const MAX_LINES: usize = 1_000;
 
 /// Maximum length of such a line in bytes.
-const LINE_MOST: usize = 4_096;
+const MAX_LINE: usize = 4_096;
 
 /// Fraction of the result size limit for each stream: there are two, and both are included once more, combined.
 const SHARE: u64 = 4;
@@ -130,12 +130,12 @@ impl BothStreams {
         let Some(observer) = &self.observer else {
             return;
         };
-        if self.reported_bytes >= LINES_MOST as u64 {
+        if self.reported_bytes >= MAX_LINES as u64 {
             return;
         }
         self.reported_bytes += 1;
         let text = String::from_utf8_lossy(&line);
-        let text = escape(prefix(text.trim_end_matches('\r'), LINE_MOST).to_owned());
+        let text = escape(prefix(text.trim_end_matches('\r'), MAX_LINE).to_owned());
         observer.progress(CallProgress {
             done: self.reported_bytes,
             total: None,
@@ -156,7 +156,7 @@ impl OutputTarget for StreamHalf {
             CommandStream::Stdout => both.stdout.add(bytes),
             CommandStream::Stderr => both.stderr.add(bytes),
         }
-        if both.observer.is_none() || both.reported_bytes >= LINES_MOST as u64 {
+        if both.observer.is_none() || both.reported_bytes >= MAX_LINES as u64 {
             return;
         }
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -164,7 +164,7 @@ impl OutputTarget for StreamHalf {
                 Some(text) => (text, true),
                 None => (piece, false),
             };
-            let room = LINE_MOST.saturating_sub(both.lines[at].len());
+            let room = MAX_LINE.saturating_sub(both.lines[at].len());
             both.lines[at].extend_from_slice(&text[..text.len().min(room)]);
             if ends {
                 both.tell(at);

@@ -32,7 +32,7 @@ use crate::script::script_effects::ScriptEffects;
 use crate::trap_errors::trap_error;
 
 /// Maximum number of sessions of one engine: each holds as much memory as a call may have.
-const MOST: usize = 4;
+const MAX_SESSIONS: usize = 4;
 
 /// Time that a session waits for the next call.
 const IDLE: Duration = Duration::from_secs(600);
@@ -320,10 +320,10 @@ impl ProgramEngine {
                 kept.task.abort();
             }
         }
-        if all.len() >= MOST {
+        if all.len() >= MAX_SESSIONS {
             let Some(at) = all.iter().position(|kept| !kept.busy) else {
                 let message = format!(
-                    "{MOST} sessions are running code, which is the limit; wait until one has finished"
+                    "{MAX_SESSIONS} sessions are running code, which is the limit; wait until one has finished"
                 );
                 return Err(ToolError::new(ToolErrorCode::LimitExceeded, message));
             };

@@ -16,10 +16,10 @@ use crate::output_pipes::OutputTarget as _;
 
 /// Limit in bytes. The folder may be in memory, and a call may have 256 MB of that; larger files belong in the
 /// workspace, where they stay.
-const BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 
 /// Limit for files, folders and links: about as many as in an unpacked archive of sources.
-const ENTRIES: u64 = 10_000;
+const MAX_ENTRIES: u64 = 10_000;
 
 /// The prefix of its name.
 const NAME: &str = "mimir-";
@@ -57,7 +57,7 @@ impl TemporaryFolder {
         Ok(Self {
             #[cfg(unix)]
             _lock: lock(&path).map_err(failed)?,
-            quota: MountQuota::new(BYTES, ENTRIES),
+            quota: MountQuota::new(MAX_BYTES, MAX_ENTRIES),
             path,
         })
     }
@@ -83,8 +83,8 @@ impl Drop for TemporaryFolder {
 /// Reports on stderr that writing has failed, and why.
 pub(super) fn report_full(sink: &ProgramOutput) {
     let said = format!(
-        "mimir: /tmp is limited to {} MiB and {ENTRIES} files; write the rest to the workspace\n",
-        BYTES >> 20
+        "mimir: /tmp is limited to {} MiB and {MAX_ENTRIES} files; write the rest to the workspace\n",
+        MAX_BYTES >> 20
     );
     sink.stream(CommandStream::Stderr).take(said.as_bytes());
 }

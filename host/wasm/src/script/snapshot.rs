@@ -29,7 +29,7 @@ const FORM: u32 = 1;
 
 /// Fuel for creating the state.
 const FUEL: u64 = 20_000_000_000;
-const HANDED_OVER: usize = 256 << 20;
+const MAX_SNAPSHOT_BYTES: usize = 256 << 20;
 
 /// An engine that can be instantiated in its initial state.
 pub(super) struct WarmEngine {
@@ -125,7 +125,8 @@ pub(super) async fn snapshot(
         ..Limits::default()
     };
     let start = StoreOptions::isolated(GuardedFs::empty(), limits);
-    let mut store = call::store(pre.engine(), start, HANDED_OVER, "").map_err(engine_error)?;
+    let mut store =
+        call::store(pre.engine(), start, MAX_SNAPSHOT_BYTES, "").map_err(engine_error)?;
     let instance = pre
         .instantiate_async(&mut store)
         .await

@@ -9,7 +9,7 @@ use super::STACK;
 const EVALUATED: [&str; 2] = ["<input>:", "<eval>:"];
 
 /// Maximum number of frames in a stack trace. The innermost ones show the fault.
-const MOST: usize = 20;
+const MAX_FRAMES: usize = 20;
 
 /// Lines before the first file: code evaluated as text has its own lines from 1 on, and is distinguished by that.
 const BEFORE: u32 = 1_000;
@@ -100,7 +100,7 @@ pub fn mapped(stack: &str, place: &dyn Fn(u32, u32) -> Option<String>) -> Vec<St
         if kept.last() != Some(&frame) {
             kept.push(frame);
         }
-        if kept.len() == MOST {
+        if kept.len() == MAX_FRAMES {
             break;
         }
     }

@@ -8,10 +8,10 @@ use mimir_core::{ToolError, ToolErrorCode};
 use tokio::time::Instant;
 
 /// Maximum number of timers of one script: no program needs that many, and each wakes the engine.
-const MOST: usize = 10_000;
+const MAX_TIMERS: usize = 10_000;
 
 /// A longer wait than any call may last is a wait for ever.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+const MAX_DELAY: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Timers in the order in which they are due; those of the same moment in the order in which they were set.
 #[derive(Default)]
@@ -27,11 +27,11 @@ impl TimerQueue {
 
     pub(super) fn add(&mut self, id: u32, time: Duration) -> Result<(), ToolError> {
         self.remove(id);
-        if self.due.len() == MOST {
-            let message = format!("the script has more than {MOST} timers");
+        if self.due.len() == MAX_TIMERS {
+            let message = format!("the script has more than {MAX_TIMERS} timers");
             return Err(ToolError::new(ToolErrorCode::LimitExceeded, message));
         }
-        let when = Instant::now() + time.min(LONGEST);
+        let when = Instant::now() + time.min(MAX_DELAY);
         self.due.insert((when, id));
         self.when.insert(id, when);
         Ok(())
@@ -78,7 +78,7 @@ mod tests {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let _inside = runtime.enter();
         let mut timers = TimerQueue::default();
-        for id in 0..MOST as u32 {
+        for id in 0..MAX_TIMERS as u32 {
             timers.add(id, Duration::MAX).unwrap();
         }
         let error = timers.add(u32::MAX, Duration::ZERO).unwrap_err();

@@ -10,7 +10,7 @@ use crate::place::join;
 use crate::tree::{Content, Entries, Folder};
 
 /// Largest file of rules that is read, in bytes: people don't write larger ones.
-const LONGEST: usize = 1 << 20;
+const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// The rules that a folder adds to those above it.
 pub struct Level {
@@ -105,7 +105,7 @@ pub fn above(root: &Folder, path: &str) -> Rules {
 fn read(folder: &Folder, name: &str, path: &str) -> Option<Gitignore> {
     let Ok(Content::Whole(content)) = folder
         .file(name)
-        .and_then(|file| Content::of(file, LONGEST))
+        .and_then(|file| Content::of(file, MAX_FILE_BYTES))
     else {
         return None;
     };

@@ -52,7 +52,7 @@ const FURNITURE: [&str; 11] = [
 const DEPTH_MAX: usize = 200;
 
 /// Least text of a main part, in characters. A page with less is built by scripts, or marks something else as main.
-const MAIN_LEAST: usize = 200;
+const MIN_MAIN_TEXT: usize = 200;
 
 /// The main content of a page. Changes the tree.
 pub(super) fn content(document: &Handle, base: &Url) -> Handle {
@@ -77,7 +77,7 @@ fn declared_base(document: &Handle, base: &Url) -> Url {
 fn main_part(body: &Handle) -> Option<Handle> {
     let has_text = |node: &Handle| {
         let text = dom::text(node);
-        text.split_whitespace().map(str::len).sum::<usize>() >= MAIN_LEAST
+        text.split_whitespace().map(str::len).sum::<usize>() >= MIN_MAIN_TEXT
     };
     let main = dom::find(body, |node| {
         dom::is(node, "main") || dom::attribute(node, "role").as_deref() == Some("main")

@@ -19,7 +19,7 @@ const APPLICATION_DATA: u8 = 23;
 const HEADER: usize = 5;
 
 /// The longest payload of an encrypted record of TLS 1.2 (RFC 5246 section 6.2.3).
-const LONGEST: usize = (1 << 14) + 2048;
+const MAX_ENCRYPTED_PAYLOAD: usize = (1 << 14) + 2048;
 
 /// The random number of a ServerHello that requests a second ClientHello (RFC 8446 section 4.1.3).
 const RETRY: [u8; 32] = [
@@ -244,7 +244,7 @@ impl RecordSplitter {
         }
         if self.filled == HEADER {
             let length = usize::from(u16::from_be_bytes([high, low]));
-            if length > LONGEST || (length == 0 && kind != APPLICATION_DATA) {
+            if length > MAX_ENCRYPTED_PAYLOAD || (length == 0 && kind != APPLICATION_DATA) {
                 return Err("the length of a TLS record is not valid".into());
             }
             (self.filled, self.left) = (0, length);
@@ -328,7 +328,7 @@ mod tests {
         server.check(&server_hello([5; 32])).unwrap();
         client.check(&record(APPLICATION_DATA, &[9; 100])).unwrap();
         server
-            .check(&record(APPLICATION_DATA, &vec![0; LONGEST]))
+            .check(&record(APPLICATION_DATA, &vec![0; MAX_ENCRYPTED_PAYLOAD]))
             .unwrap();
         client.check(&record(HANDSHAKE, &[16, 0, 0, 1, 7])).unwrap();
     }

@@ -10,7 +10,7 @@ use super::SUFFIX;
 use super::open_folder::read_regular_file;
 
 /// Maximum number of bytes of a settings file: git writes none that is longer.
-const CONFIG_MOST: usize = 64 << 10;
+const MAX_CONFIG_BYTES: usize = 64 << 10;
 
 /// Settings that `git init`, `git clone` and people's usual `git config` write, by section. `*` is any key.
 const PLAIN: [(&str, &[&str]); 24] = [
@@ -151,7 +151,7 @@ fn of_folder(workspace: &Path, at: &str, inner: bool, all: &mut Vec<(String, Str
         if workspace.join(&path).symlink_metadata().is_err() {
             continue;
         }
-        let text = read_regular_file(&workspace.join(&path), CONFIG_MOST);
+        let text = read_regular_file(&workspace.join(&path), MAX_CONFIG_BYTES);
         let text = text.and_then(|bytes| String::from_utf8(bytes).ok());
         match text.map(|text| unusual(&text, inner)) {
             Some(None) => {}

@@ -26,7 +26,7 @@ use super::open_folder::move_aside;
 use super::repository;
 use super::{ForbiddenPath, SUFFIX};
 use crate::sandbox::{
-    INNER, NOT_OURS, OBEYED, RuledFolder, denied_below, has_entry_rules, inner_repositories,
+    BUILD_FOLDERS, INNER, OBEYED, RuledFolder, denied_below, has_entry_rules, inner_repositories,
 };
 
 /// A secret to mimir, and a script for shells that enter its folder.
@@ -39,10 +39,10 @@ const MODULES: &str = "modules";
 const OBEYED_OF_GIT: [&str; 2] = ["info/attributes", "objects/info/alternates"];
 
 /// The folder of mimir, which is covered.
-const OURS: &str = ".mimir";
+const MIMIR_FOLDER: &str = ".mimir";
 
 /// Maximum length of the names in rules about paths that are not folders, in any spelling.
-const LEAF_MOST: usize = 16;
+const MAX_LEAF_NAME: usize = 16;
 
 /// A path that a rule matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,7 +169,10 @@ impl TreeSnapshot {
             .matches
             .iter()
             .filter(|one| one.what != MatchKind::Repository);
-        let folders: Vec<&str> = kept.map(|one| one.path.as_str()).chain([OURS]).collect();
+        let folders: Vec<&str> = kept
+            .map(|one| one.path.as_str())
+            .chain([MIMIR_FOLDER])
+            .collect();
         for folder in folders {
             self.hide_below(folder.to_owned());
         }
@@ -199,7 +202,7 @@ impl TreeSnapshot {
                         layer: rule.layer(),
                     }),
                     _ if !kind.is_dir() => {}
-                    _ if NOT_OURS.contains(&name.as_str()) => {
+                    _ if BUILD_FOLDERS.contains(&name.as_str()) => {
                         let denied = self.denied(&path);
                         self.hidden.extend(denied);
                     }
@@ -346,7 +349,7 @@ impl TreeSnapshot {
                 {
                     found.obeyed.insert(path.clone(), stamp);
                 }
-                let verdict = match kind.is_dir() || name.len() > LEAF_MOST {
+                let verdict = match kind.is_dir() || name.len() > MAX_LEAF_NAME {
                     true => self.rules.check_in(&scope, &name),
                     false => self.rules.check_file(&path),
                 };
@@ -358,7 +361,7 @@ impl TreeSnapshot {
                     });
                 }
                 let rule = match verdict {
-                    _ if self.without.is_none() && path == OURS => continue,
+                    _ if self.without.is_none() && path == MIMIR_FOLDER => continue,
                     PathVerdict::ReadOnly { rule } => Some(rule),
                     PathVerdict::Hidden { rule } if rule.text() == ENVRC => Some(rule),
                     PathVerdict::Hidden { .. } => continue,
@@ -372,7 +375,7 @@ impl TreeSnapshot {
                 match rule {
                     Some(rule) => found.matches.push(RuleMatch::new(path, rule)),
                     None if !kind.is_dir() => {}
-                    None if NOT_OURS.contains(&name.as_str()) => {
+                    None if BUILD_FOLDERS.contains(&name.as_str()) => {
                         found.hidden.extend(self.denied(&path));
                     }
                     None => open.push(path),

@@ -23,32 +23,32 @@ use crate::sandbox::{CommandSpec, FileIdentity, ResourceBound, SandboxError};
 
 /// Mount options of the temporary folder and the home, at most 2 GiB each. Their memory counts towards the limit of
 /// the command.
-const TEMPORARY: &str = "rw,exec,nosuid,nodev,size=2g,mode=1777";
+const TEMP_FOLDER_OPTIONS: &str = "rw,exec,nosuid,nodev,size=2g,mode=1777";
 
 /// Mount options of an empty folder that can be listed, so that programs that walk a tree continue.
-const NOTHING: &str = "ro,noexec,nosuid,nodev,size=4k,mode=555";
+const EMPTY_FOLDER_OPTIONS: &str = "ro,noexec,nosuid,nodev,size=4k,mode=555";
 
 /// Mount option that keeps Podman from copying the image's files into such a folder. Docker does not know the option.
-const EMPTY: &str = ",notmpcopyup";
+const NO_COPY_UP: &str = ",notmpcopyup";
 
 /// First process of a container. It waits until its input closes, which happens when the process that made the
 /// container has ended, and then ends, with all other processes of the container. It ignores SIGTERM, so that the
 /// other processes have time to handle it. The shell stays as the first process and reaps orphaned processes: not
 /// every engine has an init program.
-const WAIT: [&str; 3] = ["sh", "-c", "trap '' TERM; cat >/dev/null; exit"];
+const INIT_COMMAND: [&str; 3] = ["sh", "-c", "trap '' TERM; cat >/dev/null; exit"];
 
 /// The period over which processor time is measured, in microseconds: the kernel's default.
-const PERIOD: i64 = 100_000;
+const CPU_PERIOD: i64 = 100_000;
 
 /// Limit of processes per user, across all containers of Podman: Podman's own default. The control group limits the
 /// processes of a single command.
-const PROCESSES: u64 = 32_768;
+const MAX_USER_PROCESSES: u64 = 32_768;
 
 /// Folders that no workspace may be in: the container's own system folders, and those that control the whole machine.
-const MADE_OF: [&str; 6] = ["/proc", "/sys", "/dev", "/run", "/etc", "/boot"];
+const SYSTEM_FOLDERS: [&str; 6] = ["/proc", "/sys", "/dev", "/run", "/etc", "/boot"];
 
 /// More folders that no workspace may contain, since it would replace those of the image.
-const IMAGE: [&str; 7] = ["/bin", "/lib", "/lib64", "/opt", "/sbin", "/usr", "/var"];
+const IMAGE_FOLDERS: [&str; 7] = ["/bin", "/lib", "/lib64", "/opt", "/sbin", "/usr", "/var"];
 
 /// Configuration of a container that is not made yet.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,7 +83,7 @@ impl ContainerBlueprint {
         let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect());
         let body = ContainerCreateBody {
             image: Some(image.to_owned()),
-            entrypoint: words(&WAIT),
+            entrypoint: words(&INIT_COMMAND),
             cmd: Some(Vec::new()),
             user: Some(facts.command_user()),
             hostname: Some("mimir".to_owned()),
@@ -154,15 +154,17 @@ fn host(facts: &ContainerEngineFacts, spec: &CommandSpec, mounts: Vec<Mount>) ->
     let held = |holds: bool, bound: ResourceBound| holds.then(|| number(bound.value()));
     let memory = held(facts.memory, spec.bounds.memory);
     let options = |most: &str| match facts.podman {
-        true => format!("{most}{EMPTY}"),
+        true => format!("{most}{NO_COPY_UP}"),
         false => most.to_owned(),
     };
     let (hidden, mounts): (Vec<_>, Vec<_>) = mounts
         .into_iter()
         .partition(|mount| mount.typ == Some(MountType::TMPFS));
     let hidden = hidden.into_iter().filter_map(|mount| mount.target);
-    let temporary = [HOME, TEMP].map(|at| (at.to_owned(), options(TEMPORARY)));
-    let folders = hidden.map(|at| (at, options(NOTHING))).chain(temporary);
+    let temporary = [HOME, TEMP].map(|at| (at.to_owned(), options(TEMP_FOLDER_OPTIONS)));
+    let folders = hidden
+        .map(|at| (at, options(EMPTY_FOLDER_OPTIONS)))
+        .chain(temporary);
     let mut security = vec!["no-new-privileges".to_owned()];
     if facts.selinux {
         // Without this, SELinux denies all access to mounted files; relabelling would change the user's files.
@@ -173,11 +175,11 @@ fn host(facts: &ContainerEngineFacts, spec: &CommandSpec, mounts: Vec<Mount>) ->
         // Memory and swap together; equal to `memory`, so that no swap is available.
         memory_swap: memory,
         pids_limit: held(facts.pids, spec.bounds.processes),
-        cpu_period: spec.bounds.cpu.map(|_| PERIOD),
+        cpu_period: spec.bounds.cpu.map(|_| CPU_PERIOD),
         cpu_quota: spec
             .bounds
             .cpu
-            .map(|percent| i64::from(percent) * PERIOD / 100),
+            .map(|percent| i64::from(percent) * CPU_PERIOD / 100),
         ulimits: Some(limits(facts, spec)),
         mounts: Some(mounts),
         tmpfs: Some(folders.collect()),
@@ -209,8 +211,8 @@ fn limits(facts: &ContainerEngineFacts, spec: &CommandSpec) -> Vec<ResourcesUlim
     ];
     if facts.podman {
         // Podman would otherwise set a limit above its own.
-        let most = own(Resource::Nproc).unwrap_or(PROCESSES);
-        limits.push(limit("nproc", most.min(PROCESSES)));
+        let most = own(Resource::Nproc).unwrap_or(MAX_USER_PROCESSES);
+        limits.push(limit("nproc", most.min(MAX_USER_PROCESSES)));
     }
     limits
 }
@@ -294,8 +296,13 @@ fn cover(
 /// engine's.
 pub(super) fn check_mounts(spec: &CommandSpec, socket: &Path) -> Result<(), SandboxError> {
     let workspace = &spec.workspace;
-    let inside = MADE_OF.iter().any(|made| workspace.starts_with(made));
-    let mut ours = MADE_OF.iter().chain(&IMAGE).chain(&[HOME, TEMP]);
+    let inside = SYSTEM_FOLDERS
+        .iter()
+        .any(|made| workspace.starts_with(made));
+    let mut ours = SYSTEM_FOLDERS
+        .iter()
+        .chain(&IMAGE_FOLDERS)
+        .chain(&[HOME, TEMP]);
     if inside || ours.any(|at| Path::new(at).starts_with(workspace)) {
         return Err(SandboxError::Workspace(workspace.clone()));
     }

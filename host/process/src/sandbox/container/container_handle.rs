@@ -18,12 +18,12 @@ use super::pool::PooledContainer;
 use crate::sandbox::{CommandExit, CommandHandle, SandboxChild, SandboxError};
 
 /// Buffer between the engine and the reader, in bytes: the capacity of a pipe.
-const PIPE: usize = 64 * 1024;
+const PIPE_BYTES: usize = 64 * 1024;
 
 /// Interval of the checks whether a command has ended, at first and as the maximum. When it closes its outputs, as
 /// nearly all do by ending, it is checked at once.
-const SOON: Duration = Duration::from_millis(2);
-const LATER: Duration = Duration::from_millis(250);
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(2);
+const MAX_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Exit code of a command that was killed.
 const KILLED: i32 = 128 + 9;
@@ -39,9 +39,9 @@ pub(super) fn follow_command(
     input: ExecInput,
     after: impl FnOnce() + Send + 'static,
 ) -> SandboxChild {
-    let (stdin, from) = duplex(PIPE);
-    let (to_out, stdout) = duplex(PIPE);
-    let (to_err, stderr) = duplex(PIPE);
+    let (stdin, from) = duplex(PIPE_BYTES);
+    let (to_out, stdout) = duplex(PIPE_BYTES);
+    let (to_err, stderr) = duplex(PIPE_BYTES);
     let (closed, closes) = watch::channel(false);
     let (end, ends) = watch::channel(None);
     let (engine, id) = (Arc::clone(&container.engine), container.id.clone());
@@ -77,7 +77,7 @@ pub(super) fn follow_command(
 
 /// Forwards the standard input of the command, and closes it at the end.
 async fn carry_in(mut from: DuplexStream, mut input: ExecInput) {
-    let mut bytes = vec![0; PIPE];
+    let mut bytes = vec![0; PIPE_BYTES];
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
         let Some(read) = bytes.get(..count) else {
             break;
@@ -148,7 +148,7 @@ async fn code(
     exec: &str,
     closes: &mut watch::Receiver<bool>,
 ) -> Result<i32, SandboxError> {
-    let mut pause = SOON;
+    let mut pause = MIN_POLL_INTERVAL;
     let mut open = true;
     loop {
         match engine.docker.inspect_exec(exec).await {
@@ -162,8 +162,8 @@ async fn code(
             }
         }
         tokio::select! {
-            () = tokio::time::sleep(pause) => pause = (pause * 2).min(LATER),
-            _ = closes.wait_for(|closed| *closed), if open => (pause, open) = (SOON, false),
+            () = tokio::time::sleep(pause) => pause = (pause * 2).min(MAX_POLL_INTERVAL),
+            _ = closes.wait_for(|closed| *closed), if open => (pause, open) = (MIN_POLL_INTERVAL, false),
         }
     }
 }

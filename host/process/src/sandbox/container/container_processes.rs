@@ -6,24 +6,24 @@
 
 /// Rounds of a search for processes: each process may have started another one meanwhile.
 #[cfg(target_os = "linux")]
-const ROUNDS: usize = 50;
+const SCAN_ROUNDS: usize = 50;
 
 /// Length of a container ID. A shorter text could be part of another ID.
 #[cfg(target_os = "linux")]
-const NAME: usize = 64;
+const CONTAINER_ID_LENGTH: usize = 64;
 
 /// Podman's monitor process, as its control group is called.
 #[cfg(target_os = "linux")]
-const WATCHER: &str = "conmon";
+const MONITOR: &str = "conmon";
 
 /// Kills all processes of a container.
 #[cfg(target_os = "linux")]
 pub(super) fn kill(id: &str) {
     use rustix::process::{Pid, Signal, kill_process};
-    if id.len() < NAME {
+    if id.len() < CONTAINER_ID_LENGTH {
         return;
     }
-    for _ in 0..ROUNDS {
+    for _ in 0..SCAN_ROUNDS {
         let found: Vec<_> = processes(id).filter_map(Pid::from_raw).collect();
         for process in &found {
             let _ = kill_process(*process, Signal::KILL);
@@ -127,7 +127,7 @@ fn processes(id: &str) -> impl Iterator<Item = i32> {
         let process = entry.file_name().to_str()?.parse().ok()?;
         let groups = std::fs::read_to_string(entry.path().join("cgroup")).ok()?;
         let mut lines = groups.lines();
-        let within = lines.any(|line| line.contains(id) && !line.contains(WATCHER));
+        let within = lines.any(|line| line.contains(id) && !line.contains(MONITOR));
         within.then_some(process)
     })
 }
@@ -152,7 +152,7 @@ mod tests {
     fn kill_ignores_partial_container_ids() {
         let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
         assert!(!own.is_empty());
-        assert_eq!(processes(&"0".repeat(NAME)).count(), 0);
+        assert_eq!(processes(&"0".repeat(CONTAINER_ID_LENGTH)).count(), 0);
         // A partial ID that matches many groups is ignored: otherwise this test would kill itself.
         kill("/");
         kill("");

@@ -25,27 +25,27 @@ use super::set_id_bits::WritableFolders;
 use crate::sandbox::SandboxError;
 
 /// Seconds until a request to the engine times out. Starting a container on a slow disk can take several seconds.
-const ANSWER: u64 = 30;
+const REQUEST_TIMEOUT_SECONDS: u64 = 30;
 
 /// Time limit for an engine that has answered a ping to report its properties. Podman can take some seconds on a busy
 /// machine.
 pub(super) const FIRST: Duration = Duration::from_secs(10);
 
 /// Time limit to remove a container.
-const REMOVE: Duration = Duration::from_secs(10);
+const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time limit of one removal request for a container that the engine may still be making; then the request is
 /// repeated.
-const MAKING: Duration = Duration::from_secs(2);
+const REMOVE_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Attempts to remove a container; and additional attempts where the reply to the creation request was never received,
-/// so that the container may appear later. `AGAIN` is the pause between attempts.
-const REMOVALS: u32 = 20;
-const LOOKS: u32 = 50;
+/// so that the container may appear later. `RETRY_DELAY` is the pause between attempts.
+const REMOVE_ATTEMPTS: u32 = 20;
+const EXTRA_REMOVE_ATTEMPTS: u32 = 50;
 
 /// Attempts to kill a container, and the pause between them: two seconds in total.
-const KILLS: u32 = 20;
-const AGAIN: Duration = Duration::from_millis(100);
+const KILL_ATTEMPTS: u32 = 20;
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Returns the user ID of the process that serves a socket, if the system reports it.
 async fn served_by(socket: &Path) -> Option<u32> {
@@ -66,7 +66,7 @@ impl DiscardedContainer {
         match self {
             Self::ById(id, _) => remove(docker, id, 0).await,
             Self::ByName(name) => {
-                let _ = timeout(REMOVE, remove(docker, name, LOOKS)).await;
+                let _ = timeout(REMOVE_TIMEOUT, remove(docker, name, EXTRA_REMOVE_ATTEMPTS)).await;
             }
         }
     }
@@ -92,7 +92,7 @@ impl ContainerEngine {
     /// Connects to an engine that answers a ping within `patience`.
     pub(super) async fn connect(socket: &Path, patience: Duration) -> Result<Self, String> {
         let name = socket.to_str().ok_or("its path is not valid UTF-8")?;
-        let docker = Docker::connect_with_unix(name, ANSWER, API_DEFAULT_VERSION);
+        let docker = Docker::connect_with_unix(name, REQUEST_TIMEOUT_SECONDS, API_DEFAULT_VERSION);
         let docker = docker.map_err(error_text)?;
         let silent = || "it does not answer".to_owned();
         let alive = timeout(patience, docker.ping()).await;
@@ -155,10 +155,10 @@ impl ContainerEngine {
             }
             match self.runs(id).await {
                 Ok(false) => return Ok(()),
-                Ok(true) if tries < KILLS => tries += 1,
+                Ok(true) if tries < KILL_ATTEMPTS => tries += 1,
                 _ => return Err(fault("to end a container")(error)),
             }
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(RETRY_DELAY).await;
         }
     }
 
@@ -271,8 +271,12 @@ async fn remove(docker: &Docker, id: &str, looks: u32) {
         .build();
     // An engine that is making or ending the container refuses, and Podman reports that in many ways.
     let mut missed = 0;
-    let patience = if looks > 0 { MAKING } else { REMOVE };
-    for _ in 0..REMOVALS + looks {
+    let patience = if looks > 0 {
+        REMOVE_REQUEST_TIMEOUT
+    } else {
+        REMOVE_TIMEOUT
+    };
+    for _ in 0..REMOVE_ATTEMPTS + looks {
         let removed = timeout(patience, docker.remove_container(id, Some(all.clone()))).await;
         match removed {
             Ok(Ok(())) => return,
@@ -290,7 +294,7 @@ async fn remove(docker: &Docker, id: &str, looks: u32) {
                 }
             }
         }
-        tokio::time::sleep(AGAIN).await;
+        tokio::time::sleep(RETRY_DELAY).await;
     }
 }
 
@@ -402,13 +406,13 @@ mod tests {
         engine.discard(DiscardedContainer::ByName("never".to_owned()));
         engine.discard(DiscardedContainer::ByName("late".to_owned()));
         // Waits until the first removals have begun.
-        std::thread::sleep(AGAIN);
+        std::thread::sleep(RETRY_DELAY);
         engine.discard(DiscardedContainer::ById("made".to_owned(), None));
         assert_eq!(removed.recv().unwrap(), "made");
         assert!(begun.elapsed() < Duration::from_secs(2), "it waited");
-        assert_eq!(removed.recv_timeout(REMOVE).unwrap(), "late");
+        assert_eq!(removed.recv_timeout(REMOVE_TIMEOUT).unwrap(), "late");
         drop(engine);
-        assert!(begun.elapsed() < REMOVE + Duration::from_secs(2));
+        assert!(begun.elapsed() < REMOVE_TIMEOUT + Duration::from_secs(2));
     }
 
     #[test]

@@ -33,16 +33,16 @@ const SHELL: &str = r#"if command -v bash >/dev/null 2>&1; then exec bash --nopr
 const CHUNK: usize = 64 * 1024;
 
 /// Pause between checks for the start of a program, which takes some tens of milliseconds.
-const LOOK: Duration = Duration::from_millis(3);
+const POLL_INTERVAL: Duration = Duration::from_millis(3);
 
 /// Time limit to read the reason why a program has not started.
-const REASON: Duration = Duration::from_secs(2);
+const REASON_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum number of bytes of that reason, which is usually one sentence.
-const REASON_MOST: usize = 4096;
+const MAX_REASON_BYTES: usize = 4096;
 
 /// Maximum number of characters of the engine's text in an error message.
-const SAID_MOST: usize = 300;
+const MAX_ENGINE_MESSAGE: usize = 300;
 
 /// A command as the engine expects it.
 pub(super) struct ContainerCommand {
@@ -293,7 +293,7 @@ impl PreparedExec {
         } else {
             SandboxError::Engine {
                 doing: "to start a command",
-                why: prefix(said.trim(), SAID_MOST).to_owned(),
+                why: prefix(said.trim(), MAX_ENGINE_MESSAGE).to_owned(),
             }
         })
     }
@@ -312,7 +312,7 @@ async fn never(engine: &ContainerEngine, exec: &str) -> Result<Option<i64>, Sand
             Some(code) if !began && matches!(code, 126 | 127) => return Ok(Some(code)),
             Some(_) => return Ok(None),
             None if began && state.running == Some(true) => return Ok(None),
-            None => tokio::time::sleep(LOOK).await,
+            None => tokio::time::sleep(POLL_INTERVAL).await,
         }
     }
 }
@@ -321,12 +321,12 @@ async fn never(engine: &ContainerEngine, exec: &str) -> Result<Option<i64>, Sand
 async fn reason(output: &mut ExecStream) -> Vec<u8> {
     let mut text = Vec::new();
     let read = async {
-        while text.len() < REASON_MOST
+        while text.len() < MAX_REASON_BYTES
             && let Some(Ok(part)) = output.next().await
         {
             text.extend_from_slice(&part.into_bytes());
         }
     };
-    let _ = tokio::time::timeout(REASON, read).await;
+    let _ = tokio::time::timeout(REASON_TIMEOUT, read).await;
     text
 }

@@ -97,13 +97,13 @@ mod linux {
 
     use super::*;
 
-    /// File system type of tmpfs (`TMPFS_MAGIC`).
-    const IN_MEMORY: i64 = 0x0102_1994;
+    /// File system type of tmpfs.
+    const TMPFS_MAGIC: i64 = 0x0102_1994;
 
     /// Attempts to open the root of a container that has just started, and the pause between them. During its setup,
     /// only root can inspect the first process, for some milliseconds.
-    const TRIES: usize = 200;
-    const AGAIN: Duration = Duration::from_millis(5);
+    const MAX_ATTEMPTS: usize = 200;
+    const RETRY_DELAY: Duration = Duration::from_millis(5);
 
     /// Compares the mounts that the process sees with the expected ones.
     pub(in super::super) async fn compare(
@@ -145,12 +145,14 @@ mod linux {
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
             match open(&path, flags, Mode::empty()) {
                 Ok(root) => return Ok(root.into()),
-                Err(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) if tries < TRIES => {
+                Err(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM)
+                    if tries < MAX_ATTEMPTS =>
+                {
                     tries += 1
                 }
                 Err(error) => return Err(error.into()),
             }
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(RETRY_DELAY).await;
         }
     }
 
@@ -189,7 +191,7 @@ mod linux {
             let root_of_mount = StatxAttributes::MOUNT_ROOT;
             let is = match &self.of {
                 Some(of) => of.is_same_file(&found)?,
-                None => fstatfs(&found)?.f_type as i64 == IN_MEMORY,
+                None => fstatfs(&found)?.f_type as i64 == TMPFS_MAGIC,
             };
             let read_only = fstatvfs(&found)?.f_flag.contains(StatVfsMountFlags::RDONLY);
             let there = is && known && state.stx_attributes.contains(root_of_mount);

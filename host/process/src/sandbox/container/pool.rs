@@ -26,16 +26,16 @@ use crate::sandbox::{FileIdentity, SandboxChild, SandboxError};
 
 /// Time after which an unused container is removed. An agent that has run no command for so long is unlikely to run
 /// the next one soon.
-const IDLE: Duration = Duration::from_secs(300);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Time limit to remove containers of ended processes, before the first command.
-const SWEEP: Duration = Duration::from_secs(5);
+const SWEEP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Number of commands from which on the next container is prepared in advance.
-const ENOUGH: u32 = 2;
+const PREPARE_FROM_COMMAND: u32 = 2;
 
 /// Attempts to make a container for a command while its mounts are being replaced.
-const TRIES: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
 
 /// Builds the current blueprint for a command. Protected paths may change between commands, so it is built again for
 /// each one.
@@ -211,7 +211,7 @@ impl ContainerPool {
         command: ContainerCommand,
     ) -> Result<SandboxChild, SandboxError> {
         let sweep = || async {
-            let _ = tokio::time::timeout(SWEEP, self.engine.sweep()).await;
+            let _ = tokio::time::timeout(SWEEP_TIMEOUT, self.engine.sweep()).await;
         };
         self.swept.get_or_init(sweep).await;
         let count = self.begun.fetch_add(1, Ordering::Relaxed).saturating_add(1);
@@ -220,7 +220,7 @@ impl ContainerPool {
             tries += 1;
             match self.prepare(&plan, &command).await {
                 // A program that was moving files may have finished by now.
-                Err(SandboxError::Replaced(path)) if tries < TRIES => {
+                Err(SandboxError::Replaced(path)) if tries < MAX_ATTEMPTS => {
                     tracing::debug!(path = %path.display(), "a mount was replaced; making another container");
                 }
                 prepared => break prepared?,
@@ -228,7 +228,7 @@ impl ContainerPool {
         };
         let pool = Arc::downgrade(self);
         let after = move || {
-            if count >= ENOUGH {
+            if count >= PREPARE_FROM_COMMAND {
                 tokio::spawn(refill_pool(pool, plan));
             }
         };
@@ -317,7 +317,7 @@ async fn refill_pool(pool: Weak<ContainerPool>, plan: BlueprintFactory) {
     });
     drop(replaced);
     drop(strong);
-    tokio::time::sleep(IDLE).await;
+    tokio::time::sleep(IDLE_TIMEOUT).await;
     if let Some(strong) = pool.upgrade() {
         let mut ready = strong.ready.lock();
         if ready.as_ref().is_some_and(|ready| ready.container.id == id) {

@@ -21,10 +21,10 @@ use super::blueprint::ContainerBlueprint;
 const SET_ID: RawMode = 0o6000;
 
 /// Granularity of file system timestamps.
-const TICK: Duration = Duration::from_millis(20);
+const TIMESTAMP_GRANULARITY: Duration = Duration::from_millis(20);
 
 /// Maximum depth of folders that are searched: more than any workspace has.
-const DEPTH_MOST: usize = 500;
+const MAX_DEPTH: usize = 500;
 
 /// Folders that a command could write to, and the time when it started.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl WritableFolders {
         folders.dedup_by(|below, above| below.starts_with(above));
         Self {
             folders,
-            since: SystemTime::now() - TICK,
+            since: SystemTime::now() - TIMESTAMP_GRANULARITY,
         }
     }
 
@@ -80,7 +80,7 @@ impl WritableFolders {
             }
             if kind == FileType::Directory && !matches!(name.to_bytes(), b"." | b"..") {
                 match opened(at, name).and_then(Dir::new) {
-                    Ok(_) if open.len() >= DEPTH_MOST => {
+                    Ok(_) if open.len() >= MAX_DEPTH => {
                         tracing::warn!(
                             "folders nested deeper than the limit are not checked for set-ID files"
                         );
@@ -165,10 +165,10 @@ mod tests {
         std::fs::create_dir_all(at("a/b/c")).unwrap();
         std::fs::create_dir(at("elsewhere")).unwrap();
         set(&at("a/old"), 0o4755);
-        std::thread::sleep(TICK * 3);
+        std::thread::sleep(TIMESTAMP_GRANULARITY * 3);
         let left = WritableFolders {
             folders: vec![at("a")],
-            since: SystemTime::now() - TICK,
+            since: SystemTime::now() - TIMESTAMP_GRANULARITY,
         };
         for (name, mode) in [
             ("a/b/c/sh", 0o4755),

@@ -8,13 +8,13 @@ use futures::future::join_all;
 use super::engine::{ContainerEngine, FIRST, block_on_thread};
 
 /// Time limit for the engine at a default socket to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Default sockets of the system's engines.
-const SYSTEM: [&str; 2] = ["/var/run/docker.sock", "/run/podman/podman.sock"];
+const SYSTEM_SOCKETS: [&str; 2] = ["/var/run/docker.sock", "/run/podman/podman.sock"];
 
 /// Default sockets of the user's engines, in the folder of their session.
-const SESSION: [&str; 2] = ["docker.sock", "podman/podman.sock"];
+const SESSION_SOCKETS: [&str; 2] = ["docker.sock", "podman/podman.sock"];
 
 /// Connects to the engine that the settings or `DOCKER_HOST` name, or else to the first default socket that answers.
 pub(super) fn find(named: Option<&str>) -> Result<ContainerEngine, String> {
@@ -22,7 +22,7 @@ pub(super) fn find(named: Option<&str>) -> Result<ContainerEngine, String> {
     let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let places = places(named, host.as_deref(), session.as_deref())?;
     let one_is_named = named.is_some() || host.is_some_and(|host| !host.is_empty());
-    first(&places, if one_is_named { FIRST } else { PATIENCE })
+    first(&places, if one_is_named { FIRST } else { CONNECT_TIMEOUT })
 }
 
 /// Socket paths to try, in order. The engine must run on this machine, since folders of this machine are mounted.
@@ -45,8 +45,10 @@ fn places(
         })?;
         return Ok(vec![path]);
     }
-    let [docker, podman] = SYSTEM.map(PathBuf::from);
-    let own = SESSION.iter().filter_map(|name| Some(session?.join(name)));
+    let [docker, podman] = SYSTEM_SOCKETS.map(PathBuf::from);
+    let own = SESSION_SOCKETS
+        .iter()
+        .filter_map(|name| Some(session?.join(name)));
     Ok([docker].into_iter().chain(own).chain([podman]).collect())
 }
 
@@ -125,7 +127,7 @@ mod tests {
 
     #[test]
     fn socket_error_lists_the_paths_tried() {
-        let why = first(&["/nowhere/a".into(), "/nowhere/b".into()], PATIENCE)
+        let why = first(&["/nowhere/a".into(), "/nowhere/b".into()], CONNECT_TIMEOUT)
             .err()
             .unwrap();
         assert!(
@@ -138,7 +140,7 @@ mod tests {
     fn socket_error_names_a_file_without_an_engine() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("file"), "").unwrap();
-        let why = first(&[folder.path().join("file")], PATIENCE)
+        let why = first(&[folder.path().join("file")], CONNECT_TIMEOUT)
             .err()
             .unwrap();
         assert!(why.contains("file"), "{why}");

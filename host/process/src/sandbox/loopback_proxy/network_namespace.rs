@@ -18,8 +18,8 @@ use crate::sandbox::environment::PROXY;
 use crate::sandbox::sys;
 
 /// The number of attempts while the loopback interface is missing, and the delay between them: one second in total.
-const TRIES: usize = 1000;
-const AGAIN: Timespec = Timespec {
+const MAX_ATTEMPTS: usize = 1000;
+const RETRY_DELAY: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 1_000_000,
 };
@@ -102,11 +102,11 @@ fn listen(joining: &mut NamespaceJoin) -> ! {
         }
         enter(&joining.network.network, LinkNameSpaceType::Network)?;
         // The creator of the network may not have brought up the loopback interface yet.
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             match listen_on_loopback(PROXY)
                 .and_then(|socket| send_fds(&joining.handover_socket, &[socket.as_fd()]))
             {
-                Err(Errno::ADDRNOTAVAIL) => drop(nanosleep(&AGAIN)),
+                Err(Errno::ADDRNOTAVAIL) => drop(nanosleep(&RETRY_DELAY)),
                 done => return done,
             }
         }

@@ -32,31 +32,31 @@ use tokio::time::timeout;
 use super::cgroup;
 use super::root_plan::{RootPlan, SandboxIdentity};
 use super::start::limits;
-use super::{NAME, ProcessSandbox, SETUP_MOST, TrialResult};
+use super::{NAME, ProcessSandbox, SETUP_TIMEOUT, TrialResult};
 use crate::sandbox::environment::PROXY;
 use crate::sandbox::{CommandSpec, SandboxChild, SandboxError, input_writer, program_lookup, sys};
 use bubblewrap_arguments::BubblewrapArguments;
 use bubblewrap_handle::{BubblewrapHandle, BubblewrapReport};
 
 /// The usual install locations. A search path could lead to another program of this name.
-const PLACES: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
+const INSTALL_PATHS: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
 
 /// The first process of the namespace: a shell that starts the program and ends with it. Bubblewrap's own first
 /// process is neither filtered nor unprivileged, and processes of the same user can inspect it; the shell is filtered
 /// and unprivileged like all others.
-const FIRST: &str = "/bin/sh";
-const RUNS: &str = "\"$@\"; exit $?";
+const SHELL: &str = "/bin/sh";
+const SHELL_SCRIPT: &str = "\"$@\"; exit $?";
 
 /// The maximum number of arguments that bubblewrap takes (`MAX_ARGS`).
-const WORDS_MOST: usize = 9_000;
+const MAX_ARGUMENTS: usize = 9_000;
 
 /// The number of file descriptors reserved for the rest of this process, in addition to the open ones: pipes, groups,
 /// and those that other commands open in the meantime.
-const LEFT_OPEN: usize = 64;
+const RESERVED_FDS: usize = 64;
 
 /// Returns the path of bubblewrap if it is installed.
 pub(super) fn find() -> Option<&'static Path> {
-    PLACES
+    INSTALL_PATHS
         .map(Path::new)
         .into_iter()
         .find(|path| path.is_file())
@@ -91,7 +91,7 @@ impl ProcessSandbox {
         let no_status = SandboxError::io_error("the status of bubblewrap cannot be read");
         let mut report =
             BubblewrapReport::new(pipe::Receiver::from_owned_fd(status).map_err(no_status)?);
-        let Ok(Some(first)) = timeout(SETUP_MOST, report.process()).await else {
+        let Ok(Some(first)) = timeout(SETUP_TIMEOUT, report.process()).await else {
             return Err(setup(&mut child).await);
         };
         let closed = || {
@@ -181,13 +181,13 @@ impl ProcessSandbox {
             words.fd_option(option, descriptor);
         }
         words.option("--chdir", &spec.directory);
-        let own = [FIRST, "-c", RUNS, FIRST];
+        let own = [SHELL, "-c", SHELL_SCRIPT, SHELL];
         let arguments = found.arguments.get(1..).unwrap_or_default();
         // The program's own name, `--args`, the descriptor, `--` and the shell.
         let all = words.words.len() + own.len() + arguments.len() + 5;
-        if all > WORDS_MOST {
+        if all > MAX_ARGUMENTS {
             return Err(too_much(format!(
-                "bubblewrap takes at most {WORDS_MOST} arguments, but {all} are needed: one for each argument of the \
+                "bubblewrap takes at most {MAX_ARGUMENTS} arguments, but {all} are needed: one for each argument of the \
                  command, and up to five for each file that is read-only or hidden",
             )));
         }
@@ -234,12 +234,12 @@ impl ProcessSandbox {
             .stdin(Stdio::null())
             .stdout(Stdio::null());
         let mut child = command.spawn().map_err(|error| error.to_string())?;
-        if !ends_within(&child, SETUP_MOST).map_err(|error| error.to_string())? {
+        if !ends_within(&child, SETUP_TIMEOUT).map_err(|error| error.to_string())? {
             let _ = child.kill();
             let _ = child.wait();
             return Err(format!(
                 "it did not finish within {} s",
-                SETUP_MOST.as_secs()
+                SETUP_TIMEOUT.as_secs()
             ));
         }
         let status = child.wait().map_err(|error| error.to_string())?;
@@ -274,11 +274,11 @@ fn room(root: &RootPlan) -> Result<(), SandboxError> {
     let open = Path::new("/proc/self/fd").read_dir();
     let open = open.map_or(0, Iterator::count);
     let handed = bubblewrap_arguments::count_fds(&root.steps);
-    if handed + open + LEFT_OPEN > most {
+    if handed + open + RESERVED_FDS > most {
         return Err(too_much(format!(
             "bubblewrap needs {handed} open files, most of them for read-only or hidden files in the workspace, \
              but this process may open only {most}; raise the limit with `ulimit -n {}`",
-            (handed + open + LEFT_OPEN).next_power_of_two()
+            (handed + open + RESERVED_FDS).next_power_of_two()
         )));
     }
     Ok(())
@@ -313,7 +313,7 @@ fn not_started(error: io::Error) -> SandboxError {
 async fn setup(child: &mut tokio::process::Child) -> SandboxError {
     let mut said = Vec::new();
     if let Some(stderr) = &mut child.stderr {
-        let _ = timeout(SETUP_MOST, stderr.take(4096).read_to_end(&mut said)).await;
+        let _ = timeout(SETUP_TIMEOUT, stderr.take(4096).read_to_end(&mut said)).await;
     }
     SandboxError::Setup {
         stage: format!("bubblewrap ({})", last_line(&said)),
@@ -344,7 +344,7 @@ mod tests {
         long.kill().unwrap();
         long.wait().unwrap();
         let mut short = sleeping("0").unwrap();
-        assert!(ends_within(&short, SETUP_MOST).unwrap());
+        assert!(ends_within(&short, SETUP_TIMEOUT).unwrap());
         short.wait().unwrap();
     }
 }

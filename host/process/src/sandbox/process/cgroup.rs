@@ -184,11 +184,11 @@ impl CgroupTree {
         }
         if let (Some(parent), Some(percent)) = (&self.cpu, bounds.cpu) {
             let folder = make(parent)?;
-            let quota = u64::from(percent) * PERIOD / 100;
+            let quota = u64::from(percent) * CPU_PERIOD / 100;
             if self.unified {
-                fs::write(folder.join("cpu.max"), format!("{quota} {PERIOD}"))?;
+                fs::write(folder.join("cpu.max"), format!("{quota} {CPU_PERIOD}"))?;
             } else {
-                fs::write(folder.join("cpu.cfs_period_us"), PERIOD.to_string())?;
+                fs::write(folder.join("cpu.cfs_period_us"), CPU_PERIOD.to_string())?;
                 fs::write(folder.join("cpu.cfs_quota_us"), quota.to_string())?;
             }
         }
@@ -203,7 +203,7 @@ pub(super) const FIRST: u64 = 1;
 const PREFIX: &str = "mimir-";
 
 /// The accounting period of processor time in microseconds: the kernel's default.
-const PERIOD: u64 = 100_000;
+const CPU_PERIOD: u64 = 100_000;
 
 impl CommandCgroups {
     /// Opens the group in which a process can be created directly (v2 only).

@@ -16,13 +16,13 @@ use super::cgroup::{CgroupTree, CommandCgroups, FIRST};
 use crate::sandbox::{ResourceBounds, SandboxError};
 
 /// The maximum number of idle threads: as many as commands often run at once.
-const IDLE_MOST: usize = 4;
+const MAX_IDLE_THREADS: usize = 4;
 
 /// The thread itself, which the groups count like a process.
-const THREAD: u64 = 1;
+const THREAD_COUNT: u64 = 1;
 
 /// The maximum memory in bytes that may remain charged to groups that are reused.
-const LEFT_MOST: u64 = 64 << 20;
+const MAX_CHARGED_BYTES: u64 = 64 << 20;
 
 type CgroupTask = Box<dyn FnOnce() + Send>;
 
@@ -72,7 +72,7 @@ impl CgroupThreadPool {
 
 impl CgroupThread {
     fn new(tree: &CgroupTree, bounds: &ResourceBounds) -> Result<Self, SandboxError> {
-        let groups = tree.make(bounds, FIRST + THREAD)?;
+        let groups = tree.make(bounds, FIRST + THREAD_COUNT)?;
         let doors = groups.thread_files();
         let (tasks, todo) = channel::<CgroupTask>();
         let (ready, moved) = channel();
@@ -140,12 +140,12 @@ impl Drop for CgroupThreadGuard {
             return;
         };
         // Files left in the temporary folder of a session would count against the next command.
-        if berth.groups.memory_in_use() > LEFT_MOST {
+        if berth.groups.memory_in_use() > MAX_CHARGED_BYTES {
             return;
         }
         let mut idle = home.lock();
         // The thread that has been idle longest is dropped.
-        let oldest = (idle.len() >= IDLE_MOST).then(|| idle.remove(0));
+        let oldest = (idle.len() >= MAX_IDLE_THREADS).then(|| idle.remove(0));
         idle.push(berth);
         drop(idle);
         drop(oldest);
@@ -186,7 +186,7 @@ mod tests {
             .map(|_| berths.acquire(&tree, &one).unwrap())
             .collect();
         drop(all);
-        assert_eq!(berths.idle.lock().len(), IDLE_MOST);
+        assert_eq!(berths.idle.lock().len(), MAX_IDLE_THREADS);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use rustix::process::{
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 
 use super::child_plan::{ChildPlan, MountAttributes, RootStep, SetupStage, StatusRecord};
-use super::{KILLED, SETUP_MOST};
+use super::{KILLED, SETUP_TIMEOUT};
 use crate::sandbox::file_identity::open_by_no_link;
 use crate::sandbox::mount_mask::MountMask;
 use crate::sandbox::{loopback_proxy, sys};
@@ -285,7 +285,7 @@ fn privileges(plan: &ChildPlan) -> StageResult {
 fn start(plan: &mut ChildPlan) -> StageResult<Pid> {
     // Until the intermediate process is gone, it counts against the process limit of the command. If that takes too
     // long, the fork may fail with an error of its own.
-    loopback_proxy::wait_for_release(&plan.handover_socket, SETUP_MOST);
+    loopback_proxy::wait_for_release(&plan.handover_socket, SETUP_TIMEOUT);
     // The stack is leaked: freeing it would call the allocator.
     let mut stack = ManuallyDrop::new(std::mem::take(&mut plan.stack));
     let program = sys::fork_to_exec(&mut stack, plan, become_program).at(SetupStage::Fork)?;

@@ -35,11 +35,11 @@ pub(super) struct SandboxIdentity {
 }
 
 /// The first uid that systems assign to a user.
-const SOMEBODY: u32 = 1000;
+const FIRST_USER_ID: u32 = 1000;
 
 impl SandboxIdentity {
     pub(super) fn of_sandbox() -> Self {
-        let or_somebody = |id: u32| if id == 0 { SOMEBODY } else { id };
+        let or_somebody = |id: u32| if id == 0 { FIRST_USER_ID } else { id };
         Self {
             user: or_somebody(rustix::process::geteuid().as_raw()),
             group: or_somebody(rustix::process::getegid().as_raw()),

@@ -21,7 +21,7 @@ use super::landlock::LandlockRules;
 use super::root_plan::{RootPlan, SandboxIdentity};
 use super::session_namespaces::{ListenerGuard, SessionNamespaces};
 use super::{
-    NAME, ProcessSandbox, SETUP_MOST, SandboxMaker, TrialResult, bubblewrap, child_process,
+    NAME, ProcessSandbox, SETUP_TIMEOUT, SandboxMaker, TrialResult, bubblewrap, child_process,
 };
 use crate::sandbox::environment::{PROXY, VariableMap};
 use crate::sandbox::sys::{self, CStringArray};
@@ -52,7 +52,7 @@ impl ProcessSandbox {
     ) -> Result<SandboxChild, SandboxError> {
         let mut forked = self.fork(spec, gives)?;
         let doing = "the output of a command cannot be read";
-        match timeout(SETUP_MOST, forked.held.wait_until_started()).await {
+        match timeout(SETUP_TIMEOUT, forked.held.wait_until_started()).await {
             Ok(Ok(())) => {}
             Ok(Err((stage, error))) => return Err(fault(stage, error, spec, &forked.about)),
             Err(_) => return Err(setup("waiting for it", io::ErrorKind::TimedOut.into())),

@@ -62,7 +62,7 @@ fn refusals_are_stored_up_to_a_limit() {
     for n in 0..1000 {
         assert!(world.read(&format!("src/{n}.pem")).is_err());
     }
-    assert_eq!(world.fs.refusals().len(), REFUSALS_KEPT);
+    assert_eq!(world.fs.refusals().len(), MAX_REFUSALS);
     assert_eq!(
         world.last_refusal(),
         "`src/999.pem` is hidden by the rule `*.pem`"

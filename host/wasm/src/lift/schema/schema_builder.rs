@@ -11,7 +11,7 @@ use super::{Unliftable, object, primitive};
 use crate::lift::docs::TypeDocs;
 
 /// Maximum size of one schema in bytes, estimated. A model reads all of it before it calls anything.
-const SCHEMA_MOST: usize = 128 * 1024;
+const MAX_SCHEMA_BYTES: usize = 128 * 1024;
 
 /// Cost of a schema node in addition to its names, in bytes.
 const NODE: usize = 48;
@@ -35,7 +35,7 @@ impl<'c, 'a> SchemaBuilder<'c, 'a> {
             uses: HashMap::new(),
             shared: HashMap::new(),
             defs: Map::new(),
-            left: SCHEMA_MOST,
+            left: MAX_SCHEMA_BYTES,
         }
     }
 

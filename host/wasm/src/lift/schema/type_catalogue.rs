@@ -15,7 +15,7 @@ use crate::family::ComponentSurface;
 use crate::lift::docs::PackageDocs;
 
 /// Maximum total size of a component's schemas in bytes, estimated.
-const COMPONENT_MOST: usize = 4 * 1024 * 1024;
+const MAX_COMPONENT_SCHEMAS: usize = 4 * 1024 * 1024;
 
 /// A defined type.
 pub(super) type TypeId = ComponentDefinedTypeId;
@@ -44,7 +44,7 @@ impl<'a> TypeCatalogue<'a> {
             docs,
             named: HashMap::new(),
             originals: HashMap::new(),
-            left: COMPONENT_MOST,
+            left: MAX_COMPONENT_SCHEMAS,
         };
         for (outer, ty) in surface.exports().chain(surface.imports()) {
             match ty {

@@ -3,7 +3,7 @@
 use wasmtime::component::Val;
 
 /// Minimum size of a value: a digit and a separator.
-const LEAST: usize = 2;
+const MIN_VALUE_SIZE: usize = 2;
 
 /// Returns the approximate size of the value as JSON in bytes, never more than the real one.
 pub(in crate::lift) fn json_size(value: &Val) -> usize {
@@ -13,7 +13,7 @@ pub(in crate::lift) fn json_size(value: &Val) -> usize {
         Val::String(text) | Val::Enum(text) => text.len(),
         // Bytes become base64.
         Val::List(items) if matches!(items.first(), Some(Val::U8(_))) => {
-            return LEAST + items.len().div_ceil(3).saturating_mul(4);
+            return MIN_VALUE_SIZE + items.len().div_ceil(3).saturating_mul(4);
         }
         Val::List(items) | Val::FixedLengthList(items) | Val::Tuple(items) => all(items),
         Val::Record(fields) => sum(fields
@@ -25,7 +25,7 @@ pub(in crate::lift) fn json_size(value: &Val) -> usize {
         Val::Flags(names) => sum(names.iter().map(String::len)),
         _ => 0,
     };
-    own.saturating_add(LEAST)
+    own.saturating_add(MIN_VALUE_SIZE)
 }
 
 fn sum(weights: impl Iterator<Item = usize>) -> usize {

@@ -278,10 +278,14 @@ fn one_of<'a>(
 
 /// Returns `: one of …`, if the list is short enough to help.
 fn choices<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    const MOST: usize = 20;
-    let mut names: Vec<&str> = names.take(MOST + 1).collect();
-    let more = if names.len() > MOST { ", …" } else { "" };
-    names.truncate(MOST);
+    const MAX_CHOICES: usize = 20;
+    let mut names: Vec<&str> = names.take(MAX_CHOICES + 1).collect();
+    let more = if names.len() > MAX_CHOICES {
+        ", …"
+    } else {
+        ""
+    };
+    names.truncate(MAX_CHOICES);
     format!("; expected one of {}{more}.", names.join(", "))
 }
 
