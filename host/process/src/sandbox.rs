@@ -23,6 +23,8 @@ mod mount_mask;
 mod none;
 #[cfg(target_os = "linux")]
 mod process;
+#[cfg(target_os = "linux")]
+mod procfs;
 mod program_lookup;
 mod ruled_folder;
 #[cfg(any(test, target_os = "macos"))]
@@ -85,13 +87,11 @@ pub trait Sandbox: Send + Sync {
     /// Succeeds if the commands of one session share a network, so that one command can reach a server started by
     /// another.
     fn shares_network(&self) -> Result<(), SandboxError> {
-        Err(SandboxError::CannotHold {
-            sandbox: self.name(),
-            what: "named ports",
-            why: "each command has its own network; leave `ports` out and start a server and its client in one \
-                  command"
-                .to_owned(),
-        })
+        Err(SandboxError::unsupported(
+            self.name(),
+            "named ports",
+            "each command has its own network; leave `ports` out and start a server and its client in one command",
+        ))
     }
 
     /// Checks that the program exists in the sandbox, as far as that is known before the start. `directory` is the

@@ -69,11 +69,7 @@ fn choose_with(
 ) -> Result<ChosenSandbox, SandboxError> {
     let sandbox = sandbox?;
     let name = sandbox.name();
-    let cannot = |what, why: &str| SandboxError::CannotHold {
-        sandbox: name,
-        what,
-        why: why.to_owned(),
-    };
+    let cannot = |what, why: &str| SandboxError::unsupported(name, what, why);
     if !contains && (settings.image.is_some() || settings.socket.is_some()) {
         return Err(cannot(
             "an image or a socket",

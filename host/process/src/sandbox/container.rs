@@ -175,13 +175,7 @@ fn gives(facts: &ContainerEngineFacts, image: &str, bounds: &ResourceBounds) -> 
 
 /// Checks that an engine with these properties can enforce what the command asks for.
 fn holds(facts: &ContainerEngineFacts, spec: &CommandSpec) -> Result<(), SandboxError> {
-    let cannot = |what, why: &str| {
-        Err(SandboxError::CannotHold {
-            sandbox: NAME,
-            what,
-            why: why.to_owned(),
-        })
-    };
+    let cannot = |what, why: &str| Err(SandboxError::unsupported(NAME, what, why));
     let no_group = "the engine has no control group for it";
     if spec.network != CommandNetwork::None {
         egress_proxy::check_possible(facts)?;

@@ -212,6 +212,15 @@ impl SandboxError {
         move |error| Self::Io { doing, error }
     }
 
+    pub(crate) fn unsupported(
+        sandbox: &'static str,
+        what: &'static str,
+        why: impl Into<String>,
+    ) -> Self {
+        let why = why.into();
+        Self::CannotHold { sandbox, what, why }
+    }
+
     pub(crate) fn not_found<'a>(program: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
         Self::NotFound {
             program: prefix(program, 200).to_owned(),

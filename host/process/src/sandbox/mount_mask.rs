@@ -18,7 +18,7 @@ use mimir_core::paths::{PathRules, PathVerdict};
 
 use super::ruled_folder::{RuledFolder, beside, read_only_mounts};
 use super::sockets::{BoundSockets, is_socket};
-use super::special_folders::{BUILD_FOLDERS, denied_below, has_entry_rules};
+use super::special_folders::{BUILD_FOLDERS, denied_below, has_entry_rules, read_dir_if_readable};
 use super::{CommandSpec, SandboxError};
 
 mod repositories;
@@ -157,15 +157,12 @@ impl<'a> MaskCollector<'a> {
             }
         }
         if self.covers.len() > MAX_MASKS {
-            return Err(SandboxError::CannotHold {
-                sandbox,
-                what: SandboxError::RULES,
-                why: format!(
-                    "{} files of `{}` are read-only or hidden, but at most {MAX_MASKS} can be covered",
-                    self.covers.len(),
-                    self.ground.folder().display()
-                ),
-            });
+            let why = format!(
+                "{} files of `{}` are read-only or hidden, but at most {MAX_MASKS} can be covered",
+                self.covers.len(),
+                self.ground.folder().display()
+            );
+            return Err(SandboxError::unsupported(sandbox, SandboxError::RULES, why));
         }
         Ok(self.covers.into_iter().collect())
     }
@@ -198,18 +195,8 @@ impl<'a> MaskCollector<'a> {
         if repository {
             self.make_empty_folder(&format!("{at}/{HOOKS}"));
         }
-        let entries = match folder.read_dir() {
-            Ok(entries) => entries,
-            // It has been removed meanwhile, or is unreadable for this process and therefore for the command.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
-                ) =>
-            {
-                return Ok(());
-            }
-            Err(error) => return Err(error),
+        let Some(entries) = read_dir_if_readable(&folder)? else {
+            return Ok(());
         };
         let scope = self.rules.scope(at);
         let mut head = false;
@@ -282,11 +269,13 @@ impl<'a> MaskCollector<'a> {
             return self.link(path, with);
         }
         self.pin_parents(path);
-        let strictest = self
-            .covers
-            .get(path)
-            .map_or(with, |other| (*other).max(with));
-        self.covers.insert(path.to_owned(), strictest);
+        self.cover_at_least(path, with);
+    }
+
+    /// Covers a path, unless its present cover is stricter.
+    fn cover_at_least(&mut self, path: &Path, with: MountMask) {
+        let cover = self.covers.entry(path.to_owned()).or_insert(with);
+        *cover = with.max(*cover);
     }
 
     /// Pins the parent folders of a covered path that a rule names, such as `a` and `a/keys` for `a/keys/**`. Renaming
@@ -328,11 +317,7 @@ impl<'a> MaskCollector<'a> {
             },
             with => with,
         };
-        let strictest = self
-            .covers
-            .get(below)
-            .map_or(with, |other| (*other).max(with));
-        self.covers.insert(below.to_owned(), strictest);
+        self.cover_at_least(below, with);
     }
 }
 

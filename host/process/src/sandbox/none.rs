@@ -91,11 +91,11 @@ impl Sandbox for NoSandbox {
         } else {
             return Ok(());
         };
-        Err(SandboxError::CannotHold {
-            sandbox: NAME,
+        Err(SandboxError::unsupported(
+            NAME,
             what,
-            why: "commands run without a sandbox".to_owned(),
-        })
+            "commands run without a sandbox",
+        ))
     }
 
     fn start<'a>(
@@ -320,25 +320,32 @@ fn code(status: std::process::ExitStatus) -> i32 {
 #[cfg(target_os = "linux")]
 const SCAN_ROUNDS: usize = 50;
 
-/// Signals the process group of the command and all processes that carry its mark.
-#[cfg(target_os = "linux")]
+/// Signals the process group of the command, and on Linux all processes that carry its mark.
+#[cfg(unix)]
 fn signal(group: Option<u32>, mark: &str, signal: StopSignal) {
-    use rustix::process::{Pid, kill_process, kill_process_group};
+    use rustix::process::{Pid, Signal, kill_process_group};
     let number = match signal {
-        StopSignal::Terminate => rustix::process::Signal::TERM,
-        StopSignal::Kill => rustix::process::Signal::KILL,
+        StopSignal::Terminate => Signal::TERM,
+        StopSignal::Kill => Signal::KILL,
     };
-    let pid = |id: u32| i32::try_from(id).ok().and_then(Pid::from_raw);
-    if let Some(group) = group.and_then(pid) {
+    let group = group.and_then(|id| i32::try_from(id).ok());
+    if let Some(group) = group.and_then(Pid::from_raw) {
         let _ = kill_process_group(group, number);
     }
+    #[cfg(target_os = "linux")]
+    signal_marked(mark, signal, number);
+    #[cfg(not(target_os = "linux"))]
+    let _ = mark;
+}
+
+#[cfg(target_os = "linux")]
+fn signal_marked(mark: &str, signal: StopSignal, number: rustix::process::Signal) {
+    use rustix::process::{Pid, kill_process};
     let wanted = format!("{MARK_VARIABLE}={mark}");
     for _ in 0..SCAN_ROUNDS {
-        let found: Vec<u32> = marked(wanted.as_bytes()).collect();
-        for id in &found {
-            if let Some(pid) = pid(*id) {
-                let _ = kill_process(pid, number);
-            }
+        let found: Vec<Pid> = marked(wanted.as_bytes()).collect();
+        for process in &found {
+            let _ = kill_process(*process, number);
         }
         if found.is_empty() || signal == StopSignal::Terminate {
             return;
@@ -348,30 +355,16 @@ fn signal(group: Option<u32>, mark: &str, signal: StopSignal) {
 
 /// Returns the live processes that have this environment variable.
 #[cfg(target_os = "linux")]
-fn marked(variable: &[u8]) -> impl Iterator<Item = u32> {
+fn marked(variable: &[u8]) -> impl Iterator<Item = rustix::process::Pid> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(move |entry| {
-        let id = entry.file_name().to_str()?.parse().ok()?;
+        let id = rustix::process::Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
         let variables = std::fs::read(entry.path().join("environ")).ok()?;
         variables
             .split(|byte| *byte == 0)
             .any(|one| one == variable)
             .then_some(id)
     })
-}
-
-/// Signals the process group of the command.
-#[cfg(all(unix, not(target_os = "linux")))]
-fn signal(group: Option<u32>, _: &str, signal: StopSignal) {
-    use rustix::process::{Pid, kill_process_group};
-    let number = match signal {
-        StopSignal::Terminate => rustix::process::Signal::TERM,
-        StopSignal::Kill => rustix::process::Signal::KILL,
-    };
-    let group = group.and_then(|id| i32::try_from(id).ok());
-    if let Some(group) = group.and_then(Pid::from_raw) {
-        let _ = kill_process_group(group, number);
-    }
 }
 
 #[cfg(not(unix))]

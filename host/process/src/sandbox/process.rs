@@ -217,24 +217,17 @@ impl Sandbox for ProcessSandbox {
     fn shares_network(&self) -> Result<(), SandboxError> {
         match self.trial_result()?.maker {
             SandboxMaker::Us => Ok(()),
-            SandboxMaker::Bubblewrap(_) => Err(SandboxError::CannotHold {
-                sandbox: NAME,
-                what: "named ports",
-                why: "bubblewrap builds it here and gives each command its own network; leave `ports` out and \
-                      start a server and its client in one command"
-                    .to_owned(),
-            }),
+            SandboxMaker::Bubblewrap(_) => Err(SandboxError::unsupported(
+                NAME,
+                "named ports",
+                "bubblewrap builds it here and gives each command its own network; leave `ports` out and start a \
+                 server and its client in one command",
+            )),
         }
     }
 
     fn check_support(&self, spec: &CommandSpec) -> Result<(), SandboxError> {
-        let cannot = |what, why: &str| {
-            Err(SandboxError::CannotHold {
-                sandbox: NAME,
-                what,
-                why: why.to_owned(),
-            })
-        };
+        let cannot = |what, why: &str| Err(SandboxError::unsupported(NAME, what, why));
         let no_group = "no control group can be created below the one of this process";
         if spec.network == CommandNetwork::Host {
             return cannot(
@@ -265,11 +258,11 @@ impl Sandbox for ProcessSandbox {
             let gives = self.trial_result()?;
             self.check_support(spec)?;
             if spec.network == CommandNetwork::Proxy && spec.proxy.is_none() {
-                return Err(SandboxError::CannotHold {
-                    sandbox: NAME,
-                    what: "access to the network",
-                    why: "no proxy is available to check its requests".to_owned(),
-                });
+                return Err(SandboxError::unsupported(
+                    NAME,
+                    "access to the network",
+                    "no proxy is available to check its requests",
+                ));
             }
             match gives.maker {
                 SandboxMaker::Us => self.start_with(spec, gives).await,

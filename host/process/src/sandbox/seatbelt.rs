@@ -189,11 +189,11 @@ mod here {
             } else {
                 return Ok(());
             };
-            Err(SandboxError::CannotHold {
-                sandbox: NAME,
+            Err(SandboxError::unsupported(
+                NAME,
                 what,
-                why: "the macOS sandbox cannot do that".to_owned(),
-            })
+                "the macOS sandbox cannot do that",
+            ))
         }
 
         fn start<'a>(

@@ -11,6 +11,9 @@ use std::fs::FileType;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+#[cfg(target_os = "linux")]
+use super::procfs;
+
 /// Returns true for sockets.
 pub(super) fn is_socket(kind: FileType) -> bool {
     kind.is_socket()
@@ -70,8 +73,8 @@ fn own() -> Vec<PathBuf> {
     let here = network("self");
     let mut seen = vec![here];
     let mut own = Vec::new();
-    for process in below_this_one() {
-        let process = process.to_string();
+    for process in procfs::descendants(rustix::process::getpid()) {
+        let process = process.as_raw_nonzero().to_string();
         let there = network(&process);
         if there.is_some() && !seen.contains(&there) {
             seen.push(there);
@@ -114,28 +117,6 @@ fn names(process: &str) -> Vec<PathBuf> {
         .into_iter()
         .map(|name| std::ffi::OsString::from_vec(name).into())
         .collect()
-}
-
-/// Returns all descendants of this process.
-#[cfg(target_os = "linux")]
-fn below_this_one() -> Vec<u32> {
-    let mut open = vec![std::process::id()];
-    let mut all = Vec::new();
-    while let Some(process) = open.pop() {
-        let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
-        for task in tasks.into_iter().flatten().flatten() {
-            let children = std::fs::read_to_string(task.path().join("children"));
-            let children = children.unwrap_or_default();
-            let children = children
-                .split_whitespace()
-                .filter_map(|id| id.parse::<u32>().ok());
-            for child in children {
-                all.push(child);
-                open.push(child);
-            }
-        }
-    }
-    all
 }
 
 /// Returns true if the socket has a listener, by connecting to it. The path must not contain a symbolic link or be

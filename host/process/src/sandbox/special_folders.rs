@@ -2,7 +2,7 @@
 //!
 //! Not in this module: the enforcement of the rules.
 
-use std::fs::FileType;
+use std::fs::{FileType, ReadDir};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -31,18 +31,8 @@ pub(crate) fn denied_below(
     let mut found = Vec::new();
     let mut open = vec![at.to_owned()];
     while let Some(at) = open.pop() {
-        let entries = match base.join(&at).read_dir() {
-            Ok(entries) => entries,
-            // It was removed meanwhile, or this process cannot read it, and so neither can the command.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
-                ) =>
-            {
-                continue;
-            }
-            Err(error) => return Err(error),
+        let Some(entries) = read_dir_if_readable(&base.join(&at))? else {
+            continue;
         };
         let scope = rules.scope(&at);
         for entry in entries {
@@ -61,6 +51,22 @@ pub(crate) fn denied_below(
         }
     }
     Ok(found)
+}
+
+/// Lists a folder. Returns `None` if it was removed meanwhile, or if this process cannot read it, and so neither can a
+/// command.
+pub(super) fn read_dir_if_readable(folder: &Path) -> io::Result<Option<ReadDir>> {
+    match folder.read_dir() {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
+            ) =>
+        {
+            Ok(None)
+        }
+        entries => entries.map(Some),
+    }
 }
 
 /// Returns true for folders with single entries that rules name.

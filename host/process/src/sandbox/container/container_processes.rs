@@ -4,6 +4,9 @@
 //! no others. This process may kill them, since commands run as the same user. If the engine runs in a virtual
 //! machine, none are found.
 
+#[cfg(target_os = "linux")]
+use crate::sandbox::procfs::oom_kills;
+
 /// Rounds of a search for processes: each process may have started another one meanwhile.
 #[cfg(target_os = "linux")]
 const SCAN_ROUNDS: usize = 50;
@@ -40,7 +43,7 @@ pub(super) fn kill(_: &str) {}
 /// Number of processes of this machine killed for running out of memory since it was started.
 #[cfg(target_os = "linux")]
 fn ended_for_memory() -> u64 {
-    ended_by("/proc/vmstat").unwrap_or(0)
+    oom_kills("/proc/vmstat").unwrap_or(0)
 }
 
 /// Counter of out-of-memory kills in a container, opened before its command starts.
@@ -70,7 +73,7 @@ impl OomCounter {
         let Some(file) = &self.file else {
             return false;
         };
-        match ended_by(file) {
+        match oom_kills(file) {
             Some(count) => count > 0,
             None => alone && ended_for_memory() > self.before,
         }
@@ -89,14 +92,6 @@ impl OomCounter {
     pub(super) fn has_oom_kill(&self, _: bool) -> bool {
         false
     }
-}
-
-/// Reads the number of out-of-memory kills from a control group or `vmstat` file.
-#[cfg(target_os = "linux")]
-fn ended_by(file: &str) -> Option<u64> {
-    let text = std::fs::read_to_string(file).ok()?;
-    let mut lines = text.lines();
-    lines.find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
 }
 
 /// Finds the file with the count in the control groups of a process: version 1, or else version 2. Groups that do not

@@ -16,11 +16,7 @@ pub(super) use linux::{EgressProxy, check_possible, open_proxy};
 pub(super) use elsewhere::{EgressProxy, check_possible, open_proxy};
 
 fn proxy_error(why: &str) -> SandboxError {
-    SandboxError::CannotHold {
-        sandbox: NAME,
-        what: "access to the network",
-        why: why.to_owned(),
-    }
+    SandboxError::unsupported(NAME, "access to the network", why)
 }
 
 #[cfg(target_os = "linux")]

@@ -136,11 +136,11 @@ fn proxy(spec: &CommandSpec) -> Result<Option<Proxy>, SandboxError> {
     match (spec.network, &spec.proxy) {
         (CommandNetwork::None, _) => Ok(None),
         (_, Some(proxy)) => Ok(Some(proxy.clone())),
-        (_, None) => Err(SandboxError::CannotHold {
-            sandbox: NAME,
-            what: "access to the network",
-            why: "no proxy is configured to check its requests".to_owned(),
-        }),
+        (_, None) => Err(SandboxError::unsupported(
+            NAME,
+            "access to the network",
+            "no proxy is configured to check its requests",
+        )),
     }
 }
 

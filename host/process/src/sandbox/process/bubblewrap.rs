@@ -285,11 +285,7 @@ fn room(root: &RootPlan) -> Result<(), SandboxError> {
 }
 
 fn too_much(why: String) -> SandboxError {
-    SandboxError::CannotHold {
-        sandbox: NAME,
-        what: "so many arguments or files",
-        why,
-    }
+    SandboxError::unsupported(NAME, "so many arguments or files", why)
 }
 
 fn prepared(error: io::Error) -> SandboxError {

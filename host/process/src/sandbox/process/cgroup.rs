@@ -13,6 +13,7 @@ use std::time::Duration;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Access, access};
 
+use crate::sandbox::procfs::oom_kills;
 use crate::sandbox::{ResourceBounds, SandboxError};
 
 /// The parent folders in which groups can be created.
@@ -241,14 +242,7 @@ impl CommandCgroups {
     }
 
     fn killed(&self) -> u64 {
-        let events = self.events.as_ref();
-        let text = events.and_then(|file| fs::read_to_string(file).ok());
-        let count = text.iter().flat_map(|text| text.lines());
-        let mut count = count.filter_map(|line| line.strip_prefix("oom_kill "));
-        count
-            .next()
-            .and_then(|count| count.trim().parse().ok())
-            .unwrap_or(0)
+        self.events.as_ref().and_then(oom_kills).unwrap_or(0)
     }
 
     /// Returns the number of bytes of memory that the groups currently use.

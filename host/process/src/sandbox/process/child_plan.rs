@@ -145,64 +145,49 @@ pub(super) enum SetupStage {
 }
 
 impl SetupStage {
-    const ALL: [Self; 15] = [
-        Self::Group,
-        Self::Identity,
-        Self::Root,
-        Self::Step(0),
-        Self::Pivot,
-        Self::Seal,
-        Self::Name,
-        Self::Directory,
-        Self::Landlock,
-        Self::Privileges,
-        Self::Fork,
-        Self::Session,
-        Self::Limits,
-        Self::Filter,
-        Self::Execute,
+    /// The stages with their descriptions. The index of a stage stands for it in a [`StatusRecord`].
+    const ALL: [(Self, &str); 15] = [
+        (Self::Group, "joining its control groups"),
+        (Self::Identity, "becoming the owner of its namespaces"),
+        (Self::Root, "creating a new root"),
+        (Self::Step(0), "mounting"),
+        (Self::Pivot, "switching to the new root"),
+        (Self::Seal, "making the root read-only"),
+        (Self::Name, "setting the host name"),
+        (Self::Directory, "entering the working directory"),
+        (Self::Landlock, "restricting itself with Landlock"),
+        (Self::Privileges, "giving up its privileges"),
+        (Self::Fork, "starting a process"),
+        (Self::Session, "connecting its input and output"),
+        (Self::Limits, "setting its limits"),
+        (Self::Filter, "filtering its system calls"),
+        (Self::Execute, "starting the program"),
     ];
 
-    fn index(self) -> u32 {
-        let same = |other: &Self| std::mem::discriminant(other) == std::mem::discriminant(&self);
-        (0..)
-            .zip(&Self::ALL)
-            .find(|(_, other)| same(other))
-            .map_or(0, |(index, _)| index)
+    fn index(self) -> usize {
+        let same = |(other, _): &(Self, &str)| {
+            std::mem::discriminant(other) == std::mem::discriminant(&self)
+        };
+        Self::ALL.iter().position(same).unwrap_or(0)
     }
 
     fn from_index(index: u32, step: u32) -> Option<Self> {
         match Self::ALL.get(usize::try_from(index).ok()?)? {
-            Self::Step(_) => Some(Self::Step(step)),
-            stage => Some(*stage),
+            (Self::Step(_), _) => Some(Self::Step(step)),
+            (stage, _) => Some(*stage),
         }
     }
 
     /// Describes the step for an error message.
     pub(super) fn describe(self, steps: &[String]) -> String {
-        let words = match self {
-            Self::Group => "joining its control groups",
-            Self::Identity => "becoming the owner of its namespaces",
-            Self::Root => "creating a new root",
-            Self::Step(index) => {
-                let step = usize::try_from(index)
-                    .ok()
-                    .and_then(|index| steps.get(index));
-                return format!("mounting {}", step.map_or("something", String::as_str));
-            }
-            Self::Pivot => "switching to the new root",
-            Self::Seal => "making the root read-only",
-            Self::Name => "setting the host name",
-            Self::Directory => "entering the working directory",
-            Self::Landlock => "restricting itself with Landlock",
-            Self::Privileges => "giving up its privileges",
-            Self::Fork => "starting a process",
-            Self::Session => "connecting its input and output",
-            Self::Limits => "setting its limits",
-            Self::Filter => "filtering its system calls",
-            Self::Execute => "starting the program",
+        let words = Self::ALL.get(self.index()).map_or("", |(_, words)| words);
+        let Self::Step(index) = self else {
+            return words.to_owned();
         };
-        words.to_owned()
+        let step = usize::try_from(index)
+            .ok()
+            .and_then(|index| steps.get(index));
+        format!("{words} {}", step.map_or("something", String::as_str))
     }
 }
 
@@ -217,18 +202,6 @@ pub(super) enum StatusRecord {
 impl StatusRecord {
     pub(super) const BYTES: usize = 16;
 
-    pub(super) fn started() -> Self {
-        Self::Started
-    }
-
-    pub(super) fn exited(code: i32) -> Self {
-        Self::Exited(code)
-    }
-
-    pub(super) fn failed(stage: SetupStage, error: Errno) -> Self {
-        Self::Failed(stage, error)
-    }
-
     /// Encodes the record in a fixed size, so that a single write is atomic.
     pub(super) fn bytes(self) -> [u8; Self::BYTES] {
         let (kind, number, stage, step) = match self {
@@ -240,7 +213,7 @@ impl StatusRecord {
                 } else {
                     0
                 };
-                (2, error.raw_os_error(), stage.index(), step)
+                (2, error.raw_os_error(), stage.index() as u32, step)
             }
         };
         let mut bytes = [0; Self::BYTES];
@@ -284,14 +257,15 @@ mod tests {
 
     #[test]
     fn status_record_survives_a_round_trip() {
-        for stage in SetupStage::ALL.into_iter().chain([SetupStage::Step(7)]) {
-            let record = StatusRecord::failed(stage, Errno::ACCESS);
+        let stages = SetupStage::ALL.map(|(stage, _)| stage);
+        for stage in stages.into_iter().chain([SetupStage::Step(7)]) {
+            let record = StatusRecord::Failed(stage, Errno::ACCESS);
             assert_eq!(StatusRecord::read(record.bytes()), Some(record));
         }
         for record in [
-            StatusRecord::started(),
-            StatusRecord::exited(0),
-            StatusRecord::exited(255),
+            StatusRecord::Started,
+            StatusRecord::Exited(0),
+            StatusRecord::Exited(255),
         ] {
             assert_eq!(StatusRecord::read(record.bytes()), Some(record));
         }

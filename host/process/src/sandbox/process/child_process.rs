@@ -56,13 +56,13 @@ pub(super) fn run_first_process(plan: &mut ChildPlan) -> ! {
         .and_then(|()| start(plan));
     match started {
         Ok(program) => {
-            tell(plan, StatusRecord::started());
+            tell(plan, StatusRecord::Started);
             let code = watch(plan, program);
-            tell(plan, StatusRecord::exited(code));
+            tell(plan, StatusRecord::Exited(code));
             sys::exit(code)
         }
         Err((stage, error)) => {
-            tell(plan, StatusRecord::failed(stage, error));
+            tell(plan, StatusRecord::Failed(stage, error));
             sys::exit(1)
         }
     }

@@ -1,7 +1,6 @@
 //! A handle on a command that bubblewrap has started. It covers bubblewrap itself and the first process of the
 //! namespace, whose end kills all others.
 
-use std::fs;
 use std::io;
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ use super::super::KILLED;
 use super::super::cgroup::CommandCgroups;
 use crate::sandbox::loopback_proxy::ProxyTask;
 use crate::sandbox::loopback_proxy::network_namespace::NetworkNamespace;
-use crate::sandbox::{CommandExit, CommandHandle, SandboxError, sys};
+use crate::sandbox::{CommandExit, CommandHandle, SandboxError, procfs, sys};
 
 /// The status of a command as bubblewrap reports it, one JSON object per line.
 pub(super) struct BubblewrapReport(Lines<BufReader<pipe::Receiver>>);
@@ -149,25 +148,6 @@ impl BubblewrapHandle {
     }
 }
 
-/// Returns the descendants of a process, the ones started last at the end.
-fn below(process: Pid) -> Vec<Pid> {
-    let mut all = Vec::new();
-    let mut open = vec![process];
-    while let Some(one) = open.pop() {
-        let id = one.as_raw_nonzero();
-        let file = format!("/proc/{id}/task/{id}/children");
-        let children = fs::read_to_string(file).unwrap_or_default();
-        let children = children
-            .split_whitespace()
-            .filter_map(|id| Pid::from_raw(id.parse().ok()?));
-        for child in children {
-            all.push(child);
-            open.push(child);
-        }
-    }
-    all
-}
-
 impl CommandHandle for BubblewrapHandle {
     fn wait(&mut self) -> BoxFuture<'_, Result<CommandExit, SandboxError>> {
         Box::pin(async {
@@ -179,7 +159,7 @@ impl CommandHandle for BubblewrapHandle {
 
     fn terminate(&mut self) -> BoxFuture<'_, ()> {
         // The first process of the namespace is a shell, which forwards no signals.
-        for process in below(self.first) {
+        for process in procfs::descendants(self.first) {
             let _ = kill_process(process, Signal::TERM);
         }
         Box::pin(std::future::ready(()))

@@ -1,0 +1,33 @@
+//! Facts about processes of this machine, from the files of the kernel.
+
+use std::fs;
+
+use rustix::process::Pid;
+
+/// Lists all descendants of a process, parents before their children.
+pub(super) fn descendants(process: Pid) -> Vec<Pid> {
+    let mut all = Vec::new();
+    let mut open = vec![process];
+    while let Some(process) = open.pop() {
+        let tasks = fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero()));
+        for task in tasks.into_iter().flatten().flatten() {
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            let children = children
+                .split_whitespace()
+                .filter_map(|id| Pid::from_raw(id.parse().ok()?));
+            for child in children {
+                all.push(child);
+                open.push(child);
+            }
+        }
+    }
+    all
+}
+
+/// Reads the number of processes killed for running out of memory from a file of a control group, or from
+/// `/proc/vmstat`.
+pub(super) fn oom_kills(file: impl AsRef<std::path::Path>) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
+    let mut lines = text.lines();
+    lines.find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+}
