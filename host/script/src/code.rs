@@ -45,12 +45,11 @@ pub struct CodeEngines {
 impl CodeEngines {
     /// Creates the engines from their parts.
     pub fn new(host: Arc<WasmHost>, engines: LanguageEngineParts) -> Arc<Self> {
-        let python = ProgramEngine::new(Arc::clone(&host), engines.python);
-        let shell =
-            ProgramEngine::with_python(Arc::clone(&host), engines.bash, Arc::clone(&python));
+        let python = ProgramEngine::new(Arc::clone(&host), engines.python, None);
+        let bash = ProgramEngine::new(Arc::clone(&host), engines.bash, Some(Arc::clone(&python)));
         Arc::new(Self {
             python,
-            bash: shell,
+            bash,
             javascript: ScriptEngine::new(host, engines.javascript, compile::compile_late),
             state: ScriptState::default(),
         })
@@ -95,25 +94,14 @@ impl CodeEngines {
     async fn javascript(&self, call: &Approved, snippet: &CodeSnippet) -> ProgramOutcome {
         let compiled = match compiled(call, &snippet.code).await {
             Ok(Ok(compiled)) => compiled,
-            Ok(Err(fault)) if fault.code == ToolErrorCode::InvalidInput => {
-                let CodeFault {
-                    message,
-                    line,
-                    column,
-                    ..
-                } = fault;
-                let said = format!("{PLACE}:{line}:{column}\nSyntaxError: {message}\n");
-                return faulty(&said);
-            }
             Ok(Err(fault)) => {
-                let CodeFault {
-                    message,
-                    line,
-                    column,
-                    code,
-                } = fault;
-                let message = format!("{PLACE}:{line}:{column}: {message}");
-                return ToolError::new(code, message).into();
+                let (at, message) = (fault.position(), &fault.message);
+                return match fault.code {
+                    ToolErrorCode::InvalidInput => {
+                        faulty(&format!("{PLACE}:{at}\nSyntaxError: {message}\n"))
+                    }
+                    code => ToolError::new(code, format!("{PLACE}:{at}: {message}")).into(),
+                };
             }
             Err(error) => return error.into(),
         };

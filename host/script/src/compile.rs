@@ -45,6 +45,13 @@ pub struct CodeFault {
     pub code: ToolErrorCode,
 }
 
+impl CodeFault {
+    /// Formats its position as `line:column`.
+    pub(crate) fn position(&self) -> String {
+        format!("{}:{}", self.line, self.column)
+    }
+}
+
 /// Code that the engine accepts.
 #[derive(Debug)]
 pub(crate) struct CompiledCode {
@@ -97,16 +104,9 @@ pub(crate) fn compile_late(
     late: LateCode,
 ) -> Result<mimir_wasm::script::CompiledScript, String> {
     let compiled = either(source, Some(late)).map_err(|faults| {
-        let told = faults.first().map(|fault| {
-            let CodeFault {
-                line,
-                column,
-                message,
-                ..
-            } = fault;
-            format!("{line}:{column}: {message}")
-        });
-        told.unwrap_or_default()
+        let first = faults.first();
+        let text = first.map(|fault| format!("{}: {}", fault.position(), fault.message));
+        text.unwrap_or_default()
     })?;
     Ok((compiled.code, compiled.map))
 }

@@ -166,7 +166,7 @@ fn with_source_position(
 }
 
 fn faulty(place: &str, fault: &CodeFault) -> ToolError {
-    let message = format!("{place}:{}:{}: {}", fault.line, fault.column, fault.message);
+    let message = format!("{place}:{}: {}", fault.position(), fault.message);
     ToolError::new(fault.code, text::visible(&message))
 }
 

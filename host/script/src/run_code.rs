@@ -172,20 +172,14 @@ impl RunCode {
                 .into_output(),
             Err(error) => Err(stopped(error, done.by)),
         };
-        let RunOutput { output, truncated } = match result {
-            Ok(told) => told,
-            Err(error) => {
-                return Ok(RawResult {
-                    usage,
-                    ..RawResult::failed(error)
-                });
-            }
+        let raw = match result {
+            Ok(RunOutput { output, truncated }) => RawResult {
+                truncated,
+                ..RawResult::from(Ok(output))
+            },
+            Err(error) => RawResult::failed(error),
         };
-        Ok(RawResult {
-            result: Ok(output),
-            usage,
-            truncated,
-        })
+        Ok(RawResult { usage, ..raw })
     }
 
     /// Runs code in the first backend that can: an engine, the interpreter of this machine, one in a container.

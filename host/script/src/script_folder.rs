@@ -30,12 +30,8 @@ const OUTSIDE: &str = "it is a link that leads out of the workspace: put the fil
 pub struct ScriptFolder {
     engines: Arc<CodeEngines>,
     folder: PathBuf,
-    known: Mutex<HashMap<(String, Sha256Digest), Arc<CachedScript>>>,
-}
-
-/// Cached content of an unchanged file.
-struct CachedScript {
-    tool: Result<Tool, ToolError>,
+    /// The tools of unchanged files.
+    known: Mutex<HashMap<(String, Sha256Digest), Arc<Result<Tool, ToolError>>>>,
 }
 
 impl ScriptFolder {
@@ -86,25 +82,23 @@ impl ScriptFolder {
             let known = self.known.lock();
             let before = known.get(&key).cloned();
             drop(known);
-            let file = before.unwrap_or_else(|| Arc::new(self.tool(&place, &content, key.1)));
-            match &file.tool {
+            let tool = before.unwrap_or_else(|| Arc::new(self.tool(&place, &content, key.1)));
+            match &*tool {
                 Ok(tool) => loaded.tools.push(tool.clone()),
                 Err(error) => loaded.quarantined.push(quarantine(error.clone())),
             }
-            kept.insert(key, file);
+            kept.insert(key, tool);
         }
         *self.known.lock() = kept;
     }
 
-    fn tool(&self, place: &str, content: &[u8], digest: Sha256Digest) -> CachedScript {
+    fn tool(&self, place: &str, content: &[u8], digest: Sha256Digest) -> Result<Tool, ToolError> {
         let text = std::str::from_utf8(content).map_err(|_| {
             let message = format!("{place} is not UTF-8");
             ToolError::new(ToolErrorCode::InvalidInput, message)
         });
         let checked = text.and_then(|text| definition::check(place, text));
-        CachedScript {
-            tool: checked.map(|checked| self.build_tool(place, checked, digest)),
-        }
+        checked.map(|checked| self.build_tool(place, checked, digest))
     }
 
     fn build_tool(&self, place: &str, checked: CheckedScript, digest: Sha256Digest) -> Tool {

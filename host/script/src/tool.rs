@@ -9,6 +9,7 @@ use mimir_core::command::{CommandOutput, CommandProgram as Words, CommandRequest
 use mimir_core::outcome::{Content, ToolOutput};
 use mimir_core::{Approved, ToolError, ToolErrorCode, text};
 use mimir_wasm::program::{ProgramOutcome, ProgramRequest};
+use mimir_wasm::script::call_input;
 use serde_json::{Value, json};
 
 use crate::backend::ScriptBackend;
@@ -28,7 +29,7 @@ const MARK: &str = "\u{1}mimir-result:";
 pub(crate) async fn python(tool: &ScriptBackend, call: &Approved) -> RawResult {
     let place = json!(tool.path);
     let line = tool.checked.positions.code_position(1, 1).line;
-    let input = input(call).to_string();
+    let input = call_input(call, call.arguments()).to_string();
     let program = ProgramRequest {
         code: format!("import mimir\nmimir.run('/{CODE}', {place}, {line})\n"),
         files: vec![
@@ -102,7 +103,7 @@ pub(crate) async fn bash(tool: &ScriptBackend, call: &Approved) -> RawResult {
             environment.push((format!("ARG_{name}"), value));
         }
     }
-    let input = input(call);
+    let input = call_input(call, call.arguments());
     environment.push((
         "MIMIR_CONFIG".to_owned(),
         input["context"]["config"].to_string(),
@@ -132,7 +133,7 @@ pub(crate) async fn node(tool: &ScriptBackend, call: &Approved) -> RawResult {
 }
 
 async fn on_node(tool: &ScriptBackend, call: &Approved) -> Result<ToolOutput, ToolError> {
-    let program = node_program(&input(call), &tool.checked.code);
+    let program = node_program(&call_input(call, call.arguments()), &tool.checked.code);
     let command = CommandRequest {
         program: Words::Vector(
             ["node", "--input-type=module", "-"]
@@ -166,22 +167,6 @@ async fn on_node(tool: &ScriptBackend, call: &Approved) -> Result<ToolOutput, To
 fn node_program(input: &Value, code: &str) -> String {
     let (input, code) = (json!(input.to_string()), json!(code));
     format!("{NODE_BEFORE}\nconst given = JSON.parse({input});\nconst code = {code};\n{NODE_AFTER}")
-}
-
-/// Returns the arguments and the context of a call.
-fn input(call: &Approved) -> Value {
-    let context = call.context();
-    let id = context.conversation_id.as_ref();
-    json!({
-        "args": call.arguments(),
-        "context": {
-            "config": { "workingDirectory": "." },
-            "conversation": {
-                "id": id.unwrap_or(&context.session_id),
-                "workingDirectory": ".",
-            },
-        },
-    })
 }
 
 fn output(text: String) -> ToolOutput {

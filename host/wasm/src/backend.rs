@@ -24,6 +24,7 @@ use crate::http::GuestNetwork;
 use crate::lift::command;
 use crate::output_pipes::StdoutCapture;
 use crate::plugin::WasmPlugin;
+use crate::program::{TEMPORARY, WORKSPACE};
 use crate::store_state::{GuestStreams, ProgramInput, StoreOptions};
 use crate::trap_errors::trap_error;
 
@@ -321,24 +322,23 @@ fn granted(
     mounts.collect()
 }
 
-/// Opens the files of a program: the granted part of the workspace, under `at`, and a temporary folder.
+/// Opens the files of a program: the granted part of the workspace, and a temporary folder.
 pub(crate) fn program_files(
     host: &WasmHost,
     needs: &Needs,
     rules: &PathRules,
     limits: &Limits,
-    at: &str,
-    (own, own_at, quota): (&Path, &str, &MountQuota),
+    (tmp, quota): (&Path, &MountQuota),
     watch: &MountTracking,
 ) -> Result<GuardedFs, ToolError> {
     let mut mounts = Vec::new();
     for mut mount in granted(host.workspace(), needs, DirectoryAccess::ReadWrite, rules) {
-        mount.guest = format!("{at}{}", mount.guest.trim_end_matches('/'));
+        mount.guest = format!("{WORKSPACE}{}", mount.guest.trim_end_matches('/'));
         mounts.push((mount, watch.clone()));
     }
     let own = GuestMount {
-        host: own.to_owned(),
-        guest: own_at.to_owned(),
+        host: tmp.to_owned(),
+        guest: TEMPORARY.to_owned(),
         prefix: String::new(),
         access: DirectoryAccess::ReadWrite,
         rules: PathRules::none(),

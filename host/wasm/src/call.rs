@@ -146,6 +146,16 @@ pub(crate) fn store(
     Ok(store)
 }
 
+/// Creates a store for one call of an engine, which may hand over as much as its output at once.
+pub(crate) fn engine_store(
+    engine: &Engine,
+    start: StoreOptions,
+) -> Result<Store<StoreState>, ToolError> {
+    let most = usize::try_from(start.limits.output_bytes).unwrap_or(usize::MAX);
+    store(engine, start, most, OUTPUT_LIMIT)
+        .map_err(|error| ToolError::new(ToolErrorCode::Internal, format!("{error:#}")))
+}
+
 /// Runs a call to its end or to one of its limits. The output of a command goes to `capture`.
 pub(crate) async fn run_call(
     mut store: Store<StoreState>,
@@ -180,6 +190,15 @@ fn cheaper(call: &Approved) -> Option<&'static str> {
         .then_some("`format: raw` hands it over as it was sent")
 }
 
+/// Returns the resources that a store with these limits has used so far.
+pub(crate) fn resource_usage(store: &Store<StoreState>, limits: &Limits) -> ResourceUsage {
+    let left = store.get_fuel().ok();
+    ResourceUsage {
+        fuel: left.map(|left| limits.fuel.saturating_sub(left)),
+        peak_memory: Some(store.data().limiter.peak_memory()),
+    }
+}
+
 /// Returns the result of a call that has ended or timed out.
 pub(crate) fn finish_call(
     store: Store<StoreState>,
@@ -188,13 +207,7 @@ pub(crate) fn finish_call(
 ) -> RawResult {
     let limits = call.limits();
     let tool = call.tool().name().as_str();
-    let usage = ResourceUsage {
-        fuel: store
-            .get_fuel()
-            .ok()
-            .map(|left| limits.fuel.saturating_sub(left)),
-        peak_memory: Some(store.data().limiter.peak_memory()),
-    };
+    let usage = resource_usage(&store, limits);
     let guest = store.data();
     guest.flush_logs();
     let (result, truncated) = match ended {

@@ -7,7 +7,6 @@
 //!
 //! Out of scope: the purpose of the code, and permission to run it.
 
-use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +19,7 @@ use mimir_core::{Approved, ToolError, ToolErrorCode, text};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use wasmtime::Store;
-use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker};
+use wasmtime::component::{Component, ComponentExportIndex, InstancePre};
 use wasmtime_wasi::I32Exit;
 
 use crate::backend;
@@ -28,7 +27,7 @@ use crate::call;
 use crate::compile::{CompileLane, CompileRequest, run_blocking};
 use crate::digest::Sha256Digest;
 use crate::error::WasmHostError;
-use crate::fs::{GuardedFs, MountQuota, MountTracking, UndoCopies};
+use crate::fs::{GuardedFs, MountTracking, UndoCopies};
 use crate::host::WasmHost;
 use crate::output_pipes::OutputTarget as _;
 use crate::script::ScriptState;
@@ -51,7 +50,7 @@ use temporary_folder::TemporaryFolder;
 pub const WORKSPACE: &str = "/workspace";
 
 /// Path for temporary files: a folder that is created for the call and removed after it.
-const TEMPORARY: &str = "/tmp";
+pub(crate) const TEMPORARY: &str = "/tmp";
 
 /// The parts of an engine that a program embeds.
 #[derive(Debug, Clone, Copy)]
@@ -98,6 +97,17 @@ pub struct ProgramRequest {
     pub undo: UndoCopies,
 }
 
+impl ProgramRequest {
+    /// Returns the path of its working directory.
+    fn working_directory(&self) -> String {
+        let directory = self.directory.as_deref().unwrap_or_default();
+        match directory.trim_matches('/') {
+            "" | "." => WORKSPACE.to_owned(),
+            directory => format!("{WORKSPACE}/{directory}"),
+        }
+    }
+}
+
 /// The outcome of a program.
 #[derive(Debug)]
 pub struct ProgramOutcome {
@@ -139,24 +149,13 @@ struct ReadyProgram {
 }
 
 impl ProgramEngine {
-    /// Creates an engine; nothing is initialized yet.
-    pub fn new(host: Arc<WasmHost>, parts: ProgramParts) -> Arc<Self> {
+    /// Creates an engine; nothing is initialized yet. Its programs may call `python`.
+    pub fn new(host: Arc<WasmHost>, parts: ProgramParts, python: Option<Arc<Self>>) -> Arc<Self> {
         Arc::new(Self {
             host,
             parts,
             ready: OnceCell::new(),
-            python: None,
-            sessions: program_session::ProgramSessions::default(),
-        })
-    }
-
-    /// Creates an engine whose programs call Python.
-    pub fn with_python(host: Arc<WasmHost>, parts: ProgramParts, python: Arc<Self>) -> Arc<Self> {
-        Arc::new(Self {
-            host,
-            parts,
-            ready: OnceCell::new(),
-            python: Some(python),
+            python,
             sessions: program_session::ProgramSessions::default(),
         })
     }
@@ -200,6 +199,15 @@ impl ProgramEngine {
         self.ready.get_or_try_init(make).await
     }
 
+    /// Prepares the engine for a call. Compiling is work of the host, not of the program: its time does not count.
+    async fn ready_for(&self, call: &Approved) -> Result<&ReadyProgram, ToolError> {
+        if let Some(ready) = self.ready.get() {
+            return Ok(ready);
+        }
+        let _paused = call.deadline().pause();
+        Ok(Box::pin(self.ready()).await?)
+    }
+
     /// Runs a program to its end or to one of its limits.
     pub async fn run(
         &self,
@@ -207,58 +215,32 @@ impl ProgramEngine {
         program: ProgramRequest,
         state: &ScriptState,
     ) -> ProgramOutcome {
-        if self.ready.get().is_none() {
-            // Compiling is work of the host, not of the program: its time does not count.
-            let _paused = call.deadline().pause();
-            if let Err(error) = Box::pin(self.ready()).await {
-                return ToolError::from(error).into();
-            }
-        }
+        let done = self.run_program(call, program, state).await;
+        done.unwrap_or_else(ProgramOutcome::from)
+    }
+
+    async fn run_program(
+        &self,
+        call: &Approved,
+        program: ProgramRequest,
+        state: &ScriptState,
+    ) -> Result<ProgramOutcome, ToolError> {
+        let ready = self.ready_for(call).await?;
         let limits = *call.limits();
         let start = Instant::now();
         let timeout = program.timeout;
         let sink = ProgramOutput::new(Arc::clone(call.observer()), &limits);
-        let tmp = match TemporaryFolder::new() {
-            Ok(tmp) => tmp,
-            Err(error) => return error.into(),
-        };
+        let tmp = TemporaryFolder::new()?;
         // Dropped after the store, in which the program can still change files.
         let (watch, scope) = backend::record_call(&self.host, call, program.undo);
-        let fs = match self.files(call, &tmp, &watch) {
-            Ok(fs) => fs,
-            Err(error) => return error.into(),
-        };
-        let mut asks = ProgramHost::for_call(call, &self.host, &state.0);
-        asks.records = self.parts.records;
-        asks.python = self.python.clone();
-        asks.inner = Some(program_host::NestedRights {
-            rights: call.rights().clone(),
-            paths: call.paths().clone(),
-            tmp: (tmp.path().to_owned(), tmp.quota().clone()),
-            limits,
-            imports: program.imports,
-            watch: watch.clone(),
-        });
-        let guest = self.start(fs, limits, program, sink.clone(), asks, call);
-        let ready = match self.ready().await {
-            Ok(ready) => ready,
-            Err(error) => return ToolError::from(error).into(),
-        };
-        let mut store = match ready.store(guest) {
-            Ok(store) => store,
-            Err(error) => return error.into(),
-        };
+        let asks = ProgramHost::for_call(call, &self.host, &state.0);
+        let guest = self.call_options(call, asks, program, sink.clone(), (&tmp, &watch))?;
+        let mut store = ready.store(guest)?;
         let ended = {
             let work = pin!(run_with_timeout(timeout, ready.run_to_end(&mut store)));
             call.deadline().run_until(work).await
         };
-        let usage = ResourceUsage {
-            fuel: store
-                .get_fuel()
-                .ok()
-                .map(|left| limits.fuel.saturating_sub(left)),
-            peak_memory: Some(store.data().limiter.peak_memory()),
-        };
+        let usage = call::resource_usage(&store, &limits);
         if tmp.quota().was_full() {
             temporary_folder::report_full(&sink);
         }
@@ -277,44 +259,41 @@ impl ProgramEngine {
             Ok(Some(Err(error))) => Err(with_output(trap_error(&error, store.data()), &sink)),
             Ok(None) | Err(_) => Err(with_output(timeout_error(&limits, timeout), &sink)),
         };
-        ProgramOutcome {
+        Ok(ProgramOutcome {
             result: report_obeyed(call, result, obeyed),
             returned,
             usage,
-        }
+        })
     }
 
-    /// Returns the files of a call: the granted part of the workspace, and a temporary folder.
-    fn files(
+    /// Returns the start options of a program with the access of a call: to the granted part of the workspace, to a
+    /// temporary folder, and to the host.
+    fn call_options(
         &self,
         call: &Approved,
-        tmp: &TemporaryFolder,
-        watch: &MountTracking,
-    ) -> Result<GuardedFs, ToolError> {
-        let (rights, paths) = (call.rights(), call.paths());
-        files(
-            &self.host,
-            rights,
-            paths,
-            call.limits(),
-            (tmp.path(), tmp.quota()),
-            watch,
-        )
-    }
-
-    fn start(
-        &self,
-        fs: GuardedFs,
-        limits: mimir_core::Limits,
+        mut asks: ProgramHost,
         program: ProgramRequest,
         sink: ProgramOutput,
-        asks: ProgramHost,
-        call: &Approved,
-    ) -> StoreOptions {
-        let mut start = self.store_options(fs, limits, program, sink);
-        start.observer = Arc::clone(call.observer());
-        start.program_host = Some(asks);
-        start
+        (tmp, watch): (&TemporaryFolder, &MountTracking),
+    ) -> Result<StoreOptions, ToolError> {
+        let (rights, paths, limits) = (call.rights(), call.paths(), *call.limits());
+        let own = (tmp.path(), tmp.quota());
+        let fs = backend::program_files(&self.host, rights, paths, &limits, own, watch)?;
+        asks.records = self.parts.records;
+        asks.python = self.python.clone();
+        asks.inner = Some(program_host::NestedRights {
+            rights: rights.clone(),
+            paths: paths.clone(),
+            tmp: (tmp.path().to_owned(), tmp.quota().clone()),
+            limits,
+            imports: program.imports,
+            watch: watch.clone(),
+        });
+        Ok(StoreOptions {
+            observer: Arc::clone(call.observer()),
+            program_host: Some(asks),
+            ..self.store_options(fs, limits, program, sink)
+        })
     }
 
     /// Returns the start options of a program without access to the host.
@@ -326,16 +305,11 @@ impl ProgramEngine {
         sink: ProgramOutput,
     ) -> StoreOptions {
         let parts = &self.parts;
+        let directory = program.working_directory();
         let mut files = program.files;
         files.push((parts.main.to_owned(), Bytes::from(program.code)));
         let shared = parts.files.iter();
         files.extend(shared.map(|(path, bytes)| ((*path).to_owned(), Bytes::from_static(bytes))));
-        let directory = program.directory.as_deref().unwrap_or_default();
-        let directory = directory.trim_matches('/');
-        let directory = match directory {
-            "" | "." => WORKSPACE.to_owned(),
-            directory => format!("{WORKSPACE}/{directory}"),
-        };
         let mut variables = vec![
             ("HOME".to_owned(), TEMPORARY.to_owned()),
             ("TMPDIR".to_owned(), TEMPORARY.to_owned()),
@@ -414,26 +388,6 @@ fn report_not_recorded(guest: &mut StoreState, sink: &ProgramOutput) {
     }
 }
 
-/// Returns the files of a program.
-fn files(
-    host: &WasmHost,
-    rights: &mimir_core::needs::Needs,
-    paths: &mimir_core::paths::PathRules,
-    limits: &mimir_core::Limits,
-    (tmp, quota): (&Path, &MountQuota),
-    watch: &MountTracking,
-) -> Result<GuardedFs, ToolError> {
-    backend::program_files(
-        host,
-        rights,
-        paths,
-        limits,
-        WORKSPACE,
-        (tmp, TEMPORARY, quota),
-        watch,
-    )
-}
-
 /// Runs a future with a timeout; `None` if it timed out.
 pub(crate) async fn run_with_timeout<T>(
     timeout: Option<Duration>,
@@ -491,7 +445,8 @@ fn prepare_engine(
     let broken = |error: wasmtime::Error| {
         WasmHostError::Engine(format!("{} is broken: {error:#}", parts.name))
     };
-    let linker = linker(&running.linker).map_err(broken)?;
+    let mut linker = running.linker.clone();
+    program_host::add_to_linker(&mut linker).map_err(broken)?;
     let pre = linker.instantiate_pre(component).map_err(broken)?;
     let run = component
         .get_export_index(None, "run")
@@ -499,17 +454,9 @@ fn prepare_engine(
     Ok(ReadyProgram { pre, run })
 }
 
-fn linker(all: &Linker<StoreState>) -> wasmtime::Result<Linker<StoreState>> {
-    let mut linker = all.clone();
-    program_host::add_to_linker(&mut linker)?;
-    Ok(linker)
-}
-
 impl ReadyProgram {
     fn store(&self, start: StoreOptions) -> Result<Store<StoreState>, ToolError> {
-        let most = usize::try_from(start.limits.output_bytes).unwrap_or(usize::MAX);
-        call::store(self.pre.engine(), start, most, call::OUTPUT_LIMIT)
-            .map_err(|error| ToolError::new(ToolErrorCode::Internal, format!("{error:#}")))
+        call::engine_store(self.pre.engine(), start)
     }
 
     /// Runs the program to its end and returns its exit code.

@@ -112,6 +112,15 @@ impl ScriptEngine {
         self.ready.get_or_try_init(make).await
     }
 
+    /// Prepares the engine for a call. Compiling is work of the host, not of the script: its time does not count.
+    async fn ready_for(&self, call: &Approved) -> Result<&Arc<WarmEngine>, ToolError> {
+        if let Some(ready) = self.ready.get() {
+            return Ok(ready);
+        }
+        let _paused = call.deadline().pause();
+        Ok(Box::pin(self.ready()).await?)
+    }
+
     /// Returns its host.
     pub fn host(&self) -> &Arc<WasmHost> {
         &self.host
@@ -136,14 +145,7 @@ impl ScriptEngine {
         script: &str,
         state: &ScriptState,
     ) -> Result<RawResult, ToolError> {
-        let ready = match self.ready.get() {
-            Some(ready) => ready,
-            None => {
-                // Compiling is work of the host, not of the script: its time does not count.
-                let _paused = call.deadline().pause();
-                Box::pin(self.ready()).await?
-            }
-        };
+        let ready = self.ready_for(call).await?;
         // Dropped after the store, in which the script can still change files.
         let (watch, scope) = backend::record_call(&self.host, call, UndoCopies::Optional);
         let (mut store, outside) = open(&self.host, ready, call, state, &watch)?;
@@ -180,13 +182,7 @@ impl ScriptEngine {
         state: &ScriptState,
         loaded: LoadedCode,
     ) -> Result<ProgramOutcome, ToolError> {
-        let ready = match self.ready.get() {
-            Some(ready) => ready,
-            None => {
-                let _paused = call.deadline().pause();
-                Box::pin(self.ready()).await?
-            }
-        };
+        let ready = self.ready_for(call).await?;
         let start = Instant::now();
         let sink = ProgramOutput::new(Arc::clone(call.observer()), call.limits());
         let copies = UndoCopies::Required(CODE_WITHOUT_UNDO);
@@ -213,40 +209,28 @@ impl ScriptEngine {
         program::report_quota(&watch, &sink);
         let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
         let obeyed = scope.finish(call.deadline(), left).await;
-        let code = match raw.result {
-            Ok(output) => output.content.iter().find_map(|part| match part {
+        let result = match raw.result {
+            Ok(output) => Ok(output.content.iter().find_map(|part| match part {
                 Content::Text { text } => text.parse().ok(),
                 _ => None,
-            }),
+            })),
             Err(error) if error.code == ToolErrorCode::ExecutionError => {
                 let shown = stack_trace::uncaught(&loaded, &error);
                 sink.stream(CommandStream::Stderr).take(shown.as_bytes());
-                Some(1)
+                Ok(Some(1))
             }
-            Err(error) => {
-                sink.flush_lines();
-                let error = match error.code {
-                    ToolErrorCode::Timeout => program::timeout_error(call.limits(), timeout),
-                    _ => error,
-                };
-                return Ok(ProgramOutcome {
-                    result: program::report_obeyed(
-                        call,
-                        Err(program::with_output(error, &sink)),
-                        obeyed,
-                    ),
-                    returned: None,
-                    usage: raw.usage,
-                });
+            Err(error) if error.code == ToolErrorCode::Timeout => {
+                Err(program::timeout_error(call.limits(), timeout))
             }
+            Err(error) => Err(error),
         };
         sink.flush_lines();
+        let result = match result {
+            Ok(code) => Ok(sink.finish(code.unwrap_or_default(), start.elapsed())),
+            Err(error) => Err(program::with_output(error, &sink)),
+        };
         Ok(ProgramOutcome {
-            result: program::report_obeyed(
-                call,
-                Ok(sink.finish(code.unwrap_or_default(), start.elapsed())),
-                obeyed,
-            ),
+            result: program::report_obeyed(call, result, obeyed),
             returned: None,
             usage: raw.usage,
         })
@@ -280,8 +264,8 @@ fn open(
     Ok((ready.store(start)?, outside))
 }
 
-/// Returns the input of a script.
-fn script_input(call: &Approved, arguments: &Value, program: bool) -> Value {
+/// Returns the arguments and the context of a call, in the form that scripts of any language get.
+pub fn call_input(call: &Approved, arguments: &Value) -> Value {
     let context = call.context();
     let id = context.conversation_id.as_ref();
     json!({
@@ -293,10 +277,16 @@ fn script_input(call: &Approved, arguments: &Value, program: bool) -> Value {
                 "workingDirectory": ".",
             },
         },
-        "seed": random_seed(),
-        "program": program,
-        "most": call.limits().output_bytes,
     })
+}
+
+/// Returns the input of a script.
+fn script_input(call: &Approved, arguments: &Value, program: bool) -> Value {
+    let mut input = call_input(call, arguments);
+    input["seed"] = json!(random_seed());
+    input["program"] = program.into();
+    input["most"] = call.limits().output_bytes.into();
+    input
 }
 
 /// Returns two numbers unique to the call. They are not secret.

@@ -9,9 +9,9 @@ use mimir_core::command::CommandOutput;
 use mimir_core::{Limits, ToolError};
 
 use super::{
-    ProgramEngine, ProgramOutput, ProgramRequest, files, program_host, run_with_timeout,
-    timeout_error,
+    ProgramEngine, ProgramOutput, ProgramRequest, program_host, run_with_timeout, timeout_error,
 };
+use crate::backend;
 use crate::fs::GuardedFs;
 use crate::trap_errors::trap_error;
 
@@ -46,7 +46,8 @@ impl ProgramEngine {
         let run = async {
             let tmp = (inner.tmp.0.as_path(), &inner.tmp.1);
             let (host, watch) = (&self.host, &inner.watch);
-            let fs = files(host, &inner.rights, &inner.paths, &limits, tmp, watch)?;
+            let (rights, paths) = (&inner.rights, &inner.paths);
+            let fs = backend::program_files(host, rights, paths, &limits, tmp, watch)?;
             self.run_with_files(fs, program, limits).await
         };
         run.await.unwrap_or_else(|error: ToolError| (Err(error), 0))

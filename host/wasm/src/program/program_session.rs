@@ -20,10 +20,10 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-use super::program_host::{NestedRights, ProgramHost};
+use super::program_host::ProgramHost;
 use super::{
     ProgramEngine, ProgramOutcome, ProgramOutput, ProgramRequest, TEMPORARY, TemporaryFolder,
-    WORKSPACE, report_obeyed, run_with_timeout, timeout_error, with_output,
+    report_obeyed, run_with_timeout, timeout_error, with_output,
 };
 use crate::backend;
 use crate::fs::{MountTracking, UndoRecorder};
@@ -210,10 +210,7 @@ impl ProgramEngine {
         program: ProgramRequest,
         state: &ScriptState,
     ) -> Result<(ProgramOutcome, Option<CodeSession>), ToolError> {
-        if self.ready.get().is_none() {
-            let _paused = call.deadline().pause();
-            Box::pin(self.ready()).await?;
-        }
+        self.ready_for(call).await?;
         let whose = call.context().session_id.clone();
         let key = (whose.clone(), name.to_owned());
         let ((jobs, sink, last, watch), fresh) = self.take(call, &key, state)?;
@@ -345,18 +342,8 @@ impl ProgramEngine {
         let sink = ProgramOutput::without_observer(&limits);
         let tmp = TemporaryFolder::new()?;
         let watch = backend::workspace_tracking(&limits, UndoRecorder::default());
-        let fs = self.files(call, &tmp, &watch)?;
         let (jobs, seats) = mpsc::channel(1);
         let mut asks = ProgramHost::for_call(call, &self.host, &state.0);
-        asks.records = self.parts.records;
-        asks.inner = Some(NestedRights {
-            rights: call.rights().clone(),
-            paths: call.paths().clone(),
-            tmp: (tmp.path().to_owned(), tmp.quota().clone()),
-            limits,
-            imports: true,
-            watch: watch.clone(),
-        });
         asks.seat = Some(SessionInput {
             jobs: seats,
             sink: sink.clone(),
@@ -366,7 +353,7 @@ impl ProgramEngine {
             code: LOOP.to_owned(),
             ..ProgramRequest::default()
         };
-        let guest = self.start(fs, limits, program, sink.clone(), asks, call);
+        let guest = self.call_options(call, asks, program, sink.clone(), (&tmp, &watch))?;
         let last = ExitSlot::default();
         let (engine, ending) = (Arc::clone(self), Arc::clone(&last));
         let task = tokio::spawn(async move {
@@ -403,21 +390,12 @@ fn session_ended(why: &str) -> ToolError {
 
 /// Returns the code in the form that the session's program expects.
 fn document(program: &ProgramRequest) -> Value {
-    let directory = program
-        .directory
-        .as_deref()
-        .unwrap_or_default()
-        .trim_matches('/');
-    let directory = match directory {
-        "" | "." => WORKSPACE.to_owned(),
-        directory => format!("{WORKSPACE}/{directory}"),
-    };
     json!({
         "code": program.code,
         "args": program.arguments,
         "env": program.environment,
         "stdin": String::from_utf8_lossy(&program.stdin),
-        "cwd": directory,
+        "cwd": program.working_directory(),
         "tmp": TEMPORARY,
     })
 }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use mimir_core::{Limits, ToolError, ToolErrorCode};
+use mimir_core::{Limits, ToolError};
 use wasmtime::Store;
 use wasmtime::component::{Instance, InstancePre, Lift, Linker, TypedFunc, WasmList};
 use wasmtime_wizer::Wizer;
@@ -227,9 +227,7 @@ impl wasmtime_wizer::ComponentInstanceState for SnapshotState<'_> {
 impl WarmEngine {
     /// Creates a store with the limits of one call.
     pub(super) fn store(&self, start: StoreOptions) -> Result<Store<StoreState>, ToolError> {
-        let most = usize::try_from(start.limits.output_bytes).unwrap_or(usize::MAX);
-        call::store(self.pre.engine(), start, most, call::OUTPUT_LIMIT)
-            .map_err(|error| ToolError::new(ToolErrorCode::Internal, format!("{error:#}")))
+        call::engine_store(self.pre.engine(), start)
     }
 
     pub(super) async fn instantiate(
