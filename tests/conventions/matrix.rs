@@ -18,7 +18,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("mimir-mcp", &["mimir-core", "mimir-net"]),
     ("mimir-tokens", &[]),
     ("mimir-agent", &["mimir-core", "mimir-net"]),
-    ("mimir-builtins", &[]),
+    ("mimir-builtins", &["mimir-wasm"]),
     (
         "mimir",
         &[

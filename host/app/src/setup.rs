@@ -19,9 +19,7 @@ use mimir_core::{
 use mimir_mcp::client::ServerTools;
 use mimir_process::SandboxRunner;
 use mimir_script::{CodeEngines, LanguageEngineParts, ScriptFolder};
-use mimir_wasm::program::{PackedComponent, ProgramParts};
-use mimir_wasm::script::{EngineParts, JsPluginParts};
-use mimir_wasm::{BundledComponent, HostOptions, LoadedTools, SystemClock, Toolbox, WasmHost};
+use mimir_wasm::{HostOptions, LoadedTools, SystemClock, Toolbox, WasmHost};
 
 use crate::approval_store::UserApprovalStore;
 use crate::audit_watermark::AuditWatermark;
@@ -95,7 +93,7 @@ impl HostSetup {
 
     /// The built-in components and the ones in this folder, which need not exist yet.
     pub fn toolbox_in(&self, host: Arc<WasmHost>, folder: Option<PathBuf>) -> Toolbox {
-        Toolbox::new(host, bundled(), folder)
+        Toolbox::new(host, mimir_builtins::ALL.to_vec(), folder)
     }
 
     /// The loader of the scripts that a toolbox finds.
@@ -418,67 +416,9 @@ fn host(root: &Path, cache: Option<PathBuf>, limits: &Limits) -> Arc<WasmHost> {
 
 /// The engines that ship with the binary.
 fn engines() -> LanguageEngineParts {
-    let javascript = mimir_builtins::JAVASCRIPT;
     LanguageEngineParts {
-        javascript: EngineParts {
-            name: javascript.name,
-            component: javascript.component,
-            prelude: javascript.prelude,
-        },
-        python: program(mimir_builtins::PYTHON, true),
-        bash: program(mimir_builtins::BASH, false),
+        javascript: mimir_builtins::JAVASCRIPT,
+        python: mimir_builtins::PYTHON,
+        bash: mimir_builtins::BASH,
     }
-}
-
-/// The components that TypeScript plugins are built from.
-pub fn plugin_parts() -> JsPluginParts {
-    let parts = mimir_builtins::PLUGIN;
-    JsPluginParts {
-        runtime: parts.runtime,
-        adapters: parts.adapters,
-        contract: parts.contract,
-        prelude: parts.prelude,
-        files: parts.files,
-        changes: parts.changes,
-        requests: parts.requests,
-        commands: parts.commands,
-        tools: parts.tools,
-        model: parts.model,
-        storage: parts.storage,
-        toolset: parts.toolset,
-    }
-}
-
-fn program(engine: mimir_builtins::ProgramEngineAssets, records: bool) -> ProgramParts {
-    ProgramParts {
-        name: engine.name,
-        component: match engine.packed {
-            [] => PackedComponent::Plain(engine.before),
-            module => PackedComponent::Around {
-                before: engine.before,
-                module,
-                after: engine.after,
-            },
-        },
-        sha256: engine.sha256,
-        files: engine.files,
-        main: engine.main,
-        argv: engine.argv,
-        imports: engine.imports,
-        records,
-    }
-}
-
-/// The built-in components.
-fn bundled() -> Vec<BundledComponent> {
-    let bundled = |built_in: &mimir_builtins::BuiltinPlugin| BundledComponent {
-        name: built_in.name,
-        bytes: built_in.bytes,
-        sha256: built_in.sha256,
-        requires_undo: built_in.requires_undo,
-        keeps_memory: built_in.keeps_memory,
-        aliases: built_in.aliases,
-        description: Some(built_in.description),
-    };
-    mimir_builtins::ALL.iter().map(bundled).collect()
 }

@@ -2,30 +2,16 @@
 //! the engines for scripts and programs.
 //!
 //! Out of scope: running them, which is the task of `mimir-wasm`.
+//!
+//! The description of a plugin is stored next to this file, since only an engine can query it, which a build script does
+//! not have. A test compares it with the component's answer.
 
-/// A plugin in the executable.
-#[derive(Debug, Clone, Copy)]
-pub struct BuiltinPlugin {
-    /// Its source folder in `plugins/`.
-    pub name: &'static str,
-    /// The component.
-    pub bytes: &'static [u8],
-    /// sha256 of the component, computed when it was built.
-    pub sha256: [u8; 32],
-    /// True if the changes of its tools need copies for undo, unless the argument `backup` of a call is false.
-    pub requires_undo: bool,
-    /// True if its tools may write to `.mimir/memory`.
-    pub keeps_memory: bool,
-    /// Other names of its tools, as pairs of tool and alias.
-    pub aliases: &'static [(&'static str, &'static str)],
-    /// The description of the component, in the stored form of `mimir-wasm`: with it, listing its tools compiles
-    /// nothing. Only the component can provide it and only an engine can query it, which a build script does not have;
-    /// so it is stored next to this file, and a test compares it with the component's answer.
-    pub description: &'static str,
-}
+use mimir_wasm::BundledComponent;
+use mimir_wasm::program::{PackedComponent, ProgramParts};
+use mimir_wasm::script::{EngineParts, JsPluginParts};
 
 /// The engine that runs JavaScript: QuickJS-ng, as `componentize-qjs` ships it.
-pub const JAVASCRIPT: ScriptEngineAssets = ScriptEngineAssets {
+pub const JAVASCRIPT: EngineParts = EngineParts {
     name: "the JavaScript engine",
     component: built::JAVASCRIPT,
     // One module in parts: an engine loads no other modules.
@@ -59,7 +45,7 @@ pub const JAVASCRIPT: ScriptEngineAssets = ScriptEngineAssets {
 };
 
 /// The parts of plugins in JavaScript: the same runtime, as a library, and the code around theirs.
-pub const PLUGIN: JavascriptPluginAssets = JavascriptPluginAssets {
+pub const PLUGIN: JsPluginParts = JsPluginParts {
     runtime: built::JAVASCRIPT_RUNTIME,
     adapters: &[
         ("wasi_snapshot_preview1", built::JAVASCRIPT_ADAPTER),
@@ -91,53 +77,14 @@ pub const PLUGIN: JavascriptPluginAssets = JavascriptPluginAssets {
     toolset: include_str!("../javascript/plugin/toolset.js"),
 };
 
-/// The parts of a plugin in JavaScript: `mimir-wasm` links and starts it. Each part of its code is included only if
-/// the plugin needs that access.
-#[derive(Debug, Clone, Copy)]
-pub struct JavascriptPluginAssets {
-    /// The runtime, as a library.
-    pub runtime: &'static [u8],
-    /// Substitutes for modules that the runtime imports, by name.
-    pub adapters: &'static [(&'static str, &'static [u8])],
-    /// The contract, in WIT.
-    pub contract: &'static str,
-    /// Code that precedes all of the following.
-    pub prelude: &'static str,
-    /// Files.
-    pub files: &'static str,
-    /// Changes of files.
-    pub changes: &'static str,
-    /// Requests.
-    pub requests: &'static str,
-    /// Commands.
-    pub commands: &'static str,
-    /// Other tools.
-    pub tools: &'static str,
-    /// The model.
-    pub model: &'static str,
-    /// Storage between calls.
-    pub storage: &'static str,
-    /// The exports.
-    pub toolset: &'static str,
-}
-
-/// An engine for scripts, without the initial state of calls: `mimir-wasm` creates that.
-#[derive(Debug, Clone, Copy)]
-pub struct ScriptEngineAssets {
-    /// Its display name.
-    pub name: &'static str,
-    /// The component.
-    pub component: &'static [u8],
-    /// Code to run before any script.
-    pub prelude: &'static str,
-}
-
 /// The engine that runs Python: CPython 3.14 with its library, as `bashkit-cpython-wasm` ships it.
-pub const PYTHON: ProgramEngineAssets = ProgramEngineAssets {
+pub const PYTHON: ProgramParts = ProgramParts {
     name: "the Python engine",
-    before: built::PYTHON_BEFORE,
-    packed: built::PYTHON_MODULE,
-    after: built::PYTHON_AFTER,
+    component: PackedComponent::Around {
+        before: built::PYTHON_BEFORE,
+        module: built::PYTHON_MODULE,
+        after: built::PYTHON_AFTER,
+    },
     sha256: built::PYTHON_SHA256,
     files: &[
         ("usr/local/lib/python314.zip", built::PYTHON_LIBRARY),
@@ -171,6 +118,7 @@ pub const PYTHON: ProgramEngineAssets = ProgramEngineAssets {
     // The program's own arguments follow, as after `-c`.
     argv: &["python3", "-c", include_str!("../python/boot.py")],
     imports: &["--imports"],
+    records: true,
 };
 
 /// The licence of a part of the engines.
@@ -199,44 +147,20 @@ pub const LICENCES: [Licence; 3] = [
 ];
 
 /// The engine that runs bash: `plugins/bash`.
-pub const BASH: ProgramEngineAssets = ProgramEngineAssets {
+pub const BASH: ProgramParts = ProgramParts {
     name: "the bash engine",
-    before: built::BASH,
-    packed: &[],
-    after: &[],
+    component: PackedComponent::Plain(built::BASH),
     sha256: built::BASH_SHA256,
     files: &[],
     main: "main.sh",
     argv: &["bash"],
     imports: &[],
+    records: false,
 };
 
-/// An engine for whole programs.
-#[derive(Debug, Clone, Copy)]
-pub struct ProgramEngineAssets {
-    /// Its display name.
-    pub name: &'static str,
-    /// The part of the component before its main module; the whole component if nothing is compressed.
-    pub before: &'static [u8],
-    /// The main module, compressed with xz; empty if it is not compressed.
-    pub packed: &'static [u8],
-    /// The part after it.
-    pub after: &'static [u8],
-    /// sha256 of the component, uncompressed.
-    pub sha256: [u8; 32],
-    /// Files that every program sees, by path from `/`.
-    pub files: &'static [(&'static str, &'static [u8])],
-    /// The name of the file that contains the code.
-    pub main: &'static str,
-    /// argv before the program's own arguments.
-    pub argv: &'static [&'static str],
-    /// Inserted after it for a program that may import modules of the workspace.
-    pub imports: &'static [&'static str],
-}
-
 /// All built-in plugins, in the order of precedence of their names.
-pub const ALL: &[BuiltinPlugin] = &[
-    BuiltinPlugin {
+pub const ALL: &[BundledComponent] = &[
+    BundledComponent {
         name: "files",
         bytes: built::FILES,
         sha256: built::FILES_SHA256,
@@ -252,18 +176,18 @@ pub const ALL: &[BuiltinPlugin] = &[
             ("file_info", "file_exists"),
             ("file_info", "exists"),
         ],
-        description: include_str!("descriptions/files.json"),
+        description: Some(include_str!("descriptions/files.json")),
     },
-    BuiltinPlugin {
+    BundledComponent {
         name: "search",
         bytes: built::SEARCH,
         sha256: built::SEARCH_SHA256,
         requires_undo: false,
         keeps_memory: false,
         aliases: &[],
-        description: include_str!("descriptions/search.json"),
+        description: Some(include_str!("descriptions/search.json")),
     },
-    BuiltinPlugin {
+    BundledComponent {
         name: "exec",
         bytes: built::EXEC,
         sha256: built::EXEC_SHA256,
@@ -274,34 +198,34 @@ pub const ALL: &[BuiltinPlugin] = &[
             ("exec", "bash_execution"),
             ("exec", "shell"),
         ],
-        description: include_str!("descriptions/exec.json"),
+        description: Some(include_str!("descriptions/exec.json")),
     },
-    BuiltinPlugin {
+    BundledComponent {
         name: "memory",
         bytes: built::MEMORY,
         sha256: built::MEMORY_SHA256,
         requires_undo: false,
         keeps_memory: true,
         aliases: &[],
-        description: include_str!("descriptions/memory.json"),
+        description: Some(include_str!("descriptions/memory.json")),
     },
-    BuiltinPlugin {
+    BundledComponent {
         name: "git",
         bytes: built::GIT,
         sha256: built::GIT_SHA256,
         requires_undo: false,
         keeps_memory: false,
         aliases: &[],
-        description: include_str!("descriptions/git.json"),
+        description: Some(include_str!("descriptions/git.json")),
     },
-    BuiltinPlugin {
+    BundledComponent {
         name: "web",
         bytes: built::WEB,
         sha256: built::WEB_SHA256,
         requires_undo: false,
         keeps_memory: false,
         aliases: &[("web_fetch", "http_fetch")],
-        description: include_str!("descriptions/web.json"),
+        description: Some(include_str!("descriptions/web.json")),
     },
 ];
 
@@ -340,7 +264,7 @@ mod tests {
         }
     }
 
-    fn decoded(builtin: &BuiltinPlugin) -> (wit_parser::Resolve, wit_parser::WorldId) {
+    fn decoded(builtin: &BundledComponent) -> (wit_parser::Resolve, wit_parser::WorldId) {
         match wit_component::decode(builtin.bytes).unwrap() {
             wit_component::DecodedWasm::Component(resolve, world) => (resolve, world),
             wit_component::DecodedWasm::WitPackage(..) => {

@@ -64,7 +64,7 @@ const ENDINGS: [&str; 13] = [
 fn built_in() -> BTreeSet<String> {
     let mut names: BTreeSet<String> = MORE_TOOLS.map(str::to_owned).into();
     for plugin in mimir_builtins::ALL {
-        let description: Value = serde_json::from_str(plugin.description).unwrap();
+        let description: Value = serde_json::from_str(plugin.description.unwrap()).unwrap();
         let tools = description["tools"].as_array().unwrap();
         names.extend(tools.iter().map(|tool| name_of(tool).to_owned()));
     }
@@ -91,7 +91,7 @@ impl Known {
         let mut fields: BTreeSet<String> = FIELDS.map(str::to_owned).into();
         for plugin in mimir_builtins::ALL {
             tools.extend(plugin.aliases.iter().map(|(_, alias)| (*alias).to_owned()));
-            let description = serde_json::from_str(plugin.description).unwrap();
+            let description = serde_json::from_str(plugin.description.unwrap()).unwrap();
             keys::fields(&description, &mut fields);
         }
         for schema in [Config::schema(), mimir_script::schema()] {

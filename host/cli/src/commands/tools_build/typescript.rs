@@ -11,7 +11,7 @@ use crate::commands::tools_check::faults_failure;
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::note;
 use mimir::file_error::file_error;
-use mimir::setup::{self, HostSetup};
+use mimir::setup::HostSetup;
 
 /// Entry files of a folder; the first that exists is used.
 const NAMES: [&str; 6] = [
@@ -38,7 +38,7 @@ pub fn file(path: &Path) -> Option<PathBuf> {
 pub async fn component(setup: &HostSetup, file: &Path) -> CommandResult<(PathBuf, Vec<u8>)> {
     let source = source(file)?;
     let scripts = setup.scripts(setup.host());
-    let built = mimir_script::build(scripts.engine(), setup::plugin_parts(), &source).await;
+    let built = mimir_script::build(scripts.engine(), mimir_builtins::PLUGIN, &source).await;
     let built = built.map_err(faults_failure)?;
     if let Some(bundler) = &built.bundler {
         let bundler = text::visible(&bundler.display().to_string());
