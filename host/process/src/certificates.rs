@@ -120,11 +120,7 @@ impl CertificateBundle {
         if has_mounts {
             set("WGETRC", WGETRC_IN_SANDBOX);
             for (from, at) in [(from, at), (&self.wgetrc, Path::new(WGETRC_IN_SANDBOX))] {
-                spec.mounts.push(HostMount {
-                    from: from.clone(),
-                    at: at.to_owned(),
-                    writable: false,
-                });
+                spec.mounts.push(HostMount::read_only_at(from, at));
             }
         }
     }

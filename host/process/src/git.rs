@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use crate::run::{HiddenKind as Kind, HiddenPath};
 use crate::sandbox::{CommandSpec, HostMount};
-use config::GitConfig;
+pub(crate) use config::GitConfig;
 use index::{GitIndex, IndexStat};
 pub(crate) use linked_repository::show_repository;
 use stand_in::StandInStore;
@@ -104,13 +104,19 @@ fn exclude(
             }
         }
     }
-    if let Some(from) = (!lines.is_empty()).then(|| store.text(&lines)).flatten() {
-        spec.mounts.push(HostMount {
-            from,
-            at: EXCLUDES.into(),
-            writable: false,
-        });
-        spec.git.push(("core.excludesFile".into(), EXCLUDES.into()));
+    add_settings_file(spec, store, &lines, ("core.excludesFile", EXCLUDES));
+}
+
+/// Mounts a file with these lines, if there are any, and makes a setting of git name it.
+fn add_settings_file(
+    spec: &mut CommandSpec,
+    store: &StandInStore,
+    lines: &str,
+    (key, at): (&str, &str),
+) {
+    if let Some(from) = (!lines.is_empty()).then(|| store.text(lines)).flatten() {
+        spec.mounts.push(HostMount::read_only_at(from, at));
+        spec.git.push((key.into(), at.into()));
     }
 }
 
@@ -150,15 +156,7 @@ fn hide_content(
             }
         }
     }
-    if let Some(from) = (!lines.is_empty()).then(|| store.text(&lines)).flatten() {
-        spec.mounts.push(HostMount {
-            from,
-            at: ATTRIBUTES.into(),
-            writable: false,
-        });
-        spec.git
-            .push(("core.attributesFile".into(), ATTRIBUTES.into()));
-    }
+    add_settings_file(spec, store, &lines, ("core.attributesFile", ATTRIBUTES));
 }
 
 /// The working trees of repositories, and the workspace itself, where a command may create one.
@@ -297,34 +295,6 @@ impl GitRepository {
             }
         }
     }
-}
-
-/// Reads a regular file that is not a link, if it is not longer than `most` bytes.
-fn read_file(path: &Path, most: u64) -> Option<Vec<u8>> {
-    use std::io::Read as _;
-
-    let file = open_plain(path)?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    file.take(most + 1).read_to_end(&mut bytes).ok()?;
-    (bytes.len() as u64 <= most).then_some(bytes)
-}
-
-#[cfg(target_os = "linux")]
-fn open_plain(path: &Path) -> Option<std::fs::File> {
-    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
-    // Without `NONBLOCK`, opening a pipe would wait.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
-    file.ok().map(Into::into)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn open_plain(path: &Path) -> Option<std::fs::File> {
-    let plain = path.symlink_metadata().is_ok_and(|meta| meta.is_file());
-    plain.then(|| std::fs::File::open(path).ok()).flatten()
 }
 
 /// Runs git for a test, and returns what it prints.

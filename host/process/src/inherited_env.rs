@@ -113,11 +113,7 @@ pub(crate) fn trust_certificates(spec: &mut CommandSpec) {
             && at.is_absolute()
             && !shown
         {
-            spec.mounts.push(HostMount {
-                from,
-                at: at.to_owned(),
-                writable: false,
-            });
+            spec.mounts.push(HostMount::read_only_at(from, at));
         }
     }
     add(&mut spec.environment, found);

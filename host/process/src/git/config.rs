@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use super::index::ObjectHash;
-use super::read_file;
+use crate::run::workspace_guard::read_regular_file;
 
 /// The longest file of settings, in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -28,13 +28,18 @@ pub(super) struct GitSetting {
 
 /// The settings of a repository, in order.
 #[derive(Debug, Default)]
-pub(super) struct GitConfig(Vec<GitSetting>);
+pub(crate) struct GitConfig(Vec<GitSetting>);
 
 impl GitConfig {
+    /// Parses the text of a single file.
+    pub(crate) fn parse(text: &str) -> Self {
+        Self(parse(text))
+    }
+
     /// Reads the settings of the repository with this `.git` folder, which may be one of a linked worktree. Included
     /// files count where they are below `root`, its working tree, or in its own folder.
     pub(super) fn read_repository(git: &Path, root: &Path) -> Self {
-        let common = read_file(&git.join("commondir"), 4096)
+        let common = read_regular_file(&git.join("commondir"), 4096)
             .and_then(|bytes| String::from_utf8(bytes).ok())
             .and_then(|text| git.join(text.trim_end()).canonicalize().ok());
         let common = common.as_deref().unwrap_or(git);
@@ -46,7 +51,7 @@ impl GitConfig {
             if files > MAX_FILES {
                 break;
             }
-            let Some(text) = read_file(&file, MAX_FILE_BYTES) else {
+            let Some(text) = read_regular_file(&file, MAX_FILE_BYTES) else {
                 continue;
             };
             let entries = parse(&String::from_utf8_lossy(&text));
@@ -69,7 +74,7 @@ impl GitConfig {
     }
 
     /// The value of a setting without a subsection.
-    pub(super) fn value(&self, section: &str, key: &str) -> Option<&str> {
+    pub(crate) fn value(&self, section: &str, key: &str) -> Option<&str> {
         let is = |entry: &&GitSetting| {
             entry.section == section && entry.subsection.is_none() && entry.key == key
         };

@@ -21,7 +21,7 @@ use std::path::Path;
 use sha1::{Digest as _, Sha1};
 use sha2::{Digest as _, Sha256};
 
-use super::read_file;
+use crate::run::workspace_guard::read_regular_file;
 
 /// Maximum number of bytes read from an index: more than a million files.
 const MAX_INDEX_BYTES: u64 = 256 << 20;
@@ -106,7 +106,7 @@ impl GitIndex {
         wanted: &dyn Fn(&str) -> bool,
     ) -> Option<Self> {
         let path = git.join("index");
-        let bytes = read_file(&path, MAX_INDEX_BYTES)?;
+        let bytes = read_regular_file(&path, MAX_INDEX_BYTES)?;
         let entries = entries(&bytes, hash, wanted)?;
         let modified = modified(&path)?;
         if entries.iter().any(|entry| entry.is_racy(modified))
@@ -279,7 +279,7 @@ fn settle(
     let write = || {
         let meta = path.symlink_metadata().ok()?;
         let modified = modified(&path)?;
-        let bytes = read_file(&path, MAX_INDEX_BYTES)?;
+        let bytes = read_regular_file(&path, MAX_INDEX_BYTES)?;
         let mut all = entries(&bytes, hash, wanted)?;
         for entry in all.iter_mut().filter(|entry| entry.is_racy(modified)) {
             entry.settle();

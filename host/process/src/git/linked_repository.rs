@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::config::GitConfig;
-use super::read_file;
+use crate::run::workspace_guard::read_regular_file;
 use crate::sandbox::{CommandSpec, HostMount};
 
 /// Maximum number of bytes of a `.git` file: a path.
@@ -45,7 +45,7 @@ pub(crate) fn show_repository(spec: &mut CommandSpec) {
 
 /// Returns the target of a file `.git`.
 pub(super) fn target(file: &Path) -> Option<PathBuf> {
-    let bytes = read_file(file, MAX_LINK_BYTES)?;
+    let bytes = read_regular_file(file, MAX_LINK_BYTES)?;
     let text = String::from_utf8(bytes).ok()?;
     let to = text
         .trim_end_matches(['\n', '\r'])
@@ -84,7 +84,8 @@ impl LinkedRepository {
         }
         let said = |name: &str| {
             let path = own.join(name);
-            let bytes = is_own(&path, false).then(|| read_file(&path, MAX_LINK_BYTES))??;
+            let bytes =
+                is_own(&path, false).then(|| read_regular_file(&path, MAX_LINK_BYTES))??;
             let text = String::from_utf8(bytes).ok()?;
             Some(own.join(text.trim_end_matches(['\n', '\r'])))
         };

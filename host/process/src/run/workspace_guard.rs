@@ -28,6 +28,7 @@ use tokio::sync::oneshot::{Receiver, channel};
 
 use crate::sandbox::{CommandSpec, FileIdentity, RuledFolder, beside, read_only_mounts};
 use open_folder::move_aside;
+pub(crate) use open_folder::read_regular_file;
 pub(crate) use tree_snapshot::{HiddenKind, HiddenPath};
 use tree_snapshot::{SearchFindings, TreeSnapshot};
 

@@ -167,9 +167,14 @@ impl HostMount {
     /// Returns a read-only mount with the same path inside and outside.
     pub fn read_only(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();
+        Self::read_only_at(path, path)
+    }
+
+    /// Returns a read-only mount at another path.
+    pub(crate) fn read_only_at(from: impl Into<PathBuf>, at: impl Into<PathBuf>) -> Self {
         Self {
-            from: path.to_owned(),
-            at: path.to_owned(),
+            from: from.into(),
+            at: at.into(),
             writable: false,
         }
     }

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use mimir_core::files::{self, LinkPolicy};
 
+use crate::git::GitConfig;
+
 /// The maximum size of a settings file in bytes; files written by hand are smaller.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
@@ -32,29 +34,19 @@ impl GitIdentity {
         all
     }
 
-    /// Parses the section `user` of a file.
+    /// Parses the text of a file.
     fn parse(text: &str) -> Self {
-        let mut person = Self::default();
-        let mut here = false;
-        for line in text.lines().map(str::trim) {
-            if let Some(section) = line.strip_prefix('[') {
-                here = section
-                    .split(']')
-                    .next()
-                    .is_some_and(|name| name.trim().eq_ignore_ascii_case("user"));
-                continue;
-            }
-            let Some((key, value)) = line.split_once('=').filter(|_| here) else {
-                continue;
-            };
-            let value = Some(unquote(value)).filter(|value| !value.is_empty());
-            match key.trim().to_ascii_lowercase().as_str() {
-                "name" => person.name = value,
-                "email" => person.email = value,
-                _ => {}
-            }
+        let config = GitConfig::parse(text);
+        let value = |key: &str| {
+            // A line end would begin another setting in the file of the sandbox.
+            let value = config.value("user", key)?.replace(char::is_control, "");
+            let value = value.trim();
+            (!value.is_empty()).then(|| value.to_owned())
+        };
+        Self {
+            name: value("name"),
+            email: value("email"),
         }
-        person
     }
 
     /// Returns the git settings that are present, with their values.
@@ -79,22 +71,6 @@ impl GitIdentity {
         }
         text
     }
-}
-
-/// Removes quotes and a trailing comment from a value.
-fn unquote(value: &str) -> String {
-    let mut text = String::new();
-    let (mut quoted, mut letters) = (false, value.trim().chars());
-    while let Some(letter) = letters.next() {
-        match letter {
-            '"' => quoted = !quoted,
-            '\\' => text.extend(letters.next().filter(|next| matches!(next, '"' | '\\'))),
-            '#' | ';' if !quoted => break,
-            letter if letter.is_control() => {}
-            letter => text.push(letter),
-        }
-    }
-    text.trim().to_owned()
 }
 
 #[cfg(test)]

@@ -15,15 +15,18 @@ use std::time::Duration;
 
 use mimir_net::Proxy;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, bind, listen, recvmsg, send, sendmsg,
     socket_with, socketpair,
 };
+use rustix::process::{WaitId, WaitIdOptions, waitid};
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
+
+use super::sys;
 
 /// The maximum number of concurrent connections of a command to its proxy; more wait. A package manager opens a few
 /// dozen.
@@ -109,6 +112,21 @@ pub(super) fn receive_fds(door: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
         }
         true => Err(io::ErrorKind::BrokenPipe.into()),
     }
+}
+
+/// Forks a child, and receives the descriptors that it sends before it ends. Runs outside.
+pub(super) fn fork_to_open<T>(
+    namespaces: u64,
+    mut state: T,
+    child: fn(&mut T) -> !,
+    here: &OwnedFd,
+) -> io::Result<Vec<OwnedFd>> {
+    let child = sys::fork(namespaces, None, &mut state, child)?;
+    // The exit status does not matter: the result arrives through the socket.
+    let _ = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED);
+    // Closes the other end of the socket here, too.
+    drop(state);
+    receive_fds(here)
 }
 
 /// Lets the process inside continue from [`wait_to_go`]. Runs outside.

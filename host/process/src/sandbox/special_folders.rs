@@ -21,6 +21,9 @@ pub(crate) const BUILD_FOLDERS: &[&str] = &[
     "bower_components",
 ];
 
+/// Folders that a sandbox replaces, or that describe or control the whole machine. No workspace may be in them.
+pub(super) const SYSTEM_FOLDERS: [&str; 6] = ["/proc", "/sys", "/dev", "/run", "/etc", "/boot"];
+
 /// Lists the paths below the folder `at` that the user's `rules` hide, with their file types, and without the paths
 /// below them. Folders below which no rule can match are not read.
 pub(crate) fn denied_below(

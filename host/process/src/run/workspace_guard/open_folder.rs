@@ -65,14 +65,14 @@ impl OpenFolder {
 }
 
 /// Reads a regular file without following links, if it has at most `most` bytes.
-pub(super) fn read_regular_file(path: &Path, most: usize) -> Option<Vec<u8>> {
+pub(crate) fn read_regular_file(path: &Path, most: u64) -> Option<Vec<u8>> {
     let file = open(path)?;
     if !file.metadata().ok()?.is_file() {
         return None;
     }
     let mut bytes = Vec::new();
-    file.take(most as u64 + 1).read_to_end(&mut bytes).ok()?;
-    (bytes.len() <= most).then_some(bytes)
+    file.take(most + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= most).then_some(bytes)
 }
 
 #[cfg(target_os = "linux")]

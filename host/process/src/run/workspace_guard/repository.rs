@@ -10,7 +10,7 @@ use super::SUFFIX;
 use super::open_folder::read_regular_file;
 
 /// Maximum number of bytes of a settings file: git writes none that is longer.
-const MAX_CONFIG_BYTES: usize = 64 << 10;
+const MAX_CONFIG_BYTES: u64 = 64 << 10;
 
 /// Settings that `git init`, `git clone` and people's usual `git config` write, by section. `*` is any key.
 const PLAIN: [(&str, &[&str]); 24] = [

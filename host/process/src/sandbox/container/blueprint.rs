@@ -19,6 +19,7 @@ use super::engine_facts::ContainerEngineFacts;
 use super::planned_mount::PlannedMount;
 use super::{HOME, NAME, TEMP, text};
 use crate::sandbox::mount_mask::{MountMask, OutsideMask, find_masks, find_outside_masks};
+use crate::sandbox::special_folders::SYSTEM_FOLDERS;
 use crate::sandbox::{CommandSpec, FileIdentity, ResourceBound, SandboxError};
 
 /// Mount options of the temporary folder and the home, at most 2 GiB each. Their memory counts towards the limit of
@@ -43,9 +44,6 @@ const CPU_PERIOD: i64 = 100_000;
 /// Limit of processes per user, across all containers of Podman: Podman's own default. The control group limits the
 /// processes of a single command.
 const MAX_USER_PROCESSES: u64 = 32_768;
-
-/// Folders that no workspace may be in: the container's own system folders, and those that control the whole machine.
-const SYSTEM_FOLDERS: [&str; 6] = ["/proc", "/sys", "/dev", "/run", "/etc", "/boot"];
 
 /// More folders that no workspace may contain, since it would replace those of the image.
 const IMAGE_FOLDERS: [&str; 7] = ["/bin", "/lib", "/lib64", "/opt", "/sbin", "/usr", "/var"];

@@ -10,10 +10,9 @@ use mimir_net::Proxy;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat, stat};
 use rustix::io::Errno;
-use rustix::process::{WaitId, WaitIdOptions, waitid};
 use rustix::thread::{LinkNameSpaceType, Timespec, move_into_link_name_space, nanosleep};
 
-use super::{ProxyTask, handover_pair, listen_on_loopback, receive_fds, send_error, send_fds};
+use super::{ProxyTask, fork_to_open, handover_pair, listen_on_loopback, send_error, send_fds};
 use crate::sandbox::environment::PROXY;
 use crate::sandbox::sys;
 
@@ -38,16 +37,15 @@ struct NamespaceJoin {
     handover_socket: OwnedFd,
 }
 
-fn join(network: NetworkNamespace) -> io::Result<OwnedFd> {
+/// Opens the listening socket in this network.
+fn open_listener(network: NetworkNamespace) -> io::Result<OwnedFd> {
     let (here, door) = handover_pair()?;
-    let mut joining = NamespaceJoin {
+    let joining = NamespaceJoin {
         network,
         handover_socket: door,
     };
-    let child = sys::fork(0, None, &mut joining, listen)?;
-    // The exit status does not matter: the result arrives through the socket.
-    let _ = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED);
-    Ok(here)
+    let listening = fork_to_open(0, joining, listen, &here)?.pop();
+    listening.ok_or_else(|| io::ErrorKind::BrokenPipe.into())
 }
 
 impl NetworkNamespace {
@@ -81,9 +79,7 @@ impl NetworkNamespace {
 
     /// Opens the connection and serves it with the proxy.
     pub(in crate::sandbox) async fn serve(self, proxy: &Proxy) -> io::Result<ProxyTask> {
-        let joined = tokio::task::spawn_blocking(|| join(self)).await;
-        let listening = receive_fds(&joined??)?.pop();
-        let listening = listening.ok_or(io::ErrorKind::BrokenPipe)?;
+        let listening = tokio::task::spawn_blocking(|| open_listener(self)).await??;
         ProxyTask::begin(listening, proxy.clone())
     }
 }

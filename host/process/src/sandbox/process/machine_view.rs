@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::sandbox::environment::AmbientEnvironment;
 use crate::sandbox::git_identity::GitIdentity;
+use crate::sandbox::special_folders::SYSTEM_FOLDERS;
 
 /// Folders that hold programs and libraries on every machine.
 const SYSTEM: &[&str] = &[
@@ -103,9 +104,6 @@ const NAMED: &[(&str, &[&str])] = &[
     ("VOLTA_HOME", &[""]),
 ];
 
-/// Paths that the sandbox replaces, or that describe the whole machine. They cannot be a workspace.
-const MADE_OF: [&str; 6] = ["/proc", "/sys", "/dev", "/run", "/etc", "/boot"];
-
 /// The files of this machine that a command sees.
 #[derive(Debug, Clone)]
 pub(super) struct MachineView {
@@ -201,14 +199,16 @@ impl MachineView {
 
     /// Returns true if this workspace can be mounted without undermining the sandbox.
     pub(super) fn accepts_workspace(&self, workspace: &Path) -> bool {
-        let inside = MADE_OF.iter().any(|made| workspace.starts_with(made));
+        let inside = SYSTEM_FOLDERS
+            .iter()
+            .any(|made| workspace.starts_with(made));
         let above = self
             .places
             .iter()
             .map(MachineEntry::at)
             .filter(|at| !at.starts_with(&self.home));
         let above = above
-            .chain(MADE_OF.iter().map(Path::new))
+            .chain(SYSTEM_FOLDERS.iter().map(Path::new))
             .any(|at| at.starts_with(workspace));
         let homes = self.home != workspace && self.home.starts_with(workspace);
         !(inside || above || homes)
@@ -239,7 +239,7 @@ fn named(ambient: &AmbientEnvironment, home: &Path, places: &[MachineEntry]) -> 
         let is_machine = |path: &Path| {
             home.starts_with(path)
                 || path.parent().is_none_or(|above| above.parent().is_none())
-                || MADE_OF.iter().any(|made| path.starts_with(made))
+                || SYSTEM_FOLDERS.iter().any(|made| path.starts_with(made))
         };
         let seen = |place: &MachineEntry| match place {
             MachineEntry::Existing { from, at } => folder.starts_with(at) && real.starts_with(from),
@@ -261,7 +261,7 @@ fn named(ambient: &AmbientEnvironment, home: &Path, places: &[MachineEntry]) -> 
         if *name == "CARGO_HOME" {
             all.extend(settings(&real));
         }
-        if real != *folder && !MADE_OF.iter().any(|made| folder.starts_with(made)) {
+        if real != *folder && !SYSTEM_FOLDERS.iter().any(|made| folder.starts_with(made)) {
             all.extend(
                 folder
                     .parent()

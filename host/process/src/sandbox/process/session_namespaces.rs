@@ -18,7 +18,6 @@ use rustix::mount::{
     open_tree,
 };
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-use rustix::process::{WaitId, WaitIdOptions, waitid};
 use rustix::thread::LinkNameSpaceType;
 use tokio::net::{TcpSocket, TcpStream};
 
@@ -28,7 +27,7 @@ use super::root_plan::SandboxIdentity;
 use crate::sandbox::environment::PROXY;
 use crate::sandbox::loopback_proxy::network_namespace::enter;
 use crate::sandbox::loopback_proxy::{
-    handover_pair, listen_on_loopback, receive_fds, send_error, send_fds,
+    fork_to_open, handover_pair, listen_on_loopback, send_error, send_fds,
 };
 use crate::sandbox::sys;
 
@@ -94,12 +93,13 @@ impl SessionNamespaces {
             rustix::process::getegid().as_raw(),
         );
         let (here, there) = handover_pair()?;
-        let mut making = NamespaceSetup {
+        let making = NamespaceSetup {
             handover_socket: there,
             uid_map: format!("{user} {own_user} 1").into_bytes(),
             gid_map: format!("{group} {own_group} 1").into_bytes(),
         };
-        let mut all = forked(sys::SHARED, &mut making, run_namespace_child, &here)?.into_iter();
+        let all = fork_to_open(sys::SHARED, making, run_namespace_child, &here)?;
+        let mut all = all.into_iter();
         let mut next = || all.next().ok_or(io::ErrorKind::BrokenPipe);
         Ok(Self {
             user: next()?,
@@ -173,26 +173,13 @@ impl SessionNamespaces {
 
     fn open_in_namespaces(&self, job: NamespaceJob) -> io::Result<Vec<OwnedFd>> {
         let (here, there) = handover_pair()?;
-        let mut visit = NamespaceVisit {
+        let visit = NamespaceVisit {
             shared: self,
             job,
             handover_socket: there,
         };
-        forked(0, &mut visit, run_visit_child, &here)
+        fork_to_open(0, visit, run_visit_child, &here)
     }
-}
-
-/// Forks a child and receives the descriptors that it sends before it ends.
-fn forked<T>(
-    namespaces: u64,
-    state: &mut T,
-    child: fn(&mut T) -> !,
-    here: &OwnedFd,
-) -> io::Result<Vec<OwnedFd>> {
-    let child = sys::fork(namespaces, None, state, child)?;
-    // The exit status does not matter: the result arrives through the socket.
-    let _ = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED);
-    receive_fds(here)
 }
 
 /// The state of the child of [`SessionNamespaces::new`].
