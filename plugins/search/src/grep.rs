@@ -81,8 +81,8 @@ fn matcher(search: &FileSearch) -> Result<RegexMatcher> {
             .fixed_strings(is_literal)
             .build(&search.query)
     };
-    // With `crlf`, `$` matches before the `\r` of a line that ends in `\r
-    // `, and a query with a `\r` is an error: for such a query `\r` is part of the line.
+    // With `crlf`, `$` matches before the `\r` of a line that ends in `\r\n`, and a query with a `\r` is an error: for
+    // such a query `\r` is part of the line.
     let built = build(true).or_else(|_| build(false));
     built.map_err(|error| {
         Error::invalid_input(format!(
