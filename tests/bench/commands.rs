@@ -3,10 +3,10 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use mimir_commands::shell;
 use mimir_core::Decision;
 use mimir_core::command::CommandProgram;
 use mimir_process::sandbox::{CommandSpec, ProcessSandbox, Sandbox as _};
-use mimir_process::shell;
 use serde_json::json;
 use tokio::runtime::Runtime;
 

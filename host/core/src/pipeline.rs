@@ -23,7 +23,7 @@
 //! effect of the running call in `pipeline/effect.rs`, so that a revoked grant stops it.
 //!
 //! A shell text: the arguments of a call name it → `policy/commands.rs` (`command_of`) → `pipeline/decide.rs`
-//! (`commands`) → `CommandRunner::read` (the parser in `host/process/src/shell.rs`) → `policy/commands.rs` checks each simple
+//! (`commands`) → `CommandRunner::read` (the parser in `host/commands/src/shell.rs`) → `policy/commands.rs` checks each simple
 //! command → `pipeline/approve.rs` → the tool (`plugins/exec`) asks to run it → `pipeline/effect/command.rs` compares
 //! it with the call's own command (`is_own`), parses and checks it again (`PermittedCommand`) → `host/process/src/run.rs` and
 //! `host/process/src/sandbox.rs`.

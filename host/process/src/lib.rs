@@ -1,6 +1,6 @@
-//! Native programs: parses shell text into commands that policy can judge, and runs commands in sandboxes.
+//! Native programs: runs commands in sandboxes, and in the background.
 //!
-//! Out of scope: the judgement itself. The policy on commands is in `mimir-core`.
+//! Out of scope: reading a shell text (`mimir-commands`), and the policy on commands (`mimir-core`).
 
 mod certificates;
 mod command_proxy;
@@ -16,7 +16,6 @@ pub mod run;
 mod runner;
 pub mod sandbox;
 mod sessions;
-pub mod shell;
 mod toolchain_files;
 
 pub use launcher::{ProgramLauncher, ProxyFactory};

@@ -3,12 +3,12 @@
 //!
 //! Out of scope: texts whose shell found all programs that they name.
 
+use mimir_commands::shell;
 use mimir_core::command::{
     CapturedOutput, CommandOutput, CommandProgram, ParsedCommand, ShellWord,
 };
 
 use crate::sandbox::{CommandSpec, Sandbox, SandboxError};
-use crate::shell;
 
 /// Exit codes of a shell if a program cannot be run, or does not exist.
 const ENDS: [i32; 2] = [126, 127];

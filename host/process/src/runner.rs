@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use mimir_commands::shell::{self, ShellDialect};
 use mimir_core::ToolError;
 use mimir_core::backend::BoxFuture;
 use mimir_core::call::CallObserver;
@@ -22,7 +23,6 @@ use crate::missing_program;
 use crate::run::{LineForwarder, run};
 use crate::sandbox::{CommandSpec, SandboxError};
 use crate::sessions::CommandSessions;
-use crate::shell::{self, ShellDialect};
 use crate::toolchain_files::selecting_file;
 
 mod ready_sandbox;
@@ -157,7 +157,7 @@ fn every_sandbox_has_bash() -> bool {
 
 impl CommandRunner for SandboxRunner {
     fn parse_program(&self, program: &CommandProgram) -> Result<ParsedProgram, ToolError> {
-        shell::read_script_for(program, self.shell())
+        Ok(shell::read_script_for(program, self.shell())?)
     }
 
     fn version_file(&self, program: &str, folder: &str) -> Option<String> {

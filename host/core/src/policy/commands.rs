@@ -9,10 +9,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use mimir_commands::is_harmless;
+
 use crate::code;
 use crate::command::{
     CommandPattern, CommandProgram, CommandRequest, CommandRunner, CommandTarget, CommandVerdict,
-    ParsedCommand, ParsedProgram, ShellRedirection, is_harmless,
+    ParsedCommand, ParsedProgram, ShellRedirection, display_line,
 };
 use crate::config::{AddedBy, ExecApprovals, ExecMode};
 use crate::decision::{
@@ -171,7 +173,7 @@ impl CommandRules {
 
     /// Evaluates the mode for one command. `None` if no mode is set, or if the unknown parts of the command decide.
     fn judge(&self, simple: &ParsedCommand, source: &RuleSource) -> Option<DecisionReason> {
-        let shown = simple.display_line();
+        let shown = display_line(simple);
         if let Some(worker) = &self.worker {
             return worker.judge(simple, &shown, source);
         }
@@ -400,7 +402,7 @@ fn default(
     code: &[String],
     chooses: impl FnOnce() -> Option<String>,
 ) -> (DecisionReason, Option<Arc<ApprovalOffer>>) {
-    let shown = simple.display_line();
+    let shown = display_line(simple);
     let say = |decision, text| built_in_reason(PolicyLayer::Commands, decision, DEFAULT, text);
     if simple.words.is_empty() {
         let text = format!("`{shown}` runs no program");
@@ -456,7 +458,7 @@ fn variable(name: &str) -> String {
 
 /// Returns a reason for each unknown part of one command.
 fn unknown(simple: &ParsedCommand) -> impl Iterator<Item = DecisionReason> {
-    let shown = simple.display_line();
+    let shown = display_line(simple);
     let odd = simple
         .assignments
         .iter()
@@ -484,7 +486,7 @@ fn note(simple: &ParsedCommand, first: usize, evaluation: &mut PolicyEvaluation)
         (reason.rule.clone(), reason.text.clone())
     });
     evaluation.add_command_verdict(CommandVerdict {
-        command: simple.display_line(),
+        command: display_line(simple),
         decision,
         rule,
         why,

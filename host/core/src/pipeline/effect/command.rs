@@ -9,7 +9,7 @@ use crate::backend::ToolAssessment;
 use crate::call::{CallObserver, NoObserver};
 use crate::command::{
     CommandOutput, CommandPattern, CommandProgram, CommandRequest, CommandRunner, CommandTarget,
-    JobId, JobOwner, JobStatus, OutputChunk, ParsedProgram,
+    JobId, JobOwner, JobStatus, OutputChunk, ParsedProgram, display_line,
 };
 use crate::decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer};
 use crate::error::{ToolError, ToolErrorCode};
@@ -353,7 +353,7 @@ fn granted(
         |words: &[_]| words.is_empty() || patterns.iter().any(|pattern| pattern.matches(words));
     let stray = script.commands.iter().find(|one| !covered(&one.words));
     let what = match (stray, script.unknown.first()) {
-        (Some(stray), _) => format!("`{}`", stray.display_line()),
+        (Some(stray), _) => format!("`{}`", display_line(stray)),
         (None, Some(unknown)) => {
             format!("a command whose effects are unknown ({unknown})")
         }

@@ -8,7 +8,7 @@ use std::cell::OnceCell;
 use std::collections::HashSet;
 
 use crate::backend::RealPath;
-use crate::command::{ParsedCommand, ShellWord};
+use crate::command::{ParsedCommand, ShellWord, display_line};
 use crate::decision::{Decision, DecisionReason, PolicyLayer};
 use crate::policy::{danger, spelling};
 
@@ -139,7 +139,7 @@ impl<'a> WorkingDirectories<'a> {
         if program == "find" && finders::runs_unseen(&simple.words) {
             let text = format!(
                 "`{}` runs a command on files that its words do not name",
-                simple.display_line()
+                display_line(simple)
             );
             said.push(built_in_reason(
                 PolicyLayer::Commands,
@@ -151,7 +151,7 @@ impl<'a> WorkingDirectories<'a> {
         if matches!(program, "cd" | "pushd" | "popd") && !self.go(simple) {
             let text = format!(
                 "`{}` leads to a folder that is not known",
-                simple.display_line()
+                display_line(simple)
             );
             said.push(built_in_reason(
                 PolicyLayer::Commands,
@@ -220,7 +220,7 @@ impl<'a> WorkingDirectories<'a> {
                 true => "writes over",
                 false => "adds to",
             };
-            let text = format!("`{}` {how} `{text}`", simple.display_line());
+            let text = format!("`{}` {how} `{text}`", display_line(simple));
             built_in_reason(PolicyLayer::Commands, Decision::Ask, super::DEFAULT, text)
         };
         inside.take(SAID_MAX).map(say).collect()
@@ -289,7 +289,7 @@ impl<'a> WorkingDirectories<'a> {
             if said.len() >= SAID_MAX && strictest >= Some(decision) {
                 return;
             }
-            let text = format!("`{}` {text}", simple.display_line());
+            let text = format!("`{}` {text}", display_line(simple));
             let reason = built_in_reason(PolicyLayer::Commands, decision, rule, text);
             if !said.contains(&reason) {
                 said.push(reason);

@@ -1,6 +1,8 @@
 //! The command rules of a worker's file.
 
-use crate::command::{CommandPattern, ParsedCommand, PlainCommand, ShellWord};
+use mimir_commands::PlainCommand;
+
+use crate::command::{CommandPattern, ParsedCommand, ShellWord};
 use crate::decision::{Decision, DecisionReason, PolicyLayer};
 use crate::policy::RuleSource;
 

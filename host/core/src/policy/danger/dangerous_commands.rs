@@ -1,7 +1,9 @@
 //! The built-in danger patterns: effects that a person must see in advance, however the command is allowed. They check
 //! parsed commands, and not text.
 
-use crate::command::{ParsedCommand, ParsedProgram, PlainCommand, ShellWord};
+use mimir_commands::PlainCommand;
+
+use crate::command::{ParsedCommand, ParsedProgram, ShellWord, display_line};
 use crate::decision::{Decision, DecisionReason, PolicyLayer};
 use crate::policy::commands::built_in_reason;
 use crate::policy::spelling;
@@ -83,7 +85,7 @@ pub(in crate::policy) fn unparsed_reason(why: &str) -> DecisionReason {
 }
 
 fn danger_reason(simple: &ParsedCommand, name: &str, what: &str) -> DecisionReason {
-    let text = format!("`{}` {what}", simple.display_line());
+    let text = format!("`{}` {what}", display_line(simple));
     built_in_reason(
         PolicyLayer::Danger,
         Decision::Ask,

@@ -8,8 +8,9 @@
 //!
 //! Out of scope: the decision whether a command may run.
 
-use mimir_core::command::{CommandProgram, ParsedCommand, ParsedProgram, ShellWord};
-use mimir_core::{ToolError, ToolErrorCode};
+use thiserror::Error;
+
+use crate::{CommandProgram, ParsedCommand, ParsedProgram, ShellWord};
 
 mod braces;
 mod builtins;
@@ -31,8 +32,25 @@ mod xargs;
 pub use lexer::ShellDialect;
 use script_reader::ScriptReader;
 
-/// Reads a program whose text bash runs. A program that is not valid is [`ToolErrorCode::InvalidInput`].
-pub fn read_script(program: &CommandProgram) -> Result<ParsedProgram, ToolError> {
+/// The reason why a text or an argument vector cannot be a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum InvalidProgram {
+    /// Text of blanks only.
+    #[error("the command is empty")]
+    EmptyText,
+    /// Text with a null character.
+    #[error("the command contains a null character, which cannot be passed to a program")]
+    NullInText,
+    /// An empty vector, or an empty first word.
+    #[error("the command names no program")]
+    NoProgram,
+    /// A vector with a null character.
+    #[error("an argument contains a null character, which cannot be passed to a program")]
+    NullInArgument,
+}
+
+/// Reads a program whose text bash runs. Fails for a text that cannot be a program.
+pub fn read_script(program: &CommandProgram) -> Result<ParsedProgram, InvalidProgram> {
     read_script_for(program, ShellDialect::Bash)
 }
 
@@ -40,17 +58,14 @@ pub fn read_script(program: &CommandProgram) -> Result<ParsedProgram, ToolError>
 pub fn read_script_for(
     program: &CommandProgram,
     shell: ShellDialect,
-) -> Result<ParsedProgram, ToolError> {
-    let invalid = |message: &str| ToolError::new(ToolErrorCode::InvalidInput, message);
+) -> Result<ParsedProgram, InvalidProgram> {
     match program {
         CommandProgram::Script(text) => {
             if text.trim().is_empty() {
-                return Err(invalid("the command is empty"));
+                return Err(InvalidProgram::EmptyText);
             }
             if text.contains('\0') {
-                return Err(invalid(
-                    "the command contains a null character, which cannot be passed to a program",
-                ));
+                return Err(InvalidProgram::NullInText);
             }
             let mut reader = ScriptReader::new(shell);
             reader.read_text(text, 0..text.len());
@@ -58,12 +73,10 @@ pub fn read_script_for(
         }
         CommandProgram::Vector(words) => {
             if words.first().is_none_or(String::is_empty) {
-                return Err(invalid("the command names no program"));
+                return Err(InvalidProgram::NoProgram);
             }
             if words.iter().any(|word| word.contains('\0')) {
-                return Err(invalid(
-                    "an argument contains a null character, which cannot be passed to a program",
-                ));
+                return Err(InvalidProgram::NullInArgument);
             }
             let mut reader = ScriptReader::new(shell);
             reader.command(

@@ -4,7 +4,7 @@ use brush_parser::ast::{
     AndOr, AndOrList, Command, CommandPrefixOrSuffixItem as Item, IoFileRedirectKind as Kind,
     IoFileRedirectTarget as Target, IoRedirect, Pipeline, SimpleCommand,
 };
-use mimir_core::command::ParsedCommand;
+use crate::ParsedCommand;
 
 /// Returns true if the output that the command passes to the next one is exactly what its program prints.
 pub(super) fn writes_to_pipe(command: &Command) -> bool {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use mimir_core::command::{ParsedCommand, ParsedProgram, ShellWord};
+use crate::{ParsedCommand, ParsedProgram, ShellWord};
 
 use super::builtins::risky_variable;
 use super::lexer::ShellDialect;

@@ -1,6 +1,6 @@
 //! Commands of git that may run other programs: by its options, by its subcommands, or by settings.
 
-use mimir_core::command::ShellWord;
+use crate::ShellWord;
 
 /// Settings that only switch something off, each with the value that does so.
 const OFF: [(&str, &str); 17] = [

@@ -1,6 +1,6 @@
 //! Parses the options of a program, up to the command that it runs.
 
-use mimir_core::command::ShellWord;
+use crate::ShellWord;
 
 /// Options of a program, by whether a value follows.
 pub(super) struct OptionTable {

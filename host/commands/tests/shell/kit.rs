@@ -25,7 +25,7 @@ struct Reads;
 
 impl CommandRunner for Reads {
     fn parse_program(&self, program: &CommandProgram) -> Result<ParsedProgram, ToolError> {
-        mimir_process::shell::read_script(program)
+        Ok(mimir_commands::shell::read_script(program)?)
     }
     fn root(&self) -> Option<&str> {
         Some(ROOT)

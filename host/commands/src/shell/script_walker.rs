@@ -8,7 +8,7 @@ use brush_parser::ast::{
     IoFileRedirectKind as Kind, IoFileRedirectTarget as Target, IoRedirect, Pipeline,
     SeparatorOperator, SimpleCommand, SubshellCommand, UnaryPredicate, Word as Raw,
 };
-use mimir_core::command::{ParsedCommand, ShellRedirection, ShellWord};
+use crate::{ParsedCommand, ShellRedirection, ShellWord};
 
 use super::braces;
 use super::command_list::{self, PrecedingCommand, reads_from_pipe, writes_to_pipe};

@@ -1,6 +1,6 @@
 //! Options and input of `xargs`.
 
-use mimir_core::command::ShellWord;
+use crate::ShellWord;
 
 use super::option_table::GivenOption;
 

@@ -1,6 +1,6 @@
 //! Builtins of the shell that set something: variables that programs obey, or how the shell reads the following text.
 
-use mimir_core::command::{ParsedCommand, ShellWord};
+use crate::{ParsedCommand, ShellWord};
 
 use super::lexer::ShellDialect;
 use super::option_table::OptionTable;

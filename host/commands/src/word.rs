@@ -2,7 +2,7 @@
 //!
 //! Out of scope: the meaning of the word to a program.
 
-use super::ShellWord;
+use crate::ShellWord;
 
 /// Numbers from the shell itself: neither an option nor more than one word.
 const NUMBERS: [&str; 4] = ["$?", "$#", "$$", "$!"];

@@ -1,6 +1,6 @@
 //! One word: the value that the program receives, and the commands of its substitutions.
 
-use mimir_core::command::ShellWord;
+use crate::ShellWord;
 
 use super::braces;
 use super::lexer::ShellFault;

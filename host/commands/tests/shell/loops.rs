@@ -2,7 +2,7 @@
 
 use mimir_core::Decision::{Allow, Ask, Deny};
 use mimir_core::command::{CommandProgram, ShellWord};
-use mimir_process::shell::read_script;
+use mimir_commands::shell::read_script;
 
 use crate::kit::Judge;
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use mimir_core::Decision;
 use mimir_core::command::{CommandProgram, ParsedCommand, ShellWord};
-use mimir_process::shell::read_script;
+use mimir_commands::shell::read_script;
 
 use crate::attacks::ATTACKS;
 use crate::kit::Judge;

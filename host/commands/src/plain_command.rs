@@ -3,7 +3,7 @@
 //!
 //! Out of scope: the permissions of a command, and the expansion by a shell.
 
-use super::ShellWord;
+use crate::ShellWord;
 
 /// Options of `git` itself that take the next word.
 const GIT_TAKES: &[&str] = &[
@@ -20,17 +20,17 @@ const GIT_TAKES: &[&str] = &[
 ];
 
 /// A normalized command.
-pub(crate) struct PlainCommand {
+pub struct PlainCommand {
     /// The program without its folder and extension, and without its own options before the subcommand.
-    pub(crate) words: Vec<ShellWord>,
+    pub words: Vec<ShellWord>,
     /// Alternative readings, for unknown options that may take the next word, or options that change the meaning of
     /// the rest.
-    pub(crate) alternatives: Vec<Vec<ShellWord>>,
+    pub alternatives: Vec<Vec<ShellWord>>,
 }
 
 impl PlainCommand {
     /// Normalizes a command.
-    pub(crate) fn normalize(words: &[ShellWord]) -> Self {
+    pub fn normalize(words: &[ShellWord]) -> Self {
         let Some((first, rest)) = words.split_first() else {
             return Self {
                 words: Vec::new(),

@@ -1,7 +1,7 @@
 //! Resolves a command to the one that it really runs: `nice cargo test` runs `cargo test`, and `sh -c '…'` the text in
 //! it.
 
-use mimir_core::command::{ParsedCommand, ShellRedirection, ShellWord};
+use crate::{ParsedCommand, ShellRedirection, ShellWord};
 
 use super::builtins::{
     is_stricter, makes_array, note_declarations, note_named_variables, risky_set_options,

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use mimir_core::command::{ParsedProgram, ShellWord};
+use crate::{ParsedProgram, ShellWord};
 
 /// Maximum number of words of a loop that is followed: its commands are judged, and shown, once for each word.
 const WORDS_MAX: usize = 8;

@@ -1,7 +1,7 @@
 //! Programs that run other programs named in their arguments: a person is asked about those, even if the program
 //! itself is allowed.
 
-use mimir_core::command::ShellWord;
+use crate::ShellWord;
 
 /// The words of a program that run something.
 enum ExecutingArguments {

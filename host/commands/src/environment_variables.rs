@@ -161,7 +161,7 @@ const HARMLESS: &[&str] = &[
 
 /// Returns true if a variable of this name may be set for a command without a question: it names nothing that is
 /// executed.
-pub(crate) fn is_harmless(name: &str) -> bool {
+pub fn is_harmless(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let name = name.as_str();
     let known = |list: &[&str]| list.contains(&name);

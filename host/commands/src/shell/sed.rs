@@ -1,6 +1,6 @@
 //! Programs in the languages of `sed` and `awk`: detects those that only change text.
 
-use mimir_core::command::ShellWord;
+use crate::ShellWord;
 
 /// Returns the reasons why the words of a `sed` or an `awk` may run something.
 pub(super) fn risky_scripts(words: &[ShellWord], name: &str) -> Vec<String> {

@@ -3,7 +3,7 @@
 
 use mimir_core::Decision::{self, Allow, Ask};
 use mimir_core::command::{CommandProgram, ParsedProgram};
-use mimir_process::shell::{ShellDialect, read_script, read_script_for};
+use mimir_commands::shell::{ShellDialect, read_script, read_script_for};
 use serde_json::json;
 
 use crate::kit::Judge;

@@ -1,0 +1,133 @@
+//! A program to run, and the simple commands that it consists of.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// A program to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CommandProgram {
+    /// An argument vector, the program first. No shell is involved.
+    Vector(Vec<String>),
+    /// Text for a shell.
+    Script(String),
+}
+
+/// A parsed program: every simple command in it, at any depth.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ParsedProgram {
+    /// In the order of the text, including those inside of substitutions, functions and wrappers such as `sudo`. A
+    /// wrapper without an effect of its own, such as `nice`, is left out.
+    pub commands: Vec<ParsedCommand>,
+    /// Parts outside of any simple command that cannot be analysed: descriptions for a person.
+    pub unknown: Vec<String>,
+}
+
+/// One simple command: a program with its arguments.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ParsedCommand {
+    /// The program and its arguments, without quotes.
+    pub words: Vec<ShellWord>,
+    /// `NAME=value` before the program, for this command alone.
+    pub assignments: Vec<(String, ShellWord)>,
+    /// Files that the shell opens for the command.
+    pub redirections: Vec<ShellRedirection>,
+    /// The byte range in the text.
+    pub span: Range<usize>,
+    /// The wrappers that run it, outermost first: `sudo`, `xargs`, `find -exec`, `sh -c`.
+    pub wrappers: Vec<String>,
+    /// Index of the command in the script whose output this one reads through a pipe.
+    pub piped_from: Option<usize>,
+    /// Index of the command in the script that must succeed right before this one starts in the same shell, as in `a
+    /// && b`.
+    pub follows: Option<usize>,
+    /// The reasons why its words alone do not determine its effects, if any.
+    pub unknown: Vec<String>,
+    /// True if it runs a program or a shell text that its words do not show.
+    pub hides_command: bool,
+    /// True if it starts the function that contains it again in parallel, so that processes multiply without end.
+    pub may_fork_bomb: bool,
+}
+
+/// One word of a simple command.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ShellWord {
+    /// The exact text that the program receives.
+    Known(String),
+    /// A glob over names that begin with its literal part: one word or many, and nothing else that is unknown.
+    Glob(String),
+    /// One name matched by such a glob, or the glob itself if nothing matches: the variable of a loop over files.
+    GlobMatch(String),
+    /// A word that only the shell can expand, to any number of words: the text as written.
+    Unknown(String),
+}
+
+/// A file that the shell opens for a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShellRedirection {
+    /// True if the file is written; otherwise it is read.
+    pub writes: bool,
+    /// True if output is appended to the file.
+    pub appends: bool,
+    /// The file.
+    pub target: ShellWord,
+}
+
+impl CommandProgram {
+    /// The program as a person would write it.
+    pub fn text(&self) -> Cow<'_, str> {
+        match self {
+            CommandProgram::Vector(words) => words.join(" ").into(),
+            CommandProgram::Script(text) => text.into(),
+        }
+    }
+}
+
+impl ParsedCommand {
+    /// The name of the program, if known.
+    pub fn program(&self) -> Option<&str> {
+        self.words.first().and_then(ShellWord::known)
+    }
+
+    /// The command on one line, as a person would write it. It may be long, and hold control characters.
+    pub fn to_line(&self) -> String {
+        let mut line = String::new();
+        let mut add = |parts: [&str; 3]| {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            parts.iter().for_each(|part| line.push_str(part));
+        };
+        for (name, value) in &self.assignments {
+            add([name, "=", value.text()]);
+        }
+        for word in &self.words {
+            match word {
+                ShellWord::Known(text) if text.is_empty() || text.contains([' ', '\t', '\n']) => {
+                    add(["'", text, "'"]);
+                }
+                word => add([word.text(), "", ""]),
+            }
+        }
+        for one in &self.redirections {
+            let arrow = match (one.writes, one.appends) {
+                (true, true) => ">>",
+                (true, false) => ">",
+                _ => "<",
+            };
+            add([arrow, one.target.text(), ""]);
+        }
+        // From the innermost wrapper outwards: a text passed to a shell needs quotes.
+        let mut is_text = false;
+        for how in self.wrappers.iter().rev() {
+            let takes_text = how.ends_with(" -c") || matches!(how.as_str(), "eval" | "trap");
+            let line_in = match takes_text && !is_text {
+                true if line.contains('\'') => format!("\"{line}\""),
+                true => format!("'{line}'"),
+                false => line,
+            };
+            is_text |= takes_text;
+            line = format!("{how} {line_in}");
+        }
+        line
+    }
+}
