@@ -1,4 +1,4 @@
-//! Checks the sources of the core for direct access to devices.
+//! Checks the sources of the core and of the facts about commands for direct access to devices.
 
 use std::fs;
 use std::path::Path;
@@ -30,7 +30,11 @@ fn code(text: &str) -> &str {
 #[test]
 fn core_has_no_ambient_devices() {
     let mut faults = vec![];
-    for path in sources(&root().join("host/core/src")) {
+    let folders = ["host/core/src", "host/commands/src"];
+    for path in folders
+        .iter()
+        .flat_map(|folder| sources(&root().join(folder)))
+    {
         if path.ends_with("tests.rs")
             || path
                 .components()

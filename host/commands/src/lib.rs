@@ -6,13 +6,29 @@
 //!
 //! Out of scope: rules, decisions and their reasons, which are in `mimir-core`; running a command (`mimir-process`).
 
+mod dangers;
 mod environment_variables;
+mod finders;
+mod glob_text;
+mod operands;
+mod option_paths;
+mod path_text;
+mod pathspecs;
 mod plain_command;
 mod program;
+mod read_only;
+mod script_operands;
 pub mod shell;
+pub mod subcommands;
 mod word;
 
+pub use dangers::{CommandDanger, dangers, hidden_danger};
 pub use environment_variables::is_harmless;
+pub use finders::{finds_files, runs_on_unnamed_files};
+pub use glob_text::{folder, is_wild};
+pub use operands::{PathOperand, path_operands, searched_names};
+pub use path_text::{is_safe_device, lexical};
 pub use plain_command::PlainCommand;
 pub use program::{CommandProgram, ParsedCommand, ParsedProgram, ShellRedirection, ShellWord};
+pub use read_only::{only_reads, only_stages};
 pub use shell::InvalidProgram;

@@ -1,10 +1,10 @@
 //! Commands in a sequence: the output that one passes to the next, and the command that ends right before another.
 
+use crate::ParsedCommand;
 use brush_parser::ast::{
     AndOr, AndOrList, Command, CommandPrefixOrSuffixItem as Item, IoFileRedirectKind as Kind,
     IoFileRedirectTarget as Target, IoRedirect, Pipeline, SimpleCommand,
 };
-use crate::ParsedCommand;
 
 /// Returns true if the output that the command passes to the next one is exactly what its program prints.
 pub(super) fn writes_to_pipe(command: &Command) -> bool {

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
+use crate::{ParsedCommand, ShellRedirection, ShellWord};
 use brush_parser::ast::{
     AndOrList, Assignment, AssignmentName, AssignmentValue, Command,
     CommandPrefixOrSuffixItem as Item, CompoundCommand, CompoundList, ExtendedTestExpr,
     IoFileRedirectKind as Kind, IoFileRedirectTarget as Target, IoRedirect, Pipeline,
     SeparatorOperator, SimpleCommand, SubshellCommand, UnaryPredicate, Word as Raw,
 };
-use crate::{ParsedCommand, ShellRedirection, ShellWord};
 
 use super::braces;
 use super::command_list::{self, PrecedingCommand, reads_from_pipe, writes_to_pipe};

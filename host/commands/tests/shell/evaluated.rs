@@ -1,9 +1,9 @@
 //! Texts that builtins of the shell evaluate: names with an array subscript, arithmetic, commands; and syntax that
 //! shells other than bash read in another way.
 
+use mimir_commands::shell::{ShellDialect, read_script, read_script_for};
 use mimir_core::Decision::{self, Allow, Ask};
 use mimir_core::command::{CommandProgram, ParsedProgram};
-use mimir_commands::shell::{ShellDialect, read_script, read_script_for};
 use serde_json::json;
 
 use crate::kit::Judge;

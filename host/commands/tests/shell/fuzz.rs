@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use mimir_commands::shell::read_script;
 use mimir_core::Decision;
 use mimir_core::command::{CommandProgram, ParsedCommand, ShellWord};
-use mimir_commands::shell::read_script;
 
 use crate::attacks::ATTACKS;
 use crate::kit::Judge;

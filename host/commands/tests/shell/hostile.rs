@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use mimir_core::command::{CommandProgram, ParsedProgram};
 use mimir_commands::shell::read_script;
+use mimir_core::command::{CommandProgram, ParsedProgram};
 
 /// Far more time than any of these needs, on a busy machine and without optimisation.
 const SOON: Duration = Duration::from_secs(2);

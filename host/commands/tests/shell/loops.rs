@@ -1,8 +1,8 @@
 //! Expansions by the shell: loop variables, which are followed only if nothing else can set them, and braces.
 
+use mimir_commands::shell::read_script;
 use mimir_core::Decision::{Allow, Ask, Deny};
 use mimir_core::command::{CommandProgram, ShellWord};
-use mimir_commands::shell::read_script;
 
 use crate::kit::Judge;
 

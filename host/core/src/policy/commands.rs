@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use mimir_commands::is_harmless;
+use mimir_commands::{dangers, hidden_danger, is_harmless, only_stages, subcommands};
 
 use crate::code;
 use crate::command::{
@@ -32,13 +32,7 @@ use super::{Policy, danger};
 
 mod approval_offer;
 mod file_access;
-mod finders;
 mod globs;
-mod operands;
-mod option_paths;
-mod pathspecs;
-mod read_only;
-mod script_operands;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -337,8 +331,8 @@ impl Policy {
         }
         for (at, simple) in script.commands.iter().enumerate() {
             let first = evaluation.reasons().len();
-            for reason in danger::danger_reasons(script, at) {
-                evaluation.push(reason);
+            for one in dangers(script, at) {
+                evaluation.push(danger::danger_reason(simple, one));
             }
             places.enter_command(at, simple);
             let code = places.code(simple);
@@ -351,8 +345,8 @@ impl Policy {
                 .for_each(|reason| evaluation.push(reason));
             if !lenient {
                 unknown(simple).for_each(|reason| evaluation.push(reason));
-            } else if let Some(reason) = danger::unknown_danger_reason(simple) {
-                evaluation.push(reason);
+            } else if let Some(one) = hidden_danger(simple) {
+                evaluation.push(danger::danger_reason(simple, one));
             }
             for file in self.rule_files() {
                 let before = evaluation.reasons().len();
@@ -389,7 +383,7 @@ pub(crate) fn only_reads(script: &ParsedProgram) -> bool {
     script.unknown.is_empty()
         && script.commands.iter().all(|simple| {
             simple.unknown.is_empty()
-                && (simple.words.is_empty() || read_only::only_reads(simple))
+                && (simple.words.is_empty() || mimir_commands::only_reads(simple))
                 && !simple.redirections.iter().any(is_kept)
         })
 }
@@ -415,9 +409,9 @@ fn default(
         let text = format!("`{shown}` was granted: `{}`", pattern.as_str());
         return (say(Decision::Allow, text), None);
     }
-    let harmless = if read_only::only_reads(simple) {
+    let harmless = if mimir_commands::only_reads(simple) {
         Some("only reads")
-    } else if read_only::only_stages(simple) {
+    } else if only_stages(simple) {
         Some("only stages files for a commit")
     } else {
         None
@@ -434,7 +428,7 @@ fn default(
             words: simple.words.clone(),
             pattern,
             code: code.to_vec(),
-            builds: approval_offer::runs_project_code(&simple.words),
+            builds: subcommands::runs_project_code(&simple.words),
         })
     });
     let text = format!("`{shown}` is not on the list of commands that run without a question");

@@ -2,20 +2,17 @@
 
 use std::sync::OnceLock;
 
+use mimir_commands::CommandDanger;
 use regex::{RegexSet, RegexSetBuilder};
 use serde_json::Value;
 
+use crate::command::{ParsedCommand, display_line};
 use crate::config::{ApprovalBlock, ApprovalConditions};
 use crate::decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer};
 use crate::network::RequestTarget;
 use crate::tool::Tool;
 
-mod dangerous_commands;
-
-pub(super) use dangerous_commands::{
-    danger_reasons, is_safe_device, unknown_danger_reason, unparsed_reason,
-};
-
+use super::commands::built_in_reason;
 use super::error::PolicyError;
 use super::regex_budget::{RegexBudget, SET_MAX};
 use super::source::RuleSource;
@@ -145,6 +142,28 @@ impl DangerRules {
         each_text(arguments, &mut look);
         (0..hit.len()).filter(|&at| hit[at]).collect()
     }
+}
+
+/// The reason to ask about a dangerous command.
+pub(super) fn danger_reason(simple: &ParsedCommand, danger: CommandDanger) -> DecisionReason {
+    let text = format!("`{}` {}", display_line(simple), danger.effect);
+    built_in_reason(
+        PolicyLayer::Danger,
+        Decision::Ask,
+        &format!("danger: {}", danger.name),
+        text,
+    )
+}
+
+/// In `mode: full`, the reason for a text that cannot be parsed.
+pub(super) fn unparsed_reason(why: &str) -> DecisionReason {
+    let text = format!("what it runs cannot be known, and that may be anything: {why}");
+    built_in_reason(
+        PolicyLayer::Danger,
+        Decision::Ask,
+        "danger: what is not known",
+        text,
+    )
 }
 
 /// The method of a request; if unset, the default in the schema.

@@ -10,28 +10,7 @@ use crate::backend::RealPath;
 
 use super::link_resolver::LinkResolver;
 
-/// A path from the workspace root without `.`, `..` and doubled slashes; `None` for one that leads outside or is
-/// absolute. Links are not followed here.
-pub(super) fn lexical(path: &str) -> Option<Cow<'_, str>> {
-    if path.starts_with('/') {
-        return None;
-    }
-    let plain = |part: &str| !matches!(part, "" | "." | "..");
-    if path.split('/').all(plain) {
-        return Some(Cow::Borrowed(path));
-    }
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop()?;
-            }
-            part => parts.push(part),
-        }
-    }
-    Some(Cow::Owned(parts.join("/")))
-}
+pub(super) use mimir_commands::lexical;
 
 /// A URL without needless percent-encoding (RFC 3986 section 6.2.2.2): `%73ecret` becomes `secret`. `None` if that
 /// changes nothing.

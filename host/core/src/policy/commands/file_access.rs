@@ -7,14 +7,17 @@
 use std::cell::OnceCell;
 use std::collections::HashSet;
 
+use mimir_commands::{
+    PathOperand, finds_files, is_safe_device, runs_on_unnamed_files, subcommands,
+};
+
 use crate::backend::RealPath;
 use crate::command::{ParsedCommand, ShellWord, display_line};
 use crate::decision::{Decision, DecisionReason, PolicyLayer};
-use crate::policy::{danger, spelling};
+use crate::policy::spelling;
 
 use super::globs::{self, GlobTargets, ProtectedNames};
-use super::operands::PathOperand;
-use super::{CommandCheck, approval_offer, built_in_reason, finders, operands};
+use super::{CommandCheck, built_in_reason};
 
 /// Maximum working directories tracked for a script. With more, all relative paths ask.
 const FOLDERS_MAX: usize = 8;
@@ -129,14 +132,14 @@ impl<'a> WorkingDirectories<'a> {
             .map(|one| PathOperand::sure(&one.target, one.writes));
         let program = simple.program().unwrap_or_default();
         let is_shielded = |path: &str| self.question.paths.blocking_rule(path, false).is_some();
-        let named = operands::paths(&simple.words, program, is_shielded);
+        let named = mimir_commands::path_operands(&simple.words, program, is_shielded);
         let all: Vec<PathOperand> = opened.chain(named).collect();
         let mut seen = HashSet::new();
         // Repeated operands would give the same reasons.
         for operand in all.iter().filter(|one| seen.insert(*one)) {
             self.judge_operand(simple, operand, &mut said);
         }
-        if program == "find" && finders::runs_unseen(&simple.words) {
+        if program == "find" && runs_on_unnamed_files(&simple.words) {
             let text = format!(
                 "`{}` runs a command on files that its words do not name",
                 display_line(simple)
@@ -166,8 +169,8 @@ impl<'a> WorkingDirectories<'a> {
     /// Returns true if a command only finds files, and none that it names itself and a path rule matches.
     fn finds_any(&self, feeder: &ParsedCommand) -> bool {
         let mut said = Vec::new();
-        finders::finds_files(feeder) && {
-            for operand in operands::named(&feeder.words) {
+        finds_files(feeder) && {
+            for operand in mimir_commands::searched_names(&feeder.words) {
                 self.judge_operand(feeder, &operand, &mut said);
             }
             said.is_empty()
@@ -176,7 +179,7 @@ impl<'a> WorkingDirectories<'a> {
 
     /// The workspace files that one command executes; an empty path stands for an unknown file.
     pub(super) fn code(&self, simple: &ParsedCommand) -> Vec<String> {
-        let Some(word) = approval_offer::code(&simple.words) else {
+        let Some(word) = subcommands::executed_file(&simple.words) else {
             return Vec::new();
         };
         let Some(path) = word.known() else {
@@ -373,7 +376,7 @@ impl<'a> WorkingDirectories<'a> {
 
     /// The locations of a path, from every possible working directory.
     fn locate(&self, path: &str) -> Vec<PathLocation> {
-        if danger::is_safe_device(path) || path.is_empty() || path == "-" {
+        if is_safe_device(path) || path.is_empty() || path == "-" {
             return vec![PathLocation::Free];
         }
         if let Some(absolute) = path.strip_prefix('/') {
@@ -465,7 +468,7 @@ impl<'a> WorkingDirectories<'a> {
             let what = format!("has `{glob}`, which may be `{path}`");
             push(Decision::Ask, "the path rules", what);
         }
-        match globs::folder(glob) {
+        match mimir_commands::folder(glob) {
             "" => self.locate("."),
             folder => self.locate(
                 folder

@@ -188,14 +188,14 @@ fn danger_download_piped_into_a_shell_is_found() {
     for at in 1..3 {
         script.commands[at].piped_from = Some(at - 1);
     }
-    let rules: Vec<String> = danger::danger_reasons(&script, 2)
+    let rules: Vec<String> = dangers(&script, 2)
         .into_iter()
-        .map(|reason| reason.rule)
+        .map(|one| danger::danger_reason(&script.commands[2], one).rule)
         .collect();
     assert_eq!(rules, ["danger: curl | sh", "danger: | sh"]);
     // A cycle, which no parser creates, does not loop forever.
     script.commands[0].piped_from = Some(2);
-    assert!(!danger::danger_reasons(&script, 2).is_empty());
+    assert!(!dangers(&script, 2).is_empty());
 }
 
 #[test]

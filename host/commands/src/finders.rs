@@ -2,7 +2,7 @@
 //!
 //! The tables list options known to keep it that way. A command with any other option may print arbitrary text.
 
-use crate::command::{ParsedCommand, ShellWord};
+use crate::{ParsedCommand, ShellWord};
 
 /// A program that finds files.
 struct FinderProgram {
@@ -119,7 +119,7 @@ const FINDERS: &[FinderProgram] = &[
 ];
 
 /// Returns true if the command only prints names of files.
-pub(super) fn finds_files(simple: &ParsedCommand) -> bool {
+pub fn finds_files(simple: &ParsedCommand) -> bool {
     let texts: Option<Vec<&str>> = simple.words.iter().map(plain_word).collect();
     let alone = simple.wrappers.is_empty()
         && simple.piped_from.is_none()
@@ -139,7 +139,7 @@ pub(super) fn runs(words: &[ShellWord]) -> bool {
 }
 
 /// Returns true if `find` runs a command on files that its conditions do not select by name.
-pub(super) fn runs_unseen(words: &[ShellWord]) -> bool {
+pub fn runs_on_unnamed_files(words: &[ShellWord]) -> bool {
     runs(words) && has(words, &["-inum", "-iregex", "-regex", "-samefile"])
 }
 

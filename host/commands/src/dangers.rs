@@ -1,15 +1,20 @@
 //! The built-in danger patterns: effects that a person must see in advance, however the command is allowed. They check
 //! parsed commands, and not text.
 
-use mimir_commands::PlainCommand;
+use crate::path_text::{is_safe_device, lexical};
+use crate::{ParsedCommand, ParsedProgram, PlainCommand, ShellWord};
 
-use crate::command::{ParsedCommand, ParsedProgram, ShellWord, display_line};
-use crate::decision::{Decision, DecisionReason, PolicyLayer};
-use crate::policy::commands::built_in_reason;
-use crate::policy::spelling;
+/// A dangerous effect of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommandDanger {
+    /// The name of the pattern, such as `rm -r`.
+    pub name: &'static str,
+    /// The effect: a clause after the command, such as "removes whole folders".
+    pub effect: &'static str,
+}
 
-/// Asks about a command because of its effects.
-pub(in crate::policy) fn danger_reasons(script: &ParsedProgram, at: usize) -> Vec<DecisionReason> {
+/// The dangers of the command at this index.
+pub fn dangers(script: &ParsedProgram, at: usize) -> Vec<CommandDanger> {
     let Some(simple) = script.commands.get(at) else {
         return Vec::new();
     };
@@ -20,15 +25,18 @@ pub(in crate::policy) fn danger_reasons(script: &ParsedProgram, at: usize) -> Ve
         reads_found_names: fed_by_finder(script, simple),
     };
     let found = PATTERNS.iter().filter(|(_, _, is)| is(&seen));
-    let found = found.map(|(name, what, _)| danger_reason(simple, name, what));
-    found.collect()
+    found
+        .map(|&(name, effect, _)| CommandDanger { name, effect })
+        .collect()
 }
 
-/// In `mode: full`, asks when the command cannot be analysed, because it may be dangerous.
-pub(in crate::policy) fn unknown_danger_reason(simple: &ParsedCommand) -> Option<DecisionReason> {
+/// The danger of a command that cannot be analysed.
+pub fn hidden_danger(simple: &ParsedCommand) -> Option<CommandDanger> {
     if simple.hides_command {
-        let what = "runs what only the shell will know, and that may be anything";
-        return Some(danger_reason(simple, "what is not known", what));
+        return Some(CommandDanger {
+            name: "what is not known",
+            effect: "runs what only the shell will know, and that may be anything",
+        });
     }
     // If a program runs its arguments, any of its words may start the command.
     if simple.unknown.is_empty() {
@@ -55,8 +63,8 @@ pub(in crate::policy) fn unknown_danger_reason(simple: &ParsedCommand) -> Option
             reads_found_names: false,
         };
         let mut found = PATTERNS.iter().filter(|(name, ..)| INSIDE.contains(name));
-        let (name, what, _) = found.find(|(_, _, is)| is(&seen))?;
-        Some(danger_reason(simple, name, what))
+        let &(name, effect, _) = found.find(|(_, _, is)| is(&seen))?;
+        Some(CommandDanger { name, effect })
     })
 }
 
@@ -72,27 +80,6 @@ const INSIDE: &[&str] = &[
 
 /// Maximum parts of a command that are checked for a nested command.
 const PARTS_MAX: usize = 64;
-
-/// In `mode: full`, the reason for a text that cannot be parsed.
-pub(in crate::policy) fn unparsed_reason(why: &str) -> DecisionReason {
-    let text = format!("what it runs cannot be known, and that may be anything: {why}");
-    built_in_reason(
-        PolicyLayer::Danger,
-        Decision::Ask,
-        "danger: what is not known",
-        text,
-    )
-}
-
-fn danger_reason(simple: &ParsedCommand, name: &str, what: &str) -> DecisionReason {
-    let text = format!("`{}` {what}", display_line(simple));
-    built_in_reason(
-        PolicyLayer::Danger,
-        Decision::Ask,
-        &format!("danger: {name}"),
-        text,
-    )
-}
 
 /// A command with its context in the script.
 struct AnalyzedCommand<'a> {
@@ -353,7 +340,7 @@ fn is_device(path: &str) -> bool {
     let Some(absolute) = path.strip_prefix('/') else {
         return false;
     };
-    match spelling::lexical(absolute.trim_start_matches('/')) {
+    match lexical(absolute.trim_start_matches('/')) {
         Some(clean) => clean.starts_with("dev/") && !is_safe_device(&format!("/{clean}")),
         None => path.contains("/dev/"),
     }
@@ -366,21 +353,6 @@ const INTERPRETERS: &[&str] = &[
 ];
 
 const SHELLS: &[&str] = &["ash", "bash", "dash", "fish", "ksh", "pwsh", "sh", "zsh"];
-
-/// Devices that are safe to write to.
-const SAFE_DEVICES: &[&str] = &[
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/stdin",
-    "/dev/stdout",
-    "/dev/stderr",
-];
-
-/// Returns true if a path is a device that every program may use.
-pub(in crate::policy) fn is_safe_device(path: &str) -> bool {
-    SAFE_DEVICES.contains(&path)
-}
 
 /// The last part of a path: `/bin/rm` becomes `rm`.
 fn name(program: &str) -> &str {

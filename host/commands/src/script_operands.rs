@@ -3,9 +3,9 @@
 //! An option may take the next word, which then is neither a file nor a pattern. The tables list such options; in case
 //! of doubt no word is skipped.
 
-use crate::command::ShellWord;
+use crate::ShellWord;
 
-use super::globs::unbraced;
+use super::glob_text::unbraced;
 use super::operands::PathOperand;
 use super::option_paths;
 

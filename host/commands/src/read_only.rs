@@ -7,11 +7,11 @@ use std::sync::LazyLock;
 
 mod read_only_commands;
 
-use crate::command::{ParsedCommand, ShellWord};
+use crate::{ParsedCommand, ShellWord};
 use read_only_commands::{EXACT, LIST, ReadOnlyCommand, STAGES};
 
 /// Returns true if the command only reads.
-pub(super) fn only_reads(simple: &ParsedCommand) -> bool {
+pub fn only_reads(simple: &ParsedCommand) -> bool {
     let shown = without_find_placeholder(simple);
     let words = &*plain(&shown);
     let Some(program) = words.first().and_then(ShellWord::known) else {
@@ -29,7 +29,7 @@ pub(super) fn only_reads(simple: &ParsedCommand) -> bool {
 }
 
 /// Returns true if the command only adds files to the index of a repository. The commit itself is asked about.
-pub(super) fn only_stages(simple: &ParsedCommand) -> bool {
+pub fn only_stages(simple: &ParsedCommand) -> bool {
     STAGES.covers(&plain(&simple.words))
 }
 

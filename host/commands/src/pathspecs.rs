@@ -1,8 +1,8 @@
 //! The path arguments of git commands: pathspecs, and paths in revisions.
 
-use crate::command::ShellWord;
+use crate::ShellWord;
 
-use super::globs::is_wild;
+use super::glob_text::is_wild;
 use super::operands::PathOperand;
 
 /// Options of commands that show changes with a text value, not a path.

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use crate::command::ShellWord;
+use crate::ShellWord;
 
-use super::{finders, globs, option_paths, pathspecs, script_operands};
+use super::glob_text::is_wild;
+use super::{finders, option_paths, pathspecs, script_operands};
 
 /// The kind of a program's operands.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,13 +64,15 @@ fn operands(program: &str) -> OperandKind {
 
 /// A word of a command that is a path, or may be one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct PathOperand {
-    pub(super) word: ShellWord,
-    pub(super) writes: bool,
+pub struct PathOperand {
+    /// The path.
+    pub word: ShellWord,
+    /// True if the file is written; otherwise it is read.
+    pub writes: bool,
     /// True if it is a path whatever it looks like.
-    pub(super) certain: bool,
+    pub certain: bool,
     /// True if its wildcards are the program's own, which match a leading dot.
-    pub(super) own_wildcards: bool,
+    pub own_wildcards: bool,
 }
 
 impl PathOperand {
@@ -101,7 +104,7 @@ impl PathOperand {
     }
 
     /// A word that is a path whatever it looks like.
-    pub(super) fn sure(word: &ShellWord, writes: bool) -> Self {
+    pub fn sure(word: &ShellWord, writes: bool) -> Self {
         Self {
             word: word.clone(),
             writes,
@@ -112,7 +115,7 @@ impl PathOperand {
 }
 
 /// The words of a command that are paths. `is_shielded` returns true if a path rule matches.
-pub(super) fn paths(
+pub fn path_operands(
     words: &[ShellWord],
     program: &str,
     is_shielded: impl Fn(&str) -> bool,
@@ -182,7 +185,7 @@ fn split(
 fn of_text(words: &[ShellWord]) -> Vec<PathOperand> {
     let is_away = |word: &&ShellWord| match word {
         ShellWord::Glob(text) | ShellWord::GlobMatch(text) => leads_away(text),
-        ShellWord::Unknown(text) => text.starts_with('~') && globs::is_wild(text),
+        ShellWord::Unknown(text) => text.starts_with('~') && is_wild(text),
         ShellWord::Known(_) => false,
     };
     words.iter().skip(1).filter(is_away).map(maybe).collect()
@@ -213,7 +216,7 @@ fn of_find(words: &[ShellWord]) -> Vec<PathOperand> {
     all.extend(folders.map(|word| PathOperand::sure(word, false)));
     // Names that are only printed are not read.
     if finders::runs(words) {
-        all.extend(named(words));
+        all.extend(searched_names(words));
     }
     all
 }
@@ -231,7 +234,7 @@ const NAMED: &[&str] = &[
 ];
 
 /// The names that a `find` or `fd` looks for.
-pub(super) fn named(words: &[ShellWord]) -> Vec<PathOperand> {
+pub fn searched_names(words: &[ShellWord]) -> Vec<PathOperand> {
     let text = |at: usize| words.get(at).map_or("", ShellWord::text);
     let is_not = |word: &str| matches!(word, "!" | "-not");
     let groups = || {

@@ -1,0 +1,41 @@
+//! The text of paths: their canonical form, and devices that every program may use.
+
+use std::borrow::Cow;
+
+/// A path from the workspace root without `.`, `..` and doubled slashes; `None` for one that leads outside or is
+/// absolute. Links are not followed here.
+pub fn lexical(path: &str) -> Option<Cow<'_, str>> {
+    if path.starts_with('/') {
+        return None;
+    }
+    let plain = |part: &str| !matches!(part, "" | "." | "..");
+    if path.split('/').all(plain) {
+        return Some(Cow::Borrowed(path));
+    }
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            part => parts.push(part),
+        }
+    }
+    Some(Cow::Owned(parts.join("/")))
+}
+
+/// Devices that are safe to write to.
+const SAFE_DEVICES: &[&str] = &[
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/stdin",
+    "/dev/stdout",
+    "/dev/stderr",
+];
+
+/// Returns true if a path is a device that every program may use.
+pub fn is_safe_device(path: &str) -> bool {
+    SAFE_DEVICES.contains(&path)
+}
