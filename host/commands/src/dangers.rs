@@ -2,7 +2,9 @@
 //! parsed commands, and not text.
 
 use crate::path_text::{is_safe_device, lexical};
-use crate::{ParsedCommand, ParsedProgram, PlainCommand, ShellWord};
+use crate::{
+    EnclosingCommand, InsertedText, ParsedCommand, ParsedProgram, PlainCommand, ShellWord,
+};
 
 /// A dangerous effect of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,14 +107,16 @@ fn feeders<'a>(script: &'a ParsedProgram, simple: &ParsedCommand) -> Vec<&'a str
 
 /// Nested commands directly precede the command that they belong to.
 fn nested(script: &ParsedProgram, at: usize) -> Vec<&str> {
-    let is_nest = |how: &String| matches!(how.as_str(), "<(…)" | "$(…)");
     let outer = &script.commands[at].wrappers;
     // After it there are only wrappers of the command.
-    let outer = &outer[..outer.iter().rposition(is_nest).map_or(0, |at| at + 1)];
+    let outer = &outer[..outer
+        .iter()
+        .rposition(EnclosingCommand::is_substitution)
+        .map_or(0, |at| at + 1)];
     let before = script.commands[..at].iter().rev();
     let inner = before.take_while(|one| {
         let rest = one.wrappers.strip_prefix(outer);
-        rest.is_some_and(|rest| rest.iter().any(is_nest))
+        rest.is_some_and(|rest| rest.iter().any(EnclosingCommand::is_substitution))
     });
     inner.filter_map(|one| one.program().map(name)).collect()
 }
@@ -271,7 +275,6 @@ impl AnalyzedCommand<'_> {
         let rest = self.simple.words.get(1..).unwrap_or_default();
         let mut options = rest.iter().take_while(|word| word.known() != Some("--"));
         let alone = rest.len() == 1 && rest[0].is_single();
-        let of_finder = |text: &str| text.contains("{}") || text == "…" && self.reads_found_names;
         !alone
             && options.any(|word| match word {
                 ShellWord::Known(_) => false,
@@ -279,7 +282,12 @@ impl AnalyzedCommand<'_> {
                 ShellWord::Glob(text) | ShellWord::GlobMatch(text) => {
                     word.may_be_option() && text.ends_with(['*', '?', ']'])
                 }
-                ShellWord::Unknown(text) => word.may_be_option() && !of_finder(text),
+                // What `find` inserts begins with its search folder.
+                ShellWord::Inserted { text, source } => {
+                    let is_read = *source == InsertedText::ReadName;
+                    !(text.contains("{}") || is_read && self.reads_found_names)
+                }
+                ShellWord::Unknown(_) | ShellWord::PipeName => word.may_be_option(),
             })
     }
 }
@@ -298,7 +306,12 @@ fn operand(words: &[ShellWord]) -> Option<&ShellWord> {
 /// Returns true if the command executes its nested command's output: as its text, its file, or its input.
 fn runs_nested(simple: &ParsedCommand) -> bool {
     let is_all = is_program(simple, &["eval"]);
-    let unknown = |word: &ShellWord| matches!(word, ShellWord::Unknown(_));
+    let unknown = |word: &ShellWord| {
+        matches!(
+            word,
+            ShellWord::Unknown(_) | ShellWord::Inserted { .. } | ShellWord::PipeName
+        )
+    };
     match operand(&simple.words) {
         Some(word) => unknown(word) || is_all && simple.words.iter().any(unknown),
         None => true,

@@ -152,7 +152,7 @@ fn plain_word(word: &ShellWord) -> Option<&str> {
     match word {
         ShellWord::Known(text) => Some(text),
         ShellWord::Glob(text) | ShellWord::GlobMatch(text) if !word.may_be_option() => Some(text),
-        ShellWord::Glob(_) | ShellWord::GlobMatch(_) | ShellWord::Unknown(_) => None,
+        _ => None,
     }
 }
 
@@ -208,6 +208,7 @@ fn odd(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::EnclosingCommand;
 
     fn finds(text: &str) -> bool {
         let words = text
@@ -266,7 +267,7 @@ mod tests {
             ..ParsedCommand::default()
         };
         assert!(finds_files(&odd));
-        odd.wrappers.push("sudo".to_owned());
+        odd.wrappers.push(EnclosingCommand::Wrapper("sudo"));
         assert!(!finds_files(&odd));
     }
 }

@@ -29,6 +29,9 @@ pub use glob_text::{folder, is_wild};
 pub use operands::{PathOperand, path_operands, searched_names};
 pub use path_text::{is_safe_device, lexical};
 pub use plain_command::PlainCommand;
-pub use program::{CommandProgram, ParsedCommand, ParsedProgram, ShellRedirection, ShellWord};
+pub use program::{
+    CommandProgram, EnclosingCommand, InsertedText, ParsedCommand, ParsedProgram, ShellRedirection,
+    ShellWord,
+};
 pub use read_only::{only_reads, only_stages};
 pub use shell::InvalidProgram;

@@ -186,7 +186,7 @@ fn of_text(words: &[ShellWord]) -> Vec<PathOperand> {
     let is_away = |word: &&ShellWord| match word {
         ShellWord::Glob(text) | ShellWord::GlobMatch(text) => leads_away(text),
         ShellWord::Unknown(text) => text.starts_with('~') && is_wild(text),
-        ShellWord::Known(_) => false,
+        ShellWord::Known(_) | ShellWord::Inserted { .. } | ShellWord::PipeName => false,
     };
     words.iter().skip(1).filter(is_away).map(maybe).collect()
 }
@@ -272,7 +272,7 @@ fn word_looks_like_path(word: &ShellWord) -> bool {
     match word {
         ShellWord::Known(text) => looks_like_path(text),
         ShellWord::Glob(_) | ShellWord::GlobMatch(_) => true,
-        ShellWord::Unknown(_) => false,
+        ShellWord::Unknown(_) | ShellWord::Inserted { .. } | ShellWord::PipeName => false,
     }
 }
 

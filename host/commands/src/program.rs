@@ -1,6 +1,7 @@
 //! A program to run, and the simple commands that it consists of.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::ops::Range;
 
 /// A program to run.
@@ -33,8 +34,8 @@ pub struct ParsedCommand {
     pub redirections: Vec<ShellRedirection>,
     /// The byte range in the text.
     pub span: Range<usize>,
-    /// The wrappers that run it, outermost first: `sudo`, `xargs`, `find -exec`, `sh -c`.
-    pub wrappers: Vec<String>,
+    /// The commands and constructs that run it, outermost first: `sudo`, `xargs`, `find -exec`, `sh -c`.
+    pub wrappers: Vec<EnclosingCommand>,
     /// Index of the command in the script whose output this one reads through a pipe.
     pub piped_from: Option<usize>,
     /// Index of the command in the script that must succeed right before this one starts in the same shell, as in `a
@@ -59,6 +60,74 @@ pub enum ShellWord {
     GlobMatch(String),
     /// A word that only the shell can expand, to any number of words: the text as written.
     Unknown(String),
+    /// A word into which `find` or `xargs` inserts text that is known only when it runs.
+    Inserted {
+        /// The word as written, or `…` if `xargs` adds it.
+        text: String,
+        /// The inserted text.
+        source: InsertedText,
+    },
+    /// The name of a pipe that the shell makes for `<(…)`.
+    PipeName,
+}
+
+/// The text that `find` or `xargs` inserts into a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum InsertedText {
+    /// The word is exactly the name of a file that `find` found.
+    FoundName,
+    /// The word is exactly one name that `xargs` reads.
+    ReadName,
+    /// Anything else: text within a word, or any number of words.
+    Other,
+}
+
+/// A command or a construct of the shell that runs another command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EnclosingCommand {
+    /// A program that runs the command in its arguments: `sudo`, `xargs`.
+    Wrapper(&'static str),
+    /// `find`, with this option: it runs the command for the files that it finds.
+    Find(String),
+    /// A shell of this name that runs a text in its arguments: `sh -c`.
+    ShellText(String),
+    /// A shell of this name that runs its standard input.
+    ShellInput(String),
+    /// `eval`.
+    Eval,
+    /// `trap`.
+    Trap,
+    /// `$(…)`.
+    CommandSubstitution,
+    /// `<(…)`.
+    ProcessSubstitution,
+}
+
+impl EnclosingCommand {
+    /// Returns true if the shell runs it to expand a word of another command.
+    pub fn is_substitution(&self) -> bool {
+        matches!(self, Self::CommandSubstitution | Self::ProcessSubstitution)
+    }
+
+    /// Returns true if it runs a text.
+    fn takes_text(&self) -> bool {
+        matches!(self, Self::ShellText(_) | Self::Eval | Self::Trap)
+    }
+}
+
+impl fmt::Display for EnclosingCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Wrapper(name) => f.write_str(name),
+            Self::Find(option) => write!(f, "find {option}"),
+            Self::ShellText(shell) => write!(f, "{shell} -c"),
+            Self::ShellInput(shell) => write!(f, "{shell} <<"),
+            Self::Eval => f.write_str("eval"),
+            Self::Trap => f.write_str("trap"),
+            Self::CommandSubstitution => f.write_str("$(…)"),
+            Self::ProcessSubstitution => f.write_str("<(…)"),
+        }
+    }
 }
 
 /// A file that the shell opens for a command.
@@ -119,7 +188,7 @@ impl ParsedCommand {
         // From the innermost wrapper outwards: a text passed to a shell needs quotes.
         let mut is_text = false;
         for how in self.wrappers.iter().rev() {
-            let takes_text = how.ends_with(" -c") || matches!(how.as_str(), "eval" | "trap");
+            let takes_text = how.takes_text();
             let line_in = match takes_text && !is_text {
                 true if line.contains('\'') => format!("\"{line}\""),
                 true => format!("'{line}'"),

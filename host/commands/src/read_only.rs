@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 mod read_only_commands;
 
-use crate::{ParsedCommand, ShellWord};
+use crate::{EnclosingCommand, InsertedText, ParsedCommand, ShellWord};
 use read_only_commands::{EXACT, LIST, ReadOnlyCommand, STAGES};
 
 /// Returns true if the command only reads.
@@ -121,15 +121,20 @@ fn lists_processes(words: &[ShellWord]) -> bool {
     }
 }
 
-/// The words, if the text that `find` substitutes for `{}` starts with its search folder, and is not an option.
+/// The words, where a file name that `find` inserts is a name that is not an option: it starts with its search folder.
 fn without_find_placeholder(simple: &ParsedCommand) -> Cow<'_, [ShellWord]> {
-    let mark = ShellWord::Unknown("{}".to_owned());
-    let through = simple.wrappers.last();
-    if !through.is_some_and(|last| last.starts_with("find ")) || !simple.words.contains(&mark) {
+    let is_mark = |word: &ShellWord| {
+        let ShellWord::Inserted { source, .. } = word else {
+            return false;
+        };
+        *source == InsertedText::FoundName
+    };
+    let by_find = matches!(simple.wrappers.last(), Some(EnclosingCommand::Find(_)));
+    if !by_find || !simple.words.iter().any(is_mark) {
         return (&simple.words).into();
     }
     let each = simple.words.iter().map(|word| match word {
-        word if *word == mark => ShellWord::Known("./{}".to_owned()),
+        word if is_mark(word) => ShellWord::Known("./{}".to_owned()),
         word => word.clone(),
     });
     each.collect()
@@ -178,7 +183,7 @@ impl ReadOnlyCommand {
             ShellWord::Glob(text) | ShellWord::GlobMatch(text) => {
                 text.starts_with(['*', '?', '[', '-']) || self.operands.is_some()
             }
-            ShellWord::Unknown(_) => true,
+            ShellWord::Unknown(_) | ShellWord::Inserted { .. } | ShellWord::PipeName => true,
         };
         if careful && rest.iter().any(strays) {
             return false;

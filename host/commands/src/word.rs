@@ -7,15 +7,12 @@ use crate::ShellWord;
 /// Numbers from the shell itself: neither an option nor more than one word.
 const NUMBERS: [&str; 4] = ["$?", "$#", "$$", "$!"];
 
-/// The parser's marker for the name of a pipe or a file of the shell's own.
-const PIPE: &str = "<(…)";
-
 impl ShellWord {
     /// The exact text that the program receives, if known.
     pub fn known(&self) -> Option<&str> {
         match self {
             ShellWord::Known(text) => Some(text),
-            ShellWord::Glob(_) | ShellWord::GlobMatch(_) | ShellWord::Unknown(_) => None,
+            _ => None,
         }
     }
 
@@ -25,16 +22,18 @@ impl ShellWord {
             ShellWord::Known(text)
             | ShellWord::Glob(text)
             | ShellWord::GlobMatch(text)
-            | ShellWord::Unknown(text) => text,
+            | ShellWord::Unknown(text)
+            | ShellWord::Inserted { text, .. } => text,
+            ShellWord::PipeName => "<(…)",
         }
     }
 
     /// Returns true if it stays one word whatever its value: it is quoted, or a number from the shell itself.
     pub fn is_single(&self) -> bool {
         match self {
-            ShellWord::Known(_) | ShellWord::GlobMatch(_) => true,
-            ShellWord::Glob(_) => false,
-            ShellWord::Unknown(raw) => raw == PIPE || is_number(raw) || is_quoted(raw),
+            ShellWord::Known(_) | ShellWord::GlobMatch(_) | ShellWord::PipeName => true,
+            ShellWord::Glob(_) | ShellWord::Inserted { .. } => false,
+            ShellWord::Unknown(raw) => is_number(raw) || is_quoted(raw),
         }
     }
 
@@ -45,7 +44,9 @@ impl ShellWord {
             ShellWord::Glob(text) | ShellWord::GlobMatch(text) => {
                 text.starts_with(['*', '?', '[', '-'])
             }
-            ShellWord::Unknown(raw) if raw == PIPE || is_number(raw) => false,
+            ShellWord::Inserted { .. } => true,
+            ShellWord::PipeName => false,
+            ShellWord::Unknown(raw) if is_number(raw) => false,
             ShellWord::Unknown(raw) => {
                 let first = raw.strip_prefix('"').unwrap_or(raw);
                 !self.is_single() || first.starts_with(['-', '$', '`', '"', '\'', '\\'])
@@ -164,6 +165,7 @@ fn end(bytes: &[u8], from: usize, byte: u8) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::InsertedText;
 
     #[test]
     fn shell_word_quoting_decides_single_word_and_option() {
@@ -188,8 +190,6 @@ mod tests {
             ("\"$#\"", true, false),
             ("${#x}", true, false),
             ("~/x", true, false),
-            ("<(…)", true, false),
-            ("…", false, true),
             ("{a,b}", false, true),
             ("\"$(", false, true),
             ("", false, true),
@@ -198,6 +198,12 @@ mod tests {
             let said = (word.is_single(), word.may_be_option());
             assert_eq!(said, (single, option), "{raw}");
         }
+        let inserted = ShellWord::Inserted {
+            text: "…".to_owned(),
+            source: InsertedText::ReadName,
+        };
+        assert!(!inserted.is_single() && inserted.may_be_option());
+        assert!(ShellWord::PipeName.is_single() && !ShellWord::PipeName.may_be_option());
         assert!(ShellWord::Glob("*.rs".into()).may_be_option());
         assert!(!ShellWord::Glob("a*".into()).may_be_option());
         assert!(!ShellWord::Glob("*.rs".into()).is_single());

@@ -1,6 +1,6 @@
 //! Commands in a sequence: the output that one passes to the next, and the command that ends right before another.
 
-use crate::ParsedCommand;
+use crate::{EnclosingCommand, ParsedCommand};
 use brush_parser::ast::{
     AndOr, AndOrList, Command, CommandPrefixOrSuffixItem as Item, IoFileRedirectKind as Kind,
     IoFileRedirectTarget as Target, IoRedirect, Pipeline, SimpleCommand,
@@ -64,7 +64,7 @@ impl PrecedingCommand {
         // Commands of a substitution run between the two.
         let nested = |simple: &ParsedCommand| {
             let inside = simple.wrappers.get(depth);
-            inside.is_some_and(|how| matches!(how.as_str(), "$(…)" | "<(…)"))
+            inside.is_some_and(EnclosingCommand::is_substitution)
         };
         let follows = pipeline.seq.iter().all(is_simple) && !emitted.iter().any(nested);
         if let Some(before) = self.alone.filter(|_| is_and && follows) {

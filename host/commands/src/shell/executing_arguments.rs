@@ -299,7 +299,7 @@ pub(super) fn executing_reason(program: &str, words: &[ShellWord]) -> Option<Str
                 ShellWord::Glob(text) | ShellWord::GlobMatch(text) => {
                     text.starts_with(['*', '?', '[', '-'])
                 }
-                ShellWord::Unknown(_) => true,
+                ShellWord::Unknown(_) | ShellWord::Inserted { .. } | ShellWord::PipeName => true,
             });
             let stray = stray
                 .map(|word| format!("`{}` may become an option that runs something", word.text()));

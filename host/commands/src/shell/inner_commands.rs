@@ -1,7 +1,7 @@
 //! Resolves a command to the one that it really runs: `nice cargo test` runs `cargo test`, and `sh -c '…'` the text in
 //! it.
 
-use crate::{ParsedCommand, ShellRedirection, ShellWord};
+use crate::{EnclosingCommand, InsertedText, ParsedCommand, ShellRedirection, ShellWord};
 
 use super::builtins::{
     is_stricter, makes_array, note_declarations, note_named_variables, risky_set_options,
@@ -155,11 +155,11 @@ impl ScriptReader {
     }
 
     /// Reads a text that a command runs.
-    fn read_inner_text(&mut self, text: &str, how: &str, outer: &ParsedCommand) {
+    fn read_inner_text(&mut self, text: &str, how: EnclosingCommand, outer: &ParsedCommand) {
         let before = self.script.commands.len();
         let depth = self.through.len();
         self.through.extend(outer.wrappers.iter().cloned());
-        self.through.push(how.to_owned());
+        self.through.push(how);
         self.read_text(text, outer.span.clone());
         self.through.truncate(depth);
         // Assignments and unknowns of the outer command apply to the commands that it runs.
@@ -192,7 +192,8 @@ impl ScriptReader {
             {
                 return match simple.words.get(at + 1).cloned() {
                     Some(ShellWord::Known(text)) => {
-                        self.read_shell_text(program, &text, &format!("{program} -c"), simple);
+                        let how = EnclosingCommand::ShellText(program.to_owned());
+                        self.read_shell_text(program, &text, how, simple);
                     }
                     _ => {
                         let why = format!(
@@ -242,7 +243,8 @@ impl ScriptReader {
         }
         match stdin {
             Some(ShellWord::Known(text)) => {
-                self.read_shell_text(program, &text, &format!("{program} <<"), simple);
+                let how = EnclosingCommand::ShellInput(program.to_owned());
+                self.read_shell_text(program, &text, how, simple);
             }
             _ => {
                 let why = format!("`{program}` runs its standard input");
@@ -253,7 +255,13 @@ impl ScriptReader {
     }
 
     /// Reads a text that a shell of this name runs.
-    fn read_shell_text(&mut self, program: &str, text: &str, how: &str, mut simple: ParsedCommand) {
+    fn read_shell_text(
+        &mut self,
+        program: &str,
+        text: &str,
+        how: EnclosingCommand,
+        mut simple: ParsedCommand,
+    ) {
         let shell = match program {
             "bash" => ShellDialect::Bash,
             _ => ShellDialect::Any,
@@ -273,7 +281,7 @@ impl ScriptReader {
         match words.collect::<Option<Vec<_>>>() {
             Some(words) => {
                 let text = words.join(" ");
-                self.read_inner_text(&text, "eval", &simple);
+                self.read_inner_text(&text, EnclosingCommand::Eval, &simple);
             }
             None => {
                 hide(
@@ -304,7 +312,7 @@ impl ScriptReader {
             Some(ShellWord::Known(text)) if text == "-" || text.is_empty() => {}
             Some(ShellWord::Known(text)) => self.read_inner_text(
                 &text,
-                "trap",
+                EnclosingCommand::Trap,
                 &ParsedCommand {
                     redirections: Vec::new(),
                     ..simple.clone()
@@ -325,7 +333,7 @@ impl ScriptReader {
             let how = match word {
                 ShellWord::Known(text) => text.as_str(),
                 // The word may expand to `-exec`.
-                ShellWord::Unknown(_) => {
+                ShellWord::Unknown(_) | ShellWord::Inserted { .. } | ShellWord::PipeName => {
                     let why = "a word that is known only when the shell runs may make `find` run commands";
                     return self.push_command(ParsedCommand {
                         unknown: vec![why.to_owned()],
@@ -341,12 +349,18 @@ impl ScriptReader {
             }
             let ends = |word: &&ShellWord| !matches!(word.known(), Some(";" | "+"));
             let found = |word: &ShellWord| match word {
-                ShellWord::Known(text) if text.contains("{}") => ShellWord::Unknown(text.clone()),
+                ShellWord::Known(text) if text.contains("{}") => ShellWord::Inserted {
+                    text: text.clone(),
+                    source: match text.as_str() {
+                        "{}" => InsertedText::FoundName,
+                        _ => InsertedText::Other,
+                    },
+                },
                 word => word.clone(),
             };
             let inner: Vec<ShellWord> = words.by_ref().take_while(ends).map(found).collect();
             let mut through = simple.wrappers.clone();
-            through.push(format!("find {how}"));
+            through.push(EnclosingCommand::Find(how.to_owned()));
             let inner = ParsedCommand {
                 words: inner,
                 wrappers: through,
@@ -451,15 +465,24 @@ fn unwrap(
                 marks.any(|mark| mark.is_none_or(|mark| text.contains(mark)))
             };
             if let Some(text) = word.known().filter(|text| hit(text)).map(str::to_owned) {
-                // Policy judges a word that is one whole name by its pattern.
-                *word = ShellWord::Unknown(if whole { text } else { format!("… {text}") });
+                *word = ShellWord::Inserted {
+                    text: if whole { text } else { format!("… {text}") },
+                    source: InsertedText::Other,
+                };
             }
         }
         if inner.is_empty() {
             inner.push(ShellWord::Known("echo".to_owned()));
         }
         let added = if whole { "…" } else { "… …" };
-        inner.push(ShellWord::Unknown(added.to_owned()));
+        inner.push(ShellWord::Inserted {
+            text: added.to_owned(),
+            source: if whole {
+                InsertedText::ReadName
+            } else {
+                InsertedText::Other
+            },
+        });
     }
     if inner.is_empty() {
         // `exec 2>file` opens files for the shell itself.
@@ -479,7 +502,7 @@ fn unwrap(
             ),
         };
     }
-    simple.wrappers.push(name.to_owned());
+    simple.wrappers.push(EnclosingCommand::Wrapper(name));
     simple.words = inner;
     Ok(simple)
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use crate::{ParsedCommand, ParsedProgram, ShellWord};
+use crate::{EnclosingCommand, ParsedCommand, ParsedProgram, ShellWord};
 
 use super::builtins::risky_variable;
 use super::lexer::ShellDialect;
@@ -38,7 +38,7 @@ pub(super) struct ScriptReader {
     /// The shell that runs the current text.
     pub(super) shell: ShellDialect,
     /// The wrappers and constructs that run the current text, outermost first.
-    pub(super) through: Vec<String>,
+    pub(super) through: Vec<EnclosingCommand>,
     /// The standard input of the current commands, as far as the script sets it: the last entry belongs to the
     /// innermost one.
     pub(super) stdin: Vec<Option<ShellWord>>,

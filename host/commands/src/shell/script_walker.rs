@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{ParsedCommand, ShellRedirection, ShellWord};
+use crate::{EnclosingCommand, ParsedCommand, ShellRedirection, ShellWord};
 use brush_parser::ast::{
     AndOrList, Assignment, AssignmentName, AssignmentValue, Command,
     CommandPrefixOrSuffixItem as Item, CompoundCommand, CompoundList, ExtendedTestExpr,
@@ -17,7 +17,6 @@ use super::lexer::{self, ShellDialect};
 use super::parsed_script::ParsedScript;
 use super::script_reader::ScriptReader;
 use super::word::{self, QuoteContext};
-use super::wrappers::is_wrapper;
 
 /// Reads all commands of a text. If it is inside of another one, they all get the position `place`.
 pub(super) fn walk_program(
@@ -75,11 +74,12 @@ impl ScriptWalker<'_> {
             let first = self.reader.script.commands.len();
             self.walk_concurrent(pipeline.seq.len() > 1, |walk| walk.command(command));
             let depth = self.reader.through.len();
+            let is_wrapper = |how: &EnclosingCommand| matches!(how, EnclosingCommand::Wrapper(_));
             let emitted = &mut self.reader.script.commands[first..];
             let takes = number > 0 && reads_from_pipe(command);
             for simple in emitted.iter_mut().filter(|_| number > 0) {
                 let inside = simple.wrappers.get(depth..).unwrap_or_default();
-                if takes && inside.iter().all(|how| is_wrapper(how)) {
+                if takes && inside.iter().all(is_wrapper) {
                     simple.piped_from = simple.piped_from.or(feeder);
                 }
                 // The source of its standard input is not known.
@@ -253,7 +253,7 @@ impl ScriptWalker<'_> {
             }
             Item::ProcessSubstitution(_, subshell) => {
                 self.subshell(subshell);
-                simple.words.push(ShellWord::Unknown("<(…)".to_owned()));
+                simple.words.push(ShellWord::PipeName);
             }
         }
     }
@@ -319,7 +319,9 @@ impl ScriptWalker<'_> {
             .extend(parts.unknown.iter().map(|&why| why.to_owned()));
         let place = self.place.clone().unwrap_or_else(|| simple.span.clone());
         for text in parts.runs {
-            self.reader.through.push("$(…)".to_owned());
+            self.reader
+                .through
+                .push(EnclosingCommand::CommandSubstitution);
             let outer = std::mem::replace(&mut self.reader.beside, true);
             self.reader.read_text_in_place(text, place.clone());
             self.reader.beside = outer;
@@ -344,7 +346,9 @@ impl ScriptWalker<'_> {
     }
 
     fn subshell(&mut self, subshell: &SubshellCommand) {
-        self.reader.through.push("<(…)".to_owned());
+        self.reader
+            .through
+            .push(EnclosingCommand::ProcessSubstitution);
         self.walk_concurrent(true, |walk| walk.list(&subshell.list));
         self.reader.through.pop();
     }

@@ -54,7 +54,7 @@ impl VariableScope {
         let each = words.iter().map(|word| match word {
             ShellWord::Known(_) => Some(word.clone()),
             ShellWord::Glob(text) => Some(ShellWord::GlobMatch(text.clone())),
-            ShellWord::GlobMatch(_) | ShellWord::Unknown(_) => None,
+            _ => None,
         });
         each.collect::<Option<Vec<_>>>()
             .filter(|each| (1..=WORDS_MAX).contains(&each.len()))

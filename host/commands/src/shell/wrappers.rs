@@ -44,11 +44,6 @@ const fn plain_wrapper(name: &'static str, options: OptionTable) -> CommandWrapp
 
 const OTHER_USER: WrapperEffect = WrapperEffect::Asks("it runs as another user");
 
-/// Returns true for a program that runs the command in its arguments like the command alone.
-pub(super) fn is_wrapper(name: &str) -> bool {
-    WRAPPERS.iter().any(|wrapper| wrapper.name == name)
-}
-
 pub(super) const WRAPPERS: &[CommandWrapper] = &[
     CommandWrapper {
         assigns: true,

@@ -82,11 +82,8 @@ impl CommandPattern {
         let mut words = words.iter();
         for part in &self.words {
             match (part, words.next()) {
-                (PatternWord::Rest, _)
-                | (_, Some(ShellWord::Unknown(_) | ShellWord::GlobMatch(_) | ShellWord::Glob(_))) =>
-                {
-                    return true;
-                }
+                (PatternWord::Rest, _) => return true,
+                (_, Some(word)) if word.known().is_none() => return true,
                 (PatternWord::Glob(glob), Some(ShellWord::Known(word))) if glob.is_match(word) => {}
                 _ => return false,
             }

@@ -8,7 +8,8 @@ use std::cell::OnceCell;
 use std::collections::HashSet;
 
 use mimir_commands::{
-    PathOperand, finds_files, is_safe_device, runs_on_unnamed_files, subcommands,
+    EnclosingCommand, InsertedText, PathOperand, finds_files, is_safe_device,
+    runs_on_unnamed_files, subcommands,
 };
 
 use crate::backend::RealPath;
@@ -216,7 +217,7 @@ impl<'a> WorkingDirectories<'a> {
                 // The shell expands it to the one file that it matches.
                 ShellWord::Glob(text) | ShellWord::GlobMatch(text) => Some(text),
                 // Unknown words are asked about elsewhere.
-                ShellWord::Unknown(_) => None,
+                ShellWord::Unknown(_) | ShellWord::Inserted { .. } | ShellWord::PipeName => None,
             });
         let say = |text: &String| {
             let how = match over.contains(text.as_str()) {
@@ -305,7 +306,11 @@ impl<'a> WorkingDirectories<'a> {
             ShellWord::Glob(text) | ShellWord::GlobMatch(text) => {
                 self.locate_glob(text, operand, &mut push)
             }
-            ShellWord::Unknown(text) => vec![self.locate_unknown(simple, text)],
+            // The commands inside are checked separately.
+            ShellWord::PipeName => vec![PathLocation::Free],
+            word if word.text().starts_with('~') => vec![PathLocation::Outside],
+            ShellWord::Inserted { source, .. } => vec![self.locate_inserted(simple, *source)],
+            ShellWord::Unknown(_) => vec![PathLocation::Unknown],
         };
         let text = operand.word.text();
         for place in places {
@@ -354,22 +359,16 @@ impl<'a> WorkingDirectories<'a> {
         }
     }
 
-    /// Locates an unknown word as far as possible. These markers are written by the parser: no shell text has this
-    /// form.
-    fn locate_unknown(&self, simple: &ParsedCommand, text: &str) -> PathLocation {
-        let through = |how: &str| {
-            simple
-                .wrappers
-                .last()
-                .is_some_and(|last| last.starts_with(how))
-        };
-        match text {
-            // Results of `find` are below its search folders; so are names passed to `xargs`.
-            "{}" if through("find ") => PathLocation::Free,
-            "…" if through("xargs") && self.reads_found_names => PathLocation::Free,
-            // The commands inside are checked separately.
-            "<(…)" => PathLocation::Free,
-            text if text.starts_with('~') => PathLocation::Outside,
+    /// Locates a name that `find` or `xargs` inserts: results of `find` are below its search folders, and so are names
+    /// that a finder passes to `xargs`.
+    fn locate_inserted(&self, simple: &ParsedCommand, source: InsertedText) -> PathLocation {
+        match (source, simple.wrappers.last()) {
+            (InsertedText::FoundName, Some(EnclosingCommand::Find(_))) => PathLocation::Free,
+            (InsertedText::ReadName, Some(EnclosingCommand::Wrapper("xargs")))
+                if self.reads_found_names =>
+            {
+                PathLocation::Free
+            }
             _ => PathLocation::Unknown,
         }
     }
