@@ -23,10 +23,11 @@
 //! effect of the running call in `pipeline/effect.rs`, so that a revoked grant stops it.
 //!
 //! A shell text: the arguments of a call name it → `policy/commands.rs` (`command_of`) → `pipeline/decide.rs`
-//! (`commands`) → `CommandRunner::read` (the parser in `host/commands/src/shell.rs`) → `policy/commands.rs` checks each simple
-//! command → `pipeline/approve.rs` → the tool (`plugins/exec`) asks to run it → `pipeline/effect/command.rs` compares
-//! it with the call's own command (`is_own`), parses and checks it again (`PermittedCommand`) → `host/process/src/run.rs` and
-//! `host/process/src/sandbox.rs`.
+//! (`commands`) → `pipeline/call_command.rs` parses it once per call (`CommandRunner::parse_program`, the reader in
+//! `host/commands/src/shell.rs`) → `policy/commands.rs` checks each simple command with the facts of `host/commands` →
+//! `pipeline/approve.rs` → the tool (`plugins/exec`) asks to run it → `pipeline/effect/command.rs` compares it with the
+//! call's own command (`is_own`) and checks the parsed program by the present rules (`PermittedCommand`) →
+//! `host/process/src/run.rs` and `host/process/src/sandbox.rs`.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
@@ -50,6 +51,7 @@ use crate::registry::Registry;
 mod active_calls;
 mod approve;
 mod audit;
+mod call_command;
 mod call_recorder;
 mod decide;
 mod effect;

@@ -3,9 +3,8 @@
 //!
 //! Out of scope: texts whose shell found all programs that they name.
 
-use mimir_commands::shell;
 use mimir_core::command::{
-    CapturedOutput, CommandOutput, CommandProgram, ParsedCommand, ShellWord,
+    CapturedOutput, CommandOutput, CommandProgram, ParsedCommand, ParsedProgram, ShellWord,
 };
 
 use crate::sandbox::{CommandSpec, Sandbox, SandboxError};
@@ -25,7 +24,7 @@ const MAY_NOT: &str = ": Permission denied";
 /// error; else a note at the end of the output, since the rest of it has run.
 pub(crate) fn explain_missing_program(
     sandbox: &dyn Sandbox,
-    spec: &CommandSpec,
+    (spec, script): (&CommandSpec, &ParsedProgram),
     mut finished: CommandOutput,
 ) -> Result<CommandOutput, SandboxError> {
     let CommandProgram::Script(_) = &spec.program else {
@@ -34,9 +33,6 @@ pub(crate) fn explain_missing_program(
     if !ENDS.contains(&finished.exit_code) {
         return Ok(finished);
     }
-    let Ok(script) = shell::read_script(&spec.program) else {
-        return Ok(finished);
-    };
     let said = String::from_utf8_lossy(&finished.stderr.bytes).into_owned();
     let mut faults = script.commands.iter().filter_map(name).filter_map(|name| {
         let blamed = said.lines().find_map(|line| blamed(name, line))?;

@@ -205,7 +205,7 @@ impl CommandRunner for SandboxRunner {
             lines.end();
             Ok(missing_program::explain_missing_program(
                 ready.sandbox(),
-                &spec,
+                (&spec, command.script()),
                 finished?,
             )?)
         })

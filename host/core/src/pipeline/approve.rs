@@ -18,6 +18,7 @@ use crate::policy;
 use crate::redact::Redactor;
 use crate::tool::{Tool, ToolName, ToolTrust};
 
+use super::call_command::CallCommand;
 use super::call_recorder::CallRecorder;
 use super::decide::Ruled;
 use super::effect::question_key;
@@ -144,6 +145,11 @@ impl Approved {
             paths: self.paths().clone(),
             floor: self.floor(),
         }
+    }
+
+    /// Returns the command in the arguments, if there is one.
+    pub(super) fn own_command(&self) -> Option<&Arc<CallCommand>> {
+        self.checked.command()
     }
 
     /// Calls the granted tools from inside this call. Nested calls pass the same stages.

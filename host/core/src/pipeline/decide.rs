@@ -99,17 +99,18 @@ fn commands(
     if !policy.judges_commands_of(tool) {
         return false;
     }
-    let Some(command) = policy::command_of(checked.arguments()) else {
+    let Some(command) = checked.command() else {
         return false;
     };
     let runner = &road.ports.runner;
-    let script = match runner.parse_program(&command.program) {
+    let script = match command.parsed(&**runner) {
         Ok(script) => script,
-        Err(error) => return policy.evaluate_unparsed_command(&error, evaluation),
+        Err(error) => return policy.evaluate_unparsed_command(error, evaluation),
     };
+    let command = &command.request;
     let question = policy::CommandCheck {
         tool,
-        script: &script,
+        script,
         directory: command.directory.as_deref(),
         environment: &command.environment,
         granted: &[],

@@ -23,6 +23,7 @@ use crate::tool::{RiskLevel, Tool, ToolTrust};
 use crate::upstream_request::UpstreamRequestKind;
 
 use super::approve::Approved;
+use super::call_command::CallCommand;
 use super::call_recorder::{CallRecorder, unsent};
 use super::decide::Ruled;
 use super::validate::Checked;
@@ -105,6 +106,8 @@ struct Inner {
     rights: Needs,
     limits: Limits,
     arguments: Value,
+    /// The command in the arguments, if there is one.
+    own_command: Option<Arc<CallCommand>>,
     /// The reasons that a person was asked about before the call ran.
     answered: Box<[String]>,
     placeholders: Box<[SecretPlaceholder]>,
@@ -157,6 +160,7 @@ impl Approved {
             rights: self.rights().clone(),
             limits: *self.limits(),
             arguments: self.arguments().clone(),
+            own_command: self.own_command().cloned(),
             answered: self.answered().into(),
             placeholders: secret::placeholders(self.rights(), self.context()),
             redactor: self.redactor().clone(),

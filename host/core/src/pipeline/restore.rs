@@ -5,6 +5,7 @@
 //! that cannot be restored is refused, so that no mark replaces a value.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 
@@ -18,6 +19,7 @@ use crate::tool::{Tool, ToolGroup, ToolSource};
 
 use super::StageContext;
 use super::approve::Approved;
+use super::call_command::CallCommand;
 use super::effect::leak;
 use super::session::PipelineSession;
 use super::validate::Checked;
@@ -43,7 +45,7 @@ pub(super) fn check_arguments(
     road: &StageContext<'_>,
     (tool, same): (&Tool, Option<&Tool>),
     context: &CallContext,
-    arguments: &Value,
+    (arguments, command): (&Value, &OnceLock<Option<Arc<CallCommand>>>),
 ) -> Result<(), ToolError> {
     let form = same.unwrap_or(tool);
     if form.definition.hints.read_only || is_restored(form) {
@@ -70,7 +72,8 @@ pub(super) fn check_arguments(
     let is_command = tool.source == ToolSource::BuiltIn
         && tool.definition.group == ToolGroup::Runtime
         && !tool.runs_code();
-    if is_command && only_reads(road, arguments) {
+    let command = || command.get_or_init(|| CallCommand::from_arguments(arguments));
+    if is_command && command().as_ref().is_some_and(|one| only_reads(road, one)) {
         return Ok(());
     }
     let message = format!(
@@ -82,11 +85,10 @@ pub(super) fn check_arguments(
     Err(error(message, &rule))
 }
 
-/// Returns true if the command in the arguments of a call only reads.
-fn only_reads(road: &StageContext<'_>, arguments: &Value) -> bool {
-    let script =
-        policy::command_of(arguments).map(|one| road.ports.runner.parse_program(&one.program));
-    matches!(script, Some(Ok(script)) if policy::only_reads(&script))
+/// Returns true if the command of a call only reads.
+fn only_reads(road: &StageContext<'_>, command: &CallCommand) -> bool {
+    let script = command.parsed(&*road.ports.runner);
+    matches!(script, Ok(script) if policy::only_reads(script))
 }
 
 /// Returns true if marks in the text that the tool writes are restored.

@@ -1,6 +1,6 @@
 //! First stage: checks that the tool exists and that the arguments match its schema.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
@@ -14,6 +14,7 @@ use crate::redact::Redactor;
 use crate::tool::Tool;
 
 use super::StageContext;
+use super::call_command::CallCommand;
 use super::call_recorder::CallRecorder;
 use super::effect::leak;
 use super::label::TaintFloor;
@@ -39,6 +40,8 @@ pub struct Checked {
     paths: PathRules,
     /// The redactor for its secrets.
     pub(super) redactor: Redactor,
+    /// The command in the arguments, once it was needed.
+    command: OnceLock<Option<Arc<CallCommand>>>,
 }
 
 impl Checked {
@@ -55,6 +58,12 @@ impl Checked {
     /// Returns the caller.
     pub fn context(&self) -> &CallContext {
         &self.context
+    }
+
+    /// Returns the command in the arguments, if there is one.
+    pub(super) fn command(&self) -> Option<&Arc<CallCommand>> {
+        let find = || CallCommand::from_arguments(&self.arguments);
+        self.command.get_or_init(find).as_ref()
     }
 
     /// Wraps a request that a tool makes while the call `parent` runs.
@@ -81,6 +90,7 @@ impl Checked {
             paths: parent.paths.clone(),
             redactor,
             parent: Some(parent),
+            command: OnceLock::new(),
         }
     }
 
@@ -147,7 +157,8 @@ pub(super) fn validate(
     let granted = world.policy.secrets_of(&tool);
     leak::check_arguments(&redactor, granted, &tool, &call.arguments)?;
     let forms = (&*tool, same.as_deref());
-    restore::check_arguments(road, forms, &call.context, &call.arguments)?;
+    let command = OnceLock::new();
+    restore::check_arguments(road, forms, &call.context, (&call.arguments, &command))?;
     let mut paths = world.policy.paths(&tool);
     let mut limits = world.policy.limits(&tool);
     if let Some(same) = &same {
@@ -173,5 +184,6 @@ pub(super) fn validate(
         depth,
         floor: trail.floor(),
         stopwatch: trail.stopwatch(),
+        command,
     }))
 }

@@ -17,6 +17,7 @@ use crate::limits::Limits;
 use crate::needs::{DirectoryAccess, FileNeed, Needs};
 use crate::paths::PathRules;
 use crate::pipeline::StageContext;
+use crate::pipeline::call_command::{CallCommand, ParsedText};
 use crate::pipeline::decide::{Ruled, accepts_untrusted};
 use crate::pipeline::session::{ContentSource, EgressPath};
 use crate::pipeline::validate::Checked;
@@ -38,12 +39,18 @@ pub struct PermittedCommand {
     limits: Limits,
     network: CommandEgress,
     ports: Vec<u16>,
+    script: Arc<ParsedProgram>,
 }
 
 impl PermittedCommand {
     /// Returns the command to run.
     pub fn command(&self) -> &CommandRequest {
         &self.command
+    }
+
+    /// Returns the parsed program, as it was judged.
+    pub fn script(&self) -> &ParsedProgram {
+        &self.script
     }
 
     /// Returns the session and plugin that own the command.
@@ -195,9 +202,15 @@ impl Inner {
         &*self.pipeline.0.ports.runner
     }
 
+    /// Returns the command of the call itself, if it is this one.
+    fn own(&self, command: &CommandRequest) -> Option<&CallCommand> {
+        let own = self.own_command.as_deref();
+        own.filter(|own| is_same(&own.request, command))
+    }
+
     /// Returns true if it is the command that the call is about.
     fn is_own(&self, command: &CommandRequest) -> bool {
-        policy::command_of(&self.arguments).is_some_and(|own| is_same(&own, command))
+        self.own(command).is_some()
     }
 
     /// Records files that a command made or changed and that agents or build tools obey by themselves.
@@ -232,7 +245,11 @@ impl Inner {
     ) -> Result<PermittedCommand, ToolError> {
         let world = self.pipeline.snapshot();
         let road = self.pipeline.stage_context(&world);
-        let read = road.ports.runner.parse_program(&command.program);
+        let runner = &road.ports.runner;
+        let read = match self.own(&command) {
+            Some(own) => own.parsed(&**runner).clone(),
+            None => runner.parse_program(&command.program).map(Arc::new),
+        };
         let mut trail = self.effect_trail(subject(&read))?;
         let judged = async {
             let (tool, rights) = self.standing(&world)?;
@@ -240,7 +257,7 @@ impl Inner {
             let checked = self.checked(tool, arguments(&command));
             leak::check_command(&self.redactor, checked.arguments())?;
             let patterns = granted(&script, checked.tool(), &rights)?;
-            let evaluation = self.judged(&road, &checked, (&command, &script), &patterns);
+            let evaluation = self.judged(&road, &checked, (&command, &*script), &patterns);
             trail.record_decision(&evaluation);
             if evaluation.decision() == Decision::Deny {
                 let ways = policy::remedies(&evaluation, checked.tool());
@@ -253,16 +270,17 @@ impl Inner {
             };
             let what = "a command in the middle of a call";
             require_consent(&road, &ruled, &mut trail, what).await?;
-            Ok((Arc::clone(ruled.checked.tool()), rights))
+            Ok((Arc::clone(ruled.checked.tool()), rights, script))
         };
         let result = judged.await;
-        let (tool, rights) = recorded(trail, result)?;
+        let (tool, rights, script) = recorded(trail, result)?;
         let ports = match self.is_own(&command) {
             true => ports(&self.arguments),
             false => Vec::new(),
         };
         Ok(PermittedCommand {
             ports,
+            script,
             command,
             owner: self.owner(),
             tool,
@@ -378,7 +396,7 @@ fn granted(
 }
 
 /// Names the programs, without parts that could carry content.
-fn subject(read: &Result<ParsedProgram, ToolError>) -> String {
+fn subject(read: &ParsedText) -> String {
     let Ok(script) = read else {
         return "run a command".to_owned();
     };

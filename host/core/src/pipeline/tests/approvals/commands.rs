@@ -1,5 +1,7 @@
 //! Tests of commands: judged before the call and while it runs, asked about once, and stored as patterns.
 
+use std::cell::Cell;
+
 use super::*;
 use crate::command::{
     CommandProgram, CommandRequest, CommandRunner, CommandTarget, ParsedCommand, ParsedProgram,
@@ -7,11 +9,17 @@ use crate::command::{
 };
 use crate::needs::CommandNeed;
 
+thread_local! {
+    /// The programs that were parsed on this thread, which is that of one test.
+    static PARSES: Cell<usize> = const { Cell::new(0) };
+}
+
 /// Splits words at blanks and commands at semicolons. The real parser has its own tests.
 pub(in crate::pipeline::tests) struct Words;
 
 impl CommandRunner for Words {
     fn parse_program(&self, program: &CommandProgram) -> Result<ParsedProgram, ToolError> {
+        PARSES.set(PARSES.get() + 1);
         let word = |word: &str| match word.starts_with('$') {
             true => ShellWord::Unknown(word.to_owned()),
             false => ShellWord::Known(word.to_owned()),
@@ -125,6 +133,13 @@ async fn exec_read_only_command_runs_unasked_and_is_audited() {
         (&effect["ok"], &effect["decision"]),
         (&json!(true), &json!("allow"))
     );
+}
+
+#[tokio::test]
+async fn exec_call_parses_its_command_once() {
+    let room = room(vec![exec()], calm(), vec![]);
+    assert!(room.ok(json!({"command": "ls -l; pwd"})).await);
+    assert_eq!(PARSES.get(), 1);
 }
 
 #[tokio::test]

@@ -1,0 +1,34 @@
+//! The command in the arguments of a call. It is parsed once: the result travels with the call, from the first check of
+//! its arguments to the sandbox.
+
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+
+use crate::command::{CommandRequest, CommandRunner, ParsedProgram};
+use crate::error::ToolError;
+use crate::policy;
+
+/// A parsed program, or the reason why a text cannot be one.
+pub(super) type ParsedText = Result<Arc<ParsedProgram>, ToolError>;
+
+/// The command in the arguments of a call.
+pub(super) struct CallCommand {
+    pub(super) request: CommandRequest,
+    parsed: OnceLock<ParsedText>,
+}
+
+impl CallCommand {
+    /// The command, if the arguments name one.
+    pub(super) fn from_arguments(arguments: &Value) -> Option<Arc<Self>> {
+        let request = policy::command_of(arguments)?;
+        let parsed = OnceLock::new();
+        Some(Arc::new(Self { request, parsed }))
+    }
+
+    /// The parsed program.
+    pub(super) fn parsed(&self, runner: &dyn CommandRunner) -> &ParsedText {
+        let parse = || runner.parse_program(&self.request.program).map(Arc::new);
+        self.parsed.get_or_init(parse)
+    }
+}
