@@ -1,6 +1,7 @@
 //! The built-in danger patterns: effects that a person must see in advance, however the command is allowed. They check
 //! parsed commands, and not text.
 
+use crate::interpreters::{FOREIGN_SHELLS, LANGUAGES, SHELLS};
 use crate::path_text::{is_safe_device, lexical};
 use crate::{
     EnclosingCommand, InsertedText, ParsedCommand, ParsedProgram, PlainCommand, ShellWord,
@@ -190,15 +191,14 @@ const PATTERNS: &[(&str, &str, DangerTest)] = &[
             let known = ["curl", "fetch", "ftp", "nc", "ncat", "wget"];
             programs.iter().any(|program| known.contains(program))
         };
-        let takes =
-            is_program(seen.simple, INTERPRETERS) || is_program(seen.simple, &["eval", "."]);
+        let takes = is_shell(seen.simple)
+            || is_program(seen.simple, LANGUAGES)
+            || is_program(seen.simple, &["eval", ".", "source"]);
         takes && (fetches(&seen.piped_from) || fetches(&seen.nested) && runs_nested(seen.simple))
     }),
     ("| sh", "runs the output of another program", |seen| {
         let options = |word: &str| word.starts_with('-');
-        is_program(seen.simple, SHELLS)
-            && !seen.piped_from.is_empty()
-            && arguments(seen.simple).all(options)
+        is_shell(seen.simple) && !seen.piped_from.is_empty() && arguments(seen.simple).all(options)
     }),
     ("power", "stops the machine or its services", |seen| {
         is_program(
@@ -359,14 +359,6 @@ fn is_device(path: &str) -> bool {
     }
 }
 
-/// Programs that execute a text.
-const INTERPRETERS: &[&str] = &[
-    "ash", "bash", "dash", "fish", "ksh", "lua", "node", "perl", "php", "pwsh", "python",
-    "python2", "python3", "ruby", "sh", "source", "zsh",
-];
-
-const SHELLS: &[&str] = &["ash", "bash", "dash", "fish", "ksh", "pwsh", "sh", "zsh"];
-
 /// The last part of a path: `/bin/rm` becomes `rm`.
 fn name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
@@ -376,6 +368,10 @@ fn is_program(simple: &ParsedCommand, programs: &[&str]) -> bool {
     simple
         .program()
         .is_some_and(|program| programs.contains(&name(program)))
+}
+
+fn is_shell(simple: &ParsedCommand) -> bool {
+    is_program(simple, SHELLS) || is_program(simple, FOREIGN_SHELLS)
 }
 
 fn arguments(simple: &ParsedCommand) -> impl Iterator<Item = &str> {

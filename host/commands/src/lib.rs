@@ -10,6 +10,7 @@ mod dangers;
 mod environment_variables;
 mod finders;
 mod glob_text;
+mod interpreters;
 mod operands;
 mod option_paths;
 mod path_text;

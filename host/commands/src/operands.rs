@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::ShellWord;
+use crate::path_text::program_name;
 
 use super::glob_text::is_wild;
 use super::{finders, option_paths, pathspecs, script_operands};
@@ -42,10 +43,6 @@ const COPY: &str = "cp install ln rsync scp";
 const SCRIPT: &str = "awk egrep fgrep gawk grep jq mawk rg sed yq";
 
 fn operands(program: &str) -> OperandKind {
-    let program = program
-        .strip_prefix("/usr/bin/")
-        .or(program.strip_prefix("/bin/"))
-        .unwrap_or(program);
     static KNOWN: LazyLock<HashMap<&str, OperandKind>> = LazyLock::new(|| {
         let kinds = [
             ("find", OperandKind::Find),
@@ -59,7 +56,10 @@ fn operands(program: &str) -> OperandKind {
         each.flat_map(|(names, kind)| names.split_whitespace().map(move |name| (name, kind)))
             .collect()
     });
-    KNOWN.get(program).copied().unwrap_or(OperandKind::Other)
+    KNOWN
+        .get(program_name(program))
+        .copied()
+        .unwrap_or(OperandKind::Other)
 }
 
 /// A word of a command that is a path, or may be one.

@@ -39,3 +39,12 @@ const SAFE_DEVICES: &[&str] = &[
 pub fn is_safe_device(path: &str) -> bool {
     SAFE_DEVICES.contains(&path)
 }
+
+/// The name of a program, without the folder if that is one of the system's.
+pub(crate) fn program_name(program: &str) -> &str {
+    let folders = ["/usr/bin/", "/bin/"];
+    let mut names = folders
+        .iter()
+        .filter_map(|folder| program.strip_prefix(folder));
+    names.next().unwrap_or(program)
+}

@@ -7,6 +7,8 @@ use std::sync::LazyLock;
 
 mod read_only_commands;
 
+use crate::path_text::program_name;
+use crate::shell::git::strip_off_switches;
 use crate::{EnclosingCommand, InsertedText, ParsedCommand, ShellWord};
 use read_only_commands::{EXACT, LIST, ReadOnlyCommand, STAGES};
 
@@ -143,27 +145,16 @@ fn without_find_placeholder(simple: &ParsedCommand) -> Cow<'_, [ShellWord]> {
 /// The words without irrelevant parts: the folder of system programs, and git's display options.
 fn plain(words: &[ShellWord]) -> Cow<'_, [ShellWord]> {
     let program = words.first().and_then(ShellWord::known).unwrap_or_default();
-    let name = program
-        .strip_prefix("/usr/bin/")
-        .or(program.strip_prefix("/bin/"));
-    if name.is_none() && program != "git" {
+    let name = program_name(program);
+    if name == program && name != "git" {
         return words.into();
     }
-    let mut words = words.to_vec();
-    if let (Some(name), Some(program)) = (name.map(str::to_owned), words.first_mut()) {
-        *program = ShellWord::Known(name);
+    let mut plain = words.to_vec();
+    plain[0] = ShellWord::Known(name.to_owned());
+    if name == "git" {
+        strip_off_switches(&mut plain);
     }
-    let shows = ["--no-pager", "-P", "--no-optional-locks"];
-    let is_git = words.first().and_then(ShellWord::known) == Some("git");
-    while is_git
-        && words
-            .get(1)
-            .and_then(ShellWord::known)
-            .is_some_and(|word| shows.contains(&word))
-    {
-        words.remove(1);
-    }
-    words.into()
+    plain.into()
 }
 
 impl ReadOnlyCommand {

@@ -16,7 +16,7 @@ mod braces;
 mod builtins;
 mod command_list;
 mod executing_arguments;
-mod git;
+pub(crate) mod git;
 mod inner_commands;
 mod lexer;
 mod option_table;

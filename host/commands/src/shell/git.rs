@@ -38,7 +38,7 @@ const OFF_OF_ANY: [(&str, &str, &str); 9] = [
 
 /// Removes options in front of git's subcommand that only switch something off: the command to judge is the same
 /// without them.
-pub(super) fn strip_off_switches(words: &mut Vec<ShellWord>) {
+pub(crate) fn strip_off_switches(words: &mut Vec<ShellWord>) {
     while let Some(option) = words.get(1).and_then(ShellWord::known) {
         let count = match option {
             "--no-pager" | "-P" | "--no-optional-locks" => 1,

@@ -3,6 +3,8 @@
 
 use crate::{EnclosingCommand, InsertedText, ParsedCommand, ShellRedirection, ShellWord};
 
+use crate::interpreters::{LANGUAGES, SHELLS};
+
 use super::builtins::{
     is_stricter, makes_array, note_declarations, note_named_variables, risky_set_options,
     risky_test,
@@ -20,15 +22,8 @@ use super::xargs;
 /// Maximum depth of nested wrappers: `nice nice nice …`.
 const WRAPPERS_MAX: usize = 8;
 
-const SHELLS: &[&str] = &["ash", "bash", "dash", "ksh", "mksh", "sh", "zsh"];
-
 /// Shells with syntax of their own: words that expand to program paths, patterns that run something.
 const ODD_SHELLS: &[&str] = &["ksh", "mksh", "zsh"];
-
-/// Interpreters that run their standard input if no file is named.
-const STDIN: &[&str] = &[
-    "lua", "node", "perl", "php", "python", "python2", "python3", "ruby",
-];
 
 /// Flags of shells without a value that do not change how they read commands.
 const SHELL_FLAGS: &str = "abefhlmnprtuvxBCEPTs";
@@ -68,7 +63,7 @@ fn is_input(word: &str) -> bool {
 pub(super) fn runs_input(simple: &ParsedCommand) -> bool {
     if !simple
         .program()
-        .is_some_and(|name| STDIN.contains(&base(name)))
+        .is_some_and(|name| LANGUAGES.contains(&base(name)))
     {
         return false;
     }

@@ -1,0 +1,12 @@
+//! Shells, and interpreters of other languages.
+
+/// Shells whose texts are read.
+pub(crate) const SHELLS: &[&str] = &["ash", "bash", "dash", "ksh", "mksh", "sh", "zsh"];
+
+/// Shells whose texts are not read: their syntax is another one.
+pub(crate) const FOREIGN_SHELLS: &[&str] = &["fish", "pwsh"];
+
+/// Interpreters that run their standard input if no file is named.
+pub(crate) const LANGUAGES: &[&str] = &[
+    "lua", "node", "perl", "php", "python", "python2", "python3", "ruby",
+];
