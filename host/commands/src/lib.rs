@@ -1,6 +1,11 @@
 //! Facts about commands: reads shell text and argument vectors into simple commands, and knows programs: which words are
 //! files, which commands only read, and which are dangerous.
 //!
+//! `shell` reads text. The other modules are about programs: `git`, `sed` (and `awk`), `xargs`, `interpreters`,
+//! `wrappers` (`sudo`, `nice`), `executing_arguments` (options that run something), `finders` (`find`, `fd`, `rg`),
+//! `operands` and `script_operands` (files among the words), `subcommands` (package managers and build tools),
+//! `read_only` and `dangers`.
+//!
 //! Pure: nothing here touches a disk, a process or a clock. The reader is frozen: text that it cannot read, and programs
 //! that no table lists, are reported as unknown, and a person is asked.
 //!
@@ -8,20 +13,25 @@
 
 mod dangers;
 mod environment_variables;
+mod executing_arguments;
 mod finders;
+mod git;
 mod glob_text;
 mod interpreters;
 mod operands;
 mod option_paths;
+mod option_table;
 mod path_text;
-mod pathspecs;
 mod plain_command;
 mod program;
 mod read_only;
 mod script_operands;
+mod sed;
 pub mod shell;
 pub mod subcommands;
 mod word;
+mod wrappers;
+mod xargs;
 
 pub use dangers::{CommandDanger, dangers, hidden_danger};
 pub use environment_variables::is_harmless;

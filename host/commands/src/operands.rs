@@ -6,8 +6,9 @@ use std::sync::LazyLock;
 use crate::ShellWord;
 use crate::path_text::program_name;
 
+use super::git::pathspecs;
 use super::glob_text::is_wild;
-use super::{finders, option_paths, pathspecs, script_operands};
+use super::{finders, option_paths, script_operands};
 
 /// The kind of a program's operands.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 
 mod read_only_commands;
 
+use crate::git::strip_off_switches;
 use crate::path_text::program_name;
-use crate::shell::git::strip_off_switches;
 use crate::{EnclosingCommand, InsertedText, ParsedCommand, ShellWord};
 use read_only_commands::{EXACT, LIST, ReadOnlyCommand, STAGES};
 

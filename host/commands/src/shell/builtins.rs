@@ -3,7 +3,7 @@
 use crate::{ParsedCommand, ShellWord};
 
 use super::lexer::ShellDialect;
-use super::option_table::OptionTable;
+use crate::option_table::OptionTable;
 
 /// Shell settings that make a script stricter, or trace it.
 const STRICTER: &[&str] = &[

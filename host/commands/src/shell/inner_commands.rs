@@ -9,15 +9,15 @@ use super::builtins::{
     is_stricter, makes_array, note_declarations, note_named_variables, risky_set_options,
     risky_test,
 };
-use super::executing_arguments;
-use super::git;
 use super::lexer::ShellDialect;
-use super::option_table::parse_options;
 use super::script_reader::ScriptReader;
 use super::script_walker::sets_variables;
-use super::sed;
-use super::wrappers::{CommandWrapper, WRAPPERS, WrapperEffect};
-use super::xargs;
+use crate::executing_arguments;
+use crate::git;
+use crate::option_table::parse_options;
+use crate::sed;
+use crate::wrappers::{CommandWrapper, WRAPPERS, WrapperEffect};
+use crate::xargs;
 
 /// Maximum depth of nested wrappers: `nice nice nice …`.
 const WRAPPERS_MAX: usize = 8;

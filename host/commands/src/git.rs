@@ -2,6 +2,8 @@
 
 use crate::ShellWord;
 
+pub(crate) mod pathspecs;
+
 /// Settings that only switch something off, each with the value that does so.
 const OFF: [(&str, &str); 17] = [
     ("color.ui", "false"),

@@ -2,8 +2,8 @@
 
 use crate::ShellWord;
 
-use super::glob_text::is_wild;
-use super::operands::PathOperand;
+use crate::glob_text::is_wild;
+use crate::operands::PathOperand;
 
 /// Options of commands that show changes with a text value, not a path.
 const TEXTS: &[&str] = &[
@@ -25,7 +25,7 @@ const PROSE: &[&str] = &["commit", "merge", "notes", "revert", "stash", "tag"];
 const FLAGS: &str = "EFGHILPWachilnopqrvwz";
 
 /// The paths that a git command accesses, from all of its words.
-pub(super) fn operands(words: &[ShellWord]) -> Vec<PathOperand> {
+pub(crate) fn operands(words: &[ShellWord]) -> Vec<PathOperand> {
     let mut all = Vec::new();
     let mut command = None;
     let mut before = None;
