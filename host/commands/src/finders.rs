@@ -133,20 +133,6 @@ pub fn finds_files(simple: &ParsedCommand) -> bool {
     found.is_some_and(|finder| finder.only_prints_names(&texts[finder.begins.len()..]))
 }
 
-/// Returns true if `find` runs a command on its results.
-pub(super) fn runs(words: &[ShellWord]) -> bool {
-    has(words, &["-exec", "-execdir", "-ok", "-okdir"])
-}
-
-/// Returns true if `find` runs a command on files that its conditions do not select by name.
-pub fn runs_on_unnamed_files(words: &[ShellWord]) -> bool {
-    runs(words) && has(words, &["-inum", "-iregex", "-regex", "-samefile"])
-}
-
-fn has(words: &[ShellWord], options: &[&str]) -> bool {
-    words.iter().any(|word| options.contains(&word.text()))
-}
-
 /// The word, if the program reads it as written. `xargs` splits a name at blanks, and interprets quotes.
 fn plain_word(word: &ShellWord) -> Option<&str> {
     match word {

@@ -1,10 +1,10 @@
 //! Facts about commands: reads shell text and argument vectors into simple commands, and knows programs: which words are
 //! files, which commands only read, and which are dangerous.
 //!
-//! `shell` reads text. The other modules are about programs: `git`, `sed` (and `awk`), `xargs`, `interpreters`,
-//! `wrappers` (`sudo`, `nice`), `executing_arguments` (options that run something), `finders` (`find`, `fd`, `rg`),
-//! `operands` and `script_operands` (files among the words), `subcommands` (package managers and build tools),
-//! `read_only` and `dangers`.
+//! `shell` reads text. The other modules are about programs: `git`, `sed` (and `awk`), `find`, `xargs`, `interpreters`,
+//! `wrappers` (`sudo`, `nice`), `executing_arguments` (options that run something), `finders` (commands that only print
+//! file names), `operands` and `script_operands` (files among the words), `subcommands` (package managers and build
+//! tools), `read_only` and `dangers`.
 //!
 //! Pure: nothing here touches a disk, a process or a clock. The reader is frozen: text that it cannot read, and programs
 //! that no table lists, are reported as unknown, and a person is asked.
@@ -14,6 +14,7 @@
 mod dangers;
 mod environment_variables;
 mod executing_arguments;
+mod find;
 mod finders;
 mod git;
 mod glob_text;
@@ -35,9 +36,10 @@ mod xargs;
 
 pub use dangers::{CommandDanger, dangers, hidden_danger};
 pub use environment_variables::is_harmless;
-pub use finders::{finds_files, runs_on_unnamed_files};
+pub use find::{runs_on_unnamed_files, searched_names};
+pub use finders::finds_files;
 pub use glob_text::{folder, is_wild};
-pub use operands::{PathOperand, path_operands, searched_names};
+pub use operands::{PathOperand, path_operands};
 pub use path_text::{is_safe_device, lexical};
 pub use plain_command::PlainCommand;
 pub use program::{

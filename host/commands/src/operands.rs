@@ -8,7 +8,7 @@ use crate::path_text::program_name;
 
 use super::git::pathspecs;
 use super::glob_text::is_wild;
-use super::{finders, option_paths, script_operands};
+use super::{find, option_paths, script_operands};
 
 /// The kind of a program's operands.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -125,7 +125,7 @@ pub fn path_operands(
     let program = program.rsplit('/').next().unwrap_or(program);
     let (mut all, operands) = match kind {
         OperandKind::Text => return of_text(words),
-        OperandKind::Find => return of_find(words),
+        OperandKind::Find => return find::path_operands(words),
         OperandKind::Script => {
             let writes =
                 program == "sed" && words.iter().filter_map(ShellWord::known).any(in_place);
@@ -201,71 +201,6 @@ fn maybe(word: &ShellWord) -> PathOperand {
 
 fn in_place(word: &str) -> bool {
     word.starts_with("-i") || word.starts_with("--in-place")
-}
-
-/// The folders that `find` searches, and the names that it looks for.
-fn of_find(words: &[ShellWord]) -> Vec<PathOperand> {
-    let is_condition = |word: &&ShellWord| word.text().starts_with(['-', '(', '!', ')']);
-    let links = |word: &&ShellWord| matches!(word.known(), Some("-H" | "-L" | "-P"));
-    let folders = words.iter().skip(1).skip_while(links);
-    let folders = folders.take_while(|word| !is_condition(word));
-    let away = words.iter().skip(1).filter_map(ShellWord::known);
-    let away = away.filter(|text| leads_away(text));
-    let mut all: Vec<PathOperand> = away
-        .map(|text| PathOperand::maybe(text.to_owned()))
-        .collect();
-    all.extend(folders.map(|word| PathOperand::sure(word, false)));
-    // Names that are only printed are not read.
-    if finders::runs(words) {
-        all.extend(searched_names(words));
-    }
-    all
-}
-
-/// Conditions of `find` about names.
-const NAMED: &[&str] = &[
-    "-ilname",
-    "-iname",
-    "-ipath",
-    "-iwholename",
-    "-lname",
-    "-name",
-    "-path",
-    "-wholename",
-];
-
-/// The names that a `find` or `fd` looks for.
-pub fn searched_names(words: &[ShellWord]) -> Vec<PathOperand> {
-    let text = |at: usize| words.get(at).map_or("", ShellWord::text);
-    let is_not = |word: &str| matches!(word, "!" | "-not");
-    let groups = || {
-        words
-            .windows(2)
-            .any(|pair| is_not(pair[0].text()) && pair[1].text() == "(")
-    };
-    let mut all = Vec::new();
-    for (at, word) in words.iter().enumerate().skip(1) {
-        let before = |count: usize| at.checked_sub(count).map_or("", text);
-        match text(0) {
-            "fd" if matches!(before(1), "-e" | "--extension") => {
-                all.push(PathOperand::pattern(format!("*.{}", word.text())));
-            }
-            // The search pattern is a regular expression.
-            "fd" if !word.text().starts_with('-') => {
-                all.push(PathOperand::pattern(format!("*{}*", word.text())));
-            }
-            "fd" => {}
-            _ if NAMED.contains(&before(1)) => {
-                // An excluded name is not searched for.
-                let left_out = is_not(before(2)) && !is_not(before(3)) && !groups();
-                if !left_out {
-                    all.push(PathOperand::pattern(word.text().to_owned()));
-                }
-            }
-            _ => {}
-        }
-    }
-    all
 }
 
 /// Returns true if a word of an unknown program looks like a path.

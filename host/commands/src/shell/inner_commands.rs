@@ -3,6 +3,7 @@
 
 use crate::{EnclosingCommand, InsertedText, ParsedCommand, ShellRedirection, ShellWord};
 
+use crate::find;
 use crate::interpreters::{LANGUAGES, SHELLS};
 
 use super::builtins::{
@@ -339,7 +340,7 @@ impl ScriptReader {
                 }
                 ShellWord::Glob(_) | ShellWord::GlobMatch(_) => continue,
             };
-            if !matches!(how, "-exec" | "-execdir" | "-ok" | "-okdir") {
+            if !find::EXECUTES.contains(&how) {
                 continue;
             }
             let ends = |word: &&ShellWord| !matches!(word.known(), Some(";" | "+"));
