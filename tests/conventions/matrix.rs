@@ -33,7 +33,6 @@ const OURS: &[(&str, &[&str])] = &[
             "mimir-process",
             "mimir-script",
             "mimir-mcp",
-            "mimir-tokens",
             "mimir-agent",
             "mimir-builtins",
         ],
@@ -111,7 +110,7 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("rustls", &["mimir-net"]),
     ("tokio-rustls", &["mimir-net"]),
     // The server uses it to verify the tokens of an identity provider, and for nothing else.
-    ("ring", &["mimir-net", "mimir-mcp", "mimir-wasm"]),
+    ("ring", &["mimir-mcp", "mimir-wasm"]),
     ("jsonwebtoken", &["mimir-mcp"]),
     ("flate2", &["mimir-net", "mimir-plugin-web", "mimir-wasm"]),
     ("brotli", &["mimir-net"]),
@@ -121,7 +120,6 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("seccomp", &["mimir-process"]),
     ("brush-parser", &["mimir-commands"]),
     ("oxc", &["mimir-script"]),
-    ("componentize", &["mimir-script"]),
     ("rmcp", &["mimir-mcp"]),
     ("tiktoken", &["mimir-tokens"]),
     ("sse-stream", &["mimir-mcp", "mimir-agent"]),
@@ -134,8 +132,8 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("rustyline", &["mimir-cli"]),
     // Chosen by the program and the benches.
     ("mimalloc", &["mimir-cli"]),
-    // In the binary and a build script, whose errors are only printed.
-    ("anyhow", &["mimir-cli", "mimir-builtins"]),
+    // In a build script, whose errors are only printed.
+    ("anyhow", &["mimir-builtins"]),
 ];
 
 /// Allowed dependencies of core: data structures, no devices.
