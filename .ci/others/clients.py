@@ -1,5 +1,5 @@
 """The Python clients `mcp` and `fastmcp` against `mimir serve`, over stdio and HTTP, in both eras of the protocol:
-a list, a structured result, progress, a question that a person answers, a failure, and a call that nobody waits for."""
+a list, a structured result, progress, a question to the user, a failure, and a cancelled call."""
 import asyncio, json, os
 
 import anyio, fastmcp, mcp_types
@@ -15,7 +15,7 @@ ARGS = ["-C", str(work.folder), "serve"]
 
 
 class Mcp:
-    """The client of the protocol's own project."""
+    """The reference client, `mcp`."""
 
     def __init__(self, url, mode, answer):
         async def elicit(_, params):
@@ -35,7 +35,7 @@ class Mcp:
 
 
 class FastMcp:
-    """The other one that is much used."""
+    """The client `fastmcp`."""
 
     def __init__(self, url, mode, answer):
         async def elicit(message, _, params, __):

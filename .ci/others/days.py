@@ -1,6 +1,6 @@
-"""Three days of an agent, with the real Claude Code and the real Codex and a model of this machine that has a script: a bug
-is fixed in a repository with tests, ten pages of two listed hosts are read, a package is installed and its server looked
-at. Each question that a person gets is answered as a person would, and counted: those of mimir, and those of the agent."""
+"""Three scripted days of work with the real Claude Code, the real Codex and a local scripted model: fixing a bug in a
+repository with tests, reading ten pages of two listed hosts, and installing a package and requesting its server. Each
+question to the user is answered as a user would and counted: those of mimir and those of the agent."""
 import base64, contextlib, functools, hashlib, http.server, io, json, os, pathlib, re, ssl, subprocess, sys, tarfile, threading
 
 from kit import MODULES, NODE, Workspace, expect, run
@@ -10,11 +10,11 @@ HOME = pathlib.Path.home()
 QUIET = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", "DO_NOT_TRACK": "1", "TERM": "dumb",
     "HTTPS_PROXY": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1,localhost",
-    # The day's programs are those of the machine.
+    # Programs of the day come from the machine.
     "PATH": os.pathsep.join(one for one in os.environ["PATH"].split(os.pathsep) if "node_modules" not in one),
 }
 
-# Claude Code shows a question on its screen; where it has none, a hook of the person's answers.
+# Claude Code shows questions on its screen; without a screen, a hook answers.
 HOOK = """
 import json, sys
 asked = json.load(sys.stdin)
@@ -32,7 +32,7 @@ class Claude:
     program = MODULES / "@anthropic-ai/claude-code/bin/claude.exe"
 
     def work(self, folder, model):
-        """Has it do its work; gives the questions of mimir and those of its own."""
+        """Runs the work; returns the questions of mimir and those of the agent."""
         own = folder.json("mcp", "config", "claude")
         log = HOME / f"{folder.folder.name}.questions"
         hook = HOME / "hook.py"
@@ -106,7 +106,7 @@ class Codex:
         form = message["params"].get("requestedSchema") or {}
         offered = (form.get("properties") or {}).get("answer")
         if offered is None:
-            # Codex's own, by whatever method.
+            # Codex's own questions, of any method.
             others.append(json.dumps(message))
             return {"action": "accept", "content": {}, "decision": "accept"}
         asked.append(message["params"]["message"])
@@ -115,7 +115,7 @@ class Codex:
 
 
 class Pages(http.server.BaseHTTPRequestHandler):
-    """Answers with what is at a path; what was asked for is kept."""
+    """Answers with the content of a path and records the request."""
 
     protocol_version = "HTTP/1.1"
 
@@ -143,7 +143,7 @@ class Pages(http.server.BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def site(files, certificate=None):
-    """A server of these files on a port of this machine; gives the port and what was asked for."""
+    """Serves these files on a loopback port; returns the port and the recorded requests."""
     seen = []
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Pages, files, seen))
     if certificate:
@@ -163,7 +163,7 @@ def folder(agent, day, settings=None):
 
 
 def went_well(agent, day, model, asked, others, most):
-    """Nothing failed, and nobody was asked more often than this."""
+    """Checks that nothing failed, and that there were at most so many questions."""
     name = f"{type(agent).__name__} on the day `{day}`"
     results = model.results()
     expect(model.at == len(model.steps), f"{name}: all steps are taken", model.at, model.names(), *results[-3:])
@@ -175,7 +175,7 @@ def went_well(agent, day, model, asked, others, most):
 
 
 def fix(agent):
-    """A bug is fixed in a repository that tracks a `.env`, with folders that nobody reads."""
+    """Fixes a bug in a repository that tracks a `.env`, with unreadable folders."""
     work = folder(agent, "fix")
     git = functools.partial(run, "git", cwd=work.folder)
     for path, text in {
@@ -217,7 +217,7 @@ def fix(agent):
 
 
 def read(agent):
-    """Ten pages of two hosts that the person has listed are read, and a summary is written."""
+    """Reads ten pages of two listed hosts and writes a summary."""
     page = lambda at: f"<html><title>Page {at}</title><p>Fact {at}. <a href='/page/{at + 1}?from=here'>Next</a></p></html>"
     with site({f"/page/{at}": ("text/html", page(at).encode()) for at in range(10)}) as (port, seen):
         hosts = ["docs.test", "news.test"]
@@ -233,7 +233,7 @@ def read(agent):
 
 
 def package(port):
-    """A registry with one small package."""
+    """Returns the files of a registry with one small package."""
     texts = {"package.json": json.dumps({"name": "small-words", "version": "1.0.0", "main": "index.js"}),
              "index.js": "module.exports = () => 'hello from a package'\n"}
     packed = io.BytesIO()
@@ -258,7 +258,7 @@ require("http").createServer((_, answer) => answer.end(words())).listen(5173, ()
 
 
 def start(agent):
-    """A package is installed from a registry that is on no list, and the server that uses it is looked at."""
+    """Installs a package from an unlisted registry and requests a page of the server that uses it."""
     certificate = HOME / "registry.pem"
     made = run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=registry.test",
                "-addext", "subjectAltName=DNS:registry.test", "-keyout", "/dev/stdout", "-out", "/dev/stdout")
@@ -274,7 +274,7 @@ def start(agent):
         manifest = {"name": "app", "version": "1.0.0", "scripts": {"dev": "node server.js"}}
         (work.folder / "package.json").write_text(json.dumps(manifest))
         (work.folder / "server.js").write_text(SERVER)
-        # npm looks for a newer npm whenever it runs, which would be a second tunnel, after content of strangers.
+        # npm checks for a newer npm on each run, which would be a second tunnel, after untrusted content.
         settings = f"registry=https://registry.test:{port}/\nupdate-notifier=false\n"
         (work.folder / ".npmrc").write_text(settings)
         model = Model(

@@ -18,7 +18,7 @@ work.trust_server("everything")
 
 
 def inspect(target, era, method, *words, code=0):
-    """What one request of the Inspector comes to: the result, or with another exit code its error."""
+    """Sends one request with the Inspector; returns the result, or the error for another exit code."""
     before, after = ([], ["--", *target]) if isinstance(target, list) else (["--server-url", target], [])
     ended = subprocess.run([NODE, CLI, "--cli", *before, "--protocol-era", era, "--format", "json", "-q", "--method",
                             method, *words, *after], capture_output=True, text=True, timeout=120,
@@ -30,7 +30,7 @@ def inspect(target, era, method, *words, code=0):
 
 
 def all_of(target, era):
-    # Every schema is one that other clients' models can be given: the Inspector ends with 6 if one is not.
+    # Every schema must be usable for the models of other clients: else the Inspector exits with 6.
     tools = inspect(target, era, "tools/list", "--strict")["tools"]
     tools = {tool["name"]: tool for tool in tools}
     expect({"word_count", "read_file", "mcp_everything_get_sum"} <= set(tools), "all tools are listed", sorted(tools))
@@ -43,13 +43,13 @@ def all_of(target, era):
         return inspect(target, era, "tools/call", "--tool-name", tool, *words, code=code)
 
     called = call("word_count", "--tool-arg", "text=over the hills")
-    # Nobody has trusted the tool, so the text says that it is nobody's instruction.
+    # The tool is not trusted, so its text is marked as untrusted content.
     text = called["content"][0]["text"]
     expect(called["structuredContent"] == {"words": 3} and '{"words":3}' in text and text.startswith("[untrusted "),
            "a result has its structure, and the same as text", called)
     summed = call("mcp_everything_get_sum", "--tool-arg", "a=2", "b=40")
     expect("sum of 2 and 40 is 42" in json.dumps(summed), "a server behind is reached", summed)
-    # The Inspector's command line ends with 5 where a tool has failed.
+    # The Inspector exits with 5 if a tool has failed.
     failed = call("broken", code=5)
     expect("no more paper" in json.dumps(failed), "a failure says why", failed)
     refused = call("delete_file", "--tool-arg", "path=tools.ts", code=5)

@@ -1,4 +1,4 @@
-"""What the scripts beside this share: a workspace with tools in WebAssembly, the program over it, and how they fail."""
+"""Shared code of these scripts: a workspace with tools in WebAssembly, running mimir in it, and failing."""
 import contextlib, json, os, pathlib, subprocess, sys, time
 
 PACKAGES = pathlib.Path(os.environ["PACKAGES"])
@@ -6,7 +6,7 @@ MODULES = PACKAGES / "node_modules"
 NODE = str(MODULES / "node/bin/node")
 EVERYTHING = str(MODULES / "@modelcontextprotocol/server-everything/dist/index.js")
 
-# The tools of a person, as they would write them: `mimir tools build` makes one component of the file.
+# Tools as a user writes them; `mimir tools build` makes one component of the file.
 TOOLS = """
 import { defineTool } from "mimir";
 
@@ -81,13 +81,13 @@ def fail(why):
 
 
 def expect(is_so, what, *seen):
-    """Ends with `what`, and what was seen instead, if it is not so."""
+    """Fails with `what` and the value that was seen, unless the condition holds."""
     if not is_so:
         fail("\n  ".join([f"expected: {what}", *(str(one)[:4000] for one in seen)]))
 
 
 def run(*words, code=0, cwd=None, timeout=300, **more):
-    """Runs a program to its end, which has to be this one; gives what it printed."""
+    """Runs a program, checks its exit code and returns its output."""
     ended = subprocess.run([str(word) for word in words], cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True,
                            text=True, timeout=timeout, **more)
     expect(ended.returncode == code, f"{' '.join(map(str, words))} ends with {code}", ended.returncode, ended.stdout,
@@ -96,8 +96,8 @@ def run(*words, code=0, cwd=None, timeout=300, **more):
 
 
 class Workspace:
-    """A folder with `.mimir` and, unless told otherwise, the tools above, built: they reach nothing, so nobody has to
-    grant them anything. `settings` are the person's own."""
+    """A folder with `.mimir` and, unless told otherwise, the tools above, built: they need nothing, so there is
+    nothing to grant. `settings` are the user's."""
 
     def __init__(self, folder="work", settings=None, tools=True):
         self.folder = pathlib.Path(folder).resolve()
@@ -109,10 +109,10 @@ class Workspace:
             self.mimir("tools", "build", "tools.ts")
 
     def settings(self, settings):
-        """The person's own settings, which need nobody's yes."""
+        """Writes the user's own settings, which need no approval."""
         file = pathlib.Path.home() / ".config/mimir/config.yml"
         file.parent.mkdir(parents=True, exist_ok=True)
-        # The tool that never ends has to be stopped by its client, and not by the clock.
+        # The endless tool must be stopped by its client and not by a timeout.
         file.write_text(json.dumps({"limits": {"timeMs": 120_000, "fuel": 10**15}, **settings}))
 
     def mimir(self, *words, code=0, **more):
@@ -122,12 +122,12 @@ class Workspace:
         return json.loads(self.mimir(*words, "--json", code=code))
 
     def trust(self, tool):
-        """Grants what a person has looked at."""
+        """Grants a tool what it needs."""
         digest = self.json("tools", "info", tool)["digest"]
         self.mimir("tools", "trust", tool, "--digest", digest)
 
     def trust_server(self, name):
-        """Trusts a server with all that it lists: tools, prompts and resources. The settings stay as they are."""
+        """Trusts a server with all its tools, prompts and resources, without a change of settings."""
         file = pathlib.Path.home() / ".config/mimir/config.yml"
         settings = file.read_text()
         digest = self.json("mcp", "test", name)["digest"]
@@ -135,7 +135,7 @@ class Workspace:
         file.write_text(settings)
 
     def codes(self, tool):
-        """What came of each call of a tool, as the record has it."""
+        """Returns the outcome of each call of a tool from the audit log."""
         events = self.json("audit", "show")
         events = events["events"] if isinstance(events, dict) else events
         return [event.get("code") for event in events if event.get("tool") == tool]
@@ -148,7 +148,7 @@ class Workspace:
 
     @contextlib.contextmanager
     def http(self):
-        """`mimir serve --http`; gives the URL."""
+        """Starts `mimir serve --http`; returns its URL."""
         words = [os.environ["MIMIR"], "-C", str(self.folder), "serve", "--http", "127.0.0.1:0"]
         with open(self.folder / "serve.log", "w+") as log:
             server = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log)

@@ -1,18 +1,18 @@
-"""A model on a port of this machine that has a script: it calls tools, one after the other, and then says what came of
-the last one, in the protocol that it is asked in: Anthropic's messages, OpenAI's responses, OpenAI's chat; always as a
-stream, which is how agents ask. What it was asked is kept."""
+"""A scripted model on a loopback port. It calls tools one after the other and then answers with the result of the last one,
+in the protocol of the request (Anthropic messages, OpenAI responses or OpenAI chat), always as a stream. It records all
+requests."""
 import json, re, threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-# What the search for tools is known by; calls are counted from 1.
+# The name of the tool that searches for tools; calls are counted from 1.
 SEARCH = "call_0"
-# A step is tried again so often.
+# Retries of a step.
 TRIES = 20
 USAGE = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
 
 
 def texts(value):
-    """All texts in a piece of content, whatever its form."""
+    """Returns all texts in a content block of any kind."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
@@ -21,7 +21,7 @@ def texts(value):
 
 
 def results(body, id):
-    """The results of the call with this id that a request carries."""
+    """Returns the results in a request for the call with this id."""
     found = []
     for message in [*body.get("messages", []), *(body["input"] if isinstance(body.get("input"), list) else [])]:
         if id in (message.get("tool_call_id"), message.get("call_id")) and message.get("type") != "function_call":
@@ -34,7 +34,7 @@ def results(body, id):
 
 
 def offered(body):
-    """The tools that a request offers: (namespace, name). Codex keeps those of a server in a namespace."""
+    """Returns the tools that a request offers: (namespace, name). Codex has one namespace per server."""
     for tool in body.get("tools") or []:
         if tool.get("type") == "namespace":
             for inner in tool.get("tools", []):
@@ -44,9 +44,9 @@ def offered(body):
 
 
 class Model:
-    """Takes steps: `(tool, arguments)` calls the tool of this name, whatever stands before that, and `(tool, arguments, words)` does
-    so until these words are in what comes of it. Where an agent keeps the definitions of tools back and offers one that
-    finds them, it asks for those of the steps first, as models do."""
+    """A script of steps. `(tool, arguments)` calls the tool with this name, with any prefix; `(tool, arguments, words)` repeats
+    the call until the result has these words. If an agent defers tool definitions behind a search tool, the model searches
+    for the tools of its steps first."""
 
     def __init__(self, *steps):
         self.steps, self.asked = steps, []
@@ -90,16 +90,16 @@ class Model:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def restart(self):
-        """Begins the script anew."""
+        """Starts the script again."""
         self.at, self.made, self.tried, self.came = 0, 1, 0, []
         self.asked.clear()
 
     def results(self):
-        """What came of its calls, as it was told."""
+        """Returns the results of its calls."""
         return self.came
 
     def names(self):
-        """The names of all tools that it was ever offered, or told of where their definitions are kept back."""
+        """Returns the names of all tools that were offered or, with deferred definitions, listed."""
         named = {name for _, body in self.asked for _, name in offered(body)}
         return sorted(named.union(*(re.findall(r"mcp__mimir__\w+", json.dumps(body)) for _, body in self.asked)))
 
@@ -115,7 +115,7 @@ class Model:
         return None
 
     def note(self, came):
-        """Goes to the next step, unless this one is to be tried again."""
+        """Advances to the next step unless this one is retried."""
         self.came.append(came)
         self.made += 1
         self.tried += 1
@@ -124,11 +124,11 @@ class Model:
             self.at, self.tried = self.at + 1, 0
 
     def call(self, body, tools):
-        """The call of this step: (id, namespace, name, arguments). None where its tool is nowhere."""
+        """Returns the call of this step: (id, namespace, name, arguments), or None without such a tool."""
         tool, arguments, *_ = self.steps[self.at]
         id = f"call_{self.made}"
         fits = [one for one in tools if one[1] == tool or one[1].endswith(f"_{tool}")]
-        # Agents have tools of their own by these names.
+        # Agents have their own tools of these names.
         for space, name in sorted(fits, key=lambda one: "mimir" not in f"{one[0]} {one[1]}"):
             return id, space, name, json.dumps(arguments)
         finder = next((name for _, name in tools if name in ("ToolSearch", "tool_search")), None)

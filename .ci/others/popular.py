@@ -1,17 +1,17 @@
-"""Popular servers, each added by `mimir mcp add NAME -- npx …|uvx …`, trusted by the digest of its words, and called.
+"""Popular servers, each added by `mimir mcp add NAME -- npx …|uvx …`, trusted by the digest of its descriptions, and called.
 
-What was downloaded once is kept with its pin, and started from there the next time; `everything` and `time` are downloaded
-anew each time. A server that cannot start anywhere is in BROKEN, with the reason."""
+Downloads are kept with their pins for the next run, except for `everything` and `time`, which are downloaded each time. A
+server that cannot start anywhere is in BROKEN, with the reason."""
 import concurrent.futures, json, os, pathlib, shutil, subprocess, sys, tempfile, time
 
 MIMIR = os.environ["MIMIR"]
 KEPT = pathlib.Path(os.environ["MCP_SERVERS"])
-# Of the servers below, as many have to work: registries have bad days.
+# Minimum number of servers that must work: registries are sometimes unavailable.
 WANTED = 20
 LIMIT = 360
 
 M = "@modelcontextprotocol/server-"
-HERE = "WORKSPACE"  # stands for the folder of the workspace in arguments of calls
+HERE = "WORKSPACE"  # placeholder for the workspace folder in arguments
 
 
 class Server:
@@ -29,7 +29,7 @@ SERVERS = {
     "thinking": Server(f"npx -y {M}sequential-thinking", "sequentialthinking", "thoughtNumber",
                        {"thought": "one", "nextThoughtNeeded": False, "thoughtNumber": 1, "totalThoughts": 1}),
     "context7": Server("npx -y @upstash/context7-mcp", network=["context7.com"]),
-    # Their pages are behind a browser, which is not installed here.
+    # These need a browser, which is not installed here.
     "playwright": Server("npx -y @playwright/mcp --headless", network=["*"]),
     "chrome": Server("npx -y chrome-devtools-mcp", network=["*"]),
     "puppeteer": Server(f"npx -y {M}puppeteer"),
@@ -89,7 +89,7 @@ def work(name, server, folder):
         mimir(*words, *server.more, "--", *server.line)
         block = json.loads(mimir("config", "get", f"mcp.servers.{name}", "--json"))
         kept.write_text(json.dumps(block.get("value", block)))
-    # Two of them start at a time, on a machine that may be busy.
+    # Two start at a time, on a machine that may be busy.
     mimir("config", "set", f"mcp.servers.{name}.startTimeoutMs", "120000")
     tested = json.loads(mimir("mcp", "test", name, "--json"))
     tools = [tool["name"] for tool in tested["tools"]]

@@ -1,12 +1,12 @@
-"""The protocol's own `server-everything` and `server-filesystem` behind mimir: by `mimir call`, and through
-`mimir serve` to a client, with pictures, progress, questions, resources and prompts."""
+"""The reference servers `server-everything` and `server-filesystem` behind mimir: with `mimir call`, and with a client of
+`mimir serve`, with images, progress, elicitation, resources and prompts."""
 import asyncio, base64, json, os, shutil
 
 import mcp, mcp_types
 
 from kit import EVERYTHING, MODULES, NODE, Workspace, expect
 
-# Of this process, and none of the server's business.
+# A variable of this process that the server must not see.
 os.environ["NOBODYS_BUSINESS"] = "a secret of somebody"
 
 READERS = ["resources_read", "prompts_get"]
@@ -27,7 +27,7 @@ def texts(outcome):
 
 
 def everything():
-    # What it runs with is what is named here.
+    # It gets only the environment that is named here.
     work.mimir("mcp", "add", "everything", "--sandbox", "none", "--env", "GREETING=hello", "--", NODE, EVERYTHING, "stdio")
     block = work.folder / ".mimir/config.yml"
     block.write_text(block.read_text().replace("sandbox: none", "sandbox: none\n      sampling: true\n      roots: true"))
@@ -35,7 +35,7 @@ def everything():
     tested = work.json("mcp", "test", "everything")
     names = [tool["name"] for tool in tested["tools"]]
     expect({"mcp_everything_echo", "mcp_everything_get_sum"} <= set(names), "its tools are seen", names)
-    # Before a person has trusted it, its tools are asked about whatever the settings say: here nobody answers.
+    # Before the server is trusted, its tools need approval with any settings; without a terminal they are refused.
     refused = call("mcp_everything_echo", code=3, message="hi")
     expect(refused["error"]["code"] == "APPROVAL_DENIED", "nobody has trusted it", refused)
     work.trust_server("everything")
@@ -82,7 +82,7 @@ async def gateway():
             return done, "\n".join(getattr(one, "text", "") for one in done.content)
 
         listed = {tool.name for tool in (await client.list_tools()).tools}
-        # Some are there only for clients that can be asked, which mimir is.
+        # Some tools exist only for clients with elicitation, which mimir has.
         expect({f"mcp_everything_{name}" for name in TOOLS} <= listed, "all its tools are listed", sorted(listed))
         expect(not {f"mcp_everything_{name}" for name in READERS} & listed, "and none that reads for clients", listed)
 
@@ -112,7 +112,7 @@ async def gateway():
         expect("Ada" in said and len(forms) == 1 and "everything" in forms[0], "its form says whose it is", said, forms)
         done, said = await call("trigger_sampling_request", {"prompt": "why?", "maxTokens": 20})
         expect("a model says so" in said and len(models) == 1, "the client's model is asked", said, models)
-        # It asks for the workspace when it starts, which is in the middle of nobody's call: there mimir tells nothing.
+        # It asks for the roots when it starts, which is outside of any call, so mimir does not answer.
         done, said = await call("get_roots_list")
         expect("no roots are currently configured" in said, "it is told nothing outside of a call", said)
 
@@ -134,7 +134,7 @@ async def gateway():
 
 
 def filesystem():
-    """Installed on the machine, where the sandbox of commands shows it, it needs none of the machine but the workspace."""
+    """An installed server, visible in the sandbox of commands, needs only the workspace."""
     place = work.folder / "server"
     shutil.copytree(MODULES, place / "node_modules", symlinks=True, ignore=shutil.ignore_patterns(
         "opencode*", "@openai", "@anthropic-ai", "inspector", ".bin"))
@@ -158,7 +158,7 @@ def filesystem():
     expect("notes.md" in texts(found) and "made.md" in texts(found), "it finds", found)
     away = call("read_text_file", code=1, path=str(outside))
     expect("nobody's business" not in json.dumps(away) and "outside allowed" in json.dumps(away), "it has nothing outside", away)
-    # The server checks paths itself. The sandbox is why that does not have to be believed.
+    # The server checks paths itself; the sandbox holds even if it did not.
     hooks = work.folder / ".git/hooks"
     hooks.mkdir(parents=True)
     (work.folder / "hooks").mkdir()
