@@ -66,7 +66,7 @@ pub mod tools {
     }
 }
 
-/// Completions from the model that the host is configured with.
+/// Completions from the configured model.
 pub mod model {
     use crate::error::Result;
 
