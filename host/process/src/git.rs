@@ -12,7 +12,7 @@ mod linked_repository;
 mod stand_in;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::run::{HiddenKind as Kind, HiddenPath};
 use crate::sandbox::{CommandSpec, HostMount};

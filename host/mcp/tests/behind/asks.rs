@@ -87,7 +87,7 @@ async fn elicitation_names_the_server_and_approves_nothing() {
 }
 
 /// A server may answer a call with a request before mimir's write of the call returns.
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn elicitation_is_served_while_the_call_is_still_being_sent() {
     let mut script = Script::new(Does::Asks("elicitation/create", form(), 1));
     script.slow_flush = Duration::from_millis(50);
