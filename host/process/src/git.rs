@@ -299,7 +299,7 @@ impl GitRepository {
 
 /// Runs git for a test, and returns what it prints.
 #[cfg(test)]
-fn run_git(folder: &Path, words: &[&str]) -> String {
+fn run_git(folder: &std::path::Path, words: &[&str]) -> String {
     let done = std::process::Command::new("git")
         .args(["-c", "user.name=n", "-c", "user.email=e@e"])
         .args(["-c", "protocol.file.allow=always"])

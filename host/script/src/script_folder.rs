@@ -31,8 +31,11 @@ pub struct ScriptFolder {
     engines: Arc<CodeEngines>,
     folder: PathBuf,
     /// The tools of unchanged files.
-    known: Mutex<HashMap<(String, Sha256Digest), Arc<Result<Tool, ToolError>>>>,
+    known: Mutex<HashMap<(String, Sha256Digest), CachedTool>>,
 }
+
+/// The tool of an unchanged file, or why it has none.
+type CachedTool = Arc<Result<Tool, ToolError>>;
 
 impl ScriptFolder {
     /// Creates the finder for the scripts in `folder`, with engines made of the given parts.
