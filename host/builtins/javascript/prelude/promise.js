@@ -41,14 +41,16 @@ const PENDING = 0, FULFILLED = 1, REJECTED = 2;
 // Rejections not handled yet. A program that ends with one has failed; a tool has its result.
 const lonely = new Set();
 
+// Near the limit of the stack, every call may throw. A promise is settled only after all calls for it have returned,
+// so that the caller can still reject it.
 function settle(promise, state, value) {
   if (promise[STATE] !== PENDING) return;
-  promise[STATE] = state;
-  promise[VALUE] = value;
   const waiting = promise[WAITING];
-  promise[WAITING] = undefined;
   if (state === REJECTED && waiting.length === 0 && program !== undefined) lonely.add(promise);
   for (const reaction of waiting) react(promise, reaction);
+  promise[STATE] = state;
+  promise[VALUE] = value;
+  promise[WAITING] = undefined;
 }
 
 function resolve(promise, value) {
@@ -77,19 +79,19 @@ function resolve(promise, value) {
 
 function once(promise) {
   let done = false;
+  const use = (settles, ...args) => {
+    if (done) return;
+    done = true;
+    try {
+      settles(...args);
+    } catch (error) {
+      done = false;
+      throw error;
+    }
+  };
   return {
-    resolve(value) {
-      if (!done) {
-        done = true;
-        resolve(promise, value);
-      }
-    },
-    reject(error) {
-      if (!done) {
-        done = true;
-        settle(promise, REJECTED, error);
-      }
-    },
+    resolve: (value) => use(resolve, promise, value),
+    reject: (error) => use(settle, promise, REJECTED, error),
   };
 }
 

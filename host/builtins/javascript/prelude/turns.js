@@ -59,6 +59,9 @@ let outcome;
 // The context of a script that is a whole program. It ends when it waits for nothing any more, and returns nothing.
 let program;
 
+// The promise of that program's own code: pending while it awaits.
+let body;
+
 function leave() {
   outcome = { text: String(program.exitCode) };
 }
@@ -69,9 +72,13 @@ function ended() {
     if (!heard("unhandledRejection", promise[VALUE], promise)) return failed(promise[VALUE]);
   }
   if (![...open.keys()].every(isQuiet)) return;
-  if (jobs.length === 0 && !heard("exit", program.exitCode)) return leave();
-  drain();
-  if (outcome === undefined) leave();
+  // Nothing is left that could settle what the program awaits. Node ends with this code, too.
+  const isUnsettled = jobs.length === 0 && body[STATE] === PENDING;
+  if (isUnsettled) program.exitCode ||= 13;
+  if (jobs.length > 0 || heard("exit", program.exitCode)) drain();
+  if (outcome !== undefined) return;
+  if (isUnsettled) put("stderr", "Warning: Detected unsettled top-level await\n");
+  leave();
 }
 
 // Errors here mostly mean that memory is used up, so this allocates as little as possible.
@@ -141,7 +148,8 @@ export function start(code, input) {
     if (given.program) {
       program = Object.assign(outer, { exitCode: 0 });
       const work = evaluate("\n".repeat(given.base) + code);
-      Promise.try(begin, work, args, outer).catch(failed);
+      body = Promise.try(begin, work, args, outer);
+      body.catch(failed);
       return turn();
     }
     const exported = evaluate(code)();
