@@ -13,9 +13,9 @@ use crate::error::WasmHostError;
 pub const WASMTIME_VERSION: &str = env!("MIMIR_WASMTIME_VERSION");
 
 /// Stack of a guest: reserved addresses, of which a call only uses memory as needed. Enough for deep but honest
-/// recursion, such as a parser's, and large enough that an engine with its own depth limit (CPython, by its stack in
-/// memory; see `bridge.wat`) ends a recursion itself, with an error that a program can catch.
-const GUEST_STACK: usize = 32 << 20;
+/// recursion, such as a parser's, and large enough that an engine with its own depth limit (CPython and QuickJS, by
+/// their stack in memory; see `bridge.wat`) ends a recursion itself, with an error that a program can catch.
+const GUEST_STACK: usize = 64 << 20;
 
 /// Stack of a call's fiber: the guest's, and space for the host functions that it calls.
 const FIBER_STACK: usize = GUEST_STACK + (1 << 20);
