@@ -117,6 +117,20 @@ for path in ('/tmp/a.db', 'a.db'):
 }
 
 #[test]
+fn python_deeply_nested_code_is_a_catchable_error() {
+    let place = Place::new();
+    let code = "import ast
+for text in ('a' + '.b' * 50000, '-' * 50000 + '1', '[' * 50000, 'f(' * 50000, 'a' + '[0]' * 50000,
+             'lambda: ' * 50000 + '1', 'not ' * 50000 + '1', '1' + '+1' * 50000):
+    for reads in (ast.parse, lambda text: compile(text, 't', 'eval')):
+        try: reads(text)
+        except (RecursionError, MemoryError): pass
+        print('alive')";
+    let left = place.run("python", code);
+    assert_eq!(left.stdout, "alive\n".repeat(16), "{left:?}");
+}
+
+#[test]
 fn python_sqlite_reports_locked_to_a_second_connection() {
     let place = Place::new();
     let code = "import sqlite3

@@ -43,10 +43,7 @@ fn javascript_unsettled_await_ends_with_code_13() {
     let code = format!("process.on('exit', (code) => console.log('exit', code)); {never}");
     let left = super::left(&place.call(json!({"language": "javascript", "code": code})));
     assert_eq!((left.code, left.stdout.as_str()), (13, "exit 13\n"));
-    assert_eq!(
-        left.stderr,
-        "Warning: Detected unsettled top-level await\n"
-    );
+    assert_eq!(left.stderr, "Warning: Detected unsettled top-level await\n");
     let code = "setTimeout(() => console.log('later'), 1); await new Promise((done) => setTimeout(done, 5));";
     let left = super::left(&place.call(json!({"language": "javascript", "code": code})));
     assert_eq!((left.code, left.stdout.as_str()), (0, "later\n"));

@@ -81,7 +81,11 @@ fn footer(shelf: &ToolBrowser, width: u16) -> Line<'static> {
     }
 }
 
-fn list(shelf: &mut ToolBrowser, body: Rect, looks: BrowserStyles) -> Vec<Line<'static>> {
+pub(super) fn list(
+    shelf: &mut ToolBrowser,
+    body: Rect,
+    looks: BrowserStyles,
+) -> Vec<Line<'static>> {
     let height = usize::from(body.height);
     // Scroll only as far as needed to keep the selected tool visible.
     let first = (shelf.selected + 1).saturating_sub(height);
@@ -188,13 +192,13 @@ fn folded(line: &str, width: usize) -> Vec<String> {
 
 /// Returns the styles; all are plain if colours are off.
 #[derive(Clone, Copy)]
-struct BrowserStyles {
+pub(super) struct BrowserStyles {
     on: Style,
     off: Style,
 }
 
 impl BrowserStyles {
-    fn find() -> Self {
+    pub(super) fn find() -> Self {
         let plain = std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty());
         let in_colour = |colour| match plain {
             true => Style::new(),

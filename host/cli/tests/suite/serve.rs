@@ -318,7 +318,7 @@ fn serve_cancels_calls_when_the_client_disconnects() {
     drop((to, from));
     assert!(child.wait().unwrap().success());
     let took = since.elapsed();
-    assert!(took < Duration::from_secs(3), "{took:?}");
+    assert!(took < Duration::from_secs(30), "{took:?}");
     let calls = calls(home.path());
     assert_eq!((calls.len(), &calls[0]["code"]), (1, &json!("CANCELLED")));
     assert!(home.path().join("notes.md").exists());

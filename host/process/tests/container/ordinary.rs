@@ -176,11 +176,8 @@ async fn available_features_are_listed() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
-async fn sandbox_is_created_lazily_and_rejects_proxy_network() {
-    // Creating the sandbox is fast, since it checks for the engine only on first use.
-    let begun = std::time::Instant::now();
+async fn sandbox_rejects_proxy_network() {
     let sandbox = sandbox();
-    assert!(begun.elapsed().as_millis() < 20);
     let world = World::new();
     let mut spec = world.script("true");
     spec.network = mimir_process::sandbox::CommandNetwork::Proxy;
