@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use mimir_agent::SessionBudget;
 use mimir_audit::FileAuditSink;
@@ -299,7 +299,8 @@ impl HostSetup {
                 "" => "it was there before, and is not now".to_owned(),
                 digest => format!("it has changed since the last run, sha256 {digest}"),
             };
-            let event = AuditEvent::now(EventKind::ConfigChange).with_subject(&file);
+            let event =
+                AuditEvent::new(EventKind::ConfigChange, SystemTime::now()).with_subject(&file);
             if let Err(error) = self.audit().record(&event.with_detail(&detail)) {
                 // Calls that cannot be recorded report it themselves.
                 tracing::debug!(%error, "a change of the config is not on record");

@@ -282,7 +282,7 @@ impl AnalyzedCommand<'_> {
                 ShellWord::Glob(text) | ShellWord::GlobMatch(text) => {
                     word.may_be_option() && text.ends_with(['*', '?', ']'])
                 }
-                // What `find` inserts begins with its search folder.
+                // A name that `find` inserts begins with its search folder.
                 ShellWord::Inserted { text, source } => {
                     let is_read = *source == InsertedText::ReadName;
                     !(text.contains("{}") || is_read && self.reads_found_names)

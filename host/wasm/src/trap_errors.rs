@@ -11,8 +11,9 @@ use mimir_core::{ToolError, ToolErrorCode};
 use crate::engine::BACKTRACE_FRAMES;
 use crate::store_state::StoreState;
 
-/// The message for endless recursion.
-const TOO_DEEP: &str = "the tool's recursion is too deep for its stack";
+/// The message for recursion without an end, or nearly so.
+const TOO_DEEP: &str =
+    "the tool's recursion is too deep for its stack: use a loop, or give it less nested input";
 
 /// wasmtime's text for a guest that hands over too much data. It exports no type for it.
 const TOO_MUCH_OUTPUT: &str = "fuel allocated for hostcalls has been exhausted";

@@ -1,5 +1,7 @@
 //! A pipeline that follows the files, for commands that serve calls for as long as they run.
 
+use std::time::SystemTime;
+
 use mimir_core::Pipeline;
 use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::config::Config;
@@ -47,7 +49,8 @@ impl PipelineUpdater {
                     "{}; THIS CHANGE IS NOT IN FORCE: the last valid settings are still used",
                     error.message
                 ));
-                let event = AuditEvent::now(EventKind::ConfigChange).with_subject("config");
+                let event = AuditEvent::new(EventKind::ConfigChange, SystemTime::now())
+                    .with_subject("config");
                 let event = event
                     .with_detail("the change is not valid; the last valid settings stay in force");
                 setup.record_event(&event.refused(error.code));

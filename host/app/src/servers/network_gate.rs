@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use mimir_core::audit::{AuditEvent, AuditSink, EventKind};
 use mimir_core::backend::BoxFuture;
@@ -177,7 +177,7 @@ impl ProgramNetworkGate {
     }
 
     fn record(&self, target: &RequestTarget, method: &str, refusal: Option<ToolErrorCode>) {
-        let event = AuditEvent::now(EventKind::Effect)
+        let event = AuditEvent::new(EventKind::Effect, SystemTime::now())
             .with_subject(&target.origin().to_string())
             .with_detail(&format!("{method} by {}", self.declared.who));
         let event = AuditEvent {

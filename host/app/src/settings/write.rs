@@ -1,6 +1,7 @@
 //! Changes of config files by the person at the terminal.
 
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::text::visible;
@@ -159,7 +160,8 @@ fn accept(
         book.settings.insert(digest.clone())
     });
     changed.map_err(ToolError::unavailable)?;
-    let event = AuditEvent::now(EventKind::ConfigChange).with_subject(&place.shown);
+    let event =
+        AuditEvent::new(EventKind::ConfigChange, SystemTime::now()).with_subject(&place.shown);
     setup.record_event(&event.with_detail(&format!("changed by hand, sha256 {digest}")));
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! `mimir approvals`.
 
 use std::collections::BTreeSet;
+use std::time::SystemTime;
 
 use jiff::Timestamp;
 use mimir_core::ToolError;
@@ -30,7 +31,7 @@ pub fn run(globals: &GlobalOptions, command: &ApprovalsCommand) -> CommandResult
         }
         ApprovalsCommand::Revoke { ids, .. } => {
             let gone = ledger.change(|book| take(book, ids))??;
-            let event = AuditEvent::now(EventKind::Revoke);
+            let event = AuditEvent::new(EventKind::Revoke, SystemTime::now());
             setup.record_event(&event.with_detail(&format!("{gone} remembered approvals")));
             printer.print_done(&json!({ "revoked": gone }), format_args!("revoked {gone}"))
         }

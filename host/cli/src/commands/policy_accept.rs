@@ -1,6 +1,7 @@
 //! `mimir policy accept`.
 
 use std::collections::BTreeSet;
+use std::time::SystemTime;
 
 use mimir_core::ToolError;
 use mimir_core::audit::{AuditEvent, EventKind};
@@ -122,7 +123,7 @@ pub fn run(globals: &GlobalOptions, yes: bool) -> CommandResult {
     let config = config.map(|(file, digest)| (file.shown.as_str(), digest));
     let called = new.iter().map(|file| (file.shown.as_str(), &file.digest));
     for (shown, digest) in config.into_iter().chain(called) {
-        let event = AuditEvent::now(EventKind::ConfigChange).with_subject(shown);
+        let event = AuditEvent::new(EventKind::ConfigChange, SystemTime::now()).with_subject(shown);
         setup.record_event(&event.with_detail(&format!("accepted as it is now, sha256 {digest}")));
     }
     setup

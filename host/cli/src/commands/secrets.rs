@@ -1,6 +1,7 @@
 //! `mimir secrets`.
 
 use std::io::{IsTerminal as _, Read as _};
+use std::time::SystemTime;
 
 use mimir_core::ToolError;
 use mimir_core::audit::{AuditEvent, EventKind};
@@ -41,7 +42,9 @@ pub fn run(globals: &GlobalOptions, command: &SecretsCommand) -> CommandResult {
                 ));
             }
             let place = describe_location(&secrets.set(name, &value, *in_file)?, &secrets);
-            setup.record_event(&AuditEvent::now(EventKind::SecretSet).with_subject(name));
+            setup.record_event(
+                &AuditEvent::new(EventKind::SecretSet, SystemTime::now()).with_subject(name),
+            );
             printer.print_done(
                 &json!({ "set": name, "place": place }),
                 format_args!("stored `{name}` in {place}"),
@@ -55,7 +58,9 @@ pub fn run(globals: &GlobalOptions, command: &SecretsCommand) -> CommandResult {
                 ));
                 return Err(error.into());
             }
-            setup.record_event(&AuditEvent::now(EventKind::SecretRemoved).with_subject(name));
+            setup.record_event(
+                &AuditEvent::new(EventKind::SecretRemoved, SystemTime::now()).with_subject(name),
+            );
             printer.print_done(
                 &json!({ "removed": name }),
                 format_args!("`{name}` is forgotten"),

@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read as _};
 use std::path::Path;
+use std::time::SystemTime;
 
 use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::files::{self, LinkPolicy};
@@ -98,7 +99,7 @@ pub async fn run(globals: &GlobalOptions, args: ToolsAddArgs) -> CommandResult {
         .collect();
     let names: Vec<&str> = tools.iter().map(|tool| tool.name().as_str()).collect();
     let verb = if old.is_some() { "replaced" } else { "added" };
-    let event = AuditEvent::now(EventKind::ConfigChange).with_subject(&shown);
+    let event = AuditEvent::new(EventKind::ConfigChange, SystemTime::now()).with_subject(&shown);
     setup.record_event(&event.with_detail(&format!("{verb}, sha256 {digest}")));
     if printer.is_json() {
         printer.print_json(&json!({ "added": shown, "digest": digest, "tools": names }))?;

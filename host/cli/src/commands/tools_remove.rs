@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
+use std::time::SystemTime;
 
 use mimir_core::ToolError;
 use mimir_core::audit::{AuditEvent, EventKind};
@@ -53,7 +54,7 @@ pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResul
     };
     // The grant goes first: without it, the file cannot run unasked.
     let revoked = ledger.revoke(&location)?;
-    let event = AuditEvent::now(EventKind::Revoke).with_subject(&location);
+    let event = AuditEvent::new(EventKind::Revoke, SystemTime::now()).with_subject(&location);
     setup.record_event(&event.with_detail("removed"));
     let removed = match std::fs::remove_file(&file) {
         Ok(()) => true,

@@ -1,6 +1,7 @@
 //! `mimir tools trust` and `mimir tools revoke`.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::grants::{self, Grant};
@@ -109,7 +110,7 @@ async fn grant_rights(
     let grant = grant.with_named(named);
     // The grant covers exactly the bytes that were shown, because the digest is of the component that was described.
     ledger.grant(&location, grant)?;
-    let event = AuditEvent::now(EventKind::Grant).with_subject(&location);
+    let event = AuditEvent::new(EventKind::Grant, SystemTime::now()).with_subject(&location);
     setup.record_event(&event.with_detail(&format!("sha256 {}", tool.origin.digest)));
     if printer.is_json() {
         printer.print_json(&json!({ "granted": location, "digest": tool.origin.digest }))?;
@@ -165,7 +166,9 @@ pub async fn revoke(globals: &GlobalOptions, name: &str) -> CommandResult {
     let location = find_location(&setup, &ledger, name).await?;
     let revoked = ledger.revoke(&location);
     if !matches!(revoked, Ok(false)) {
-        setup.record_event(&AuditEvent::now(EventKind::Revoke).with_subject(&location));
+        setup.record_event(
+            &AuditEvent::new(EventKind::Revoke, SystemTime::now()).with_subject(&location),
+        );
     }
     if !revoked? {
         let error = ToolError::not_found(format!("{location} has no grant"));

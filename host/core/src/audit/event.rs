@@ -107,11 +107,6 @@ const SUBJECT_MAX: usize = 256;
 const DETAIL_MAX: usize = 1000;
 
 impl AuditEvent {
-    /// A completed event at the current time.
-    pub fn now(kind: EventKind) -> Self {
-        Self::new(kind, SystemTime::now())
-    }
-
     /// A completed event. Add its subject with [`with_subject`](Self::with_subject),
     /// [`with_detail`](Self::with_detail), [`with_context`](Self::with_context) and the fields.
     pub fn new(kind: EventKind, time: SystemTime) -> Self {

@@ -5,7 +5,7 @@
 
 use std::io::BufRead as _;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::text::visible;
@@ -83,7 +83,7 @@ pub async fn log_in(
     }
     let login = login?;
     let subject = format!("the login at the server {name}");
-    let event = AuditEvent::now(EventKind::SecretSet).with_subject(&subject);
+    let event = AuditEvent::new(EventKind::SecretSet, SystemTime::now()).with_subject(&subject);
     setup.record_event(&event.with_detail(&format!("from {}", login.issuer)));
     printer.print_done(
         &json!({ "server": name, "login": login }),
@@ -107,7 +107,9 @@ pub async fn log_out(globals: &GlobalOptions, name: &str) -> CommandResult {
     }
     let told = ended == Some(true);
     let subject = format!("the login at the server {name}");
-    setup.record_event(&AuditEvent::now(EventKind::SecretRemoved).with_subject(&subject));
+    setup.record_event(
+        &AuditEvent::new(EventKind::SecretRemoved, SystemTime::now()).with_subject(&subject),
+    );
     if printer.is_json() {
         printer.print_json(&json!({ "server": name, "revoked": told }))?;
     } else {

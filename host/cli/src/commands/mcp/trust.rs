@@ -1,6 +1,7 @@
 //! The question about a server: shows all texts that a model may read, and asks which tools run without a question.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::config::{McpServerSettings, SandboxMode};
@@ -256,7 +257,7 @@ impl TrustCandidate {
         let grant = grant.with_listed(&tools);
         let location = first.origin.location.clone();
         setup.require_approvals()?.grant(&location, grant)?;
-        let event = AuditEvent::now(EventKind::Grant).with_subject(&location);
+        let event = AuditEvent::new(EventKind::Grant, SystemTime::now()).with_subject(&location);
         setup.record_event(&event.with_detail(&format!("sha256 {}", first.origin.digest)));
         Ok(())
     }
