@@ -149,12 +149,10 @@ impl MergedSettings {
     pub fn is_denied_by_team(&self, tool: &Tool) -> Result<bool, ToolError> {
         let mut tool = tool.clone();
         tool.off = false;
-        for file in self.team() {
-            if merge::policy_of_file(file)?.refusal(&tool).is_some() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        let files = self.team().map(merge::policy_of_file);
+        let files = files.collect::<Result<_, _>>()?;
+        let teams = Policy::from_files(&Config::default(), files);
+        Ok(teams.map_err(|e| merge::bad(&e))?.refusal(&tool).is_some())
     }
 
     /// The keys of the workspace's file that are ignored, because the user has not accepted its current content.

@@ -19,7 +19,7 @@ use crate::decision::Decision;
 use crate::name_suggestions::{did_you_mean, snake};
 use crate::needs::DirectoryAccess;
 use crate::pipeline::PipelineSnapshot;
-use crate::policy::{Policy, WorkerCommandRules};
+use crate::policy::{PolicyFile, WorkerCommandRules};
 use crate::tool::{Tool, ToolGroup, ToolName, ToolSource};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -155,7 +155,7 @@ impl Worker {
         if let Some(filesystem) = &settings.toolsets.filesystem {
             let mut config = Config::default();
             config.files.deny.clone_from(&filesystem.deny);
-            if let Err(error) = Policy::for_worker(&config, file.into(), None) {
+            if let Err(error) = PolicyFile::for_worker(&config, file.into(), None) {
                 return wrong("toolsets.filesystem.deny", error.to_string());
             }
         }
@@ -243,10 +243,10 @@ impl Worker {
             config.tools.each.insert(tool.name().to_string(), settings);
             Some(self.within_files(tool))
         });
-        match Policy::for_worker(&config, self.source(), self.shell.clone()) {
-            Ok(policy) => PipelineSnapshot {
+        match PolicyFile::for_worker(&config, self.source(), self.shell.clone()) {
+            Ok(file) => PipelineSnapshot {
                 registry,
-                policy: world.policy.restricted_by_worker(policy),
+                policy: world.policy.restricted_by_worker(file),
             },
             // The file was validated when it was read; should it fail all the same, the worker gets nothing.
             Err(_) => PipelineSnapshot {

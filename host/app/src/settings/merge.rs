@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use mimir_core::config::{AuditFailureMode, Config, ProviderSettings};
-use mimir_core::policy::{PolicyError, RuleSource};
+use mimir_core::policy::{PolicyError, PolicyFile, RuleSource};
 use mimir_core::{Policy, ToolError};
 use serde_yaml::Value;
 
@@ -123,7 +123,7 @@ pub fn policy(settings: &MergedSettings) -> Result<Policy, ToolError> {
 }
 
 /// The rules of one file.
-pub fn policy_of_file(file: &ConfigFile) -> Result<Policy, ToolError> {
+pub fn policy_of_file(file: &ConfigFile) -> Result<PolicyFile, ToolError> {
     let ConfigFile {
         config,
         shown,
@@ -135,19 +135,19 @@ pub fn policy_of_file(file: &ConfigFile) -> Result<Policy, ToolError> {
     } = file;
     let text = Arc::clone(text);
     let source = RuleSource::new(shown.as_str(), move || key_lines::key_lines(&text));
-    let mut policy = Policy::new(config, source).map_err(|e| bad(&e))?;
+    let mut rules = PolicyFile::new(config, source).map_err(|e| bad(&e))?;
     if *strange {
-        policy = policy.with_untrusted_text();
+        rules = rules.with_untrusted_text();
     }
     if *unaccepted {
-        policy = policy.unaccepted();
+        rules = rules.unaccepted();
     }
     if whose.is_team() {
-        policy = policy.as_team();
+        rules = rules.as_team();
     }
-    Ok(policy)
+    Ok(rules)
 }
 
-fn bad(error: &PolicyError) -> ToolError {
+pub(super) fn bad(error: &PolicyError) -> ToolError {
     ToolError::invalid_input(error)
 }

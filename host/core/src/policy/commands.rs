@@ -238,11 +238,7 @@ impl Policy {
     /// Returns true if the command in a call's arguments is evaluated before the call runs: for built-in tools always,
     /// for others that run commands if a mode is set.
     pub(crate) fn judges_commands_of(&self, tool: &Tool) -> bool {
-        let set = || {
-            self.rule_files()
-                .iter()
-                .any(|file| file.commands.mode.is_some())
-        };
+        let set = || self.files.iter().any(|file| file.commands.mode.is_some());
         tool.definition.group == ToolGroup::Runtime && (tool.source == ToolSource::BuiltIn || set())
     }
 
@@ -270,8 +266,7 @@ impl Policy {
 
     /// Returns the modes that a person has set.
     fn modes(&self) -> impl Iterator<Item = ExecMode> {
-        let accepted = self.rule_files().iter().filter(|file| file.allows_count());
-        accepted.filter_map(|file| file.commands.mode)
+        self.accepted_files().filter_map(|file| file.commands.mode)
     }
 
     /// Returns true if every command may run.
@@ -284,8 +279,9 @@ impl Policy {
     /// does not apply.
     fn has_allowed(&self, tool: &Tool) -> bool {
         let mut spoken = PolicyEvaluation::default();
-        let accepted = self.rule_files().iter().filter(|file| file.allows_count());
-        let set = accepted.fold(false, |set, file| file.approval(tool, &mut spoken) | set);
+        let set = self
+            .accepted_files()
+            .fold(false, |set, file| file.approval(tool, &mut spoken) | set);
         set && spoken.decision() == Decision::Allow
     }
 
@@ -348,7 +344,7 @@ impl Policy {
             } else if let Some(one) = hidden_danger(simple) {
                 evaluation.push(danger::danger_reason(simple, one));
             }
-            for file in self.rule_files() {
+            for file in &self.files {
                 let before = evaluation.reasons().len();
                 if let Some(reason) = file.commands.judge(simple, &file.source) {
                     evaluation.push(reason);

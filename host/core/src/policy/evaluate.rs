@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{LinkResolver, Policy};
+use super::{LinkResolver, Policy, PolicyFile};
 use crate::decision::{
     Decision, DecisionReason, PolicyEvaluation, PolicyLayer, RuleArguments, WithheldCause,
 };
@@ -18,7 +18,7 @@ impl Policy {
         evaluation: &mut PolicyEvaluation,
     ) -> bool {
         let mut set = self.evaluate_tool_rules(tool, evaluation);
-        for file in self.rule_files() {
+        for file in &self.files {
             let before = evaluation.reasons().len();
             file.commands.forbid(tool, &file.source, evaluation);
             let ours = file.rules.evaluate(tool, arguments, links, evaluation);
@@ -51,7 +51,7 @@ impl Policy {
                 text: format!("`{}` is switched off in its own file", tool.name()),
             });
         }
-        for file in self.rule_files() {
+        for file in &self.files {
             let before = evaluation.reasons().len();
             file.enabled(tool, evaluation);
             file.lists.evaluate(tool, &file.source, evaluation);
@@ -61,20 +61,22 @@ impl Policy {
         }
         set
     }
+}
 
+impl PolicyFile {
     /// Marks the reasons from `from` on with the state of this file: those of a team are in the team's layer, and those
     /// that do not count yet are withheld.
     pub(super) fn sign(&self, from: usize, evaluation: &mut PolicyEvaluation) {
-        if self.unaccepted {
+        if !self.is_accepted {
             evaluation.withhold(from, WithheldCause::Unaccepted);
         }
-        if self.is_worker {
+        if self.is_worker() {
             evaluation.withhold(from, WithheldCause::Narrowed);
         }
-        if self.untrusted_text || self.unaccepted {
+        if self.has_untrusted_text || !self.is_accepted {
             evaluation.mark_untrusted(from);
         }
-        if self.team {
+        if self.is_team() {
             evaluation.attribute_to_team(from);
         }
     }
@@ -96,7 +98,7 @@ impl Policy {
         let set = |decision: Decision| {
             format!("the config sets `{}` to {}", tool.name(), decision.as_str())
         };
-        for (name, settings) in self.named_settings(tool) {
+        for (name, settings) in self.settings.named(tool) {
             if let Some(decision) = settings.approval.level() {
                 any = true;
                 say(format!("tools.{name}.approval"), decision, set(decision));
@@ -122,7 +124,7 @@ impl Policy {
     }
 
     fn enabled(&self, tool: &Tool, evaluation: &mut PolicyEvaluation) {
-        for (name, settings) in self.named_settings(tool) {
+        for (name, settings) in self.settings.named(tool) {
             if settings.enabled == Some(false) {
                 let key = format!("tools.{name}.enabled");
                 evaluation.push(DecisionReason {

@@ -18,7 +18,7 @@ impl Policy {
         let granted: Vec<AllowedHost> = named
             .filter_map(|need| AllowedHost::from_need(need).ok())
             .collect();
-        let (at, settings) = self.network_settings(Some(tool));
+        let (at, settings) = self.settings.network(Some(tool));
         let mut policy = settings.policy_over(&at, &granted);
         if searches(tool) || compares(tool) {
             // A person has named it, as the provider or the endpoint.
@@ -54,7 +54,7 @@ impl Policy {
 
     /// The network policy of requests that a person makes on the command line, without a tool.
     pub fn own_network(&self) -> NetworkPolicy {
-        let policy = self.network.policy("network");
+        let policy = self.settings.network.policy("network");
         self.team_networks(None)
             .fold(policy, NetworkPolicy::capped_by)
     }
@@ -62,19 +62,18 @@ impl Policy {
     /// The network policies of the teams for this tool, or for requests without a tool, if set. A person's approval
     /// cannot exceed them.
     pub fn team_networks(&self, tool: Option<&Tool>) -> impl Iterator<Item = NetworkPolicy> {
-        let teams = self.rule_files().iter().filter(|file| file.team);
-        let set = teams.map(move |file| file.network_settings(tool));
+        let set = self.team_files();
+        let set = set.map(move |file| file.settings.network(tool));
         let set = set.filter(|(_, settings)| *settings != NetworkSettings::default());
         set.map(|(at, settings)| settings.cap(&at))
     }
 
     /// PEM files of certificates trusted by requests of this tool, or of none, in addition to those of the platform.
     pub fn roots(&self, tool: Option<&Tool>) -> Vec<String> {
-        let teams = self.rule_files().iter().filter(|file| file.team);
-        let files = std::iter::once(self).chain(teams);
+        let teams = self.team_files().map(|file| &file.settings);
         let mut all: Vec<String> = Vec::new();
-        for file in files {
-            let (_, settings) = file.network_settings(tool);
+        for settings in std::iter::once(&self.settings).chain(teams) {
+            let (_, settings) = settings.network(tool);
             for root in settings.roots() {
                 if !all.iter().any(|known| known == root) {
                     all.push(root.to_owned());
@@ -84,25 +83,10 @@ impl Policy {
         all
     }
 
-    /// The settings of a tool over those of all tools, and the key of the block that takes effect.
-    fn network_settings(&self, tool: Option<&Tool>) -> (String, NetworkSettings) {
-        let base = ("network".to_owned(), self.network.clone());
-        let all = tool.into_iter().flat_map(|tool| self.named_settings(tool));
-        all.fold(base, |(at, base), (name, settings)| {
-            match settings.network == NetworkSettings::default() {
-                true => (at, base),
-                false => (
-                    format!("tools.{name}.network"),
-                    settings.network.over(&base),
-                ),
-            }
-        })
-    }
-
     /// Returns true if settings that count list the host of a request by name: not a file that is not accepted, and not
     /// `mode: any`.
     pub(crate) fn names_host(&self, tool: &Tool, target: &RequestTarget, method: &str) -> bool {
-        let (at, settings) = self.network_settings(Some(tool));
+        let (at, settings) = self.settings.network(Some(tool));
         settings.accepted().lists_host(&at, target, method)
     }
 
@@ -114,16 +98,16 @@ impl Policy {
         target: &RequestTarget,
         method: &str,
     ) -> String {
-        let mut waiting = self.rule_files().iter().filter(|file| file.unaccepted);
+        let mut waiting = self.files.iter().filter(|file| !file.is_accepted);
         let listing = waiting.find_map(|file| {
-            let (at, settings) = file.network_settings(Some(tool));
+            let (at, settings) = file.settings.network(Some(tool));
             let lists = settings.policy(&at).judge(target, method).is_allowed();
             lists.then(|| format!("`{at}` ({})", file.source.at(&at)))
         });
         match listing {
             Some(listing) => format!("`mimir policy accept` puts {listing} in force"),
             None => {
-                let (host, (at, _)) = (target.host(), self.network_settings(Some(tool)));
+                let (host, (at, _)) = (target.host(), self.settings.network(Some(tool)));
                 format!(
                     "`- \"{host}\"` below `{at}.allowedHosts:` in .mimir/config.yml, and then `mimir policy accept`"
                 )
@@ -133,9 +117,8 @@ impl Policy {
 
     /// Returns true if a person is asked about hosts that the tool was not granted, instead of a denial.
     pub(crate) fn asks_unknown_hosts(&self, tool: &Tool) -> bool {
-        let mut accepted = self.rule_files().iter().filter(|file| file.allows_count());
-        accepted.any(|file| {
-            let mut settings = file.settings(tool);
+        self.accepted_files().any(|file| {
+            let mut settings = file.settings.of_tool(tool);
             settings.any(|settings| {
                 let block = settings.approval.block();
                 block.is_some_and(|block| block.conditions.unknown_host_requires_approval)
@@ -156,7 +139,7 @@ impl Policy {
         (effect, names): (&Value, &[&str]),
         evaluation: &mut PolicyEvaluation,
     ) {
-        for file in self.rule_files() {
+        for file in &self.files {
             let before = evaluation.reasons().len();
             file.rules
                 .evaluate_effect(tool, (effect, names), evaluation);
@@ -177,13 +160,14 @@ mod tests {
     use crate::config::Config;
     use crate::network::{NetworkVerdict, RequestTarget};
     use crate::pipeline::tests::tool;
+    use crate::policy::PolicyFile;
 
     fn policy(team: Value, user: Value) -> Policy {
         let config = |value| serde_json::from_value::<Config>(value).unwrap();
         let (team, user) = (config(team), config(user));
         let files = vec![
-            Policy::new(&team, "team.yml").unwrap().as_team(),
-            Policy::new(&user, "config.yml").unwrap(),
+            PolicyFile::new(&team, "team.yml").unwrap().as_team(),
+            PolicyFile::new(&user, "config.yml").unwrap(),
         ];
         Policy::from_files(&user, files).unwrap()
     }
@@ -278,7 +262,7 @@ mod tests {
     fn network_unlisted_host_has_a_working_remedy() {
         let way = |project: Value| {
             let config = |value| serde_json::from_value::<Config>(value).unwrap();
-            let project = Policy::new(&config(project), ".mimir/config.yml").unwrap();
+            let project = PolicyFile::new(&config(project), ".mimir/config.yml").unwrap();
             let files = vec![project.unaccepted()];
             let policy = Policy::from_files(&config(json!({})), files).unwrap();
             let target = RequestTarget::parse("https://api.example/x").unwrap();

@@ -180,16 +180,17 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::pipeline::tests::tool;
-    use crate::policy::{LinkResolver, Policy, evaluate_tool_default};
+    use crate::policy::{LinkResolver, Policy, PolicyFile, evaluate_tool_default};
     use serde_json::{Value, json};
 
     /// Returns the remedies for a call of `sample` under these settings.
     fn out(config: Value, accepted: bool) -> Vec<String> {
         let config: Config = serde_json::from_value(config).unwrap();
-        let mut policy = Policy::new(&config, "config.yml").unwrap();
+        let mut file = PolicyFile::new(&config, "config.yml").unwrap();
         if !accepted {
-            policy = policy.unaccepted();
+            file = file.unaccepted();
         }
+        let policy = Policy::from_files(&config, vec![file]).unwrap();
         let mut sample = tool("sample");
         sample.definition.approval = Decision::Ask;
         let mut evaluation = PolicyEvaluation::default();

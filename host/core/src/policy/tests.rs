@@ -1,4 +1,5 @@
 mod own_words;
+mod team;
 
 use serde_json::{Value, json};
 
@@ -10,6 +11,15 @@ use crate::tool::{ToolGroup, ToolSource, ToolTrust};
 fn policy(config: serde_json::Value) -> Policy {
     let config: Config = serde_json::from_value(config).unwrap();
     Policy::new(&config, "config.yml").unwrap()
+}
+
+fn file(config: serde_json::Value) -> PolicyFile {
+    let config: Config = serde_json::from_value(config).unwrap();
+    PolicyFile::new(&config, "config.yml").unwrap()
+}
+
+fn of_files(files: Vec<PolicyFile>) -> Policy {
+    Policy::from_files(&Config::default(), files).unwrap()
 }
 
 fn decision(policy: &Policy, tool: &Tool) -> Decision {
@@ -148,10 +158,9 @@ fn tool_alias_settings_are_combined_with_the_name() {
 
 #[test]
 fn denied_paths_are_not_lifted_by_another_file() {
-    let file = |config| policy(config);
     let user = file(json!({"tools": {"alias": {"deny": ["secret.txt"]}}}));
     let workspace = file(json!({"tools": {"sample": {"deny": ["other.txt"]}}}));
-    let together = Policy::from_files(&Config::default(), vec![user, workspace]).unwrap();
+    let together = of_files(vec![user, workspace]);
     assert!(
         together
             .paths(&sample())
@@ -188,9 +197,9 @@ fn equivalent_tool_name_is_known_for_built_in_operations() {
 
 #[test]
 fn team_policy_overrides_files_and_is_named() {
-    let team = policy(json!({"tools": {"sample": {"approval": "deny"}}})).as_team();
-    let own = policy(json!({"tools": {"sample": {"approval": "allow"}}}));
-    let both = Policy::from_files(&Config::default(), vec![team, own]).unwrap();
+    let team = file(json!({"tools": {"sample": {"approval": "deny"}}})).as_team();
+    let own = file(json!({"tools": {"sample": {"approval": "allow"}}}));
+    let both = of_files(vec![team, own]);
     let mut evaluation = PolicyEvaluation::default();
     both.evaluate(
         &sample(),
@@ -207,30 +216,30 @@ fn team_policy_overrides_files_and_is_named() {
 
 #[test]
 fn untrusted_file_may_deny_but_not_allow() {
-    let file = |config| policy(config).unaccepted();
+    let file = |config| file(config).unaccepted();
     let mut asking = sample();
     asking.definition.approval = Decision::Ask;
     for lowering in [
         json!({"tools": {"sample": {"approval": "allow"}}}),
         json!({"policy": {"rules": [{"decision": "allow"}]}}),
     ] {
-        let alone = Policy::from_files(&Config::default(), vec![file(lowering.clone())]).unwrap();
+        let alone = of_files(vec![file(lowering.clone())]);
         assert_eq!(decision(&alone, &asking), Decision::Ask, "{lowering}");
     }
     let mut closed = sample();
     closed.definition.approval = Decision::Deny;
     let asked = file(json!({"tools": {"sample": {"approval": "ask"}}}));
-    let asked = Policy::from_files(&Config::default(), vec![asked]).unwrap();
+    let asked = of_files(vec![asked]);
     assert_eq!(
         decision(&asked, &closed),
         Decision::Deny,
         "asking lowers a denial"
     );
     let denying = file(json!({"policy": {"deny": ["sample"]}}));
-    let denying = Policy::from_files(&Config::default(), vec![denying]).unwrap();
+    let denying = of_files(vec![denying]);
     assert_eq!(decision(&denying, &sample()), Decision::Deny);
     let reveal = file(json!({"tools": {"sample": {"reveal": [".env"], "deny": ["x"]}}}));
-    let reveal = Policy::from_files(&Config::default(), vec![reveal]).unwrap();
+    let reveal = of_files(vec![reveal]);
     for hidden in [".env", "x"] {
         assert!(
             reveal

@@ -5,8 +5,8 @@ use crate::decision::Decision;
 use crate::name_suggestions::did_you_mean;
 use crate::tool::Tool;
 
-use super::Policy;
 use super::rules::is_every_text;
+use super::{Policy, PolicyFile};
 
 /// Shell syntax: a command with it is never matched by a list of words.
 const SHELLS: [char; 12] = [';', '|', '&', '<', '>', '$', '`', '\\', '(', ')', '#', '!'];
@@ -16,11 +16,11 @@ impl Policy {
     pub fn unused_rules(&self, tools: &[&Tool]) -> Vec<String> {
         let mut idle = Vec::new();
         let denied = |tool: &Tool| self.refusal(tool).is_some();
-        for file in self.rule_files() {
+        for file in &self.files {
             idle.extend(file.lists.unused_entries(tools, &file.source));
             idle.extend(file.rules.unused_rules(tools, &denied));
             idle.extend(file.idle_commands());
-            for (name, settings) in &file.tools {
+            for (name, settings) in &file.settings.tools {
                 file.idle_tool(name, settings, tools, &mut idle);
             }
             for name in file.approval.tools.keys() {
@@ -34,12 +34,14 @@ impl Policy {
     pub fn unused_denials(&self, tools: &[&Tool]) -> Vec<String> {
         let mut idle = Vec::new();
         // A team's file is for many machines, and may deny tools that this one lacks.
-        for file in self.rule_files().iter().filter(|file| !file.team) {
+        for file in self.files.iter().filter(|file| !file.is_team()) {
             idle.extend(file.lists.idle_denials(tools, &file.source));
         }
         idle
     }
+}
 
+impl PolicyFile {
     /// Reports a name that no tool has.
     fn unknown(&self, key: &str, name: &str, tools: &[&Tool], idle: &mut Vec<String>) {
         if tools.iter().any(|tool| tool.answers_to(name)) {

@@ -23,7 +23,7 @@ fn quick<T>(what: &str, work: impl FnOnce() -> T) -> T {
     let result = work();
     let taken = begun.elapsed();
     eprintln!("{what}: {taken:?}");
-    assert!(taken < Duration::from_secs(10), "{what} took {taken:?}");
+    assert!(taken < Duration::from_secs(60), "{what} took {taken:?}");
     result
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::outcome::DataClass;
+use crate::policy::PolicyFile;
 
 /// Returns whether the call could read `private/x`.
 struct Peek;
@@ -175,7 +176,7 @@ async fn untrusted_policy_text_is_not_shown_to_the_model() {
         ]},
     }))
     .unwrap();
-    let rules = || Policy::new(&config, "config.yml").unwrap();
+    let rules = || PolicyFile::new(&config, "config.yml").unwrap();
     for (rules, seen) in [
         (rules(), true),
         (rules().with_untrusted_text(), false),
@@ -188,7 +189,7 @@ async fn untrusted_policy_text_is_not_shown_to_the_model() {
         let bench = bench(vec![], json!({}), ApprovalAnswer::No);
         bench.pipeline.replace(PipelineSnapshot {
             registry: Registry::new(tools, vec![]),
-            policy: rules,
+            policy: Policy::from_files(&config, vec![rules]).unwrap(),
         });
         for name in ["ruled", "asked", "listed", "judging"] {
             let outcome = bench.pipeline.call(call(name, json!({}))).await;

@@ -5,6 +5,7 @@ use crate::needs::HostNeed;
 use crate::network::RequestTarget;
 use crate::outcome::{ContentLabel, DataClass};
 use crate::pipeline::OutgoingRequest;
+use crate::policy::PolicyFile;
 
 /// Passes the requests in its arguments to its effect gate, a POST if there are none, and fails with the first refused
 /// one.
@@ -304,8 +305,10 @@ async fn taint_ignores_allowed_hosts_of_an_untrusted_file() {
     let mut project: Config = serde_json::from_value(project).unwrap();
     project.clamp_to(&user);
     let files = vec![
-        Policy::new(&user, "user.yml").unwrap(),
-        Policy::new(&project, "project.yml").unwrap().unaccepted(),
+        PolicyFile::new(&user, "user.yml").unwrap(),
+        PolicyFile::new(&project, "project.yml")
+            .unwrap()
+            .unaccepted(),
     ];
     let bench = bench(vec![], json!({}), ApprovalAnswer::No);
     bench.pipeline.replace(PipelineSnapshot {

@@ -8,6 +8,7 @@ use crate::command::{NoCommandRunner, ShellRedirection, ShellWord};
 use crate::config::Config;
 use crate::pipeline::Approved;
 use crate::pipeline::tests::tool;
+use crate::policy::PolicyFile;
 
 /// A workspace with two links.
 struct Linked;
@@ -292,7 +293,7 @@ fn exec_allowlist_of_a_team_applies_as_team_policy() {
     let config: Config = serde_json::from_value(json!({"execApprovals": {"mode": "allowlist", "approvals": [
         {"pattern": "git status *"}, {"pattern": "ls"}, {"pattern": "make *", "addedBy": "auto", "lastUsed": "2026-01-31T12:00:00Z"},
     ]}})).unwrap();
-    let team = Policy::new(&config, "team.yml").unwrap().as_team();
+    let team = PolicyFile::new(&config, "team.yml").unwrap().as_team();
     let policy = Policy::from_files(&Config::default(), vec![team]).unwrap();
     let sample = tool("exec");
     for (command, expected) in [

@@ -26,8 +26,7 @@ fn custom_tool_approval_default_applies_to_silent_tools() {
         said(json!({"default": "ask"}), Decision::Allow, false),
         Decision::Ask
     );
-    let config: Config = serde_json::from_value(json!({"approval": yes()})).unwrap();
-    let unread = Policy::new(&config, "config.yml").unwrap().unaccepted();
+    let unread = of_files(vec![file(json!({"approval": yes()})).unaccepted()]);
     let mut tool = sample();
     tool.source = ToolSource::Custom;
     (tool.definition.approval, tool.definition.silent) = (Decision::Ask, true);

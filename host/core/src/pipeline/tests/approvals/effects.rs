@@ -5,6 +5,7 @@ use super::*;
 use crate::needs::HostNeed;
 use crate::network::RequestTarget;
 use crate::pipeline::{EgressPermission, OutgoingRequest};
+use crate::policy::PolicyFile;
 
 /// Passes these requests to its effect gate, one after the other, and returns the result of the last.
 struct Sends(&'static [(&'static str, &'static str)]);
@@ -181,7 +182,7 @@ async fn request_to_an_unlisted_host_needs_approval() {
 async fn request_outside_the_team_list_cannot_be_approved() {
     let team = json!({"network": {"allowedHosts": ["intranet.example"]}});
     let team: Config = serde_json::from_value(team).unwrap();
-    let files = vec![Policy::new(&team, "team.yml").unwrap().as_team()];
+    let files = vec![PolicyFile::new(&team, "team.yml").unwrap().as_team()];
     let room = room(vec![], json!({}), vec![ApprovalAnswer::Once]);
     room.pipeline.replace(PipelineSnapshot {
         registry: Registry::new(vec![sender(POST)], vec![]),

@@ -1,0 +1,234 @@
+//! One settings file: its rules, compiled, and whether they count.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::config::{ApprovalDefaults, Config, ToolSettings};
+use crate::name_suggestions::did_you_mean;
+use crate::paths::PathRules;
+use crate::redact::{ExceptionError, Redactor};
+use crate::tool::ToolName;
+
+use super::commands::{CommandRules, WorkerCommandRules};
+use super::danger::DangerRules;
+use super::regex_budget::{self, RegexBudget};
+use super::rules::ArgumentRules;
+use super::tool_lists::ToolLists;
+use super::tool_settings::SettingsByTool;
+use super::{PolicyError, RuleSource};
+
+/// The rank of a file among the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PolicyFileRank {
+    /// A file of the person or of the project.
+    Settings,
+    /// A team's file: its denials and limits hold above every other file.
+    Team,
+    /// A worker's file: it can deny and ask, but not allow.
+    Worker,
+}
+
+/// The rules of one settings file. Each file is evaluated separately, so that a denial in one of them always holds; the
+/// values that the files set together are in the [`Policy`](super::Policy).
+#[derive(Debug, Clone)]
+pub struct PolicyFile {
+    pub(super) source: Arc<RuleSource>,
+    pub(super) lists: Arc<ToolLists>,
+    pub(super) rules: Arc<ArgumentRules>,
+    pub(super) commands: Arc<CommandRules>,
+    pub(super) danger: Arc<BTreeMap<String, DangerRules>>,
+    pub(super) settings: SettingsByTool,
+    /// Globs of files that no tool may reach.
+    pub(super) hidden: Vec<String>,
+    pub(super) approval: ApprovalDefaults,
+    pub(super) is_accepted: bool,
+    pub(super) has_untrusted_text: bool,
+    rank: PolicyFileRank,
+}
+
+impl PolicyFile {
+    /// Compiles the rules of a config file; `source` names the file and the lines of its keys.
+    ///
+    /// # Errors
+    /// The first invalid value, with its line.
+    pub fn new(config: &Config, source: impl Into<RuleSource>) -> Result<Self, PolicyError> {
+        let source = source.into();
+        for (name, server) in &config.mcp.servers {
+            server.check(name).map_err(|error| PolicyError::Rule {
+                place: source.at(&format!("mcp.servers.{name}")),
+                text: error.to_string(),
+            })?;
+        }
+        for (name, provider) in &config.providers {
+            provider.check(name).map_err(|text| PolicyError::Rule {
+                place: source.at(&format!("providers.{name}")),
+                text,
+            })?;
+        }
+        let agent = config.agent.check("agent");
+        agent.map_err(|text| PolicyError::Rule {
+            place: source.at("agent"),
+            text,
+        })?;
+        config.check().map_err(|error| PolicyError::Limit {
+            place: source.at(&error.key),
+            error,
+        })?;
+        let web_search = config.web_search.as_ref().map(|block| block.check());
+        web_search.transpose().map_err(|text| PolicyError::Rule {
+            place: source.at("webSearch"),
+            text,
+        })?;
+        let embeddings = config.embeddings.as_ref().map(|block| block.check());
+        embeddings.transpose().map_err(|text| PolicyError::Rule {
+            place: source.at("embeddings"),
+            text,
+        })?;
+        let mut budget = RegexBudget::default();
+        let mut danger = BTreeMap::new();
+        for name in config.approval.tools.keys() {
+            ToolName::new(name).map_err(|error| PolicyError::Rule {
+                place: source.at(&format!("approval.tools.{name}")),
+                text: format!("approval.tools: {error}"),
+            })?;
+        }
+        check_globs("files.deny", &config.files.deny, &source)?;
+        for (tool, settings) in &config.tools.each {
+            check_tool(tool, settings, &source)?;
+            if let Some(block) = settings.approval.block() {
+                let key = format!("tools.{tool}.approval");
+                danger.insert(
+                    tool.clone(),
+                    DangerRules::new(key, block, &source, &mut budget)?,
+                );
+            }
+        }
+        let own = config.policy.rules.iter().enumerate();
+        let own = own.map(|(at, rule)| (format!("policy.rules[{at}]"), None, rule));
+        let each = config.tools.each.iter().flat_map(|(tool, settings)| {
+            let rules = settings.rules.iter().enumerate();
+            rules.map(move |(at, rule)| {
+                (
+                    format!("tools.{tool}.rules[{at}]"),
+                    Some(tool.as_str()),
+                    rule,
+                )
+            })
+        });
+        Ok(Self {
+            lists: Arc::new(ToolLists::new(&config.policy, &source)?),
+            rules: Arc::new(ArgumentRules::new(own.chain(each), &source, &mut budget)?),
+            commands: Arc::new(CommandRules::new(&config.exec_approvals, &source)?),
+            danger: Arc::new(danger),
+            settings: SettingsByTool::new(config),
+            hidden: config.files.deny.clone(),
+            approval: config.approval.clone(),
+            is_accepted: true,
+            has_untrusted_text: false,
+            rank: PolicyFileRank::Settings,
+            source: Arc::new(source),
+        })
+    }
+
+    /// Compiles the rules of a worker's file.
+    pub(crate) fn for_worker(
+        config: &Config,
+        source: RuleSource,
+        commands: Option<WorkerCommandRules>,
+    ) -> Result<Self, PolicyError> {
+        let mut file = Self::new(config, source)?;
+        file.rank = PolicyFileRank::Worker;
+        if let Some(commands) = commands {
+            file.commands = Arc::new(CommandRules::for_worker(commands));
+        }
+        Ok(file)
+    }
+
+    /// Marks the file as not yet accepted by a person: its restrictions count, its permissions do not.
+    #[must_use]
+    pub fn unaccepted(mut self) -> Self {
+        self.is_accepted = false;
+        self
+    }
+
+    /// Marks the texts of the file as untrusted: its rules count as before, but models do not see their reasons.
+    #[must_use]
+    pub fn with_untrusted_text(mut self) -> Self {
+        self.has_untrusted_text = true;
+        self
+    }
+
+    /// Marks the file as a team's, above every other file.
+    #[must_use]
+    pub fn as_team(mut self) -> Self {
+        self.rank = PolicyFileRank::Team;
+        self
+    }
+
+    pub(super) fn is_team(&self) -> bool {
+        self.rank == PolicyFileRank::Team
+    }
+
+    pub(super) fn is_worker(&self) -> bool {
+        self.rank == PolicyFileRank::Worker
+    }
+
+    /// Returns true if its permissions count.
+    pub(super) fn allows_count(&self) -> bool {
+        self.is_accepted && !self.is_worker()
+    }
+}
+
+/// Checks the path rules and the exceptions of a tool when the file is read, so that an error names the file.
+fn check_tool(tool: &str, settings: &ToolSettings, source: &RuleSource) -> Result<(), PolicyError> {
+    check_globs(&format!("tools.{tool}.deny"), &settings.deny, source)?;
+    if let Err(error) = Redactor::new().except(&settings.redaction.exceptions) {
+        let key = format!("tools.{tool}.redaction.exceptions");
+        let hint = match &error {
+            ExceptionError::Unknown { rule } => did_you_mean(rule, Redactor::rules()),
+            ExceptionError::Value { .. } => String::new(),
+        };
+        return Err(PolicyError::Rule {
+            place: source.at(&key),
+            text: format!("{key}: {error}.{hint}"),
+        });
+    }
+    if !settings.reveal.is_empty() {
+        let key = format!("tools.{tool}.reveal");
+        PathRules::none()
+            .reveal(&settings.reveal)
+            .map_err(|error| PolicyError::Pattern {
+                place: source.at(&key),
+                error,
+            })?;
+    }
+    Ok(())
+}
+
+/// Checks the globs of files that no tool may reach.
+fn check_globs(key: &str, globs: &[String], source: &RuleSource) -> Result<(), PolicyError> {
+    let place = || source.at(key);
+    if let Some(glob) = globs.iter().find(|glob| glob.starts_with('!')) {
+        return Err(PolicyError::Exception {
+            place: place(),
+            glob: glob.clone(),
+        });
+    }
+    if let Some(glob) = globs.iter().find(|glob| glob.starts_with('/')) {
+        return Err(PolicyError::Rule {
+            place: place(),
+            text: format!(
+                "{key}: `{}` begins with a slash; globs count from the root of the workspace",
+                regex_budget::shown(glob)
+            ),
+        });
+    }
+    if !globs.is_empty() {
+        let rules = PathRules::none().deny(globs);
+        rules.map_err(|error| PolicyError::Pattern {
+            place: place(),
+            error,
+        })?;
+    }
+    Ok(())
+}
