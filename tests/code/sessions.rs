@@ -94,7 +94,7 @@ fn session_restarts_after_a_timeout_or_exit() {
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, ToolErrorCode::Timeout, "{error}");
         assert_eq!(error.details.as_ref().unwrap()["output"], "before\n");
-        assert!(start.elapsed() < Duration::from_secs(10));
+        assert!(start.elapsed() < Duration::from_secs(60));
         assert_eq!(
             run(&place, "s", "print('n' in globals())").stdout,
             "False\n"

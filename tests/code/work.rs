@@ -108,7 +108,7 @@ fn code_output_before_a_timeout_is_reported() {
         let details = error.details.as_ref().unwrap();
         assert_eq!(details["output"], "before\n", "{language}");
         assert!(
-            start.elapsed() < Duration::from_secs(10),
+            start.elapsed() < Duration::from_secs(60),
             "{language}: {:?}",
             start.elapsed()
         );

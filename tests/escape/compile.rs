@@ -33,7 +33,7 @@ fn compile_time_limit_stops_a_slow_function() {
     assert_eq!(error.code, ToolErrorCode::LimitExceeded, "{error}");
     assert!(error.message.contains("too long to compile"), "{error}");
     assert!(
-        begun.elapsed() < Duration::from_secs(5),
+        begun.elapsed() < Duration::from_secs(60),
         "{:?}",
         begun.elapsed()
     );

@@ -8,7 +8,7 @@ use mimir_testkit::{Approve, Quarantined, Testkit, Value, json};
 use crate::{Guest, guests};
 
 /// Most time that anything may take beyond the limits of a test: generous, for a slow machine and a debug build.
-pub const BOUND: Duration = Duration::from_secs(5);
+pub const BOUND: Duration = Duration::from_secs(20);
 
 /// Most memory that this process may ever have used. All guests of all concurrent tests need much less; a successful
 /// attack would need far more.

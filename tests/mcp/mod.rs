@@ -77,8 +77,8 @@ impl Client {
     }
 }
 
-/// Time within which a guest has to stop, on an otherwise idle machine.
-const SOON: Duration = Duration::from_millis(100);
+/// Time within which a guest has to stop, also on a busy machine.
+const SOON: Duration = Duration::from_secs(2);
 
 #[test]
 fn mcp_cancel_stops_a_computing_guest() {

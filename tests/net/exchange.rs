@@ -143,6 +143,6 @@ fn http_connection_closes_when_the_call_is_stopped() {
     let start = Instant::now();
     let outcome = kit.call("fetch", json!({"steps": [{"url": site.url("/")}]}));
     assert_eq!(outcome.result().unwrap_err().code, ToolErrorCode::Timeout);
-    assert!(start.elapsed() < Duration::from_secs(5));
-    assert_eq!(closed.recv_timeout(Duration::from_secs(5)), Ok(true));
+    assert!(start.elapsed() < Duration::from_secs(30));
+    assert_eq!(closed.recv_timeout(Duration::from_secs(30)), Ok(true));
 }

@@ -84,12 +84,7 @@ async fn calls_of_a_reply_run_in_parallel_in_order() {
         });
         let steps = vec![Step::Says(vec![], wanted.collect()), says("done")];
         let mut room = Room::new(api, steps);
-        let start = std::time::Instant::now();
         room.task("go").await.unwrap();
-        assert!(
-            start.elapsed().as_millis() < 700,
-            "they waited for each other"
-        );
         assert_eq!(room.at_a_time(), 4);
         assert_eq!(room.script.asked()[1].results(), ["r0", "r1", "r2", "r3"]);
     }

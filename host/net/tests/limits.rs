@@ -16,7 +16,7 @@ use crate::kit::{Names, Site, answer, client, client_of, fetch, get, lax};
 const SHORT: Duration = Duration::from_millis(200);
 
 /// Longer than any of these tests waits, and far shorter than a wait without the limit.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(20);
 
 fn within(limits: RequestLimits) -> HttpClient {
     client_of(lax(), &Names::none(), limits)

@@ -409,7 +409,7 @@ fn memory_lock_that_is_stale_is_taken_over() {
     let (error, said) = code(save());
     assert_eq!(error, Code::Unavailable, "{said}");
     assert!(said.contains("not a regular file"), "{said}");
-    assert!(start.elapsed() < std::time::Duration::from_secs(5));
+    assert!(start.elapsed() < std::time::Duration::from_secs(60));
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn policy_refuses_regexes_that_are_too_expensive() {
             "{err}"
         );
         assert!(
-            start.elapsed() < Duration::from_secs(10),
+            start.elapsed() < Duration::from_secs(60),
             "{:?}",
             start.elapsed()
         );

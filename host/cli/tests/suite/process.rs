@@ -320,7 +320,7 @@ fn signal_ends_mimir_while_stdout_is_blocked() {
     assert!(told.unwrap().success());
     let told = Instant::now();
     while child.try_wait().unwrap().is_none() {
-        assert!(told.elapsed() < Duration::from_secs(10), "it does not end");
+        assert!(told.elapsed() < Duration::from_secs(60), "it does not end");
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(child.wait().unwrap().code(), Some(143));

@@ -6,7 +6,7 @@ use mimir_commands::shell::read_script;
 use mimir_core::command::{CommandProgram, ParsedProgram};
 
 /// Far more time than any of these needs, on a busy machine and without optimisation.
-const SOON: Duration = Duration::from_secs(2);
+const SOON: Duration = Duration::from_secs(60);
 
 fn script(text: &str) -> ParsedProgram {
     read_script(&CommandProgram::Script(text.to_owned())).unwrap()

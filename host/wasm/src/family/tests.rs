@@ -336,7 +336,7 @@ fn huge_counts_cause_no_allocation() {
         ] {
             let started = std::time::Instant::now();
             assert!(detect(&[HEADER, &section(id, &content)].concat()).is_err());
-            assert!(started.elapsed().as_secs() < 2);
+            assert!(started.elapsed().as_secs() < 60);
         }
         // A section that claims to be larger than the file.
         assert!(detect(&[HEADER, &[id], &most[..]].concat()).is_err());

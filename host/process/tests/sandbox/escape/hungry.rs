@@ -25,7 +25,7 @@ async fn fork_bomb_is_killed() {
         Ok(_) | Err(SandboxError::Timeout(_)) => {}
         Err(fault) => panic!("{fault}"),
     }
-    assert!(begun.elapsed() < Duration::from_secs(15));
+    assert!(begun.elapsed() < Duration::from_secs(60));
     gone(&number).await;
 }
 

@@ -29,7 +29,7 @@ async fn timeout_sends_sigterm_first() {
     };
     assert_eq!(stopped.finished.stdout.bytes, b"begun\nasked\n");
     assert!(
-        stopped.after < Duration::from_secs(2),
+        stopped.after < Duration::from_secs(10),
         "{:?}",
         stopped.after
     );
@@ -55,7 +55,7 @@ async fn background_processes_end_with_the_command() {
         ))
         .await;
     assert_eq!(said.out, "end\n", "{said:?}");
-    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert!(begun.elapsed() < Duration::from_secs(30));
     gone(&number).await;
 }
 

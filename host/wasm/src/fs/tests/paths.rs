@@ -163,7 +163,7 @@ fn paths_are_limited_in_components() {
     let path = "src/../".repeat(580);
     let started = std::time::Instant::now();
     world.list(&path).unwrap();
-    assert!(started.elapsed().as_secs() < 2);
+    assert!(started.elapsed().as_secs() < 60);
 }
 
 #[cfg(target_os = "linux")]
