@@ -67,7 +67,7 @@ pub use line_masker::LineMasker;
 pub use mask::SecretFinding;
 pub use outgoing::LEAVING_MAX;
 pub use stream::StreamMasker;
-pub use summary::MaskSummary;
+pub use summary::{MaskSummary, SecretDigest};
 pub use window::{AROUND, MaskedWindow};
 
 use known_values::KnownValues;
@@ -333,10 +333,11 @@ impl Redactor {
             known.find(bytes, &mut findings);
         }
         let findings = mask::merge(findings);
+        let summary = MaskSummary::from_findings(&findings, bytes);
         for finding in findings.iter().rev() {
             bytes.splice(finding.start..finding.end, finding.mark().into_bytes());
         }
-        MaskSummary::from_findings(&findings)
+        summary
     }
 
     /// The offset near the end of a text at which a secret may begin that continues behind the end.

@@ -88,7 +88,7 @@ impl<T> LineMasker<T> {
             self.passed_text.push_str(&line.text);
             self.passed_text.push('\n');
             let findings = mask::merge(line.findings);
-            masks.add(MaskSummary::from_findings(&findings));
+            masks.add(MaskSummary::from_findings(&findings, line.text.as_bytes()));
             mask::apply(&mut line.text, &findings);
             shown.push((line.tag, line.text));
         }

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 use super::mask::{self, SecretFinding};
-use super::{MARK, Redactor};
+use super::{MARK, Redactor, SecretDigest};
 
 mod alignment;
 
@@ -55,6 +55,15 @@ struct RestoredValue {
     at: Range<usize>,
     /// True if it was masked before when only its lines were shown.
     in_lines: bool,
+}
+
+/// Facts about the marks of a rule that the texts do not tell.
+#[derive(Clone, Copy)]
+pub struct MarkFacts<'a> {
+    /// Returns true if a mark that replaces no value is literal text.
+    pub is_literal: &'a dyn Fn(&str) -> bool,
+    /// Returns true if the writer was also shown marks of other values than those of the present text.
+    pub has_other_values: &'a dyn Fn(&str) -> bool,
 }
 
 /// The reason why a mark cannot be replaced by its value.
@@ -250,6 +259,14 @@ impl<'a> MaskedText<'a> {
         self.slots.iter().filter_map(pair).collect()
     }
 
+    /// The digests of the values that a rule masks in it.
+    pub fn digests(&self, rule: &str) -> BTreeSet<SecretDigest> {
+        let slots = self.slots.iter().filter(|slot| self.rule(slot) == rule);
+        slots
+            .filter_map(|slot| Some(SecretDigest::new(self.value(slot)?.as_bytes())))
+            .collect()
+    }
+
     fn rule(&self, slot: &MaskSlot) -> &str {
         &self.text[slot.mark.start + MARK.len()..slot.mark.end - 1]
     }
@@ -299,17 +316,16 @@ impl<'a> MaskedText<'a> {
     }
 
     /// Restores the values in a text that is to replace this one. `around` is the text that contains this one, for
-    /// marks that the part does not have; there, all marks of a name must have the same value. `is_written` returns
-    /// true for a rule if its mark is literal text where it replaces no value.
+    /// marks that the part does not have; there, all marks of a name must have the same value.
     pub fn restore(
         &self,
         new: &str,
         around: Option<&Self>,
-        is_written: &dyn Fn(&str) -> bool,
+        facts: MarkFacts<'_>,
     ) -> Result<RestoredText, RestoreError> {
         let mut restored = RestoredText::plain(String::with_capacity(new.len()));
         let found: Vec<Range<usize>> = marks(new).collect();
-        let chosen = self.align(new, &found, around, is_written)?;
+        let chosen = self.align(new, &found, around, facts)?;
         let mut kept = 0;
         for (at, slot) in found.iter().zip(chosen) {
             let Some((source, slot)) = slot else {

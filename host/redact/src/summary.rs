@@ -1,7 +1,9 @@
-//! Summary of the masks in a result: their number, and their rules.
+//! Summary of the masks in a result: their number, their rules, and which of them have the same value.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::LazyLock;
 
 use super::mask::{self, SecretFinding};
 
@@ -9,7 +11,19 @@ use super::mask::{self, SecretFinding};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MaskSummary {
     count: u32,
-    rules: BTreeSet<Cow<'static, str>>,
+    values: BTreeMap<Cow<'static, str>, BTreeSet<SecretDigest>>,
+}
+
+/// A keyed hash of a masked value, with a key of this process: tells values apart without storing them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SecretDigest(u64);
+
+impl SecretDigest {
+    /// Returns the digest of a value.
+    pub fn new(value: &[u8]) -> Self {
+        static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        Self(KEY.hash_one(value))
+    }
 }
 
 impl MaskSummary {
@@ -20,7 +34,12 @@ impl MaskSummary {
 
     /// The rules that found the secrets.
     pub fn rules(&self) -> impl Iterator<Item = &str> {
-        self.rules.iter().map(|rule| &**rule)
+        self.values.keys().map(|rule| &**rule)
+    }
+
+    /// The rules that found the secrets, each with the digests of its values.
+    pub fn values(&self) -> impl Iterator<Item = (&str, &BTreeSet<SecretDigest>)> {
+        self.values.iter().map(|(rule, values)| (&**rule, values))
     }
 
     /// Returns true if a rule for one format, or the value of a known secret, was among them. A generic rule may match
@@ -32,14 +51,23 @@ impl MaskSummary {
     /// Adds the masks of another result.
     pub fn add(&mut self, other: Self) {
         self.count = self.count.saturating_add(other.count);
-        self.rules.extend(other.rules);
+        for (rule, values) in other.values {
+            self.values.entry(rule).or_default().extend(values);
+        }
     }
 
-    pub(super) fn from_findings<'a>(findings: impl IntoIterator<Item = &'a SecretFinding>) -> Self {
+    fn insert(&mut self, rule: &Cow<'static, str>, value: &[u8]) {
+        let values = self.values.entry(rule.clone()).or_default();
+        values.insert(SecretDigest::new(value));
+    }
+
+    /// The masks of one text.
+    pub(super) fn from_findings(findings: &[SecretFinding], text: &[u8]) -> Self {
         let mut all = Self::default();
         for finding in findings {
             all.count = all.count.saturating_add(1);
-            all.rules.insert(finding.rule.clone());
+            let value = text.get(finding.start..finding.end).unwrap_or_default();
+            all.insert(&finding.rule, value);
         }
         all
     }
@@ -62,9 +90,9 @@ impl MaskSummary {
                 false => times.0 += 1,
             }
         }
-        for ((rule, _), (in_texts, in_value)) in times {
+        for ((rule, secret), (in_texts, in_value)) in times {
             all.count = all.count.saturating_add(in_texts.max(in_value));
-            all.rules.insert(rule.clone());
+            all.insert(rule, secret);
         }
         all
     }

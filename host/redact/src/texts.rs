@@ -206,8 +206,9 @@ impl Redactor {
         let mut parts: Vec<&mut String> = parts.into_iter().collect();
         if let ([only], None) = (parts.as_mut_slice(), &value) {
             let findings = self.find(only.as_bytes());
+            let summary = MaskSummary::from_findings(&findings, only.as_bytes());
             mask::apply(only, &findings);
-            return MaskSummary::from_findings(&findings);
+            return summary;
         }
         let mut together = TextGroup::new();
         for part in &parts {

@@ -109,7 +109,7 @@ pub(super) fn label(road: &StageContext<'_>, clean: Clean, trail: &CallRecorder)
         label.data_class = label.data_class.max(DataClass::Sensitive);
     }
     let session = road.sessions.get(trail.session());
-    session.record_masks(clean.masks.rules());
+    session.record_masks(&clean.masks);
     session.record_read(&label, source.clone());
     if trail.tool().is_some_and(|tool| fetches(tool))
         && let Ok(output) = &clean.result

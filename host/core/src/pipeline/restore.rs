@@ -13,7 +13,9 @@ use crate::call::CallContext;
 use crate::error::{ToolError, ToolErrorCode};
 use crate::policy;
 use crate::redact::Redactor;
-use crate::redact::restore::{RestoreError, RestoredText, has_mark, rules_of_marks};
+use crate::redact::restore::{
+    MarkFacts, MaskedText, RestoreError, RestoredText, has_mark, rules_of_marks,
+};
 use crate::text;
 use crate::tool::{Tool, ToolGroup, ToolSource};
 
@@ -194,9 +196,15 @@ struct RestoreTask<'a> {
 impl RestoreTask<'_> {
     fn whole(&self, content: &str) -> Result<RestoredArguments, ToolError> {
         let masked = self.redactor.mask_restorable(self.current);
-        let is_written = self.written(masked.rules(), content);
         let restored = masked
-            .restore(content, None, &is_written)
+            .restore(
+                content,
+                None,
+                MarkFacts {
+                    is_literal: &self.written(masked.rules(), content),
+                    has_other_values: &self.has_other_values(&masked),
+                },
+            )
             .and_then(|restored| self.redactor.hides(&restored).map(|()| restored))
             .map_err(|error| self.refused(&error))?;
         Ok(vec![("content".to_owned(), restored.text.into())])
@@ -237,9 +245,12 @@ impl RestoreTask<'_> {
             let Some((part, at)) = parts else {
                 return Ok(Vec::new());
             };
-            let is_written = self.written(part.rules(), &replacement);
+            let facts = MarkFacts {
+                is_literal: &self.written(part.rules(), &replacement),
+                has_other_values: &self.has_other_values(&masked),
+            };
             let restored = part
-                .restore(&replacement, Some(&masked), &is_written)
+                .restore(&replacement, Some(&masked), facts)
                 .map_err(|error| self.refused(&error))?;
             whole.push(RestoredText::plain(&current[kept..at.start]));
             whole.push(restored.clone());
@@ -290,6 +301,11 @@ impl RestoreTask<'_> {
         move |rule| takes_none && !self.session.has_masked(rule)
     }
 
+    /// Returns a predicate that is true for a rule if the session was shown marks of values that the file does not have.
+    fn has_other_values<'s>(&'s self, masked: &'s MaskedText<'_>) -> impl Fn(&str) -> bool + 's {
+        |rule| self.session.has_masked_others(rule, &masked.digests(rule))
+    }
+
     fn refused(&self, error: &RestoreError) -> ToolError {
         let (path, mark) = (text::visible(self.path), error.mark());
         let why = match error {
@@ -298,8 +314,8 @@ impl RestoreTask<'_> {
                  that it is in; leave it out, or copy the file with move_file or a command"
             ),
             RestoreError::Ambiguous { .. } => format!(
-                "the mask `{mark}` could stand for several values of this file; change one masked line at a time with \
-                 edit_file, together with a line before or after it"
+                "the mask `{mark}` could stand for several values; change one masked line at a time with edit_file, \
+                 together with a line before or after it"
             ),
             RestoreError::Exposed { .. } => format!(
                 "the value behind the mask `{mark}` would not be recognised as secret in its new place; keep what stands \

@@ -1,7 +1,7 @@
 //! The state of a session: the labels of the content it has read and a person's answers. It begins with the first
 //! call.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -11,6 +11,7 @@ use crate::decision::{
     Decision, DecisionReason, PolicyEvaluation, PolicyLayer, RuleArguments, RuleBasis,
 };
 use crate::outcome::{ContentLabel, DataClass, TrustLevel};
+use crate::redact::{MaskSummary, SecretDigest};
 use crate::tool::{Tool, ToolGroup, ToolSource};
 
 use super::effect::OutgoingRequest;
@@ -24,6 +25,9 @@ pub(super) struct PipelineSessions {
     granted: Mutex<HashSet<(String, String)>>,
 }
 
+/// Maximum number of values of one rule that a session remembers. With more, the values of a file count as others.
+const MASKED_VALUES_MAX: usize = 10_000;
+
 /// The state of one session.
 #[derive(Default)]
 pub(super) struct PipelineSession(Mutex<SessionState>);
@@ -35,8 +39,8 @@ struct SessionState {
     /// Origin of the first sensitive content.
     sensitive: Option<String>,
     approvals: Vec<SessionAnswer>,
-    /// The rules whose masks were in results of the session.
-    masked: BTreeSet<String>,
+    /// The rules whose masks were in results of the session, with the digests of the masked values.
+    masked: BTreeMap<String, BTreeSet<SecretDigest>>,
     /// The runs of fetched pages that may be sent again.
     fetched: FetchedFragments,
 }
@@ -174,23 +178,28 @@ impl PipelineSession {
         }
     }
 
-    /// Remembers the rules of the masks in a result.
-    pub(super) fn record_masks<'a>(&self, rules: impl Iterator<Item = &'a str>) {
-        let mut rules = rules.peekable();
-        if rules.peek().is_none() {
+    /// Remembers the masks in a result.
+    pub(super) fn record_masks(&self, masks: &MaskSummary) {
+        if masks.count() == 0 {
             return;
         }
         let mut state = lock(&self.0);
-        for rule in rules {
-            if !state.masked.contains(rule) {
-                state.masked.insert(rule.to_owned());
-            }
+        for (rule, values) in masks.values() {
+            let known = state.masked.entry(rule.to_owned()).or_default();
+            known.extend(values.iter().take(MASKED_VALUES_MAX - known.len()));
         }
     }
 
     /// Returns true if a mask of this rule was in a result.
     pub(super) fn has_masked(&self, rule: &str) -> bool {
-        lock(&self.0).masked.contains(rule)
+        lock(&self.0).masked.contains_key(rule)
+    }
+
+    /// Returns true if a mask of this rule in a result had another value than these.
+    pub(super) fn has_masked_others(&self, rule: &str, values: &BTreeSet<SecretDigest>) -> bool {
+        let state = lock(&self.0);
+        let known = state.masked.get(rule);
+        known.is_some_and(|known| !known.is_subset(values))
     }
 
     /// Remembers the runs of a fetched text that a later request may repeat.

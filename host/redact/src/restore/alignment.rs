@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use super::{MARK, MaskSlot, MaskedText, RestoreError};
+use super::{MARK, MarkFacts, MaskSlot, MaskedText, RestoreError};
 
 /// Maximum number of comparisons of marks, and of the lines around them.
 const COMPARED_MAX: usize = 20_000_000;
@@ -16,7 +16,7 @@ impl MaskedText<'_> {
         new: &str,
         found: &[Range<usize>],
         around: Option<&'s Self>,
-        is_written: &dyn Fn(&str) -> bool,
+        facts: MarkFacts<'_>,
     ) -> Result<Vec<Option<(&'s Self, &'s MaskSlot)>>, RestoreError> {
         let mut chosen: Vec<Option<(&Self, &MaskSlot)>> = vec![None; found.len()];
         let mut names: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -27,6 +27,16 @@ impl MaskedText<'_> {
             let own = self.slots_of(mark);
             let all = around.map_or_else(Vec::new, |around| around.slots_of(mark));
             let mark = mark.to_owned();
+            let rule = &mark[MARK.len()..mark.len() - 1];
+            // The mark may stand for a value of another text, so its position must be that of the value here.
+            if (facts.has_other_values)(rule)
+                && !self.is_anchored(&own, new, found, &wanted, around)
+            {
+                return match own.is_empty() && all.is_empty() {
+                    true => Err(RestoreError::Unknown { mark }),
+                    false => Err(RestoreError::Ambiguous { mark }),
+                };
+            }
             let numbers: Vec<usize> = match (
                 self.single(&own),
                 around.and_then(|around| around.single(&all)),
@@ -45,7 +55,7 @@ impl MaskedText<'_> {
                     continue;
                 }
                 (None, _) if own.is_empty() && all.is_empty() => {
-                    if is_written(&mark[MARK.len()..mark.len() - 1]) {
+                    if (facts.is_literal)(rule) {
                         continue;
                     }
                     return Err(RestoreError::Unknown { mark });
@@ -66,6 +76,31 @@ impl MaskedText<'_> {
             }
         }
         Ok(chosen)
+    }
+
+    /// Returns true if each of these marks of a new text follows the same text on its line as one of the slots, or if a
+    /// part is replaced by a text with as many marks.
+    fn is_anchored(
+        &self,
+        slots: &[&MaskSlot],
+        new: &str,
+        found: &[Range<usize>],
+        wanted: &[usize],
+        around: Option<&Self>,
+    ) -> bool {
+        if around.is_some() && wanted.len() == slots.len() {
+            return true;
+        }
+        let before = |text: &str, mark: &Range<usize>| {
+            let start = text[..mark.start].rfind('\n').map_or(0, |at| at + 1);
+            text[start..mark.start].trim_start().to_owned()
+        };
+        let known: Vec<String> = slots
+            .iter()
+            .map(|slot| before(&self.text, &slot.mark))
+            .collect();
+        let mut marks = wanted.iter().map(|number| before(new, &found[*number]));
+        marks.all(|text| known.contains(&text))
     }
 
     fn slots_of(&self, mark: &str) -> Vec<&MaskSlot> {

@@ -1,16 +1,22 @@
 //! Marks that are replaced by their values.
 
 use super::super::Redactor;
-use super::super::restore::{RestoreError, RestoredText};
+use super::super::restore::{MarkFacts, RestoreError, RestoredText};
 use super::TOKEN;
 
 const OTHER: &str = "ghp_9bYr2WvX7kTyR4nJ6mPcL1sD9fGhB3eU5oKi";
+
+/// The marks of one text only.
+const ALONE: MarkFacts<'_> = MarkFacts {
+    is_literal: &|_| false,
+    has_other_values: &|_| false,
+};
 
 /// Restores the values in a text that replaces another one, both as shown to a reader.
 fn restored(old: &str, change: impl Fn(&str) -> String) -> Result<String, RestoreError> {
     let redactor = Redactor::new();
     let masked = redactor.mask_restorable(old);
-    let restored = masked.restore(&change(masked.text()), None, &|_| false)?;
+    let restored = masked.restore(&change(masked.text()), None, ALONE)?;
     redactor.hides(&restored)?;
     Ok(restored.text)
 }
@@ -136,6 +142,39 @@ fn restore_rejects_places_where_a_value_is_exposed() {
 }
 
 #[test]
+fn restore_with_other_values_shown_needs_the_text_before_the_mark() {
+    let old = format!("B = \"{TOKEN}\"\nport = 1\n");
+    let redactor = Redactor::new();
+    let masked = redactor.mask_restorable(&old);
+    let facts = MarkFacts {
+        has_other_values: &|_| true,
+        ..ALONE
+    };
+    let own = "port = 2\nB = \"[REDACTED:github-pat]\"\n";
+    let out = masked.restore(own, None, facts).unwrap();
+    assert_eq!(out.text, format!("port = 2\nB = \"{TOKEN}\"\n"));
+    let ambiguous = Err(RestoreError::Ambiguous {
+        mark: "[REDACTED:github-pat]".to_owned(),
+    });
+    for foreign in [
+        "A = \"[REDACTED:github-pat]\"\n".to_owned(),
+        format!("{own}A = \"[REDACTED:github-pat]\"\n"),
+    ] {
+        assert_eq!(
+            masked.restore(&foreign, None, facts),
+            ambiguous,
+            "{foreign}"
+        );
+    }
+    let line = "B = \"[REDACTED:github-pat]\"";
+    let part = masked.part(0..line.len()).unwrap();
+    let renamed = part.restore("C = \"[REDACTED:github-pat]\"", Some(&masked), facts);
+    assert_eq!(renamed.unwrap().text, format!("C = \"{TOKEN}\""));
+    let both = format!("{line}\nA = \"[REDACTED:github-pat]\"");
+    assert_eq!(part.restore(&both, Some(&masked), facts), ambiguous);
+}
+
+#[test]
 fn restore_of_a_part_prefers_its_own_marks() {
     let old = format!("A = \"{TOKEN}\"\nx = 1\nB = \"{OTHER}\"\n");
     let redactor = Redactor::new();
@@ -143,11 +182,11 @@ fn restore_of_a_part_prefers_its_own_marks() {
     let line = "B = \"[REDACTED:github-pat]\"";
     let at = masked.text().find(line).unwrap();
     let part = masked.part(at..at + line.len()).unwrap();
-    let out = part.restore("C = \"[REDACTED:github-pat]\"", Some(&masked), &|_| false);
+    let out = part.restore("C = \"[REDACTED:github-pat]\"", Some(&masked), ALONE);
     assert_eq!(out.unwrap().text, format!("C = \"{OTHER}\""));
     let at = masked.text().find("x = 1").unwrap();
     let part = masked.part(at..at + 5).unwrap();
-    let out = part.restore("[REDACTED:github-pat]", Some(&masked), &|_| false);
+    let out = part.restore("[REDACTED:github-pat]", Some(&masked), ALONE);
     assert!(matches!(out, Err(RestoreError::Ambiguous { .. })));
     // Half a mark cannot be part of the file.
     assert!(masked.part(8..12).is_none());
