@@ -61,6 +61,12 @@ impl ModelFactory {
         Ok(self.chosen(None)?.provider)
     }
 
+    /// Returns true if the settings choose no model, but name this provider.
+    pub fn names_only_provider(&self, provider: &str) -> bool {
+        let config = &self.settings.config;
+        config.model.is_none() && config.providers.contains_key(provider)
+    }
+
     fn chosen(&self, wanted: Option<&str>) -> Result<ChosenModel, ToolError> {
         self.settings
             .config

@@ -299,6 +299,9 @@ pub fn agent_setup(
 /// settings do not name.
 fn same_provider(models: &ModelFactory, worker: &Worker, own: &str) -> Result<(), ToolError> {
     let provider = own.split('/').next().unwrap_or_default();
+    if models.names_only_provider(provider) {
+        return Ok(());
+    }
     let asked = models.provider()?;
     if provider == asked {
         return Ok(());

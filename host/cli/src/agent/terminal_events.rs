@@ -12,6 +12,7 @@ use mimir_core::{BoxFuture, Outcome};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
+use crate::output::stderr_queue::is_output_held;
 use crate::output::{BAD, FAINT, GOOD, STRONG, WARN, note, styled};
 use crate::terminal::{CallWatcher, is_question_open};
 
@@ -63,7 +64,7 @@ impl TerminalEventSink {
             let _ = out.write_all(b"\n").and_then(|()| out.flush());
         }
         drop(open);
-        if is_question_open() {
+        if !is_output_held() && is_question_open() {
             note("");
         }
     }

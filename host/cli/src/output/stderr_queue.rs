@@ -44,8 +44,11 @@ fn write(pieces: &Receiver<StderrChunk>) {
     }
 }
 
-/// Waits for queued output if stderr is being read.
+/// Writes output that is still held back, and waits for queued output if stderr is being read.
 pub fn flush() {
+    // A question that nobody waits for any more may still be open.
+    let held = lock_held_output().take();
+    let _ = StderrQueue.write_all(&held.unwrap_or_default());
     let Some(way) = QUEUE.get() else { return };
     let (done, is_done) = sync_channel(1);
     if way.try_send(StderrChunk::Flush(done)).is_ok() {
@@ -53,7 +56,7 @@ pub fn flush() {
     }
 }
 
-/// Output held back while a full-screen view is open.
+/// Output held back while a full-screen view or a question is open.
 static HELD: Mutex<Option<Vec<u8>>> = Mutex::new(None);
 
 /// Size limit of held output.
@@ -62,13 +65,22 @@ const MAX_HELD_BYTES: usize = 64 << 10;
 /// Holds back stderr output until it is dropped.
 pub struct StderrHold(());
 
+impl StderrHold {
+    /// Returns true if there was output meanwhile.
+    pub fn has_output(&self) -> bool {
+        lock_held_output()
+            .as_ref()
+            .is_some_and(|words| !words.is_empty())
+    }
+}
+
 /// Holds back stderr output, so that nothing is written across the screen.
 pub fn hold_output() -> StderrHold {
     lock_held_output().get_or_insert_default();
     StderrHold(())
 }
 
-/// Returns true while a full-screen view is open.
+/// Returns true while a full-screen view or a question is open.
 pub fn is_output_held() -> bool {
     lock_held_output().is_some()
 }

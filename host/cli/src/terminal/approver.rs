@@ -9,6 +9,7 @@ use tokio::sync::Mutex;
 
 use crate::args::ApproveMode;
 use crate::output::progress::pause;
+use crate::output::stderr_queue::hold_output;
 
 use super::approval_card::{self, RenderedCard};
 use super::argument_editor::EditedArguments;
@@ -118,7 +119,13 @@ impl Approver for TerminalApprover {
             let watch = wanted.watch();
             let asked = move || {
                 let _paused = pause();
-                converse(&drawn, &arguments, offers, height(), &watch)
+                // Results of other calls appear once the question is answered, and not between it and its answer.
+                let held = hold_output();
+                let answer = converse(&drawn, &arguments, offers, height(), &watch);
+                if held.has_output() && is_question_open() {
+                    let _ = writeln!(anstream::stderr());
+                }
+                answer
             };
             let answer = tokio::task::spawn_blocking(asked);
             match answer.await {

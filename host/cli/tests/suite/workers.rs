@@ -271,6 +271,19 @@ fn worker_file_errors_name_the_line() {
 
 #[cfg(unix)]
 #[test]
+fn worker_model_needs_no_model_in_the_settings() {
+    let script = Script::start(vec![says("done")]);
+    let worker = format!("{READER}model: local/own\n");
+    let home = home(&script, "", &[("reader", &worker)]);
+    let settings = kit::config(home.path()).join("config.yml");
+    let text = fs::read_to_string(&settings).unwrap();
+    fs::write(&settings, text.replace("model: local/m\n", "")).unwrap();
+    let (code, end) = task(home.path(), &["--worker", "reader"]);
+    assert_eq!((code, &end["text"]), (0, &json!("done")), "{end}");
+    assert_eq!(script.asked()[0].body["model"], "own");
+}
+
+#[test]
 fn worker_file_that_is_a_link_is_refused() {
     let script = Script::start(vec![says("done")]);
     let home = home(&script, "", &[]);
