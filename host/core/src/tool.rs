@@ -409,11 +409,9 @@ impl fmt::Debug for Tool {
     }
 }
 
+/// A tool that is never run.
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A backend that is never run.
+pub(crate) fn sample(trust: ToolTrust) -> Tool {
     struct Idle;
 
     impl Backend for Idle {
@@ -425,38 +423,41 @@ mod tests {
         }
     }
 
-    fn tool(trust: ToolTrust) -> Tool {
-        let definition = ToolDefinition {
-            name: ToolName::new("fetch").unwrap(),
-            title: None,
-            description: String::new(),
-            group: ToolGroup::Net,
-            input_schema: Schema::unchecked(r#"{"type":"object"}"#.to_owned()),
-            output_schema: None,
-            approval: Decision::Ask,
-            silent: false,
-            risk: RiskLevel::Low,
-            hints: ToolHints::default(),
-            needs: Needs {
-                model: true,
-                ..Needs::default()
-            },
-        };
-        let origin = Arc::default();
-        Tool::new(
-            definition,
-            ToolSource::Custom,
-            origin,
-            trust,
-            Arc::new(Idle),
-        )
-    }
+    let definition = ToolDefinition {
+        name: ToolName::new("fetch").unwrap(),
+        title: None,
+        description: String::new(),
+        group: ToolGroup::Net,
+        input_schema: Schema::unchecked(r#"{"type":"object"}"#.to_owned()),
+        output_schema: None,
+        approval: Decision::Ask,
+        silent: false,
+        risk: RiskLevel::Low,
+        hints: ToolHints::default(),
+        needs: Needs {
+            model: true,
+            ..Needs::default()
+        },
+    };
+    let origin = Arc::default();
+    Tool::new(
+        definition,
+        ToolSource::Custom,
+        origin,
+        trust,
+        Arc::new(Idle),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn tool_new_grants_no_needs_to_an_untrusted_tool() {
-        assert!(tool(ToolTrust::Untrusted).granted.is_empty());
+        assert!(sample(ToolTrust::Untrusted).granted.is_empty());
         for trust in [ToolTrust::Trusted, ToolTrust::Harmless] {
-            let tool = tool(trust);
+            let tool = sample(trust);
             assert_eq!(tool.granted, tool.definition.needs, "{trust:?}");
         }
     }
