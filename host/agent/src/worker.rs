@@ -83,48 +83,44 @@ pub fn worker_call(
         model: true,
         ..Needs::default()
     };
-    Ok(Tool {
-        definition: ToolDefinition {
-            name: ToolName::new(WORKER_CALL)?,
-            title: Some("Call a worker".to_owned()),
-            description,
-            group: ToolGroup::System,
-            input_schema: Schema::unchecked(schema.to_string()),
-            output_schema: None,
-            silent: false,
-            approval: Decision::Ask,
-            risk: RiskLevel::Medium,
-            hints: ToolHints {
-                open_world: true,
-                ..ToolHints::default()
-            },
-            needs: needs.clone(),
+    let definition = ToolDefinition {
+        name: ToolName::new(WORKER_CALL)?,
+        title: Some("Call a worker".to_owned()),
+        description,
+        group: ToolGroup::System,
+        input_schema: Schema::unchecked(schema.to_string()),
+        output_schema: None,
+        silent: false,
+        approval: Decision::Ask,
+        risk: RiskLevel::Medium,
+        hints: ToolHints {
+            open_world: true,
+            ..ToolHints::default()
         },
-        aliases: vec![ToolName::new(ALIAS)?],
-        source: ToolSource::BuiltIn,
-        origin: Arc::new(ToolOrigin {
-            prefix: String::new(),
-            plugin: WORKER_CALL.to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            location: format!("built-in/{WORKER_CALL}"),
-            digest,
-            speaks: true,
-            imports: Vec::new(),
-            proofs: Vec::new(),
-            listed: Vec::new(),
-        }),
-        trust: ToolTrust::Trusted,
-        granted: needs,
-        changes: None,
-        flags: Vec::new(),
-        assessed: true,
-        off: false,
-        token_cost: None,
-        backend: Arc::new(WorkerCall {
-            workers: hall,
-            session_budget: purse,
-        }),
-    })
+        needs,
+    };
+    let origin = ToolOrigin {
+        plugin: WORKER_CALL.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        location: format!("built-in/{WORKER_CALL}"),
+        digest,
+        speaks: true,
+        ..ToolOrigin::default()
+    };
+    let backend = WorkerCall {
+        workers: hall,
+        session_budget: purse,
+    };
+    let tool = Tool::new(
+        definition,
+        ToolSource::BuiltIn,
+        Arc::new(origin),
+        ToolTrust::Trusted,
+        Arc::new(backend),
+    );
+    Ok(tool
+        .with_aliases(vec![ToolName::new(ALIAS)?])
+        .with_assessor(true))
 }
 
 struct WorkerCall {

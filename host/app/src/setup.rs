@@ -180,12 +180,7 @@ impl HostSetup {
     /// Applies the grants of this user. Tools can also reach the configured search provider and embeddings endpoint.
     /// An unreadable lock file grants nothing.
     pub fn apply_grants(&self, tools: &mut [Tool]) {
-        if let Some(search) = self.settings.config.web_search() {
-            tools.iter_mut().for_each(|tool| search.equip(tool));
-        }
-        if let Some(embeddings) = self.settings.config.embeddings() {
-            tools.iter_mut().for_each(|tool| embeddings.equip(tool));
-        }
+        self.settings.config.add_configured_needs(tools);
         // A foreign component cannot declare its needs, so it may have grants even if it counts as harmless.
         let takes = |tool: &Tool| tool.trust == ToolTrust::Untrusted || grants::is_foreign(tool);
         if !tools.iter().any(takes) {

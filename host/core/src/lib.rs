@@ -54,6 +54,7 @@ pub mod code;
 pub mod command;
 pub mod config;
 pub mod decision;
+pub mod effective_rights;
 pub mod error;
 pub mod files;
 pub mod grants;

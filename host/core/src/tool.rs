@@ -224,7 +224,7 @@ pub struct ToolDefinition {
 }
 
 /// The exact origin of a tool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolOrigin {
     /// The plugin's own name.
     pub plugin: String,
@@ -303,6 +303,70 @@ pub struct Tool {
 }
 
 impl Tool {
+    /// Creates a tool that is switched on, without aliases, flags or an assessor. A trusted or harmless tool is granted
+    /// all its needs, an untrusted one none of them.
+    pub fn new(
+        definition: ToolDefinition,
+        source: ToolSource,
+        origin: Arc<ToolOrigin>,
+        trust: ToolTrust,
+        backend: Arc<dyn Backend>,
+    ) -> Self {
+        let granted = match trust {
+            ToolTrust::Trusted | ToolTrust::Harmless => definition.needs.clone(),
+            ToolTrust::Untrusted => Needs::default(),
+        };
+        Self {
+            definition,
+            aliases: Vec::new(),
+            source,
+            origin,
+            trust,
+            granted,
+            changes: None,
+            flags: Vec::new(),
+            assessed: false,
+            off: false,
+            token_cost: None,
+            backend,
+        }
+    }
+
+    /// Sets the other names that are accepted in calls and policies.
+    #[must_use]
+    pub fn with_aliases(mut self, aliases: Vec<ToolName>) -> Self {
+        self.aliases = aliases;
+        self
+    }
+
+    /// Sets the suspicious properties of its text.
+    #[must_use]
+    pub fn with_flags(mut self, flags: Vec<String>) -> Self {
+        self.flags = flags;
+        self
+    }
+
+    /// Sets whether its plugin assesses its own calls.
+    #[must_use]
+    pub fn with_assessor(mut self, assessed: bool) -> Self {
+        self.assessed = assessed;
+        self
+    }
+
+    /// Sets whether its own file switches it off.
+    #[must_use]
+    pub fn with_off(mut self, off: bool) -> Self {
+        self.off = off;
+        self
+    }
+
+    /// Sets its cost in a prompt in tokens, as stated by the author.
+    #[must_use]
+    pub fn with_token_cost(mut self, token_cost: Option<u32>) -> Self {
+        self.token_cost = token_cost;
+        self
+    }
+
     /// The canonical name.
     pub fn name(&self) -> &ToolName {
         &self.definition.name
@@ -345,9 +409,58 @@ impl fmt::Debug for Tool {
     }
 }
 
+/// A tool that is never run.
+#[cfg(test)]
+pub(crate) fn sample(trust: ToolTrust) -> Tool {
+    struct Idle;
+
+    impl Backend for Idle {
+        fn run(
+            &self,
+            _: crate::Approved,
+        ) -> crate::backend::BoxFuture<'_, crate::backend::RawResult> {
+            unreachable!("no test runs it")
+        }
+    }
+
+    let definition = ToolDefinition {
+        name: ToolName::new("fetch").unwrap(),
+        title: None,
+        description: String::new(),
+        group: ToolGroup::Net,
+        input_schema: Schema::unchecked(r#"{"type":"object"}"#.to_owned()),
+        output_schema: None,
+        approval: Decision::Ask,
+        silent: false,
+        risk: RiskLevel::Low,
+        hints: ToolHints::default(),
+        needs: Needs {
+            model: true,
+            ..Needs::default()
+        },
+    };
+    let origin = Arc::default();
+    Tool::new(
+        definition,
+        ToolSource::Custom,
+        origin,
+        trust,
+        Arc::new(Idle),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tool_new_grants_no_needs_to_an_untrusted_tool() {
+        assert!(sample(ToolTrust::Untrusted).granted.is_empty());
+        for trust in [ToolTrust::Trusted, ToolTrust::Harmless] {
+            let tool = sample(trust);
+            assert_eq!(tool.granted, tool.definition.needs, "{trust:?}");
+        }
+    }
 
     #[test]
     fn tool_name_is_validated() {

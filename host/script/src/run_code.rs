@@ -65,30 +65,23 @@ pub(crate) fn run_code(engines: Vec<Arc<dyn CodeEngine>>) -> Result<Tool, Invali
         definition.description,
         definition.input_schema.as_str()
     );
-    Ok(Tool {
-        origin: Arc::new(ToolOrigin {
-            prefix: String::new(),
-            plugin: NAME.to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            location: LOCATION.to_owned(),
-            digest: Sha256Digest::of_bytes(said.as_bytes()).to_string(),
-            speaks: true,
-            listed: Vec::new(),
-            proofs: proofs(&imports).iter().map(ToString::to_string).collect(),
-            imports,
-        }),
-        granted: definition.needs.clone(),
+    let origin = ToolOrigin {
+        plugin: NAME.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        location: LOCATION.to_owned(),
+        digest: Sha256Digest::of_bytes(said.as_bytes()).to_string(),
+        speaks: true,
+        proofs: proofs(&imports).iter().map(ToString::to_string).collect(),
+        imports,
+        ..ToolOrigin::default()
+    };
+    Ok(Tool::new(
         definition,
-        aliases: Vec::new(),
-        source: ToolSource::BuiltIn,
-        trust: ToolTrust::Trusted,
-        changes: None,
-        flags: Vec::new(),
-        assessed: false,
-        off: false,
-        token_cost: None,
-        backend: Arc::new(RunCode { engines }),
-    })
+        ToolSource::BuiltIn,
+        Arc::new(origin),
+        ToolTrust::Trusted,
+        Arc::new(RunCode { engines }),
+    ))
 }
 
 fn definition() -> Result<ToolDefinition, InvalidToolName> {

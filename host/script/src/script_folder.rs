@@ -9,7 +9,7 @@ use mimir_core::code::CodeEngine;
 use mimir_core::files::{self, LinkPolicy};
 use mimir_core::registry::Quarantined;
 use mimir_core::tool::{Tool, ToolOrigin, ToolSource, ToolTrust};
-use mimir_core::{Backend, Needs, ToolError, ToolErrorCode};
+use mimir_core::{Needs, ToolError, ToolErrorCode};
 use mimir_wasm::family::proofs;
 use mimir_wasm::script::{ScriptEngine, ScriptState};
 use mimir_wasm::{LoadedTools, Sha256Digest, WasmHost};
@@ -113,15 +113,13 @@ impl ScriptFolder {
             false => ToolTrust::Untrusted,
         };
         let origin = ToolOrigin {
-            prefix: String::new(),
             plugin: definition.name.to_string(),
-            version: String::new(),
             location: place.to_owned(),
             digest: digest.to_string(),
             speaks: true,
-            listed: Vec::new(),
             proofs: proofs(&imports).iter().map(ToString::to_string).collect(),
             imports,
+            ..ToolOrigin::default()
         };
         let backend = ScriptBackend {
             engines: Arc::clone(&self.engines),
@@ -129,20 +127,10 @@ impl ScriptFolder {
             path: place.to_owned(),
             checked,
         };
-        Tool {
-            definition,
-            aliases: Vec::new(),
-            source: ToolSource::Custom,
-            origin: Arc::new(origin),
-            trust,
-            granted: Needs::default(),
-            flags: Vec::new(),
-            changes: None,
-            assessed: false,
-            off: !enabled,
-            token_cost,
-            backend: Arc::new(backend) as Arc<dyn Backend>,
-        }
+        let (source, backend) = (ToolSource::Custom, Arc::new(backend));
+        Tool::new(definition, source, Arc::new(origin), trust, backend)
+            .with_off(!enabled)
+            .with_token_cost(token_cost)
     }
 
     /// Returns the content of a file, or none if it is gone. A link may lead elsewhere in the workspace but not out of

@@ -8,7 +8,6 @@ use mimir_core::backend::{Backend, BoxFuture, RawResult, RealPath, ToolAssessmen
 use mimir_core::needs::{DirectoryAccess, Needs};
 use mimir_core::paths::{PathRules, obeyed_note};
 use mimir_core::pipeline::{Approved, Checked, PluginStorage};
-use mimir_core::tool::ToolTrust;
 use mimir_core::{Content, Limits, ToolError, ToolErrorCode};
 use serde_json::Value;
 
@@ -166,15 +165,15 @@ impl WasmBackend {
             ..*call.limits()
         };
         // The assessment runs before any approval: a plugin without a grant sees no files.
-        let fs = match tool.trust {
-            ToolTrust::Trusted => self.call_files(
-                &tool.definition.needs,
+        let fs = match tool.rights().for_assessor() {
+            Some(needs) => self.call_files(
+                needs,
                 DirectoryAccess::Read,
                 call.paths(),
                 &limits,
                 &MountTracking::default(),
             )?,
-            ToolTrust::Harmless | ToolTrust::Untrusted => GuardedFs::empty(),
+            None => GuardedFs::empty(),
         };
         let mut store = callee
             .new_store(StoreOptions::isolated(fs, limits))

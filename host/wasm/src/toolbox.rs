@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use mimir_core::backend::BoxFuture;
-use mimir_core::needs::Needs;
 use mimir_core::registry::Quarantined;
 use mimir_core::tool::{Tool, ToolName, ToolOrigin, ToolSource, ToolTrust};
 use parking_lot::Mutex;
@@ -336,16 +335,15 @@ impl Toolbox {
         let origin = Arc::new(ToolOrigin {
             plugin: description.name.unwrap_or_else(|| found.stem.to_owned()),
             speaks,
-            prefix: String::new(),
             version: description.version,
             location: found.place.clone(),
             digest: found.digest.to_string(),
-            listed: Vec::new(),
             proofs: proofs(&description.imports)
                 .iter()
                 .map(ToString::to_string)
                 .collect(),
             imports: description.imports,
+            ..ToolOrigin::default()
         });
         for definition in tools {
             let trust = match found.source {
@@ -354,24 +352,11 @@ impl Toolbox {
                 _ => ToolTrust::Untrusted,
             };
             // Grants for a foreign component come from the user, who is asked elsewhere.
-            let granted = match trust {
-                ToolTrust::Trusted | ToolTrust::Harmless => definition.needs.clone(),
-                ToolTrust::Untrusted => Needs::default(),
-            };
-            loaded.tools.push(Tool {
-                aliases: found.aliases(definition.name.as_str()),
-                source: found.source,
-                origin: Arc::clone(&origin),
-                trust,
-                granted,
-                changes: None,
-                flags: Vec::new(),
-                assessed,
-                off: false,
-                token_cost: None,
-                backend: Arc::clone(&backend) as Arc<_>,
-                definition,
-            });
+            let aliases = found.aliases(definition.name.as_str());
+            let origin = Arc::clone(&origin);
+            let tool = Tool::new(definition, found.source, origin, trust, backend.clone());
+            let tool = tool.with_aliases(aliases).with_assessor(assessed);
+            loaded.tools.push(tool);
         }
     }
 

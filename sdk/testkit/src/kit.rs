@@ -33,7 +33,7 @@ pub struct Testkit {
     toolbox: Toolbox,
     pipeline: Pipeline,
     loaded: Mutex<LoadedTools>,
-    policy: Mutex<Policy>,
+    settings: Mutex<(Config, Policy)>,
     person: Arc<Person>,
     secrets: Arc<Secrets>,
     answers: Arc<Answers>,
@@ -114,7 +114,7 @@ impl Testkit {
             workspace,
             pipeline: Pipeline::new(PipelineSnapshot::default(), ports),
             loaded: Mutex::default(),
-            policy: Mutex::default(),
+            settings: Mutex::default(),
             person,
             secrets,
             answers,
@@ -197,7 +197,8 @@ impl Testkit {
         let config: Config =
             serde_json::from_value(config).map_err(|e| TestkitError::Settings(e.to_string()))?;
         let policy = Policy::new(&config, "the settings of the test");
-        *lock(&self.policy) = policy.map_err(|e| TestkitError::Settings(e.to_string()))?;
+        let policy = policy.map_err(|e| TestkitError::Settings(e.to_string()))?;
+        *lock(&self.settings) = (config, policy);
         self.renew();
         Ok(self)
     }
@@ -205,11 +206,9 @@ impl Testkit {
     /// Updates the tools and rules of the pipeline.
     fn renew(&self) {
         let loaded = lock(&self.loaded);
-        let policy = lock(&self.policy).clone();
+        let (config, policy) = lock(&self.settings).clone();
         let mut tools = loaded.tools.clone();
-        tools
-            .iter_mut()
-            .for_each(|tool| policy.add_configured_needs(tool));
+        config.add_configured_needs(&mut tools);
         self.pipeline.replace(PipelineSnapshot {
             registry: Registry::new(tools, loaded.quarantined.clone()),
             policy,

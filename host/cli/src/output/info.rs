@@ -102,7 +102,10 @@ impl<'a> ToolInfo<'a> {
                 .as_ref()
                 .map(|schema| schema.to_value()),
             needs: &definition.needs,
-            grants: granted(tool),
+            grants: tool
+                .rights()
+                .permanent()
+                .map_or_else(Vec::new, Needs::lines),
             imports: &origin.imports,
             // Only a component has import proofs: imports do not limit a server or an agent.
             proofs: match origin.proofs.is_empty() {
@@ -128,14 +131,6 @@ impl<'a> ToolInfo<'a> {
                 .collect(),
             last_calls: &beside.calls,
         }
-    }
-}
-
-/// Granted rights. Shipped tools have all that they need; a plugin has those that a person granted.
-fn granted(tool: &Tool) -> Vec<String> {
-    match tool.trust {
-        ToolTrust::Trusted => tool.granted.lines(),
-        ToolTrust::Harmless | ToolTrust::Untrusted => Vec::new(),
     }
 }
 

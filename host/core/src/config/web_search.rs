@@ -254,6 +254,17 @@ impl Config {
     pub fn web_search(&self) -> Option<WebSearchEndpoint> {
         self.web_search.as_ref()?.check().ok()
     }
+
+    /// Adds the needs of the settings to the tools: the host and the secret of the search provider, or of the
+    /// embeddings endpoint.
+    pub fn add_configured_needs(&self, tools: &mut [Tool]) {
+        if let Some(search) = self.web_search() {
+            tools.iter_mut().for_each(|tool| search.equip(tool));
+        }
+        if let Some(embeddings) = self.embeddings() {
+            tools.iter_mut().for_each(|tool| embeddings.equip(tool));
+        }
+    }
 }
 
 #[cfg(test)]

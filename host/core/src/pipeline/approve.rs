@@ -16,7 +16,7 @@ use crate::outcome::Outcome;
 use crate::paths::PathRules;
 use crate::policy;
 use crate::redact::Redactor;
-use crate::tool::{Tool, ToolName, ToolTrust};
+use crate::tool::{Tool, ToolName};
 
 use super::call_command::CallCommand;
 use super::call_recorder::CallRecorder;
@@ -271,7 +271,7 @@ pub(super) async fn approve(
         .parent
         .as_ref()
         .map(|parent| parent.deadline.clone());
-    let rights = rights(&checked.tool);
+    let rights = checked.tool.rights().for_approved_call();
     Ok(ApproveStep::Run(Box::new(Approved {
         deadline: Deadline::new(Arc::clone(&ports.clock), checked.limits().wall, outer),
         variables: match rights.variables.as_slice() {
@@ -284,14 +284,6 @@ pub(super) async fn approve(
         answered: evaluation.asking().map(question_key).collect(),
         checked,
     })))
-}
-
-/// Returns the rights of the call. Without a grant, a person has approved this call and has seen its needs.
-fn rights(tool: &Tool) -> Needs {
-    match tool.trust {
-        ToolTrust::Untrusted => tool.requested_needs(),
-        ToolTrust::Trusted | ToolTrust::Harmless => tool.granted.clone(),
-    }
 }
 
 /// Asks a person, unless a stored answer covers this call. Returns the edited arguments if the person changed them.

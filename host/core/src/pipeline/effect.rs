@@ -19,7 +19,7 @@ use crate::limits::Limits;
 use crate::needs::Needs;
 use crate::network::{NetworkPolicy, RequestTarget};
 use crate::redact::Redactor;
-use crate::tool::{RiskLevel, Tool, ToolTrust};
+use crate::tool::{RiskLevel, Tool};
 use crate::upstream_request::UpstreamRequestKind;
 
 use super::approve::Approved;
@@ -276,16 +276,12 @@ impl Inner {
         if let Some(reason) = world.policy.refusal(tool) {
             return Err(gone(&format!("{} ({})", reason.text, reason.source)));
         }
-        let mut rights = self.rights.clone();
-        match (self.tool.trust, tool.trust) {
-            (_, ToolTrust::Trusted | ToolTrust::Harmless) => rights.retain_granted(&tool.granted),
-            // A person has approved this very call.
-            (ToolTrust::Untrusted, ToolTrust::Untrusted) => {}
-            (_, ToolTrust::Untrusted) => {
-                let way = format!("`mimir tools trust {name}` grants it again");
-                return Err(gone("its grant was taken back during the call").with_remedies([way]));
-            }
-        }
+        let started = self.rights.clone();
+        let rights = tool.rights().for_running_call(self.tool.trust, started);
+        let rights = rights.ok_or_else(|| {
+            let way = format!("`mimir tools trust {name}` grants it again");
+            gone("its grant was taken back during the call").with_remedies([way])
+        })?;
         Ok((Arc::clone(tool), rights))
     }
 

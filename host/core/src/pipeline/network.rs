@@ -13,7 +13,7 @@ use crate::error::{ToolError, ToolErrorCode};
 use crate::needs::HostNeed;
 use crate::network::{NetworkPolicy, NetworkRefusal, NetworkVerdict, RequestTarget};
 use crate::policy::GRANT;
-use crate::tool::{Tool, ToolTrust};
+use crate::tool::Tool;
 
 use super::effect::{self, OutgoingRequest};
 use super::validate::Checked;
@@ -206,7 +206,7 @@ impl DeclaredRequest {
 /// request any host. A URL that cannot be requested is an error of the caller.
 fn of_call(checked: &Checked) -> Result<Option<DeclaredRequest>, ToolError> {
     let (tool, arguments) = (checked.tool(), checked.arguments());
-    if !hosts(tool).iter().any(HostNeed::is_any) {
+    if !tool.rights().foreseen_hosts().iter().any(HostNeed::is_any) {
         return Ok(None);
     }
     let Some(url) = arguments.get("url").and_then(Value::as_str) else {
@@ -253,8 +253,9 @@ pub(super) fn preview_request(
         .policy
         .request(tool, &effect::arguments(egress), &mut late);
     all.append_new(late);
-    let said = judge(world, tool, (hosts(tool), served), egress, all);
-    let addresses = world.policy.network(tool, hosts(tool)).addresses(target);
+    let hosts = tool.rights().foreseen_hosts();
+    let said = judge(world, tool, (hosts, served), egress, all);
+    let addresses = world.policy.network(tool, hosts).addresses(target);
     let foreseen = RequestPreview {
         method: method.to_owned(),
         url: target.to_string(),
@@ -265,12 +266,4 @@ pub(super) fn preview_request(
         addresses,
     };
     Ok(Some((said, request, foreseen)))
-}
-
-/// Returns the hosts that a call of the tool would have. Without a grant, a person approves its needs first.
-fn hosts(tool: &Tool) -> &[HostNeed] {
-    match tool.trust {
-        ToolTrust::Untrusted => &tool.definition.needs.hosts,
-        ToolTrust::Trusted | ToolTrust::Harmless => &tool.granted.hosts,
-    }
 }

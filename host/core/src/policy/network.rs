@@ -28,17 +28,6 @@ impl Policy {
             .fold(policy, NetworkPolicy::capped_by)
     }
 
-    /// Adds the needs of the settings to a tool: the host and the secret of the search provider, or of the embeddings
-    /// endpoint.
-    pub fn add_configured_needs(&self, tool: &mut Tool) {
-        if let Some(search) = &self.web_search {
-            search.equip(tool);
-        }
-        if let Some(embeddings) = &self.embeddings {
-            embeddings.equip(tool);
-        }
-    }
-
     /// The values of these variables, as far as they are settings that tools may see.
     pub(crate) fn variables(&self, names: &[String]) -> Vec<(String, String)> {
         let search = self.web_search.iter();
@@ -239,6 +228,7 @@ mod tests {
     fn network_search_provider_is_open_to_web_search_only() {
         let block = json!({"webSearch": {"provider": "searxng", "url": "http://127.0.0.1:8888"},
             "network": {"allowedHosts": ["a.example"]}});
+        let config: Config = serde_json::from_value(block.clone()).unwrap();
         let policy = policy(json!({}), block);
         let mut search = tool("web_search");
         search.definition.needs.variables = vec![SEARCH_VARIABLE.to_owned()];
@@ -246,7 +236,7 @@ mod tests {
         search.source = crate::tool::ToolSource::BuiltIn;
         stranger.source = crate::tool::ToolSource::Custom;
         let says = |tool: &mut Tool, url: &str| {
-            policy.add_configured_needs(tool);
+            config.add_configured_needs(std::slice::from_mut(tool));
             let network = policy.network(tool, &tool.granted.hosts);
             network
                 .judge(&RequestTarget::parse(url).unwrap(), "GET")

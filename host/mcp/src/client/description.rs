@@ -261,15 +261,14 @@ impl ServerDescription {
             update(&mut hash, entry.words.as_bytes());
         }
         let origin = Arc::new(ToolOrigin {
-            prefix: String::new(),
             plugin: spec.name.clone(),
             version: text::visible(text::prefix(&self.server.1, MAX_NAME_SIZE)),
             location: spec.location(),
             digest: format!("{:x}", hash.finalize()),
             speaks: true,
             imports,
-            proofs: Vec::new(),
             listed,
+            ..ToolOrigin::default()
         });
         let theirs = theirs
             .into_iter()
@@ -277,22 +276,10 @@ impl ServerDescription {
         let reads = reads
             .into_iter()
             .map(|(reads, definition)| (reader(reads), definition, Vec::new()));
-        let tools = theirs
-            .chain(reads)
-            .map(|(backend, definition, flags)| Tool {
-                backend,
-                definition,
-                aliases: Vec::new(),
-                source: ToolSource::Mcp,
-                origin: Arc::clone(&origin),
-                trust: ToolTrust::Untrusted,
-                granted: Needs::default(),
-                changes: None,
-                flags,
-                assessed: false,
-                off: false,
-                token_cost: None,
-            });
+        let tools = theirs.chain(reads).map(|(backend, definition, flags)| {
+            let (origin, trust) = (Arc::clone(&origin), ToolTrust::Untrusted);
+            Tool::new(definition, ToolSource::Mcp, origin, trust, backend).with_flags(flags)
+        });
         (tools.collect(), left_out)
     }
 }

@@ -6,7 +6,7 @@ use crate::approval::{AlwaysCoverage, ApprovalPattern, Card, Fingerprint, Worksp
 use crate::decision::{DecisionReason, PolicyEvaluation, PolicyLayer};
 use crate::policy;
 use crate::text;
-use crate::tool::{RiskLevel, Tool, ToolTrust};
+use crate::tool::{RiskLevel, Tool};
 
 use super::Ruled;
 
@@ -43,10 +43,9 @@ pub(super) fn card(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Card {
     };
     let trust = |reason: &DecisionReason| reason.layer == PolicyLayer::Trust;
     let ungranted = ruled.evaluation.asking().any(trust);
-    let grants = match tool.trust {
-        ToolTrust::Untrusted if ungranted => tool.requested_needs().lines(),
-        _ => Vec::new(),
-    };
+    let given = tool.rights().given_by_approval();
+    let given = given.filter(|_| ungranted);
+    let grants = given.map_or_else(Vec::new, |needs| needs.lines());
     let changes = tool.changes.iter().filter(|_| ungranted);
     let callers = checked.callers().iter().map(|caller| caller.tool.as_str());
     let callers: Vec<&str> = callers.collect();
