@@ -61,8 +61,12 @@ declare module "mimir" {
     hosts?: (string | { host: string; methods?: string[]; reason?: string })[];
     /** Patterns of commands: `git status *`. */
     commands?: (string | { pattern: string; reason?: string })[];
-    /** Credentials that the host adds to requests. */
+    /**
+     * Credentials for a host. `context.env[name]` is a placeholder, which the host replaces by the value in this header
+     * of requests to this host.
+     */
     secrets?: { name: string; host: string; header: string; reason?: string }[];
+    /** Settings of mimir that tools may see, by the name of their variable, in `context.env`. */
     variables?: string[];
     /** Names of other tools. */
     tools?: string[];
@@ -76,6 +80,8 @@ declare module "mimir" {
     fetch: Fetch;
     /** Lines of the tool's log. `console` is the same. */
     logger: Logger;
+    /** Of a plugin: the placeholders of its secrets and the values of its variables, by name. */
+    env?: Record<string, string>;
     config: Config;
     conversation: Conversation;
     progress: Progress;

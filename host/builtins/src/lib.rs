@@ -74,6 +74,7 @@ pub const PLUGIN: JsPluginParts = JsPluginParts {
     tools: include_str!("../javascript/plugin/tools.js"),
     model: include_str!("../javascript/plugin/model.js"),
     storage: include_str!("../javascript/plugin/storage.js"),
+    environment: include_str!("../javascript/plugin/environment.js"),
     toolset: include_str!("../javascript/plugin/toolset.js"),
 };
 

@@ -56,8 +56,8 @@ impl MaskSummary {
         }
     }
 
-    fn insert(&mut self, rule: &Cow<'static, str>, value: &[u8]) {
-        let values = self.values.entry(rule.clone()).or_default();
+    fn insert(&mut self, rule: Cow<'static, str>, value: &[u8]) {
+        let values = self.values.entry(rule).or_default();
         values.insert(SecretDigest::new(value));
     }
 
@@ -67,7 +67,7 @@ impl MaskSummary {
         for finding in findings {
             all.count = all.count.saturating_add(1);
             let value = text.get(finding.start..finding.end).unwrap_or_default();
-            all.insert(&finding.rule, value);
+            all.insert(finding.rule.clone(), value);
         }
         all
     }
@@ -92,7 +92,7 @@ impl MaskSummary {
         }
         for ((rule, secret), (in_texts, in_value)) in times {
             all.count = all.count.saturating_add(in_texts.max(in_value));
-            all.insert(rule, secret);
+            all.insert(rule.clone(), secret);
         }
         all
     }

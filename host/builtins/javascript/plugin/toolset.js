@@ -112,6 +112,7 @@ function ran(name, given, where, use) {
     config: { workingDirectory: "." },
     conversation: { id: where.conversationId ?? where.sessionId, workingDirectory: "." },
   });
+  context.env = hands.environment?.() ?? {};
   taken(tool, parse(given)).then((args) => use(tool, args, context)).then((value) => {
     outcome = { value };
   }).catch(failed);

@@ -303,6 +303,66 @@ export const reaches = {
 }
 
 #[test]
+fn typescript_tool_sends_a_secret_that_it_never_sees() {
+    use std::io::{Read as _, Write as _};
+    const VALUE: &str = "s3cr3t-of-the-typescript-tool";
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (sent, received) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut stream = listener.accept().unwrap().0;
+        let mut request = vec![0; 4096];
+        let count = stream.read(&mut request).unwrap();
+        let request = String::from_utf8_lossy(&request[..count]).into_owned();
+        sent.send(request).unwrap();
+        let answer = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
+        stream.write_all(answer.as_bytes()).unwrap();
+    });
+    let home = built(
+        r#"
+export const sends = {
+  description: "A test.", inputSchema: { type: "object" }, needsApproval: false,
+  needs: {
+    hosts: [{ host: "127.0.0.1:PORT", methods: ["GET"] }],
+    secrets: [{ name: "SITE_KEY", host: "127.0.0.1:PORT", header: "Authorization" }],
+  },
+  async execute(args, { fetch, env }) {
+    const response = await fetch("http://127.0.0.1:PORT/", { headers: { Authorization: `Bearer ${env.SITE_KEY}` } });
+    return { text: await response.text(), names: Object.keys(env), length: env.SITE_KEY.length };
+  },
+};
+"#
+        .replace("PORT", &port.to_string())
+        .as_str(),
+    );
+    fs::create_dir_all(config(home.path())).unwrap();
+    let settings = format!(
+        "network: {{allowedHosts: ['127.0.0.1:{port}']}}\nsecrets: {{SITE_KEY: {{env: MY_SITE_KEY}}}}\n"
+    );
+    fs::write(config(home.path()).join("config.yml"), settings).unwrap();
+    let output = mimir(
+        home.path(),
+        &["call", "sends", "--json", "--approve", "always"],
+    )
+    .env("MY_SITE_KEY", VALUE)
+    .output()
+    .unwrap();
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let result = value(&outcome);
+    assert_eq!(
+        (&result["text"], &result["names"]),
+        (&json!("ok"), &json!(["SITE_KEY"])),
+        "{outcome}"
+    );
+    let request = received.recv().unwrap();
+    assert!(
+        request.contains(&format!("Bearer {VALUE}\r\n")),
+        "{request}"
+    );
+    assert!(!outcome.to_string().contains(VALUE));
+}
+
+#[test]
 fn tools_new_typescript_plugin_builds_and_runs() {
     let home = workspace(&[]);
     let home = home.path();

@@ -201,6 +201,7 @@ impl PluginDescription {
         reach.commands |= !needs.commands.is_empty();
         reach.tools |= !needs.tools.is_empty();
         reach.model |= needs.model;
+        reach.environment |= !needs.secrets.is_empty() || !needs.variables.is_empty();
         reach.assesses |= found.judges;
         self.tools.push(json!({
             "name": name,

@@ -42,6 +42,8 @@ pub struct JsPluginParts {
     pub model: &'static str,
     /// Code for storage.
     pub storage: &'static str,
+    /// Code for environment variables.
+    pub environment: &'static str,
     /// The exports.
     pub toolset: &'static str,
 }
@@ -61,6 +63,8 @@ pub struct PluginImports {
     pub model: bool,
     /// Storage.
     pub storage: bool,
+    /// Environment variables: settings, and the placeholders of secrets.
+    pub environment: bool,
     /// True if it exports the assessment of its own calls.
     pub assesses: bool,
 }
@@ -80,6 +84,7 @@ impl JsPluginParts {
             (reach.tools, self.tools),
             (reach.model, self.model),
             (reach.storage, self.storage),
+            (reach.environment, self.environment),
             (true, self.toolset),
         ];
         let given = given.into_iter().filter(|(is_given, _)| *is_given);

@@ -42,6 +42,8 @@ const CHANGES: &[(&str, &[&str])] = &[(
     ],
 )];
 
+const ENVIRONMENT: &[(&str, &[&str])] = &[("wasi:cli/environment", &["get-environment"])];
+
 const NETWORK: &[(&str, &[&str])] = &[
     ("wasi:http/outgoing-handler", &["handle"]),
     (
@@ -150,6 +152,7 @@ fn tables(
         (reach.files.is_some(), FILES),
         (reach.files == Some(DirectoryAccess::ReadWrite), CHANGES),
         (reach.network, NETWORK),
+        (reach.environment, ENVIRONMENT),
     ];
     given
         .into_iter()
