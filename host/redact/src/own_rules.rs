@@ -159,6 +159,23 @@ pub(super) static OWN: &[SecretRule] = &[
         ),
         ..RULE
     },
+    // A private key without its beginning, as in a diff or the last lines of a file.
+    SecretRule {
+        id: "private-key",
+        anchors: &["-----end"],
+        shape: AnchorPosition::Around {
+            before: REACH,
+            after: 120,
+        },
+        regex: concat!(
+            r#"(?i)(?:[a-z0-9+/]{40,}={0,2}"#,
+            line_start!(),
+            r#")+(?:[a-z0-9+/]+={0,2}"#,
+            line_start!(),
+            r#")?-----END[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----"#
+        ),
+        ..RULE
+    },
     // The password of a command's proxy, and its base64 form after the user. The rules for URLs and headers would take
     // some of the random ones for ordinary text; these two have no exceptions.
     SecretRule {

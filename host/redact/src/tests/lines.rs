@@ -66,6 +66,35 @@ fn lines_of_a_private_key_are_masked() {
 }
 
 #[test]
+fn end_of_a_private_key_is_masked() {
+    let key = private_key();
+    let lines: Vec<&str> = key.lines().collect();
+    let tail = &lines[lines.len() - 3..];
+    let redactor = Redactor::new();
+    for before in ["", " ", "+", "12: "] {
+        let mut text = String::from("@@ -26,4 +26,4 @@\n");
+        for line in tail {
+            text += &format!("{before}{line}\n");
+        }
+        text += "export const port = 2;\n";
+        redactor.mask_text(&mut text);
+        assert!(!text.contains(tail[0]) && !text.contains(tail[1]), "{text}");
+        assert!(
+            text.contains("port = 2") && text.contains("@@ -26"),
+            "{text}"
+        );
+    }
+    for ordinary in [
+        "const pem = body + \"-----END PRIVATE KEY-----\";",
+        "see the line -----END RSA PRIVATE KEY-----",
+    ] {
+        let mut text = ordinary.to_owned();
+        redactor.mask_text(&mut text);
+        assert_eq!(text, ordinary);
+    }
+}
+
+#[test]
 fn lines_with_a_split_known_value_are_masked() {
     let redactor = Redactor::new().with_values([("V", "correct horse battery")]);
     let out = all(&redactor, &["it is correct ho", "rse battery, yes", "x"]);
