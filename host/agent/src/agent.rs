@@ -88,30 +88,32 @@ impl Agent {
     /// this ends; dropping the future stops everything in progress.
     pub async fn run_task(
         &self,
-        talk: &mut Conversation,
-        face: &dyn AgentEventSink,
+        conversation: &mut Conversation,
+        event_sink: &dyn AgentEventSink,
     ) -> Result<TaskEnd, ToolError> {
-        talk.answer_open_calls();
-        self.model.name().clone_into(&mut talk.model);
+        conversation.answer_open_calls();
+        self.model.name().clone_into(&mut conversation.model);
         let mut spent = TaskUsage::default();
         let mut drawn = spent;
         let mut scale = TokenScale(1_000);
-        if let Some(purse) = &self.session_budget {
-            purse.open(&talk.id, self.budget);
+        if let Some(session_budget) = &self.session_budget {
+            session_budget.open(&conversation.id, self.budget);
             // Usage that workers and tools caused after an earlier task was stopped.
-            talk.spent.add(&purse.take_side_usage(&talk.id));
+            conversation
+                .spent
+                .add(&session_budget.take_side_usage(&conversation.id));
         }
         loop {
-            face.conversation(talk);
+            event_sink.conversation(conversation);
             let tools = self.specs(&self.pipeline.snapshot());
             let turn = match self
-                .turn(talk, &mut spent, &mut scale, &tools, face)
+                .turn(conversation, &mut spent, &mut scale, &tools, event_sink)
                 .await?
             {
                 Ok(turn) => turn,
                 Err(bound) => return Ok(TaskEnd::Bound(bound)),
             };
-            self.settle(talk, &mut spent, &mut drawn);
+            self.settle(conversation, &mut spent, &mut drawn);
             if turn.calls == 0 {
                 return Ok(match turn.stop {
                     StopReason::Finished => TaskEnd::Finished,
@@ -119,11 +121,11 @@ impl Agent {
                     StopReason::Withheld => TaskEnd::Withheld,
                 });
             }
-            face.conversation(talk);
+            event_sink.conversation(conversation);
             let room = scale.down(self.budget.context_tokens);
             let room = room.saturating_sub(turn.before);
-            let short = self.call(talk, &mut spent, room, face).await;
-            self.settle(talk, &mut spent, &mut drawn);
+            let short = self.call(conversation, &mut spent, room, event_sink).await;
+            self.settle(conversation, &mut spent, &mut drawn);
             if short {
                 return Ok(TaskEnd::Bound(BudgetLimit::ToolCalls));
             }
@@ -131,32 +133,39 @@ impl Agent {
     }
 
     /// Adds the usage of workers and tools of a task that was dropped.
-    pub fn absorb_side_usage(&self, talk: &mut Conversation) {
-        if let Some(purse) = &self.session_budget {
-            talk.spent.add(&purse.take_side_usage(&talk.id));
+    pub fn absorb_side_usage(&self, conversation: &mut Conversation) {
+        if let Some(session_budget) = &self.session_budget {
+            conversation
+                .spent
+                .add(&session_budget.take_side_usage(&conversation.id));
         }
     }
 
     /// Deducts the usage since the last call from the session's budget, and adds the usage of workers and tools.
-    fn settle(&self, talk: &mut Conversation, spent: &mut TaskUsage, drawn: &mut TaskUsage) {
-        let Some(purse) = &self.session_budget else {
+    fn settle(
+        &self,
+        conversation: &mut Conversation,
+        spent: &mut TaskUsage,
+        drawn: &mut TaskUsage,
+    ) {
+        let Some(session_budget) = &self.session_budget else {
             return;
         };
-        purse.spend(&talk.id, &spent.since(drawn));
-        let aside = purse.take_side_usage(&talk.id);
-        spent.add(&aside);
-        talk.spent.add(&aside);
+        session_budget.spend(&conversation.id, &spent.since(drawn));
+        let side_usage = session_budget.take_side_usage(&conversation.id);
+        spent.add(&side_usage);
+        conversation.spent.add(&side_usage);
         *drawn = *spent;
     }
 
     /// Asks the model once and adds its answer to the conversation.
     async fn turn(
         &self,
-        talk: &mut Conversation,
+        conversation: &mut Conversation,
         spent: &mut TaskUsage,
         scale: &mut TokenScale,
         tools: &[ToolSpec],
-        face: &dyn AgentEventSink,
+        event_sink: &dyn AgentEventSink,
     ) -> Result<Result<TurnResult, BudgetLimit>, ToolError> {
         let before = fixed_tokens(&self.system, tools);
         let mut room = scale
@@ -164,7 +173,7 @@ impl Agent {
             .saturating_sub(before);
         let mut shorter = 0;
         let (reply, guessed) = loop {
-            let Some(fitted) = trim_to_fit(&talk.messages, room) else {
+            let Some(fitted) = trim_to_fit(&conversation.messages, room) else {
                 return Err(too_long());
             };
             let guessed = before + fitted.tokens;
@@ -173,11 +182,11 @@ impl Agent {
                 Err(bound) => return Ok(Err(bound)),
             };
             if fitted.left_out > 0 {
-                face.handle_event(AgentEvent::LeftOut {
+                event_sink.handle_event(AgentEvent::LeftOut {
                     messages: fitted.left_out,
                 });
             }
-            face.handle_event(AgentEvent::Turn {
+            event_sink.handle_event(AgentEvent::Turn {
                 turn: spent.turns + 1,
             });
             let ask = ModelRequest {
@@ -185,9 +194,15 @@ impl Agent {
                 messages: &fitted.messages,
                 tools,
                 max_tokens: most,
-                session: &talk.id,
+                session: &conversation.id,
             };
-            let asked = self.answer(ask, scale.up(guessed), spent, &mut talk.spent, face);
+            let asked = self.answer(
+                ask,
+                scale.up(guessed),
+                spent,
+                &mut conversation.spent,
+                event_sink,
+            );
             match asked.await {
                 Ok(reply) => break (reply, guessed),
                 Err(error) if error.is_too_long() && shorter < MAX_TRIMS => {
@@ -202,7 +217,7 @@ impl Agent {
         if let Some(usage) = reply.usage {
             scale.learn(guessed, usage.input);
         }
-        let mut turn = append_reply(talk, reply);
+        let mut turn = append_reply(conversation, reply);
         turn.before = before;
         Ok(Ok(turn))
     }
@@ -214,21 +229,21 @@ impl Agent {
         input: u64,
         spent: &mut TaskUsage,
         all: &mut TaskUsage,
-        face: &dyn AgentEventSink,
+        event_sink: &dyn AgentEventSink,
     ) -> Result<ModelReply, ModelError> {
         let mut again = 0;
         loop {
             let start = Instant::now();
-            let heard = AtomicUsize::new(0);
+            let received = AtomicUsize::new(0);
             let on = |text: &str| {
-                heard.fetch_add(text.len(), Ordering::Relaxed);
-                face.handle_event(AgentEvent::Text { text });
+                received.fetch_add(text.len(), Ordering::Relaxed);
+                event_sink.handle_event(AgentEvent::Text { text });
             };
             let left = spent.time_left(&self.budget);
             let under_way = PendingReply {
                 books: [&mut *spent, &mut *all],
                 input,
-                heard: &heard,
+                received: &received,
                 price: self.price,
                 start,
                 is_over: false,
@@ -246,17 +261,17 @@ impl Agent {
                         .unwrap_or_else(|| estimated_usage(input, &reply));
                     spent.add_reply(usage, self.price, took);
                     all.add_reply(usage, self.price, took);
-                    face.handle_event(AgentEvent::Answered { usage, spent });
+                    event_sink.handle_event(AgentEvent::Answered { usage, spent });
                     return Ok(reply);
                 }
                 Err(error) => error,
             };
-            let heard = heard.into_inner();
+            let received = received.into_inner();
             for spent in [&mut *spent, &mut *all] {
                 spent.add_time(took);
-                if heard > 0 {
+                if received > 0 {
                     // The tokens sent are billed even if the answer fails.
-                    spent.add_tokens(partial_usage(input, heard), self.price);
+                    spent.add_tokens(partial_usage(input, received), self.price);
                 }
             }
             let wait = (error.is_passing() && again < self.budget.retries)
@@ -266,10 +281,10 @@ impl Agent {
             let Some(wait) = wait else {
                 return Err(error);
             };
-            face.handle_event(AgentEvent::Again {
+            event_sink.handle_event(AgentEvent::Again {
                 because: &error.to_string(),
                 after_ms: millis(wait),
-                heard: heard > 0,
+                received: received > 0,
             });
             sleep(wait).await;
             spent.add_time(wait);
@@ -282,12 +297,12 @@ impl Agent {
     /// task's call limit did not cover all of them.
     async fn call(
         &self,
-        talk: &mut Conversation,
+        conversation: &mut Conversation,
         spent: &mut TaskUsage,
         room: u64,
-        face: &dyn AgentEventSink,
+        event_sink: &dyn AgentEventSink,
     ) -> bool {
-        let Some(last @ Message::Assistant { calls, .. }) = talk.messages.last() else {
+        let Some(last @ Message::Assistant { calls, .. }) = conversation.messages.last() else {
             return false;
         };
         // The answer is always sent together with its results; older messages can be left out.
@@ -295,35 +310,36 @@ impl Agent {
         let round = CallBatch {
             pipeline: &self.pipeline,
             parent: self.parent.as_ref(),
-            events: face,
-            session: &talk.id,
+            events: event_sink,
+            session: &conversation.id,
             left: self.budget.tool_calls.saturating_sub(spent.tool_calls),
             // Four characters are counted as one token.
             room: usize::try_from(room.saturating_mul(4)).unwrap_or(usize::MAX),
         };
         let made = round.run(calls).await;
-        for spent in [spent, &mut talk.spent] {
+        for spent in [spent, &mut conversation.spent] {
             spent.tool_calls = spent.tool_calls.saturating_add(made.made);
             spent.add_time(made.time);
         }
-        talk.messages.extend(made.results);
+        conversation.messages.extend(made.results);
         made.short
     }
 
     /// The tools in the form in which the model gets them.
-    fn specs(&self, world: &PipelineSnapshot) -> Vec<ToolSpec> {
-        let listed = world.registry.tools().iter();
-        let listed = listed.filter(|tool| world.policy.is_listed(tool));
-        let told = listed.filter(|tool| {
+    fn specs(&self, snapshot: &PipelineSnapshot) -> Vec<ToolSpec> {
+        let listed = snapshot.registry.tools().iter();
+        let listed = listed.filter(|tool| snapshot.policy.is_listed(tool));
+        let visible_tools = listed.filter(|tool| {
             let only = self.tools.as_ref();
             only.is_none_or(|only| only.contains(tool.name().as_str()))
         });
-        told.map(|tool| ToolSpec {
-            name: tool.name().to_string(),
-            description: tool.definition.description.clone(),
-            schema: tool.definition.input_schema.for_models(),
-        })
-        .collect()
+        visible_tools
+            .map(|tool| ToolSpec {
+                name: tool.name().to_string(),
+                description: tool.definition.description.clone(),
+                schema: tool.definition.input_schema.for_models(),
+            })
+            .collect()
     }
 }
 
@@ -332,7 +348,7 @@ struct PendingReply<'a> {
     books: [&'a mut TaskUsage; 2],
     input: u64,
     /// Bytes of text received so far.
-    heard: &'a AtomicUsize,
+    received: &'a AtomicUsize,
     price: Option<TokenPrice>,
     start: Instant,
     is_over: bool,
@@ -350,7 +366,7 @@ impl Drop for PendingReply<'_> {
         if self.is_over {
             return;
         }
-        let usage = partial_usage(self.input, self.heard.load(Ordering::Relaxed));
+        let usage = partial_usage(self.input, self.received.load(Ordering::Relaxed));
         for spent in &mut self.books {
             spent.add_reply(usage, self.price, self.start.elapsed());
         }
@@ -358,10 +374,10 @@ impl Drop for PendingReply<'_> {
 }
 
 /// The estimated usage of an answer of which `heard` bytes were received.
-fn partial_usage(input: u64, heard: usize) -> TokenUsage {
+fn partial_usage(input: u64, received: usize) -> TokenUsage {
     TokenUsage {
         input,
-        output: tokens(heard),
+        output: tokens(received),
     }
 }
 
@@ -374,16 +390,16 @@ struct TurnResult {
 }
 
 /// Adds an answer to the conversation and gives each call a unique id.
-fn append_reply(talk: &mut Conversation, mut reply: ModelReply) -> TurnResult {
+fn append_reply(conversation: &mut Conversation, mut reply: ModelReply) -> TurnResult {
     let mut ids: HashSet<String> = HashSet::new();
-    for message in &talk.messages {
+    for message in &conversation.messages {
         if let Message::Assistant { calls, .. } = message {
             ids.extend(calls.iter().map(|call| call.id.clone()));
         }
     }
     for (at, call) in reply.calls.iter_mut().enumerate() {
         if !ids.insert(call.id.clone()) {
-            call.id = format!("{}_{}_{at}", call.id, talk.messages.len());
+            call.id = format!("{}_{}_{at}", call.id, conversation.messages.len());
             ids.insert(call.id.clone());
         }
     }
@@ -392,7 +408,7 @@ fn append_reply(talk: &mut Conversation, mut reply: ModelReply) -> TurnResult {
         stop: reply.stop,
         before: 0,
     };
-    talk.messages.push(Message::Assistant {
+    conversation.messages.push(Message::Assistant {
         text: reply.text,
         calls: reply.calls,
     });

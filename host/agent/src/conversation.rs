@@ -125,9 +125,9 @@ mod tests {
 
     #[test]
     fn conversation_answers_interrupted_calls_once() {
-        let mut talk = Conversation::new("c", "m");
-        talk.answer_open_calls();
-        talk.messages = vec![
+        let mut conversation = Conversation::new("c", "m");
+        conversation.answer_open_calls();
+        conversation.messages = vec![
             Message::user("do"),
             Message::Assistant {
                 text: "I do".into(),
@@ -141,36 +141,39 @@ mod tests {
             },
             Message::user("what?"),
         ];
-        talk.answer_open_calls();
+        conversation.answer_open_calls();
         assert!(
-            matches!(&talk.messages[3], Message::Tool { id, failed: true, .. } if id == "b"),
-            "{talk:?}"
+            matches!(&conversation.messages[3], Message::Tool { id, failed: true, .. } if id == "b"),
+            "{conversation:?}"
         );
-        let before = talk.clone();
-        talk.answer_open_calls();
-        assert_eq!(talk, before);
+        let before = conversation.clone();
+        conversation.answer_open_calls();
+        assert_eq!(conversation, before);
     }
 
     #[test]
     fn conversation_without_a_label_is_untrusted_and_sensitive() {
-        let mut talk = Conversation::new("c", "m");
-        assert_eq!(talk.restored_label().trust, TrustLevel::Untrusted);
-        assert_eq!(talk.restored_label().data_class, DataClass::Sensitive);
+        let mut conversation = Conversation::new("c", "m");
+        assert_eq!(conversation.restored_label().trust, TrustLevel::Untrusted);
+        assert_eq!(
+            conversation.restored_label().data_class,
+            DataClass::Sensitive
+        );
         let clean = ContentLabel {
             trust: TrustLevel::System,
             data_class: DataClass::Public,
             origin: String::new(),
         };
-        talk.read = Some(clean.clone());
-        assert_eq!(talk.restored_label(), clean);
+        conversation.read = Some(clean.clone());
+        assert_eq!(conversation.restored_label(), clean);
     }
 
     #[test]
     fn conversation_is_stored_with_secrets_masked() {
-        let mut talk = Conversation::new("c", "m");
+        let mut conversation = Conversation::new("c", "m");
         let mut wanted = call("a");
         wanted.arguments = "{\"x\":\"hunter2-value\"}".into();
-        talk.messages = vec![
+        conversation.messages = vec![
             Message::user("it is hunter2-value"),
             Message::Assistant {
                 text: "hunter2-value".into(),
@@ -178,7 +181,7 @@ mod tests {
             },
         ];
         let redactor = Redactor::new().with_values([("KEY", "hunter2-value")]);
-        let text = serde_json::to_string(&talk.masked(&redactor)).unwrap();
+        let text = serde_json::to_string(&conversation.masked(&redactor)).unwrap();
         assert!(!text.contains("hunter2"), "{text}");
         assert!(serde_json::from_str::<Conversation>(&text).is_ok());
     }

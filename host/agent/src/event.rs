@@ -43,7 +43,7 @@ pub enum AgentEvent<'a> {
         /// The wait before the retry, in milliseconds.
         after_ms: u64,
         /// True if text of the failed answer was received; it is to be discarded.
-        heard: bool,
+        received: bool,
     },
     /// The conversation is too long to be sent completely.
     LeftOut {
@@ -79,8 +79,8 @@ pub trait AgentEventSink: Send + Sync {
     fn handle_event(&self, event: AgentEvent<'_>);
 
     /// Receives the conversation each time it has grown: after a question, an answer, and the results of its calls.
-    fn conversation(&self, talk: &Conversation) {
-        let _ = talk;
+    fn conversation(&self, conversation: &Conversation) {
+        let _ = conversation;
     }
 
     /// The observer that receives the output of this call while it runs.

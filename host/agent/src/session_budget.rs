@@ -2,7 +2,7 @@
 //! its model.
 //!
 //! A task of the agent sets the budget, and each of its answers is deducted. A worker, or a tool that asks the model,
-//! reserves a [`BudgetReservation`] before it begins; the unused rest is returned when the share is dropped. The agent adds the
+//! reserves a [`BudgetReservation`] before it begins; the unused rest is returned when it is dropped. The agent adds the
 //! used part to its own usage, so that it counts towards the limits and the cost of the task.
 //!
 //! Out of scope: permissions and prices.
@@ -32,9 +32,9 @@ struct SessionBudgetState {
 pub struct BudgetReservation {
     session_budget: SessionBudget,
     session: String,
-    /// The limits of this share.
+    /// The reserved limits.
     pub budget: AgentBudget,
-    /// The usage of this share.
+    /// The usage so far.
     pub spent: TaskUsage,
 }
 
@@ -51,7 +51,7 @@ impl SessionBudget {
     /// Deducts usage of the session's own agent.
     pub(crate) fn spend(&self, session: &str, spent: &TaskUsage) {
         if let Some(state) = self.0.lock().get_mut(session) {
-            state.put(&AgentBudget::NOTHING, spent);
+            state.apply(&AgentBudget::NOTHING, spent);
         }
     }
 
@@ -60,15 +60,15 @@ impl SessionBudget {
     pub(crate) fn take_side_usage(&self, session: &str) -> TaskUsage {
         let mut all = self.0.lock();
         let state = all.get_mut(session);
-        let aside = state.map(|state| std::mem::take(&mut state.side_usage));
+        let side_usage = state.map(|state| std::mem::take(&mut state.side_usage));
         TaskUsage {
             time_ms: 0,
-            ..aside.unwrap_or_default()
+            ..side_usage.unwrap_or_default()
         }
     }
 
     /// Reserves a share for a worker's task: the worker's own limits, and at most half of the session's remaining
-    /// budget, so that parallel and later tasks get some. `all` is the budget of a session for which none is set.
+    /// budget, so that parallel and later tasks get some. `all` is the budget of a session that has none yet.
     pub(crate) fn reserve_half(
         &self,
         session: &str,
@@ -101,15 +101,15 @@ impl SessionBudget {
         all: AgentBudget,
         price: Option<TokenPrice>,
         input: u64,
-        most: u64,
+        max_output: u64,
     ) -> Result<BudgetReservation, ToolError> {
         self.take(session, all, |left| {
-            let one = AgentBudget {
-                answer_tokens: most.min(all.answer_tokens),
+            let request_budget = AgentBudget {
+                answer_tokens: max_output.min(all.answer_tokens),
                 ..*left
             };
             let output = TaskUsage::default()
-                .answer_tokens_left(&one, price, input)
+                .answer_tokens_left(&request_budget, price, input)
                 .ok()?;
             let usage = TokenUsage { input, output };
             Some(AgentBudget {
@@ -138,8 +138,8 @@ impl SessionBudget {
             .or_insert_with(|| SessionBudgetState::new(all));
         let Some(budget) = share(&state.left) else {
             let message = "this session has reached a task limit of `agent` in the settings";
-            let way = "raise the limits in `agent`, or start a new session".to_owned();
-            return Err(ToolError::limit_exceeded(message).with_remedies([way]));
+            let remedy = "raise the limits in `agent`, or start a new session".to_owned();
+            return Err(ToolError::limit_exceeded(message).with_remedies([remedy]));
         };
         let taken = TaskUsage {
             turns: budget.turns,
@@ -149,7 +149,7 @@ impl SessionBudget {
             time_ms: u64::try_from(budget.time.as_millis()).unwrap_or(u64::MAX),
             ..TaskUsage::default()
         };
-        state.put(&AgentBudget::NOTHING, &taken);
+        state.apply(&AgentBudget::NOTHING, &taken);
         Ok(BudgetReservation {
             session_budget: self.clone(),
             session: session.to_owned(),
@@ -167,15 +167,15 @@ impl SessionBudgetState {
         }
     }
 
-    /// Returns a share to the budget and deducts the usage.
-    fn put(&mut self, share: &AgentBudget, spent: &TaskUsage) {
+    /// Adds a returned reservation to the budget, and deducts usage.
+    fn apply(&mut self, share: &AgentBudget, spent: &TaskUsage) {
         let left = &mut self.left;
         let rest = |left: u64, share: u64, spent| left.saturating_add(share).saturating_sub(spent);
         left.turns = rest(left.turns, share.turns, spent.turns);
         left.tool_calls = rest(left.tool_calls, share.tool_calls, spent.tool_calls);
         left.tokens = rest(left.tokens, share.tokens, spent.tokens());
-        let (put, out) = (share.cost.unwrap_or(0.0), spent.cost.unwrap_or(0.0));
-        left.cost = left.cost.map(|left| left + put - out);
+        let (returned, used) = (share.cost.unwrap_or(0.0), spent.cost.unwrap_or(0.0));
+        left.cost = left.cost.map(|left| left + returned - used);
         left.time = left
             .time
             .saturating_add(share.time)
@@ -194,7 +194,7 @@ impl BudgetReservation {
 impl Drop for BudgetReservation {
     fn drop(&mut self) {
         if let Some(state) = self.session_budget.0.lock().get_mut(&self.session) {
-            state.put(&self.budget, &self.spent);
+            state.apply(&self.budget, &self.spent);
             state.side_usage.add(&self.spent);
         }
     }
@@ -215,8 +215,8 @@ mod tests {
 
     #[test]
     fn session_budget_is_shared_by_parallel_tasks() {
-        let (purse, all) = (SessionBudget::default(), all());
-        let half = |session: &str, own| purse.reserve_half(session, all, own);
+        let (session_budget, all) = (SessionBudget::default(), all());
+        let half = |session: &str, own| session_budget.reserve_half(session, all, own);
         let mut first = half("a", all).unwrap();
         assert_eq!((first.budget.turns, first.budget.cost), (5, Some(0.5)));
         let second = half("a", all).unwrap();
@@ -245,15 +245,15 @@ mod tests {
 
     #[test]
     fn session_budget_counts_agent_and_worker_usage() {
-        let (purse, all) = (SessionBudget::default(), all());
-        purse.open("a", all);
+        let (session_budget, all) = (SessionBudget::default(), all());
+        session_budget.open("a", all);
         let own = TaskUsage {
             turns: 4,
             cost: Some(0.5),
             ..TaskUsage::default()
         };
-        purse.spend("a", &own);
-        let mut worker = purse.reserve_half("a", all, all).unwrap();
+        session_budget.spend("a", &own);
+        let mut worker = session_budget.reserve_half("a", all, all).unwrap();
         assert_eq!((worker.budget.turns, worker.budget.cost), (3, Some(0.25)));
         worker.spent = TaskUsage {
             turns: 2,
@@ -263,27 +263,31 @@ mod tests {
             ..TaskUsage::default()
         };
         drop(worker);
-        let aside = purse.take_side_usage("a");
+        let side_usage = session_budget.take_side_usage("a");
         assert_eq!(
-            (aside.turns, aside.tokens(), aside.time_ms),
+            (side_usage.turns, side_usage.tokens(), side_usage.time_ms),
             (2, u64::MAX, 0)
         );
         assert_eq!(
-            purse.take_side_usage("a"),
+            session_budget.take_side_usage("a"),
             TaskUsage::default(),
             "it is added only once"
         );
         // The provider counted more tokens than were left, so nothing is left now.
-        assert!(purse.reserve_half("a", all, all).is_err());
-        assert!(purse.reserve_question("a", all, None, 10, 100).is_err());
+        assert!(session_budget.reserve_half("a", all, all).is_err());
+        assert!(
+            session_budget
+                .reserve_question("a", all, None, 10, 100)
+                .is_err()
+        );
         // The next task sets a new budget.
-        purse.open("a", all);
-        assert!(purse.reserve_half("a", all, all).is_ok());
+        session_budget.open("a", all);
+        assert!(session_budget.reserve_half("a", all, all).is_ok());
     }
 
     #[test]
     fn session_budget_question_returns_unused_tokens() {
-        let purse = SessionBudget::default();
+        let session_budget = SessionBudget::default();
         let all = AgentBudget {
             tokens: 1_000,
             cost: Some(0.01),
@@ -294,7 +298,8 @@ mod tests {
             input: 1.0,
             output: 10.0,
         });
-        let ask = |input, most| purse.reserve_question("a", all, price, input, most);
+        let ask =
+            |input, max_output| session_budget.reserve_question("a", all, price, input, max_output);
         let mut first = ask(100, 5_000).unwrap();
         assert_eq!(
             (first.budget.answer_tokens, first.budget.tokens),
@@ -312,7 +317,7 @@ mod tests {
             Duration::ZERO,
         );
         drop((first, beside));
-        assert_eq!(purse.take_side_usage("a").tokens(), 120);
+        assert_eq!(session_budget.take_side_usage("a").tokens(), 120);
         assert_eq!(ask(100, 5_000).unwrap().budget.answer_tokens, 500);
         assert_eq!(ask(800, 5_000).unwrap().budget.answer_tokens, 80);
         assert!(ask(880, 5_000).is_err());

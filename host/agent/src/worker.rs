@@ -31,7 +31,7 @@ use crate::session_budget::{BudgetReservation, SessionBudget};
 /// Maximum depth of workers that call workers. Any deeper, a person could not tell the purpose of a call.
 const MAX_DEPTH: usize = 3;
 
-/// An alternative name, known from other agents.
+/// An alias that other agent programs use for such a tool.
 const ALIAS: &str = "delegate";
 
 /// The registry of workers.
@@ -45,7 +45,7 @@ pub trait WorkerRegistry: Send + Sync {
 
 /// The parts of a worker's agent, without the pipeline.
 pub struct AgentSetup {
-    /// The model that is asked.
+    /// The model that the agent uses.
     pub model: Arc<dyn Model>,
     /// The price of the model, if known.
     pub price: Option<TokenPrice>,
@@ -57,16 +57,16 @@ pub struct AgentSetup {
 
 /// Creates the tool for these workers, given as name and purpose. `digest` identifies the code that runs it.
 pub fn worker_call(
-    hall: Arc<dyn WorkerRegistry>,
-    purse: SessionBudget,
+    registry: Arc<dyn WorkerRegistry>,
+    session_budget: SessionBudget,
     workers: &[(String, String)],
     digest: String,
 ) -> Result<Tool, InvalidToolName> {
     let mut description = "Lets another agent, a worker, do a task, and returns its final answer. The worker does not know \
         this conversation, so include all the information it needs. It may have fewer permissions than you. Workers:"
         .to_owned();
-    for (name, what) in workers {
-        description.push_str(&format!("\n- {name}: {what}"));
+    for (name, purpose) in workers {
+        description.push_str(&format!("\n- {name}: {purpose}"));
     }
     let names: Vec<&str> = workers.iter().map(|(name, _)| name.as_str()).collect();
     let schema = json!({
@@ -108,8 +108,8 @@ pub fn worker_call(
         ..ToolOrigin::default()
     };
     let backend = WorkerCall {
-        workers: hall,
-        session_budget: purse,
+        workers: registry,
+        session_budget,
     };
     let tool = Tool::new(
         definition,
@@ -140,9 +140,9 @@ impl Backend for WorkerCall {
         Box::pin(async move {
             let name = call.arguments()["worker"].as_str().unwrap_or_default();
             let worker = self.workers.find(name)?;
-            let told = worker.settings().instructions.trim();
-            let (begin, more) = match prefix(told, MAX_SHOWN_INSTRUCTIONS) {
-                begin if begin.len() < told.len() => (begin, " …"),
+            let instructions = worker.settings().instructions.trim();
+            let (begin, more) = match prefix(instructions, MAX_SHOWN_INSTRUCTIONS) {
+                begin if begin.len() < instructions.len() => (begin, " …"),
                 all => (all, ""),
             };
             Ok(Some(ToolAssessment {
@@ -188,52 +188,52 @@ impl WorkerCall {
             return Err(ToolError::limit_exceeded(message));
         }
         let worker = self.workers.find(&name)?;
-        let staff = self.workers.agent_setup(&worker)?;
+        let setup = self.workers.agent_setup(&worker)?;
         let session = call.context().session_id.clone();
-        let share = self.session_budget.reserve_half(
+        let reservation = self.session_budget.reserve_half(
             &session,
-            staff.budget,
-            worker.budget(staff.budget),
+            setup.budget,
+            worker.budget(setup.budget),
         )?;
-        let told = worker.clone();
+        let restrictions = worker.clone();
         let agent = Agent {
-            model: staff.model,
+            model: setup.model,
             pipeline: call
                 .pipeline()
-                .restricted(move |world| told.restrict(world)),
-            system: staff.system,
-            budget: share.budget,
-            price: staff.price,
+                .restricted(move |snapshot| restrictions.restrict(snapshot)),
+            system: setup.system,
+            budget: reservation.budget,
+            price: setup.price,
             tools: None,
             session_budget: None,
             parent: Some(parent),
         };
         let mut work = WorkerTask {
             conversation: Conversation::new(session, agent.model.name()),
-            reservation: share,
+            reservation,
         };
         work.conversation.messages.push(Message::user(task));
-        let watching = WorkerEventSink {
+        let event_sink = WorkerEventSink {
             name: &name,
             observer: call.observer(),
         };
         // The task has its own limits, and so has each of its calls.
         let ended = {
             let _paused = call.deadline().pause();
-            agent.run_task(&mut work.conversation, &watching).await
+            agent.run_task(&mut work.conversation, &event_sink).await
         };
-        let said = work.conversation.last_reply().to_owned();
+        let reply = work.conversation.last_reply().to_owned();
         match ended? {
-            TaskEnd::Finished => Ok(match said.trim().is_empty() {
+            TaskEnd::Finished => Ok(match reply.trim().is_empty() {
                 true => "(no output)".to_owned(),
-                false => said,
+                false => reply,
             }),
             TaskEnd::Bound(bound) => Err(incomplete_error(
                 &name,
                 &format!("has reached {bound}"),
-                &said,
+                &reply,
             )),
-            TaskEnd::Length => Err(incomplete_error(&name, "had its answer cut off", &said)),
+            TaskEnd::Length => Err(incomplete_error(&name, "had its answer cut off", &reply)),
             TaskEnd::Withheld => {
                 let message =
                     format!("the provider withheld the rest of the answer of the worker `{name}`");
@@ -258,11 +258,11 @@ impl Drop for WorkerTask {
 /// Maximum number of characters of a worker's last message in the error about an unfinished task.
 const MAX_SHOWN_MESSAGE: usize = 2_000;
 
-fn incomplete_error(name: &str, how: &str, said: &str) -> ToolError {
-    let said = prefix(said.trim(), MAX_SHOWN_MESSAGE);
-    let message = match said.is_empty() {
+fn incomplete_error(name: &str, how: &str, reply: &str) -> ToolError {
+    let reply = prefix(reply.trim(), MAX_SHOWN_MESSAGE);
+    let message = match reply.is_empty() {
         true => format!("the worker `{name}` {how} before it was done"),
-        false => format!("the worker `{name}` {how} before it was done; its last message: {said}"),
+        false => format!("the worker `{name}` {how} before it was done; its last message: {reply}"),
     };
     ToolError::limit_exceeded(message)
 }

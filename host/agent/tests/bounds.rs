@@ -36,8 +36,12 @@ async fn budget_stops_a_looping_model_at_each_limit() {
             room.task("go").await,
             Ok(TaskEnd::Bound(BudgetLimit::Tokens))
         );
-        assert!(room.talk.spent.tokens() <= 1_000, "{:?}", room.talk.spent);
-        assert!(room.talk.spent.turns >= 3);
+        assert!(
+            room.conversation.spent.tokens() <= 1_000,
+            "{:?}",
+            room.conversation.spent
+        );
+        assert!(room.conversation.spent.turns >= 3);
 
         let mut room = Room::new(api, forever());
         room.agent.budget.cost = Some(0.01);
@@ -47,11 +51,11 @@ async fn budget_stops_a_looping_model_at_each_limit() {
         });
         assert_eq!(room.task("go").await, Ok(TaskEnd::Bound(BudgetLimit::Cost)));
         assert!(
-            room.talk.spent.cost.unwrap() <= 0.01,
+            room.conversation.spent.cost.unwrap() <= 0.01,
             "{:?}",
-            room.talk.spent
+            room.conversation.spent
         );
-        assert!(room.talk.spent.turns >= 2);
+        assert!(room.conversation.spent.turns >= 2);
     }
 }
 
@@ -59,12 +63,12 @@ async fn budget_stops_a_looping_model_at_each_limit() {
 async fn budget_includes_usage_of_other_session_tasks() {
     for api in APIS {
         let mut room = Room::new(api, forever());
-        let purse = SessionBudget::default();
+        let session_budget = SessionBudget::default();
         room.agent.budget.tokens = 1_000;
-        room.agent.session_budget = Some(purse.clone());
+        room.agent.session_budget = Some(session_budget.clone());
         // A model request of a tool that was stopped: the tokens sent are counted.
         let budget = room.agent.budget;
-        let mut share = purse
+        let mut share = session_budget
             .reserve_question("talk-1", budget, None, 400, 100)
             .unwrap();
         let sent = TokenUsage {
@@ -77,10 +81,14 @@ async fn budget_includes_usage_of_other_session_tasks() {
             room.task("go").await,
             Ok(TaskEnd::Bound(BudgetLimit::Tokens))
         );
-        assert!(room.talk.spent.tokens() > 1_000, "{:?}", room.talk.spent);
+        assert!(
+            room.conversation.spent.tokens() > 1_000,
+            "{:?}",
+            room.conversation.spent
+        );
         // The agent's usage reduces what tools may use.
         assert!(
-            purse
+            session_budget
                 .reserve_question("talk-1", budget, None, 400, 100)
                 .is_err()
         );
@@ -93,7 +101,7 @@ async fn budget_time_limit_applies_between_replies() {
     let mut room = Room::new(APIS[0], steps);
     room.agent.budget.time = std::time::Duration::from_millis(700);
     assert_eq!(room.task("go").await, Ok(TaskEnd::Bound(BudgetLimit::Time)));
-    let turns = room.talk.spent.turns;
+    let turns = room.conversation.spent.turns;
     assert!((2..=5).contains(&turns), "{turns}");
 }
 
@@ -109,7 +117,7 @@ async fn budget_stop_does_not_end_the_conversation() {
     );
     // The next task has its own budget.
     assert_eq!(room.task("and?").await, Ok(TaskEnd::Finished));
-    assert_eq!(room.talk.spent.turns, 2);
+    assert_eq!(room.conversation.spent.turns, 2);
 }
 
 #[tokio::test]

@@ -41,12 +41,21 @@ async fn call_result_is_sent_back_to_the_model() {
                 .unwrap()
                 .ends_with("for the model local/m")
         );
-        assert_eq!((room.talk.spent.turns, room.talk.spent.tool_calls), (2, 1));
         assert_eq!(
-            (room.talk.spent.input_tokens, room.talk.spent.output_tokens),
+            (
+                room.conversation.spent.turns,
+                room.conversation.spent.tool_calls
+            ),
+            (2, 1)
+        );
+        assert_eq!(
+            (
+                room.conversation.spent.input_tokens,
+                room.conversation.spent.output_tokens
+            ),
             (200, 20)
         );
-        assert_eq!(room.talk.model, "local/m");
+        assert_eq!(room.conversation.model, "local/m");
         // The conversation is saved after the question, the call and its result: a later crash loses none of them.
         assert_eq!(*room.seen.lengths.lock(), [1, 2, 3]);
     }
@@ -59,7 +68,7 @@ async fn api_key_is_sent_but_not_stored_or_logged() {
         room.task("hi").await.unwrap();
         let head = &room.script.asked()[0].head;
         assert!(head.contains(crate::kit::KEY), "{api:?}");
-        let kept = serde_json::to_string(&room.talk).unwrap();
+        let kept = serde_json::to_string(&room.conversation).unwrap();
         assert!(!kept.contains(crate::kit::KEY));
         let seen = serde_json::to_string(&*room.seen.events.lock()).unwrap();
         assert!(!seen.contains(crate::kit::KEY));
@@ -247,7 +256,7 @@ async fn call_stopped_by_the_user_leaves_the_task_running() {
         says("stopped, then"),
     ];
     let mut room = Room::new(APIS[0], steps);
-    room.talk.messages.push(Message::user("go"));
+    room.conversation.messages.push(Message::user("go"));
     let start = std::time::Instant::now();
     let later = async {
         while room.seen.of("call").is_empty() {
@@ -255,7 +264,10 @@ async fn call_stopped_by_the_user_leaves_the_task_running() {
         }
         room.seen.stop.notify_one();
     };
-    let (ended, ()) = tokio::join!(room.agent.run_task(&mut room.talk, &room.seen), later);
+    let (ended, ()) = tokio::join!(
+        room.agent.run_task(&mut room.conversation, &room.seen),
+        later
+    );
     assert_eq!(ended, Ok(TaskEnd::Finished));
     assert!(start.elapsed().as_secs() < 30);
     assert!(room.script.asked()[1].results()[0].starts_with("CANCELLED: "));
@@ -267,9 +279,9 @@ async fn task_dropped_during_a_call_can_continue() {
     for api in APIS {
         let steps = vec![calls("echo", json!({"ms": 60_000})), says("where were we?")];
         let mut room = Room::new(api, steps);
-        room.talk.messages.push(Message::user("go"));
+        room.conversation.messages.push(Message::user("go"));
         {
-            let task = room.agent.run_task(&mut room.talk, &room.seen);
+            let task = room.agent.run_task(&mut room.conversation, &room.seen);
             let dropped = tokio::time::timeout(std::time::Duration::from_millis(500), task).await;
             assert!(dropped.is_err());
         }

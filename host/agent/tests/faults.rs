@@ -30,9 +30,9 @@ async fn provider_busy_is_retried_after_the_requested_delay() {
         );
         assert!(again[0]["because"].as_str().unwrap().contains("slow down"));
         // Only the complete answer counts as a turn.
-        assert_eq!(room.talk.spent.turns, 1);
+        assert_eq!(room.conversation.spent.turns, 1);
         assert!(
-            room.talk.spent.time_ms >= 1_000,
+            room.conversation.spent.time_ms >= 1_000,
             "waiting takes of the time"
         );
     }
@@ -80,7 +80,7 @@ async fn reply_that_is_cut_is_retried_and_discarded() {
         let again = room.seen.of("again");
         assert_eq!(again.len(), 2);
         assert_eq!(again[0]["heard"], true);
-        let kept = serde_json::to_string(&room.talk).unwrap();
+        let kept = serde_json::to_string(&room.conversation).unwrap();
         assert!(!kept.contains("nine hund"), "{kept}");
         // The call was made once.
         assert_eq!(room.audit.of("call").len(), 1);
@@ -104,7 +104,7 @@ async fn reply_that_is_cut_or_cancelled_counts_as_usage() {
         let soon = std::time::Duration::from_millis(500);
         let stopped = tokio::time::timeout(soon, room.task("go")).await;
         assert!(stopped.is_err(), "{api:?}: {stopped:?}");
-        let spent = room.talk.spent;
+        let spent = room.conversation.spent;
         assert_eq!((spent.turns, spent.output_tokens), (1, 5), "{spent:?}");
         assert!(spent.input_tokens > 0 && spent.time_ms >= 400, "{spent:?}");
         assert_eq!(
@@ -115,7 +115,7 @@ async fn reply_that_is_cut_or_cancelled_counts_as_usage() {
         let mut room = Room::new(api, vec![Step::Cut("Well, let me see."), says("so")]);
         room.agent.price = Some(price);
         assert_eq!(room.task("go").await, Ok(TaskEnd::Finished));
-        let spent = room.talk.spent;
+        let spent = room.conversation.spent;
         // The complete answer reports 100 and 10 tokens.
         assert_eq!((spent.turns, spent.output_tokens), (1, 15), "{spent:?}");
         assert!(spent.input_tokens > 100, "{spent:?}");

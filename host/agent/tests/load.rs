@@ -24,12 +24,16 @@ async fn calls_by_the_thousand_are_limited_and_answered() {
         assert_eq!(results.len(), 1_000);
         assert_eq!(results[31], "r31");
         assert!(results[32].starts_with("LIMIT_EXCEEDED: ") && results[32].contains("at most 32"));
-        let ids = room.talk.messages.iter().filter_map(|one| match one {
-            Message::Tool { id, .. } => Some(id),
-            _ => None,
-        });
+        let ids = room
+            .conversation
+            .messages
+            .iter()
+            .filter_map(|one| match one {
+                Message::Tool { id, .. } => Some(id),
+                _ => None,
+            });
         assert_eq!(ids.collect::<std::collections::HashSet<_>>().len(), 1_000);
-        assert_eq!(room.talk.spent.tool_calls, 32);
+        assert_eq!(room.conversation.spent.tool_calls, 32);
     }
 }
 
@@ -43,5 +47,9 @@ async fn calls_beyond_the_task_limit_end_the_task() {
         Ok(TaskEnd::Bound(BudgetLimit::ToolCalls))
     );
     assert_eq!(room.audit.of("call").len(), 4);
-    assert_eq!(room.talk.messages.len(), 2 + 10, "each has its answer");
+    assert_eq!(
+        room.conversation.messages.len(),
+        2 + 10,
+        "each has its answer"
+    );
 }

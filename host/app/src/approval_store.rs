@@ -100,14 +100,16 @@ impl UserApprovalStore {
         self.lock
             .change(|lock| lock.plugins.insert(location.to_owned(), grant))?;
         self.store
-            .change(|book| book.grants.insert(location.to_owned(), id))?;
+            .change(|approvals| approvals.grants.insert(location.to_owned(), id))?;
         Ok(())
     }
 
     /// Revokes a grant. Returns true if there was one. The user's record is removed first, so that the grant stays
     /// revoked even if the lock file is restored or cannot be read.
     pub fn revoke(&self, location: &str) -> Result<bool, ApprovalStoreError> {
-        let known = self.store.change(|book| book.grants.remove(location))?;
+        let known = self
+            .store
+            .change(|approvals| approvals.grants.remove(location))?;
         let gone = self.lock.remove_grant(location)?;
         Ok(known.is_some() || gone)
     }
@@ -129,15 +131,15 @@ impl ApprovalStore for UserApprovalStore {
     }
 
     fn store(&self, lease: StoredApproval) -> Result<(), ApprovalStoreError> {
-        self.store.change(|book| {
-            book.leases.retain(|kept| kept.id != lease.id);
-            book.leases.push(lease);
+        self.store.change(|approvals| {
+            approvals.leases.retain(|kept| kept.id != lease.id);
+            approvals.leases.push(lease);
         })
     }
 
     fn record_use(&self, id: &Fingerprint, at: Timestamp) {
-        let noted = self.store.change(|book| {
-            let mut leases = book.leases.iter_mut();
+        let noted = self.store.change(|approvals| {
+            let mut leases = approvals.leases.iter_mut();
             if let Some(lease) = leases.find(|lease| lease.id == *id) {
                 lease.last_used = Some(at);
             }
@@ -153,10 +155,10 @@ impl ApprovalStore for UserApprovalStore {
         lease: &StoredApproval,
     ) -> Result<(), ApprovalStoreError> {
         let listed = SessionApproval::in_this_process(session, lease);
-        self.store.change(|book| {
-            book.sessions.retain(SessionApproval::process_may_run);
-            book.sessions.retain(|other| !other.is_same(&listed));
-            book.sessions.push(listed);
+        self.store.change(|approvals| {
+            approvals.sessions.retain(SessionApproval::process_may_run);
+            approvals.sessions.retain(|other| !other.is_same(&listed));
+            approvals.sessions.push(listed);
         })
     }
 
@@ -167,8 +169,9 @@ impl ApprovalStore for UserApprovalStore {
     }
 
     fn end_session(&self, session: &str) {
-        let gone = self.store.change(|book| {
-            book.sessions
+        let gone = self.store.change(|approvals| {
+            approvals
+                .sessions
                 .retain(|listed| listed.process_may_run() && !listed.is_for_session(session));
         });
         if let Err(error) = gone {

@@ -36,9 +36,9 @@ const MAX_SEEN_SIZE: u64 = 64 << 10;
 impl AuditWatermark {
     /// The stored log position of this workspace. Reads nothing until it is needed.
     pub fn for_workspace(places: &UserDirs, workspace: &WorkspaceFolder) -> Self {
-        let ledger = UserApprovalStore::new(places, workspace);
+        let approval_store = UserApprovalStore::new(places, workspace);
         Self {
-            path: ledger.map(|ledger| ledger.path().with_extension("head")),
+            path: approval_store.map(|approval_store| approval_store.path().with_extension("head")),
             log: workspace.audit(),
             writer: OnceLock::new(),
         }

@@ -56,15 +56,16 @@ impl ConversationStore {
     }
 
     /// Stores the current state of a conversation, with secrets masked.
-    pub fn save(&self, talk: &Conversation) -> Result<(), ToolError> {
+    pub fn save(&self, conversation: &Conversation) -> Result<(), ToolError> {
         let redactor = self.vault.redactor();
         let redactor = redactor.map_err(ToolError::unavailable)?;
-        let text = serde_json::to_string(&talk.masked(&redactor)).map_err(ToolError::internal)?;
+        let text =
+            serde_json::to_string(&conversation.masked(&redactor)).map_err(ToolError::internal)?;
         if text.len() as u64 > private_files::MAX_FILE_SIZE {
             let message = "the conversation is too large to be stored; `/clear` starts a new one";
             return Err(ToolError::limit_exceeded(message));
         }
-        self.write(&format!("{}.json", talk.id), &text)?;
+        self.write(&format!("{}.json", conversation.id), &text)?;
         self.tidy();
         Ok(())
     }
@@ -113,9 +114,10 @@ impl ConversationStore {
         };
         let text = private_files::read(&path, OwnerOnly::Reading).map_err(|error| bad(&error))?;
         let text = text.ok_or_else(|| bad(&"it no longer exists"))?;
-        let mut talk: Conversation = serde_json::from_str(&text).map_err(|error| bad(&error))?;
-        id.clone_into(&mut talk.id);
-        Ok(talk)
+        let mut conversation: Conversation =
+            serde_json::from_str(&text).map_err(|error| bad(&error))?;
+        id.clone_into(&mut conversation.id);
+        Ok(conversation)
     }
 
     /// The stored conversations, most recently changed first.
@@ -183,7 +185,7 @@ mod tests {
     use mimir_agent::Message;
     use mimir_core::Redactor;
 
-    fn shelf(folder: &Path) -> ConversationStore {
+    fn store(folder: &Path) -> ConversationStore {
         let redactor = Redactor::new().with_values([("KEY", "hunter2-value")]);
         ConversationStore::new(Some(folder.join("chats")), Arc::new(redactor))
     }
@@ -192,36 +194,38 @@ mod tests {
         format!("{count:012x}-a-1")
     }
 
-    fn talk(id: &str, words: &str) -> Conversation {
-        let mut talk = Conversation::new(id, "m");
-        talk.messages.push(Message::user(words));
-        talk
+    fn conversation(id: &str, words: &str) -> Conversation {
+        let mut conversation = Conversation::new(id, "m");
+        conversation.messages.push(Message::user(words));
+        conversation
     }
 
     #[test]
     fn conversation_is_saved_redacted_and_loaded_by_id_prefix() {
         let folder = tempfile::tempdir().unwrap();
-        let shelf = shelf(folder.path());
-        assert_eq!(shelf.load(None).unwrap_err().code, ToolErrorCode::NotFound);
-        shelf.save(&talk(&id(1), "old")).unwrap();
+        let store = store(folder.path());
+        assert_eq!(store.load(None).unwrap_err().code, ToolErrorCode::NotFound);
+        store.save(&conversation(&id(1), "old")).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(20));
-        shelf.save(&talk(&id(2), "it is hunter2-value")).unwrap();
-        shelf.save_input_history(&["my hunter2-value".to_owned()]);
-        let newest = shelf.load(None).unwrap();
+        store
+            .save(&conversation(&id(2), "it is hunter2-value"))
+            .unwrap();
+        store.save_input_history(&["my hunter2-value".to_owned()]);
+        let newest = store.load(None).unwrap();
         assert_eq!(newest.id, id(2));
         assert_eq!(
             newest.messages,
             [Message::user("it is [REDACTED:secret:KEY]")]
         );
         assert_eq!(
-            shelf.load(Some("000000000001")).unwrap().messages,
+            store.load(Some("000000000001")).unwrap().messages,
             [Message::user("old")]
         );
         assert_eq!(
-            shelf.load(Some("x")).unwrap_err().code,
+            store.load(Some("x")).unwrap_err().code,
             ToolErrorCode::NotFound
         );
-        assert_eq!(shelf.read_input_history(), ["my [REDACTED:secret:KEY]"]);
+        assert_eq!(store.read_input_history(), ["my [REDACTED:secret:KEY]"]);
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
@@ -231,7 +235,7 @@ mod tests {
             assert_eq!(mode(&newest) & 0o777, 0o600);
             assert_eq!(mode(&chats) & 0o777, 0o700);
             std::fs::set_permissions(newest, std::fs::Permissions::from_mode(0o644)).unwrap();
-            let error = shelf.load(None).unwrap_err();
+            let error = store.load(None).unwrap_err();
             assert!(error.message.contains("other users can read it"), "{error}");
         }
     }
@@ -239,7 +243,7 @@ mod tests {
     #[test]
     fn conversations_prune_oldest_and_report_damaged_files() {
         let folder = tempfile::tempdir().unwrap();
-        let shelf = shelf(folder.path());
+        let store = store(folder.path());
         let chats = folder.path().join("chats");
         std::fs::create_dir(&chats).unwrap();
         // Older than all others, and not written by mimir.
@@ -249,21 +253,21 @@ mod tests {
         }
         std::thread::sleep(std::time::Duration::from_millis(20));
         for n in 0..MAX_CONVERSATIONS + 3 {
-            shelf.save(&talk(&id(n), "x")).unwrap();
+            store.save(&conversation(&id(n), "x")).unwrap();
         }
-        assert_eq!(shelf.all().len(), MAX_CONVERSATIONS + 1);
+        assert_eq!(store.all().len(), MAX_CONVERSATIONS + 1);
         for name in &strange {
             assert!(chats.join(name).exists(), "{name}");
         }
-        shelf
+        store
             .write(&format!("{}.json", id(50)), "{\"id\": 1")
             .unwrap();
         assert_eq!(
-            shelf.load(Some(&id(50))).unwrap_err().code,
+            store.load(Some(&id(50))).unwrap_err().code,
             ToolErrorCode::Unavailable
         );
         assert_eq!(
-            shelf.load(Some("00000000")).unwrap_err().code,
+            store.load(Some("00000000")).unwrap_err().code,
             ToolErrorCode::InvalidInput
         );
     }
@@ -271,13 +275,13 @@ mod tests {
     #[test]
     fn conversation_over_the_size_limit_is_not_written() {
         let folder = tempfile::tempdir().unwrap();
-        let shelf = shelf(folder.path());
-        shelf.save(&talk(&id(1), "short")).unwrap();
+        let store = store(folder.path());
+        store.save(&conversation(&id(1), "short")).unwrap();
         let long = "x ".repeat(9 << 20);
-        let error = shelf.save(&talk(&id(1), &long)).unwrap_err();
+        let error = store.save(&conversation(&id(1), &long)).unwrap_err();
         assert_eq!(error.code, ToolErrorCode::LimitExceeded);
         assert_eq!(
-            shelf.load(None).unwrap().messages,
+            store.load(None).unwrap().messages,
             [Message::user("short")],
             "what was kept before is still there"
         );
@@ -285,11 +289,11 @@ mod tests {
 
     #[test]
     fn conversations_are_unavailable_without_a_user_directory() {
-        let shelf = ConversationStore::new(None, Arc::new(Redactor::new()));
-        let error = shelf.save(&talk(&id(1), "x")).unwrap_err();
+        let store = ConversationStore::new(None, Arc::new(Redactor::new()));
+        let error = store.save(&conversation(&id(1), "x")).unwrap_err();
         assert_eq!(error.code, ToolErrorCode::Unavailable);
         assert!(error.remedies[0].contains("MIMIR_CONFIG_DIR"), "{error:?}");
-        assert_eq!(shelf.load(None).unwrap_err().code, ToolErrorCode::NotFound);
-        assert!(shelf.read_input_history().is_empty());
+        assert_eq!(store.load(None).unwrap_err().code, ToolErrorCode::NotFound);
+        assert!(store.read_input_history().is_empty());
     }
 }

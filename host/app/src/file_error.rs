@@ -7,7 +7,7 @@ use mimir_core::{ToolError, ToolErrorCode};
 
 use crate::private_files::{self, FileReaders};
 
-/// A file operation that failed, as an error that names the file.
+/// Creates the error of a failed file operation. `doing` is the verb in "cannot … PATH".
 pub fn file_error(doing: &str, path: &Path, error: &io::Error) -> ToolError {
     let code = match error.kind() {
         io::ErrorKind::NotFound => ToolErrorCode::FileNotFound,
@@ -17,8 +17,8 @@ pub fn file_error(doing: &str, path: &Path, error: &io::Error) -> ToolError {
         io::ErrorKind::AlreadyExists => ToolErrorCode::AlreadyExists,
         _ => ToolErrorCode::ExecutionError,
     };
-    let place = mimir_core::text::visible(&path.display().to_string());
-    ToolError::new(code, format!("cannot {doing} {place}: {error}"))
+    let shown = mimir_core::text::visible(&path.display().to_string());
+    ToolError::new(code, format!("cannot {doing} {shown}: {error}"))
 }
 
 /// Writes a file atomically. Creates its folder if needed.

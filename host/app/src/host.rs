@@ -58,7 +58,7 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// The error of a call that was refused, failed or ran into a limit. [`Self::run`] gives the whole outcome, with the
+    /// The error of a call that was refused, failed or ran into a limit. [`Self::run`] returns the whole outcome, with the
     /// receipt of a failed call.
     pub async fn call(&self, tool: &str, arguments: Value) -> Result<Outcome, ToolError> {
         let outcome = self.run(self.request(tool, arguments)).await;
@@ -79,15 +79,15 @@ impl Host {
         Call::new(tool.to_owned(), arguments, context)
     }
 
-    /// Runs a call and gives its outcome, success or failure.
+    /// Runs a call and returns its outcome, success or failure.
     pub async fn run(&self, call: Call) -> Outcome {
         self.pipeline.call(call).await
     }
 
     /// The definitions of all tools that can be called, sorted by name.
     pub fn tools(&self) -> Vec<ToolDefinition> {
-        let world = self.pipeline.snapshot();
-        let tools = world.registry.tools().iter();
+        let snapshot = self.pipeline.snapshot();
+        let tools = snapshot.registry.tools().iter();
         let mut definitions: Vec<ToolDefinition> =
             tools.map(|tool| tool.definition.clone()).collect();
         definitions.sort_by(|one, other| one.name.cmp(&other.name));
@@ -159,20 +159,22 @@ impl HostBuilder {
     ///
     /// `INVALID_PATH` if the folder cannot be a workspace, `INVALID_INPUT` if a settings file is not valid.
     pub async fn build(self) -> Result<Host, ToolError> {
-        let mut places = UserDirs::find();
+        let mut user_dirs = UserDirs::find();
         if let Some(config) = self.config {
-            places.config = Some(config);
+            user_dirs.config = Some(config);
         }
         if let Some(cache) = self.cache {
-            places.cache = Some(cache);
+            user_dirs.cache = Some(cache);
         }
         let workspace = WorkspaceFolder::find(self.workspace.as_deref())?;
-        setup::check_separation(&workspace, &places)?;
-        let settings = MergedSettings::read(&places, &workspace)?;
-        let setup = HostSetup::from_parts(places, workspace, settings);
+        setup::check_separation(&workspace, &user_dirs)?;
+        let settings = MergedSettings::read(&user_dirs, &workspace)?;
+        let setup = HostSetup::from_parts(user_dirs, workspace, settings);
         let made = setup.workspace.make_state();
         made.map_err(|error| file_error("make", &setup.workspace.state(), &error))?;
-        let approver = self.approver.unwrap_or_else(|| Arc::new(NoPerson));
+        let approver = self
+            .approver
+            .unwrap_or_else(|| Arc::new(UnattendedApprover));
         let pipeline = setup.pipeline(setup.load_snapshot().await?, approver);
         let session = self
             .session
@@ -186,9 +188,9 @@ impl HostBuilder {
 }
 
 /// An approver for programs without a person. It refuses every request.
-pub(crate) struct NoPerson;
+pub(crate) struct UnattendedApprover;
 
-impl Approver for NoPerson {
+impl Approver for UnattendedApprover {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         let tool = &card.tool;
         let way_out = format!(

@@ -52,7 +52,7 @@ pub enum SetupUpdate {
     /// Other rules, tools or grants.
     Snapshot {
         /// The complete new state.
-        world: Box<PipelineSnapshot>,
+        snapshot: Box<PipelineSnapshot>,
         /// True if the config files could not be read before.
         mended: bool,
     },
@@ -242,8 +242,8 @@ impl LiveSetup {
             }
         }
         if differs {
-            let world = Box::new(self.snapshot());
-            news.push(SetupUpdate::Snapshot { world, mended });
+            let snapshot = Box::new(self.snapshot());
+            news.push(SetupUpdate::Snapshot { snapshot, mended });
         }
         news
     }

@@ -21,7 +21,7 @@ pub enum OwnerOnly {
 
 impl OwnerOnly {
     #[cfg(unix)]
-    fn holds(self, meta: &Metadata) -> bool {
+    fn is_satisfied(self, meta: &Metadata) -> bool {
         use std::os::unix::fs::MetadataExt as _;
         let others = match self {
             OwnerOnly::Writing => 0o022,
@@ -31,11 +31,11 @@ impl OwnerOnly {
     }
 
     #[cfg(not(unix))]
-    fn holds(self, _: &Metadata) -> bool {
+    fn is_satisfied(self, _: &Metadata) -> bool {
         true
     }
 
-    fn broken(self) -> &'static str {
+    fn violation(self) -> &'static str {
         match self {
             OwnerOnly::Writing => {
                 "other users can write it; make it private (chmod 600) or remove it"
@@ -47,15 +47,15 @@ impl OwnerOnly {
     }
 }
 
-/// Reads a file that is closed to other users; `None` if there is no file.
-pub fn read(path: &Path, closed: OwnerOnly) -> io::Result<Option<String>> {
+/// Reads a file, if it is protected from other users as required; `None` if there is no file.
+pub fn read(path: &Path, protection: OwnerOnly) -> io::Result<Option<String>> {
     let meta = match std::fs::metadata(path) {
         Ok(meta) => meta,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    if !closed.holds(&meta) {
-        return Err(io::Error::other(closed.broken()));
+    if !protection.is_satisfied(&meta) {
+        return Err(io::Error::other(protection.violation()));
     }
     files::read_text(path, LinkPolicy::Follow, MAX_FILE_SIZE).map(Some)
 }

@@ -40,7 +40,7 @@ struct SecretsFile {
     logins: BTreeMap<String, StoredSecret>,
 }
 
-/// The storage of a value in the file's entry.
+/// A secret as stored in the file: the value, or a reference to the keyring.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum StoredSecret {
@@ -50,7 +50,7 @@ enum StoredSecret {
     Keyring,
 }
 
-/// The storage of a value, for output.
+/// The place where a value is stored, for output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SecretLocation {
@@ -71,9 +71,9 @@ const MAX_NAME_LENGTH: usize = 64;
 impl UserSecrets {
     /// The secrets of this user. Nothing is read until it is needed. `None` on platforms that have no folder for the
     /// user's settings.
-    pub fn new(places: &UserDirs) -> Option<Self> {
+    pub fn new(user_dirs: &UserDirs) -> Option<Self> {
         Some(Self {
-            path: places.config.as_ref()?.join("secrets.json"),
+            path: user_dirs.config.as_ref()?.join("secrets.json"),
             keyring: SystemKeyring::find(),
         })
     }
@@ -88,15 +88,15 @@ impl UserSecrets {
         check_name(name)?;
         check_value(value)?;
         let keyring = self.keyring.as_ref().filter(|_| !in_file);
-        let kept = match keyring {
+        let stored = match keyring {
             Some(keyring) => {
                 keyring.set(name, value)?;
                 StoredSecret::Keyring
             }
             None => StoredSecret::Value(value.to_owned()),
         };
-        let place = place(&kept);
-        let old = self.change(|shelf| shelf.secrets.insert(name.to_owned(), kept))?;
+        let place = location(&stored);
+        let old = self.change(|file| file.secrets.insert(name.to_owned(), stored))?;
         if let (Some(StoredSecret::Keyring), SecretLocation::File, Some(keyring)) =
             (old, &place, &self.keyring)
         {
@@ -107,7 +107,7 @@ impl UserSecrets {
 
     /// Removes a value. Returns true if there was one.
     pub fn remove(&self, name: &str) -> Result<bool, ToolError> {
-        let old = self.change(|shelf| shelf.secrets.remove(name))?;
+        let old = self.change(|file| file.secrets.remove(name))?;
         if let (Some(StoredSecret::Keyring), Some(keyring)) = (&old, &self.keyring) {
             keyring.remove(name)?;
         }
@@ -119,10 +119,10 @@ impl UserSecrets {
         &self,
         settings: &BTreeMap<String, SecretSettings>,
     ) -> Result<BTreeMap<String, SecretLocation>, ToolError> {
-        let kept = self.read()?.secrets;
-        let mut all: BTreeMap<String, SecretLocation> = kept
+        let stored = self.read()?.secrets;
+        let mut all: BTreeMap<String, SecretLocation> = stored
             .iter()
-            .map(|(name, kept)| (name.clone(), place(kept)))
+            .map(|(name, stored)| (name.clone(), location(stored)))
             .collect();
         for (name, settings) in settings {
             all.insert(name.clone(), SecretLocation::Variable(settings.env.clone()));
@@ -137,13 +137,13 @@ impl UserSecrets {
     ) -> Result<Vec<(String, String)>, ToolError> {
         let mut values = Vec::new();
         let SecretsFile { secrets, logins } = self.read()?;
-        for (key, kept) in logins {
-            values.extend(self.login_values(&key, kept)?);
+        for (key, stored) in logins {
+            values.extend(self.login_values(&key, stored)?);
         }
-        for (name, kept) in secrets {
-            let value = match kept {
+        for (name, stored) in secrets {
+            let value = match stored {
                 StoredSecret::Value(value) => value,
-                StoredSecret::Keyring => self.kept_in_keyring(&name)?,
+                StoredSecret::Keyring => self.read_from_keyring(&name)?,
             };
             values.push((name, value));
         }
@@ -155,12 +155,12 @@ impl UserSecrets {
     pub fn value(&self, name: &str) -> Result<Option<String>, ToolError> {
         match self.read()?.secrets.remove(name) {
             Some(StoredSecret::Value(value)) => Ok(Some(value)),
-            Some(StoredSecret::Keyring) => self.kept_in_keyring(name).map(Some),
+            Some(StoredSecret::Keyring) => self.read_from_keyring(name).map(Some),
             None => Ok(None),
         }
     }
 
-    fn kept_in_keyring(&self, name: &str) -> Result<String, ToolError> {
+    fn read_from_keyring(&self, name: &str) -> Result<String, ToolError> {
         let why = match self.keyring.as_ref().map(|ring| ring.get(name)) {
             Some(Ok(value)) => return Ok(value),
             Some(Err(error)) => error.message,
@@ -180,22 +180,23 @@ impl UserSecrets {
             return Ok(SecretsFile::default());
         };
         // The error of serde is dropped, because it may quote a value.
-        serde_json::from_str(&text)
-            .map_err(|_| unreadable(&"it is damaged; remove it and set the secrets again"))
+        serde_json::from_str(&text).map_err(|_| {
+            unreadable(&"it is not valid JSON of this format; remove it and set the secrets again")
+        })
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut SecretsFile) -> T) -> Result<T, ToolError> {
-        let failed = |doing: &str, error: std::io::Error| {
+        let write_error = |doing: &str, error: std::io::Error| {
             let place = mimir_core::text::visible(&self.path.display().to_string());
             ToolError::unavailable(format!("{place}: cannot be {doing}: {error}"))
         };
-        let _turn =
-            private_files::lock_for_change(&self.path).map_err(|error| failed("changed", error))?;
-        let mut shelf = self.read()?;
-        let result = change(&mut shelf);
-        let text = serde_json::to_string_pretty(&shelf).map_err(ToolError::internal)?;
+        let _lock = private_files::lock_for_change(&self.path)
+            .map_err(|error| write_error("changed", error))?;
+        let mut file = self.read()?;
+        let result = change(&mut file);
+        let text = serde_json::to_string_pretty(&file).map_err(ToolError::internal)?;
         private_files::replace(&self.path, text.as_bytes(), FileReaders::Owner)
-            .map_err(|error| failed("written", error))?;
+            .map_err(|error| write_error("written", error))?;
         Ok(result)
     }
 }
@@ -211,26 +212,26 @@ fn variables(
     })
 }
 
-fn place(kept: &StoredSecret) -> SecretLocation {
-    match kept {
+fn location(stored: &StoredSecret) -> SecretLocation {
+    match stored {
         StoredSecret::Value(_) => SecretLocation::File,
         StoredSecret::Keyring => SecretLocation::Keyring,
     }
 }
 
-/// Checks a name, as the needs of plugins have it: letters, digits, `_`, `-` and `.`.
+/// Checks a name: letters, digits, `_`, `-` and `.`, as in the needs of plugins.
 fn check_name(name: &str) -> Result<(), ToolError> {
-    let good = |c: u8| c.is_ascii_alphanumeric() || b"_-.".contains(&c);
-    if name.is_empty() || name.len() > MAX_NAME_LENGTH || !name.bytes().all(good) {
+    let is_valid = |c: u8| c.is_ascii_alphanumeric() || b"_-.".contains(&c);
+    if name.is_empty() || name.len() > MAX_NAME_LENGTH || !name.bytes().all(is_valid) {
         return Err(ToolError::invalid_input(
-            "a secret's name has 1 to 64 letters, digits, `_`, `-` and `.`",
+            "invalid name of a secret: expected 1 to 64 letters, digits, `_`, `-` and `.`",
         ));
     }
     Ok(())
 }
 
 fn check_value(value: &str) -> Result<(), ToolError> {
-    let fault = if value.is_empty() {
+    let problem = if value.is_empty() {
         "the value is empty"
     } else if value.len() < SHORT_MIN {
         "the value has fewer than 4 bytes, which is too short to be masked: it would match ordinary words"
@@ -241,7 +242,7 @@ fn check_value(value: &str) -> Result<(), ToolError> {
     } else {
         return Ok(());
     };
-    Err(ToolError::invalid_input(fault))
+    Err(ToolError::invalid_input(problem))
 }
 
 #[cfg(test)]

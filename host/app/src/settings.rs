@@ -215,9 +215,9 @@ fn accepted(
         return Ok(Vec::new());
     };
     let withheld = file.config.weakening_keys(&merge::merge_layers(below)?);
-    let book = UserApprovalStore::new(places, workspace).map(|ledger| ledger.read());
-    let accepted = match book {
-        Some(Ok(book)) => book.settings.contains(&file.digest()),
+    let approvals = UserApprovalStore::new(places, workspace).map(|store| store.read());
+    let accepted = match approvals {
+        Some(Ok(approvals)) => approvals.settings.contains(&file.digest()),
         Some(Err(error)) => {
             warn(error);
             false
@@ -243,9 +243,10 @@ impl ConfigFile {
             std::iter::once(("policy.rules".to_owned(), &self.config.policy.rules)).chain(own);
         let mut words = Vec::new();
         for (key, rules) in all {
-            let spoken = rules.iter().enumerate();
-            let spoken = spoken.filter(|(_, rule)| rule.name.is_some() || rule.reason.is_some());
-            words.extend(spoken.map(|(at, _)| format!("{key}[{at}]")));
+            let with_text = rules.iter().enumerate();
+            let with_text =
+                with_text.filter(|(_, rule)| rule.name.is_some() || rule.reason.is_some());
+            words.extend(with_text.map(|(at, _)| format!("{key}[{at}]")));
         }
         words
     }
@@ -257,30 +258,26 @@ impl ConfigFile {
     }
 
     fn parse(place: ConfigLocation, text: &str) -> Result<Self, ToolError> {
-        let ConfigLocation {
-            path,
-            shown,
-            owner: whose,
-        } = place;
+        let ConfigLocation { path, shown, owner } = place;
         let fault = |error: serde_yaml::Error| yaml_errors::explain(&shown, &error);
         let plain = edit::strip_bom(text);
         mimir_script::yaml::check_yaml(plain)
             .map_err(|unfit| yaml_errors::yaml_shape_error(&shown, &unfit))?;
         let mut value: Value = serde_yaml::from_str(plain).map_err(fault)?;
-        let silent = silenced(&mut value);
+        let had_null_tools = expand_null_tools(&mut value);
         let mut config = match value {
             // A file with comments only.
             Value::Null => Config::default(),
             _ => match serde_yaml::from_str(plain) {
                 Ok(config) => config,
                 // The error from the text, which has a line number.
-                Err(error) if silent => {
+                Err(error) if had_null_tools => {
                     serde_yaml::from_value(value.clone()).map_err(|_| fault(error))?
                 }
                 Err(error) => return Err(fault(error)),
             },
         };
-        if whose != ConfigOwner::Project
+        if owner != ConfigOwner::Project
             && let Some(folder) = path.parent()
             && file_paths::anchor_file_paths(&mut value, folder)
         {
@@ -294,7 +291,7 @@ impl ConfigFile {
             text: text.into(),
             unaccepted: false,
             unaccepted_text: false,
-            owner: whose,
+            owner,
         })
     }
 
@@ -305,8 +302,9 @@ impl ConfigFile {
     }
 }
 
-/// Replaces `tools: {git: ~}` by an empty block, which is how `git:` is meant. Returns true if there was any.
-fn silenced(value: &mut Value) -> bool {
+/// Replaces null values such as `tools: {git: ~}` by empty blocks, because a user who writes `git:` means that. Returns
+/// true if there were any.
+fn expand_null_tools(value: &mut Value) -> bool {
     let tools = value.get_mut("tools").and_then(Value::as_mapping_mut);
     let tools = tools.into_iter().flat_map(|tools| tools.iter_mut());
     let named = |key: &Value| key.as_str().is_some_and(|key| ToolName::new(key).is_ok());

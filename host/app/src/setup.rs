@@ -169,10 +169,10 @@ impl HostSetup {
         if tools.iter().all(|tool| tool.source != ToolSource::Custom) {
             return;
         }
-        let Some(ledger) = self.approvals() else {
+        let Some(approval_store) = self.approvals() else {
             return;
         };
-        if let Ok(lock) = ledger.lock().read() {
+        if let Ok(lock) = approval_store.lock().read() {
             grants::apply_prefixes(&lock, tools, quarantined);
         }
     }
@@ -186,17 +186,17 @@ impl HostSetup {
         if !tools.iter().any(takes) {
             return;
         }
-        let Some(ledger) = self.approvals() else {
+        let Some(approval_store) = self.approvals() else {
             return;
         };
-        let granted = ledger
+        let granted = approval_store
             .lock()
             .read()
-            .and_then(|lock| Ok((lock, ledger.read()?)));
+            .and_then(|lock| Ok((lock, approval_store.read()?)));
         match granted {
-            Ok((lock, book)) => {
+            Ok((lock, approvals)) => {
                 let counts = |location: &str, id: &str| {
-                    let known = book.grants.get(location);
+                    let known = approvals.grants.get(location);
                     known.is_some_and(|known| known == id)
                 };
                 for line in grants::apply(&lock, tools, counts) {
@@ -309,12 +309,14 @@ impl HostSetup {
     }
 
     /// A pipeline over this snapshot that records calls in the workspace's audit log.
-    pub fn pipeline(&self, world: PipelineSnapshot, approver: Arc<dyn Approver>) -> Pipeline {
+    pub fn pipeline(&self, snapshot: PipelineSnapshot, approver: Arc<dyn Approver>) -> Pipeline {
         self.record_changes();
         let timeout = self.approval_timeout();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let ledger: Arc<dyn ApprovalStore> = match self.approvals() {
-            Some(ledger) => Arc::new(ledger.with_max_age(world.policy.approval_lifetime())),
+        let approval_store: Arc<dyn ApprovalStore> = match self.approvals() {
+            Some(approval_store) => {
+                Arc::new(approval_store.with_max_age(snapshot.policy.approval_lifetime()))
+            }
             None => Arc::new(NoApprovalStore),
         };
         let ports = PipelinePorts {
@@ -323,7 +325,7 @@ impl HostSetup {
                 Some(timeout),
                 Arc::clone(&clock),
             )),
-            approval_store: ledger,
+            approval_store,
             vault: Arc::new(UserVault::new(
                 UserSecrets::new(&self.user_dirs),
                 &self.settings.config,
@@ -336,7 +338,7 @@ impl HostSetup {
             )),
             model: Arc::new(models::completer(self)),
         };
-        Pipeline::new(world, ports)
+        Pipeline::new(snapshot, ports)
     }
 }
 

@@ -57,15 +57,15 @@ impl UndoStore {
     pub fn read_history(&self) -> Result<UndoHistory, ToolError> {
         let mut found = UndoHistory::default();
         let links = files::reject_links(&self.root, &self.folder);
-        links.map_err(|e| file_error("look into", &self.folder, &e))?;
+        links.map_err(|e| file_error("read", &self.folder, &e))?;
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(found),
-            Err(e) => return Err(file_error("look into", &self.folder, &e)),
+            Err(e) => return Err(file_error("read", &self.folder, &e)),
         };
         for entry in entries {
             let path = entry
-                .map_err(|e| file_error("look into", &self.folder, &e))?
+                .map_err(|e| file_error("read", &self.folder, &e))?
                 .path();
             if path.extension().is_none_or(|end| end != "json") {
                 continue;
@@ -114,7 +114,7 @@ impl UndoHistory {
     pub fn choose(&self, id: Option<&str>) -> Result<&UndoRecord, ToolError> {
         let Some(id) = id else {
             let mut open = self.records.iter().filter(|record| record.undone.is_none());
-            let none = || ToolError::not_found("there is nothing to take back");
+            let none = || ToolError::not_found("there is no change to undo");
             return open.next().ok_or_else(none);
         };
         let records = self
@@ -126,7 +126,7 @@ impl UndoHistory {
                 None => Ok(one),
                 Some(time) => Err(ToolError::new(
                     ToolErrorCode::AlreadyExists,
-                    format!("the change {} was taken back already, at {time}", one.id),
+                    format!("the change {} was already undone, at {time}", one.id),
                 )),
             },
             [] => Err(ToolError::not_found(format!(

@@ -158,9 +158,9 @@ impl WorkspaceWorkers {
 
     /// The digests of the files that the user has accepted.
     fn accepted(&self) -> BTreeSet<String> {
-        let ledger = UserApprovalStore::new(&self.places, &self.workspace);
-        match ledger.map(|ledger| ledger.read()) {
-            Some(Ok(book)) => book.workers,
+        let approval_store = UserApprovalStore::new(&self.places, &self.workspace);
+        match approval_store.map(|approval_store| approval_store.read()) {
+            Some(Ok(approvals)) => approvals.workers,
             Some(Err(error)) => {
                 warn(error);
                 BTreeSet::new()
@@ -212,7 +212,7 @@ impl WorkspaceWorkers {
     pub fn add_worker_tool(
         &self,
         models: &ModelFactory,
-        purse: &SessionBudget,
+        session_budget: &SessionBudget,
         tools: &mut Vec<Tool>,
         quarantined: &mut Vec<Quarantined>,
     ) {
@@ -248,13 +248,13 @@ impl WorkspaceWorkers {
         if workers.is_empty() {
             return;
         }
-        let hall = FileWorkerRegistry {
+        let registry = FileWorkerRegistry {
             workers: self.clone(),
             models: models.clone(),
             listed,
         };
         let digest = format!("{:x}", all.finalize());
-        match worker_call(Arc::new(hall), purse.clone(), &workers, digest) {
+        match worker_call(Arc::new(registry), session_budget.clone(), &workers, digest) {
             Ok(tool) => tools.push(tool),
             Err(error) => tracing::error!(%error, "workers cannot be called"),
         }
@@ -282,15 +282,15 @@ pub fn agent_setup(
     }
     let (model, chosen) = models.model(wanted.or(own))?;
     let settings = models.agent();
-    let told = [
+    let instructions = [
         settings.instructions.as_deref(),
         Some(&worker.settings().instructions),
     ];
-    let told: Vec<&str> = told.into_iter().flatten().map(str::trim).collect();
+    let instructions: Vec<&str> = instructions.into_iter().flatten().map(str::trim).collect();
     Ok(AgentSetup {
         model,
         price: chosen.price,
-        system: system_prompt(models.root(), Some(&told.join("\n\n"))),
+        system: system_prompt(models.root(), Some(&instructions.join("\n\n"))),
         budget: settings.over(AgentBudget::default()),
     })
 }

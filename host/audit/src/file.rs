@@ -114,10 +114,10 @@ impl FileAuditSink {
     }
 
     /// Runs an operation that may wait for the disk.
-    fn unhurried<T>(&self, wait: impl FnOnce() -> T) -> T {
+    fn run_blocking<T>(&self, wait: impl FnOnce() -> T) -> T {
         match self.settings.durability {
             AuditDurability::Write => wait(),
-            AuditDurability::Fsync => unhurried(wait),
+            AuditDurability::Fsync => run_blocking(wait),
         }
     }
 
@@ -127,12 +127,12 @@ impl FileAuditSink {
             self.batcher
                 .settle(batch, |events| self.append(events.iter()))
         };
-        let result = self.unhurried(settle);
-        self.judged(result)
+        let result = self.run_blocking(settle);
+        self.apply_failure_mode(result)
     }
 
     /// Applies `audit.onFailure` to a result.
-    fn judged(&self, result: io::Result<()>) -> Result<(), AuditError> {
+    fn apply_failure_mode(&self, result: io::Result<()>) -> Result<(), AuditError> {
         let Err(error) = result else {
             return Ok(());
         };
@@ -147,7 +147,7 @@ impl FileAuditSink {
     }
 
     /// Checks that the log is writable and has its reserve.
-    fn look(&self) -> io::Result<()> {
+    fn check_health(&self) -> io::Result<()> {
         if self.healthy.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -209,7 +209,7 @@ impl Drop for BatchWait<'_> {
 }
 
 /// Waits without blocking the other tasks of this thread, if the runtime has several threads.
-fn unhurried<T>(wait: impl FnOnce() -> T) -> T {
+fn run_blocking<T>(wait: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor};
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(wait),
@@ -219,7 +219,7 @@ fn unhurried<T>(wait: impl FnOnce() -> T) -> T {
 
 impl AuditSink for FileAuditSink {
     fn ready(&self) -> Result<(), AuditError> {
-        match (self.look(), self.settings.on_failure) {
+        match (self.check_health(), self.settings.on_failure) {
             (Err(error), AuditFailureMode::Refuse) => Err(self.failed(error)),
             // With `run`, an event that is lost is reported when it occurs.
             (Ok(()), _) | (Err(_), AuditFailureMode::Run) => Ok(()),
@@ -228,9 +228,9 @@ impl AuditSink for FileAuditSink {
 
     fn record(&self, event: &AuditEvent) -> Result<(), AuditError> {
         let result = draft(event).and_then(|draft| {
-            self.unhurried(|| self.append(std::iter::once((draft.piece(), event.time))))
+            self.run_blocking(|| self.append(std::iter::once((draft.piece(), event.time))))
         });
-        self.judged(result)
+        self.apply_failure_mode(result)
     }
 
     fn record_with_others<'a>(
@@ -243,7 +243,7 @@ impl AuditSink for FileAuditSink {
                 batch: Some(self.batcher.join((draft.piece(), event.time))),
                 turns: 0,
             }),
-            Err(error) => Box::pin(std::future::ready(self.judged(Err(error)))),
+            Err(error) => Box::pin(std::future::ready(self.apply_failure_mode(Err(error)))),
         }
     }
 

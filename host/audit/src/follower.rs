@@ -37,13 +37,13 @@ impl LogFollower {
             file_ended: false,
         };
         for line in snapshot.last(1)? {
-            follower.note(&line);
+            follower.record_line(&line);
         }
         if let Some(last) = snapshot.parts.into_iter().next_back() {
             let tail = last.length.saturating_sub(MAX_READ_BYTES);
             let bytes = part(&last.file, tail, last.length)?;
-            let torn = bytes.iter().rev().take_while(|byte| **byte != b'\n');
-            follower.partial_line = bytes[bytes.len() - torn.count()..].to_vec();
+            let incomplete = bytes.iter().rev().take_while(|byte| **byte != b'\n');
+            follower.partial_line = bytes[bytes.len() - incomplete.count()..].to_vec();
             follower.at = last.length;
             follower.file = Some(last.file);
         }
@@ -52,41 +52,41 @@ impl LogFollower {
 
     /// Returns the new lines, without their line ends.
     pub fn poll(&mut self) -> io::Result<Vec<Vec<u8>>> {
-        let mut found = Vec::new();
+        let mut lines = Vec::new();
         loop {
-            self.read(&mut found)?;
+            self.read(&mut lines)?;
             // A file is read to its end before the reader moves to the next one.
-            if !self.is_left()? || self.read(&mut found)? {
-                return Ok(found);
+            if !self.has_next_file()? || self.read(&mut lines)? {
+                return Ok(lines);
             }
-            if !self.next()? {
-                return Ok(found);
+            if !self.open_next_file()? {
+                return Ok(lines);
             }
         }
     }
 
     /// Reads the new bytes; returns true if there were any.
-    fn read(&mut self, found: &mut Vec<Vec<u8>>) -> io::Result<bool> {
+    fn read(&mut self, lines: &mut Vec<Vec<u8>>) -> io::Result<bool> {
         let Some(file) = &self.file else {
             return Ok(false);
         };
         let bytes = part(file, self.at, self.at + MAX_READ_BYTES)?;
         self.at += bytes.len() as u64;
-        let some = !bytes.is_empty();
+        let is_new = !bytes.is_empty();
         self.partial_line.extend_from_slice(&bytes);
         let Some(end) = self.partial_line.iter().rposition(|byte| *byte == b'\n') else {
-            return Ok(some);
+            return Ok(is_new);
         };
         let rest = self.partial_line.split_off(end + 1);
         let whole = std::mem::replace(&mut self.partial_line, rest);
         for line in whole[..end].split(|byte| *byte == b'\n') {
-            self.note(line);
-            found.push(line.to_vec());
+            self.record_line(line);
+            lines.push(line.to_vec());
         }
-        Ok(some)
+        Ok(is_new)
     }
 
-    fn note(&mut self, line: &[u8]) {
+    fn record_line(&mut self, line: &[u8]) {
         if let Some(link) = ChainLink::read(line) {
             self.seq = link.seq;
             self.file_ended = is_rotated(line);
@@ -94,7 +94,7 @@ impl LogFollower {
     }
 
     /// Returns true if the log continues in another file.
-    fn is_left(&self) -> io::Result<bool> {
+    fn has_next_file(&self) -> io::Result<bool> {
         match &self.file {
             Some(_) if self.file_ended => Ok(true),
             Some(file) => Ok(!is_at(file, self.place.log())?),
@@ -103,7 +103,7 @@ impl LogFollower {
     }
 
     /// Opens the next file, if there is one: a full one with later lines, or the current one.
-    fn next(&mut self) -> io::Result<bool> {
+    fn open_next_file(&mut self) -> io::Result<bool> {
         let segments = self.place.segments()?;
         let later = segments.iter().find(|segment| segment.last > self.seq);
         if let (None, Some(file)) = (later, &self.file)

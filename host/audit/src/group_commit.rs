@@ -1,4 +1,4 @@
-//! Group commit: while one thread waits for the disk, others gather and are covered by the next wait.
+//! Group commit: requests that arrive while one thread syncs are all covered by the next sync.
 
 use std::fs::File;
 use std::io;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-/// Waits for the disk on behalf of all concurrent callers.
+/// Syncs files for all concurrent callers at once.
 pub(super) struct GroupCommit {
     state: Mutex<CommitState>,
     ended: Condvar,
@@ -16,16 +16,16 @@ pub(super) struct GroupCommit {
 #[derive(Default)]
 struct CommitState {
     /// Number of requests, and number of those that are done.
-    asked: u64,
+    requested: u64,
     done: u64,
-    /// True while a thread waits for the disk.
+    /// True while a thread syncs.
     busy: bool,
     /// The files written by requests that are not done: one file, or two after a rotation.
     files: Vec<Arc<File>>,
     failed: Option<FailedSync>,
 }
 
-/// The range of requests whose wait has failed.
+/// The range of requests whose sync has failed.
 struct FailedSync {
     first: u64,
     last: u64,
@@ -46,27 +46,27 @@ impl GroupCommit {
     /// Returns when all earlier writes to `file` are on the disk.
     pub(super) fn wait(&self, file: Arc<File>) -> io::Result<()> {
         let mut state = self.state.lock();
-        state.asked += 1;
-        let mine = state.asked;
+        state.requested += 1;
+        let request = state.requested;
         if !state.files.iter().any(|known| Arc::ptr_eq(known, &file)) {
             state.files.push(file);
         }
         loop {
-            if state.done >= mine {
-                return state.result(mine);
+            if state.done >= request {
+                return state.result(request);
             }
             if state.busy {
                 self.ended.wait(&mut state);
             } else {
-                self.lead(&mut state);
+                self.sync_pending(&mut state);
             }
         }
     }
 
-    /// Waits for all requests made so far.
-    fn lead(&self, state: &mut MutexGuard<'_, CommitState>) {
+    /// Syncs the files of all requests made so far.
+    fn sync_pending(&self, state: &mut MutexGuard<'_, CommitState>) {
         state.busy = true;
-        let (first, last) = (state.done + 1, state.asked);
+        let (first, last) = (state.done + 1, state.requested);
         let files = std::mem::take(&mut state.files);
         let synced = MutexGuard::unlocked(state, || {
             files.iter().try_for_each(|file| (self.sync)(file))
@@ -93,9 +93,9 @@ impl CommitState {
         });
     }
 
-    fn result(&self, mine: u64) -> io::Result<()> {
+    fn result(&self, request: u64) -> io::Result<()> {
         match &self.failed {
-            Some(failed) if (failed.first..=failed.last).contains(&mine) => {
+            Some(failed) if (failed.first..=failed.last).contains(&request) => {
                 Err(io::Error::new(failed.kind, failed.text.clone()))
             }
             _ => Ok(()),

@@ -85,7 +85,7 @@ impl SegmentSnapshot {
         each: &mut dyn FnMut(AuditLine<'_>) -> ControlFlow<()>,
     ) -> io::Result<ControlFlow<()>> {
         (&self.file).seek(SeekFrom::Start(0))?;
-        let mut from = BufReader::with_capacity(BUFFER, (&self.file).take(self.length));
+        let mut from = BufReader::with_capacity(BUFFER_BYTES, (&self.file).take(self.length));
         let mut bytes = Vec::new();
         let mut number = 0;
         loop {
@@ -113,7 +113,7 @@ impl SegmentSnapshot {
 }
 
 /// Size of the read buffer in bytes.
-const BUFFER: usize = 64 << 10;
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// Maximum length of a line in bytes; a longer one is split. Lines of the log are much shorter.
 const MAX_LINE_BYTES: u64 = 16 << 20;
@@ -162,18 +162,18 @@ impl LogSnapshot {
     /// Returns true if the line named by `head` exists, or was removed together with older ones.
     pub fn has(&self, head: LogHead) -> io::Result<bool> {
         for part in self.parts.iter().rev() {
-            let mut there = None;
+            let mut matches = None;
             let _all = part.lines(&mut |line| match ChainLink::read(line.bytes) {
                 Some(link) if link.seq == head.seq => {
-                    there = Some(LineHash::digest_line(line.bytes) == head.hash);
+                    matches = Some(LineHash::digest_line(line.bytes) == head.hash);
                     ControlFlow::Break(())
                 }
                 // The line can only be in an older file.
                 Some(link) if link.seq > head.seq => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
             })?;
-            if let Some(there) = there {
-                return Ok(there);
+            if let Some(matches) = matches {
+                return Ok(matches);
             }
         }
         Ok(head.seq == 0 || self.first()?.is_some_and(|first| first > head.seq))

@@ -48,12 +48,12 @@ impl AgentRuntime {
         // Check for missing settings before anything is loaded.
         let models = ModelFactory::from_setup(&setup);
         let worker = worker.map(|name| setup.workers().find(name)).transpose()?;
-        let staff = match &worker {
+        let agent_setup = match &worker {
             Some(worker) => {
-                let staff = workers::agent_setup(&models, worker, wanted)?;
+                let agent_setup = workers::agent_setup(&models, worker, wanted)?;
                 AgentSetup {
-                    budget: worker.budget(staff.budget),
-                    ..staff
+                    budget: worker.budget(agent_setup.budget),
+                    ..agent_setup
                 }
             }
             None => {
@@ -84,16 +84,16 @@ impl AgentRuntime {
                     more.iter().for_each(warn);
                     return Err(ToolError::invalid_input(first.clone()));
                 }
-                pipeline.restricted(move |world| worker.restrict(world))
+                pipeline.restricted(move |snapshot| worker.restrict(snapshot))
             }
             None => pipeline.clone(),
         };
         let agent = Agent {
-            model: staff.model,
+            model: agent_setup.model,
             pipeline: own,
-            system: staff.system,
-            budget: staff.budget,
-            price: staff.price,
+            system: agent_setup.system,
+            budget: agent_setup.budget,
+            price: agent_setup.price,
             tools: None,
             parent: None,
             session_budget: Some(setup.budget.clone()),

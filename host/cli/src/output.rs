@@ -110,11 +110,11 @@ impl ResultPrinter {
     /// Prints the error of a failed command.
     pub fn print_failure(self, error: &ToolError) -> CommandResult<()> {
         if self.json {
-            let mut told = json!({ "ok": false, "error": error });
+            let mut response = json!({ "ok": false, "error": error });
             if !error.remedies.is_empty() {
-                told["wayOut"] = json!(error.remedies);
+                response["wayOut"] = json!(error.remedies);
             }
-            return self.print_json(&told);
+            return self.print_json(&response);
         }
         outcome::error(error)
     }

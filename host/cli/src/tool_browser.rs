@@ -33,7 +33,7 @@ const REFRESH_INTERVAL: Duration = Duration::from_millis(400);
 pub async fn run(globals: &GlobalOptions, setup: HostSetup) -> CommandResult {
     let costs = crate::tools::TokenCosts::open(&setup.user_dirs);
     let mut live = LiveSetup::new(setup).await?;
-    let mut shelf = ToolBrowser::new(live.snapshot(), costs);
+    let mut browser = ToolBrowser::new(live.snapshot(), costs);
     // Output to stderr would corrupt the screen, so it is printed afterwards.
     let held = stderr_queue::hold_output();
     let mut stop = std::pin::pin!(wait_for_interrupt());
@@ -44,12 +44,12 @@ pub async fn run(globals: &GlobalOptions, setup: HostSetup) -> CommandResult {
         () = std::future::ready(()) => {}
     }
     let mut screen = BrowserScreen::open()?;
-    let ended = show(globals, &mut live, &mut screen, &mut shelf, stop).await;
+    let ended = show(globals, &mut live, &mut screen, &mut browser, stop).await;
     drop(screen);
     drop(held);
-    shelf.costs.save();
+    browser.costs.save();
     // The program ends here: see `tools list`.
-    std::mem::forget(shelf);
+    std::mem::forget(browser);
     ended
 }
 
@@ -57,7 +57,7 @@ async fn show(
     globals: &GlobalOptions,
     live: &mut LiveSetup,
     screen: &mut BrowserScreen,
-    shelf: &mut ToolBrowser,
+    browser: &mut ToolBrowser,
     mut stop: Pin<&mut impl Future<Output = ExitReason>>,
 ) -> CommandResult {
     let mut typed = BrowserScreen::events();
@@ -68,21 +68,21 @@ async fn show(
         Ok::<(), CommandFailure>(())
     }));
     loop {
-        screen.draw(shelf)?;
+        screen.draw(browser)?;
         tokio::select! {
             exit = &mut stop => return Ok(exit),
             ended = &mut follow => ended?,
             Some(what) = news.recv() => match what {
-                SetupUpdate::Snapshot { world, .. } => shelf.set_snapshot(*world),
-                SetupUpdate::Broken(error) => shelf.set_message(&error.message),
+                SetupUpdate::Snapshot { snapshot, .. } => browser.set_snapshot(*snapshot),
+                SetupUpdate::Broken(error) => browser.set_message(&error.message),
             },
             event = typed.recv() => match event {
-                Some(Event::Key(key)) => match keys::handle_key(shelf, key) {
+                Some(Event::Key(key)) => match keys::handle_key(browser, key) {
                     BrowserAction::Nothing => {}
                     BrowserAction::Leave => return Ok(ExitReason::Done),
                     BrowserAction::Interrupt => return Ok(ExitReason::Interrupted),
-                    BrowserAction::Switch => shelf.switch(globals),
-                    BrowserAction::Read => shelf.open_page(globals),
+                    BrowserAction::Switch => browser.switch(globals),
+                    BrowserAction::Read => browser.open_page(globals),
                 },
                 // A resize, or an event without meaning here.
                 Some(_) => {}

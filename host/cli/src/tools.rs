@@ -38,34 +38,36 @@ pub use usage::{PastCall, ToolUsage};
 /// that state is loaded.
 pub fn run(
     setup: &HostSetup,
-    world: &PipelineSnapshot,
+    snapshot: &PipelineSnapshot,
     printer: ResultPrinter,
     face: CommandSyntax,
     command: ToolListCommand,
 ) -> CommandResult {
     let mut costs = TokenCosts::open(&setup.user_dirs);
     match command {
-        ToolListCommand::List { format } => list(setup, world, printer, face, &mut costs, format)?,
+        ToolListCommand::List { format } => {
+            list(setup, snapshot, printer, face, &mut costs, format)?
+        }
         ToolListCommand::Enable { name } => {
-            let tool = tool_lookup::find_tool(world, &name)?;
-            let switched = switch::enable(setup, world, tool, &mut costs)?;
+            let tool = tool_lookup::find_tool(snapshot, &name)?;
+            let switched = switch::enable(setup, snapshot, tool, &mut costs)?;
             printed::print_switched(printer, &switched)?;
         }
         ToolListCommand::Disable { name, user } => {
-            let tool = tool_lookup::find_tool(world, &name)?;
-            let switched = switch::disable(setup, world, tool, user, &mut costs)?;
+            let tool = tool_lookup::find_tool(snapshot, &name)?;
+            let switched = switch::disable(setup, snapshot, tool, user, &mut costs)?;
             printed::print_switched(printer, &switched)?;
         }
         ToolListCommand::Info { name } => {
-            let tool = tool_lookup::find_tool_or_file(world, &name)?;
+            let tool = tool_lookup::find_tool_or_file(snapshot, &name)?;
             let beside = ToolDetails::for_tool(setup, tool, &mut costs);
-            info::print(printer, tool, &world.policy, &beside)?;
+            info::print(printer, tool, &snapshot.policy, &beside)?;
         }
         ToolListCommand::Tokens {
             format,
             advise: false,
         } => {
-            let spending = TokenSpending::from_snapshot(world, &mut costs, format, price(setup));
+            let spending = TokenSpending::from_snapshot(snapshot, &mut costs, format, price(setup));
             printed::spending(printer, &spending)?;
         }
         ToolListCommand::Tokens {
@@ -73,12 +75,12 @@ pub fn run(
             advise: true,
         } => {
             let usage = ToolUsage::read(&setup.workspace)?;
-            let advice = CostAdvice::analyze(world, &mut costs, format, &usage);
+            let advice = CostAdvice::analyze(snapshot, &mut costs, format, &usage);
             printed::advice(printer, face, &advice)?;
         }
         ToolListCommand::Search { words } => {
             let words = words.join(" ");
-            let found = search::search(world, &mut costs, &words);
+            let found = search::search(snapshot, &mut costs, &words);
             printed::print_matches(printer, &words, &found)?;
         }
     }
@@ -134,17 +136,17 @@ impl PluginStorageInfo {
 /// Describes a tool in full, in lines.
 pub fn page(
     setup: &HostSetup,
-    world: &PipelineSnapshot,
+    snapshot: &PipelineSnapshot,
     tool: &Tool,
     costs: &mut TokenCosts,
 ) -> CommandResult<Vec<String>> {
     let beside = ToolDetails::for_tool(setup, tool, costs);
-    Ok(info::lines(tool, &world.policy, &beside)?)
+    Ok(info::lines(tool, &snapshot.policy, &beside)?)
 }
 
 fn list(
     setup: &HostSetup,
-    world: &PipelineSnapshot,
+    snapshot: &PipelineSnapshot,
     printer: ResultPrinter,
     face: CommandSyntax,
     costs: &mut TokenCosts,
@@ -155,7 +157,7 @@ fn list(
     printed::list(
         printer,
         face,
-        &ToolList::from_snapshot(world, costs, format),
+        &ToolList::from_snapshot(snapshot, costs, format),
     )
 }
 
@@ -173,9 +175,9 @@ fn price(setup: &HostSetup) -> f64 {
 }
 
 /// Tools that are visible to models.
-fn listed(world: &PipelineSnapshot) -> impl Iterator<Item = &Arc<Tool>> {
-    let tools = world.registry.tools().iter();
-    tools.filter(|tool| world.policy.is_listed(tool))
+fn listed(snapshot: &PipelineSnapshot) -> impl Iterator<Item = &Arc<Tool>> {
+    let tools = snapshot.registry.tools().iter();
+    tools.filter(|tool| snapshot.policy.is_listed(tool))
 }
 
 /// The error for a tool that may not be switched.

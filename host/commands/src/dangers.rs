@@ -38,7 +38,7 @@ pub fn hidden_danger(simple: &ParsedCommand) -> Option<CommandDanger> {
     if simple.hides_command {
         return Some(CommandDanger {
             name: "what is not known",
-            effect: "runs what only the shell will know, and that may be anything",
+            effect: "runs a command that only the shell can determine, so it may do anything",
         });
     }
     // If a program runs its arguments, any of its words may start the command.

@@ -92,7 +92,7 @@ fn is_quoted(raw: &str) -> bool {
     !raw.is_empty()
 }
 
-/// The position after the closing double quote; `None` if it may expand to several words all the same.
+/// The position after the closing double quote; `None` if the quoted text may expand to several words.
 fn quoted(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at = match (bytes.get(at)?, bytes.get(at + 1)) {

@@ -1,6 +1,6 @@
 //! The port to long-running programs: third-party servers, started in the sandbox of commands.
 //!
-//! Out of scope: the choice of the server, and the protocol spoken with it.
+//! Out of scope: the choice of the server, and the protocol of the connection.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 

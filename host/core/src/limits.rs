@@ -116,13 +116,13 @@ impl Limits {
             compile_time: self.compile_time.min(other.compile_time),
             compile_memory: self.compile_memory.min(other.compile_memory),
             concurrent_per_plugin: self.concurrent_per_plugin.min(other.concurrent_per_plugin),
-            calls_per_minute: least(self.calls_per_minute, other.calls_per_minute),
+            calls_per_minute: smaller_limit(self.calls_per_minute, other.calls_per_minute),
         }
     }
 }
 
 /// The tighter of two optional limits.
-pub(crate) fn least<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+pub(crate) fn smaller_limit<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),

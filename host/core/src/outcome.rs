@@ -250,14 +250,15 @@ impl Outcome {
     /// Estimates the tokens of this result for a model; includes structured content and details if the model reads
     /// those.
     pub(crate) fn tokens(result: &Result<ToolOutput, ToolError>) -> u64 {
-        let told = |value: &Option<Value>| {
+        let json_tokens = |value: &Option<Value>| {
             let text = value.as_ref().map(Value::to_string);
             text.map_or(0, |text| token_estimate::estimate_tokens(&text))
         };
         let output = match result {
             Ok(output) => output,
             Err(error) => {
-                return token_estimate::estimate_tokens(&error.message) + told(&error.details);
+                return token_estimate::estimate_tokens(&error.message)
+                    + json_tokens(&error.details);
             }
         };
         let text = |part: &Content| match part {
@@ -272,7 +273,7 @@ impl Outcome {
         let is_text = |part: &Content| matches!(part, Content::Text { .. });
         match output.content.iter().any(is_text) {
             true => parts,
-            false => parts + told(&output.structured),
+            false => parts + json_tokens(&output.structured),
         }
     }
 

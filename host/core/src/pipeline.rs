@@ -176,9 +176,9 @@ const EDITS_MAX: usize = 20;
 
 impl Pipeline {
     /// Creates a pipeline over these tools, rules and ports.
-    pub fn new(world: PipelineSnapshot, ports: PipelinePorts) -> Self {
+    pub fn new(snapshot: PipelineSnapshot, ports: PipelinePorts) -> Self {
         Self(Arc::new(Inner {
-            snapshot_source: SnapshotSource::Owned(RwLock::new(Arc::new(world))),
+            snapshot_source: SnapshotSource::Owned(RwLock::new(Arc::new(snapshot))),
             refresh: OnceLock::new(),
             ports,
             slots: Arc::default(),
@@ -213,7 +213,7 @@ impl Pipeline {
     /// Returns the tools and rules that the next call will use.
     pub fn snapshot(&self) -> Arc<PipelineSnapshot> {
         match &self.0.snapshot_source {
-            SnapshotSource::Owned(world) => Arc::clone(&world.read()),
+            SnapshotSource::Owned(snapshot) => Arc::clone(&snapshot.read()),
             SnapshotSource::Restricted {
                 outer,
                 narrow,
@@ -234,13 +234,13 @@ impl Pipeline {
     }
 
     /// Replaces the tools and rules. Calls in flight finish under the old ones.
-    pub fn replace(&self, world: PipelineSnapshot) {
+    pub fn replace(&self, snapshot: PipelineSnapshot) {
         match &self.0.snapshot_source {
             SnapshotSource::Owned(current) => {
                 let mut current = current.write();
-                *current = Arc::new(world);
+                *current = Arc::new(snapshot);
             }
-            SnapshotSource::Restricted { outer, .. } => return outer.replace(world),
+            SnapshotSource::Restricted { outer, .. } => return outer.replace(snapshot),
         }
         self.0.sessions.listed();
     }
@@ -289,28 +289,28 @@ impl Pipeline {
     /// Runs a call from beginning to end. Dropping the future stops the tool and records the call as cancelled.
     pub async fn call(&self, call: Call) -> Outcome {
         self.refresh().await;
-        let world = self.snapshot();
-        let road = self.stage_context(&world);
+        let snapshot = self.snapshot();
+        let stage = self.stage_context(&snapshot);
         let under_way = InFlightGuard::begin(&self.0.active_calls);
         // On the heap: it lives until the end of the call, and is large.
-        let mut trail = Box::new(CallRecorder::start(&call, &self.0.ports));
-        let ran = match road.attempt(call, &mut trail).await {
+        let mut recorder = Box::new(CallRecorder::start(&call, &self.0.ports));
+        let ran = match stage.attempt(call, &mut recorder).await {
             Ok(ran) => ran,
             Err(error) => CompletedRun::refused(error),
         };
-        let clean = sanitize::sanitize(ran, &trail);
-        let labeled = label::label(&road, clean, &trail);
-        audit::audit(labeled, trail, under_way.is_alone()).await
+        let clean = sanitize::sanitize(ran, &recorder);
+        let labeled = label::label(&stage, clean, &recorder);
+        audit::audit(labeled, recorder, under_way.is_alone()).await
     }
 
     /// Explains the decision about this call. Only the tool's assessor runs.
     pub async fn explain(&self, call: Call) -> Result<CallExplanation, ToolError> {
-        let world = self.snapshot();
-        let road = self.stage_context(&world);
-        let mut trail = CallRecorder::silent(&call, &self.0.ports);
-        trail.check_redactor(&call, &world.registry)?;
-        let explained = road.explain(call, &mut trail).await;
-        let redactor = trail.redactor();
+        let snapshot = self.snapshot();
+        let stage = self.stage_context(&snapshot);
+        let mut recorder = CallRecorder::silent(&call, &self.0.ports);
+        recorder.check_redactor(&call, &snapshot.registry)?;
+        let explained = stage.explain(call, &mut recorder).await;
+        let redactor = recorder.redactor();
         explained
             .map(|mut explained| {
                 explained.evaluation.mask(&redactor);
@@ -325,10 +325,10 @@ impl Pipeline {
             })
     }
 
-    fn stage_context<'a>(&'a self, world: &'a PipelineSnapshot) -> StageContext<'a> {
+    fn stage_context<'a>(&'a self, snapshot: &'a PipelineSnapshot) -> StageContext<'a> {
         StageContext {
             pipeline: self,
-            snapshot: world,
+            snapshot,
             slots: &self.0.slots,
             sessions: &self.0.sessions,
             ports: &self.0.ports,
@@ -340,9 +340,9 @@ impl StageContext<'_> {
     async fn explain(
         &self,
         call: Call,
-        trail: &mut CallRecorder,
+        recorder: &mut CallRecorder,
     ) -> Result<CallExplanation, ToolError> {
-        let checked = validate::validate(self, call, trail)?;
+        let checked = validate::validate(self, call, recorder)?;
         let judged = decide::evaluate(self, &checked).await?;
         let evaluation = judged.evaluation;
         let asks = evaluation.decision() == Decision::Ask;
@@ -359,17 +359,17 @@ impl StageContext<'_> {
     async fn attempt(
         &self,
         mut call: Call,
-        trail: &mut CallRecorder,
+        recorder: &mut CallRecorder,
     ) -> Result<CompletedRun, ToolError> {
-        trail.check_redactor(&call, &self.snapshot.registry)?;
+        recorder.check_redactor(&call, &self.snapshot.registry)?;
         for _ in 0..EDITS_MAX {
-            let checked = validate::validate(self, call, trail)?;
-            let ruled = decide::decide(self, checked, trail).await?;
-            match approve::approve(self, ruled, trail).await? {
+            let checked = validate::validate(self, call, recorder)?;
+            let ruled = decide::decide(self, checked, recorder).await?;
+            match approve::approve(self, ruled, recorder).await? {
                 ApproveStep::Run(mut approved) => {
-                    trail.ready()?;
+                    recorder.ready()?;
                     if let Some(redactor) = restore::restore(&mut approved)? {
-                        trail.mask_with(redactor);
+                        recorder.mask_with(redactor);
                     }
                     return run::run(self.slots, *approved).await;
                 }

@@ -51,6 +51,6 @@ pub trait UpstreamRequestHandler: Send + Sync {
     /// Has the client answer a batch of requests, in order and in the protocol's form.
     fn handle_requests(
         &self,
-        wishes: Vec<UpstreamRequest>,
+        requests: Vec<UpstreamRequest>,
     ) -> BoxFuture<'_, Result<Vec<Value>, ToolError>>;
 }

@@ -232,13 +232,13 @@ impl Worker {
     }
 
     /// Restricts the caller's tools and rules to those that the worker has, and adds the rules of its file.
-    pub fn restrict(&self, world: &PipelineSnapshot) -> PipelineSnapshot {
+    pub fn restrict(&self, snapshot: &PipelineSnapshot) -> PipelineSnapshot {
         let mut config = Config::default();
         if let Some(files) = &self.settings.toolsets.filesystem {
             // Also covers commands and third-party tools.
             config.files.deny.clone_from(&files.deny);
         }
-        let registry = world.registry.map_tools(|tool| {
+        let registry = snapshot.registry.map_tools(|tool| {
             let settings = self.has(tool)?;
             config.tools.each.insert(tool.name().to_string(), settings);
             Some(self.within_files(tool))
@@ -246,12 +246,12 @@ impl Worker {
         match PolicyFile::for_worker(&config, self.source(), self.shell.clone()) {
             Ok(file) => PipelineSnapshot {
                 registry,
-                policy: world.policy.restricted_by_worker(file),
+                policy: snapshot.policy.restricted_by_worker(file),
             },
             // The file was validated when it was read; should it fail all the same, the worker gets nothing.
             Err(_) => PipelineSnapshot {
-                registry: world.registry.only(|_| false),
-                policy: world.policy.clone(),
+                registry: snapshot.registry.only(|_| false),
+                policy: snapshot.policy.clone(),
             },
         }
     }
@@ -284,9 +284,9 @@ impl Worker {
     }
 
     /// Names in its file that do not exist: a sentence for each.
-    pub fn missing(&self, world: &PipelineSnapshot) -> Vec<String> {
+    pub fn missing(&self, snapshot: &PipelineSnapshot) -> Vec<String> {
         let mut missing = Vec::new();
-        let tools = world.registry.tools();
+        let tools = snapshot.registry.tools();
         if let Some(custom) = &self.settings.toolsets.custom {
             let own = tools
                 .iter()

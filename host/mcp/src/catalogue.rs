@@ -26,7 +26,7 @@ const PAGE_SIZE: usize = 250;
 
 /// The tools that models see at one point in time.
 pub(crate) struct ToolCatalogue {
-    world: Arc<PipelineSnapshot>,
+    snapshot: Arc<PipelineSnapshot>,
     tools: Vec<Tool>,
     /// Tools that are not listed, but found by search.
     found: Vec<Tool>,
@@ -44,19 +44,19 @@ pub(crate) struct ListRevision {
 
 impl ToolCatalogue {
     /// Builds the list of tools in this snapshot, with the resources and prompts of the servers.
-    pub(crate) fn build(world: Arc<PipelineSnapshot>, servers: Option<&McpServers>) -> Self {
+    pub(crate) fn build(snapshot: Arc<PipelineSnapshot>, servers: Option<&McpServers>) -> Self {
         let readers = servers.map(McpServers::readers).unwrap_or_default();
-        let listed = world.registry.tools().iter();
-        let listed = listed.filter(|tool| world.policy.is_listed(tool));
+        let listed = snapshot.registry.tools().iter();
+        let listed = listed.filter(|tool| snapshot.policy.is_listed(tool));
         // Resources are for the client and prompts for its person: models do not see the tools that read them.
         let listed = listed.filter(|tool| {
             tool.source != ToolSource::Mcp
                 || !readers.iter().any(|name| name == tool.name().as_str())
         });
-        let marks = world.policy.untrusted_marking();
+        let marks = snapshot.policy.untrusted_marking();
         let listed = listed.map(|tool| (server_of(tool), listed_as(tool, marks)));
         let listed: Vec<(Option<&str>, Tool)> = listed.collect();
-        let searched = searched(&listed, world.policy.discovery_budget());
+        let searched = searched(&listed, snapshot.policy.discovery_budget());
         let names = searched.iter().flatten().map(|name| (*name).to_owned());
         let names: Vec<String> = names.collect();
         let (found, tools): (Vec<_>, Vec<_>) = listed
@@ -69,8 +69,8 @@ impl ToolCatalogue {
             tools.sort_by(|one, other| one.name.cmp(&other.name));
         }
         let shows = |name: &str| {
-            let tool = world.registry.get(name);
-            let tool = tool.filter(|tool| world.policy.is_listed(tool))?;
+            let tool = snapshot.registry.get(name);
+            let tool = tool.filter(|tool| snapshot.policy.is_listed(tool))?;
             let seen = tool.origin.listed.iter().filter(|entry| entry.is_seen);
             Some(seen.map(|entry| entry.words.clone()).collect())
         };
@@ -79,13 +79,13 @@ impl ToolCatalogue {
             tools,
             found,
             library: library.unwrap_or_default(),
-            world,
+            snapshot,
         }
     }
 
     /// Returns true if the catalogue was built from this snapshot.
-    pub(crate) fn is_built_from(&self, world: &Arc<PipelineSnapshot>) -> bool {
-        Arc::ptr_eq(&self.world, world)
+    pub(crate) fn is_built_from(&self, snapshot: &Arc<PipelineSnapshot>) -> bool {
+        Arc::ptr_eq(&self.snapshot, snapshot)
     }
 
     /// Counts the lists that differ from the other catalogue's for a client.

@@ -59,63 +59,65 @@ pub(crate) struct CallReceivers {
 pub(crate) struct ClientObserver {
     updates: mpsc::Sender<CallUpdate>,
     progress: Option<Mutex<ProgressLimiter>>,
-    least: Option<MinLogLevel>,
+    min_level: Option<MinLogLevel>,
     /// The trace context of the request.
     trace: Option<String>,
     approver: Box<dyn Approver>,
     /// Server requests that the client supports, and the channel for them.
-    has: Vec<UpstreamRequestKind>,
+    supported: Vec<UpstreamRequestKind>,
     ask: mpsc::Sender<ClientQuestion>,
     /// Answers that the client sent in advance.
-    given: Mutex<BTreeMap<String, Value>>,
+    early_answers: Mutex<BTreeMap<String, Value>>,
 }
 
 /// Maximum number of queued messages for the client.
 const QUEUE_CAPACITY: usize = 256;
 
 impl ClientObserver {
-    /// Creates an observer and the receivers of its messages. `least` is the client's minimum log level, `has` the
-    /// server requests that it supports; `apart` means that it is asked by the response to its own request; `person`
-    /// makes the approver, given a channel to the client.
+    /// Creates an observer and the receivers of its messages. `min_level` is the client's minimum log level,
+    /// `supported` the server requests that it supports. If `separate_answers` is true, questions are sent in the response
+    /// to the client's request. `make_approver` creates the approver from a channel to the client.
     pub(crate) fn new(
         progress: bool,
-        least: Option<MinLogLevel>,
+        min_level: Option<MinLogLevel>,
         trace: Option<String>,
-        has: Vec<UpstreamRequestKind>,
-        apart: bool,
-        given: BTreeMap<String, Value>,
-        person: impl FnOnce(ClientApprover) -> Box<dyn Approver>,
+        supported: Vec<UpstreamRequestKind>,
+        separate_answers: bool,
+        early_answers: BTreeMap<String, Value>,
+        make_approver: impl FnOnce(ClientApprover) -> Box<dyn Approver>,
     ) -> (Self, CallReceivers) {
-        let (said, hear) = mpsc::channel(QUEUE_CAPACITY);
+        let (update_sender, update_receiver) = mpsc::channel(QUEUE_CAPACITY);
         let (ask, questions) = mpsc::channel(1);
         let latest = Arc::<LatestProgress>::default();
-        let rate = || Mutex::new(ProgressLimiter::new(Arc::clone(&latest)));
-        let ear = Self {
-            updates: said,
-            progress: progress.then(rate),
-            least,
+        let limiter = || Mutex::new(ProgressLimiter::new(Arc::clone(&latest)));
+        let observer = Self {
+            updates: update_sender,
+            progress: progress.then(limiter),
+            min_level,
             trace,
-            approver: person(ClientApprover {
+            approver: make_approver(ClientApprover {
                 ask: ask.clone(),
-                apart,
+                separate_answers,
             }),
-            has,
+            supported,
             ask,
-            given: Mutex::new(given),
+            early_answers: Mutex::new(early_answers),
         };
-        let heard = CallReceivers {
-            updates: hear,
+        let receivers = CallReceivers {
+            updates: update_receiver,
             latest,
             questions,
         };
-        (ear, heard)
+        (observer, receivers)
     }
 }
 
 impl CallObserver for ClientObserver {
     fn progress(&self, progress: CallProgress) {
-        let Some(rate) = &self.progress else { return };
-        lock(rate).report(progress, |progress| {
+        let Some(limiter) = &self.progress else {
+            return;
+        };
+        lock(limiter).report(progress, |progress| {
             self.updates
                 .try_send(CallUpdate::Progress(progress))
                 .is_ok()
@@ -123,7 +125,10 @@ impl CallObserver for ClientObserver {
     }
 
     fn log(&self, line: LogLine) {
-        if self.least.is_some_and(|least| least.accepts(line.level)) {
+        if self
+            .min_level
+            .is_some_and(|min_level| min_level.accepts(line.level))
+        {
             let _ = self.updates.try_send(CallUpdate::Line(line));
         }
     }
@@ -142,25 +147,22 @@ impl CallObserver for ClientObserver {
 }
 
 impl upstream_request::UpstreamRequestHandler for ClientObserver {
-    fn supports(&self, want: UpstreamRequestKind) -> bool {
-        self.has.contains(&want)
+    fn supports(&self, kind: UpstreamRequestKind) -> bool {
+        self.supported.contains(&kind)
     }
 
     fn handle_requests(
         &self,
-        wishes: Vec<UpstreamRequest>,
+        requests: Vec<UpstreamRequest>,
     ) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {
         Box::pin(async move {
             let gone = || ToolError::unavailable("the client that made the call has disconnected");
             let (answer, answered) = oneshot::channel();
-            let given = std::mem::take(&mut *lock(&self.given));
-            if let Some(answers) = collect_answers(&wishes, &given) {
+            let early_answers = std::mem::take(&mut *lock(&self.early_answers));
+            if let Some(answers) = collect_answers(&requests, &early_answers) {
                 return Ok(answers);
             }
-            let question = ClientQuestion::Requests(ForwardedRequests {
-                requests: wishes,
-                answer,
-            });
+            let question = ClientQuestion::Requests(ForwardedRequests { requests, answer });
             self.ask.send(question).await.map_err(|_| gone())?;
             answered.await.unwrap_or_else(|_| Err(gone()))
         })
@@ -169,11 +171,11 @@ impl upstream_request::UpstreamRequestHandler for ClientObserver {
 
 /// Returns the client's answers to the requests; none if one is missing or not valid.
 pub(crate) fn collect_answers(
-    wishes: &[UpstreamRequest],
-    given: &BTreeMap<String, Value>,
+    requests: &[UpstreamRequest],
+    early_answers: &BTreeMap<String, Value>,
 ) -> Option<Vec<Value>> {
-    let each = wishes.iter().map(|request| {
-        let answer = given.get(&request.name)?;
+    let each = requests.iter().map(|request| {
+        let answer = early_answers.get(&request.name)?;
         elicitation::is_answer(request.kind, answer).then(|| answer.clone())
     });
     each.collect()
@@ -183,16 +185,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
 }
 
-/// The person at the client, asked through the handler of the client's request.
+/// Asks the person at the client, through the handler of the client's request.
 pub(crate) struct ClientApprover {
     ask: mpsc::Sender<ClientQuestion>,
-    apart: bool,
+    separate_answers: bool,
 }
 
 impl Approver for ClientApprover {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
-            let nobody = || ApprovalAnswer::Unattended {
+            let unattended = || ApprovalAnswer::Unattended {
                 way_out: "The client that made the call has disconnected.".to_owned(),
             };
             let (answer, answered) = oneshot::channel();
@@ -201,13 +203,13 @@ impl Approver for ClientApprover {
                 answer,
             });
             if self.ask.send(question).await.is_err() {
-                return nobody();
+                return unattended();
             }
-            answered.await.unwrap_or_else(|_| nobody())
+            answered.await.unwrap_or_else(|_| unattended())
         })
     }
 
     fn needs_separate_answers(&self) -> bool {
-        self.apart
+        self.separate_answers
     }
 }

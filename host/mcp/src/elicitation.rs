@@ -65,7 +65,7 @@ pub(crate) fn is_answer(want: UpstreamRequestKind, answer: &Value) -> bool {
 /// The scope of a person's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnswerScope {
-    /// The answer of the only user, who may also decide for good.
+    /// The answer of the only user, which may also be permanent.
     Owner,
     /// The answer of one user among many, which applies to that user only.
     SingleUser,

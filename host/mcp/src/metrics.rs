@@ -19,7 +19,7 @@ struct MetricsState {
     tools: BTreeMap<String, ToolCounters>,
     /// Denied calls by error code.
     denials: BTreeMap<&'static str, u64>,
-    /// Answers of the clients' people, by kind.
+    /// Approval answers, by kind.
     answers: BTreeMap<&'static str, u64>,
 }
 
@@ -27,13 +27,13 @@ struct MetricsState {
 struct ToolCounters {
     /// Ended calls by error code; `OK` for successful ones.
     codes: BTreeMap<&'static str, u64>,
-    /// Number of timed calls, cumulative counts for each of [`BUCKET_BOUNDS`], and their total time.
+    /// Number of timed calls. `bucket_counts` has the cumulative counts for [`BUCKET_BOUNDS`], `seconds` the total time.
     timed: u64,
-    within: [u64; BUCKET_BOUNDS.len()],
+    bucket_counts: [u64; BUCKET_BOUNDS.len()],
     seconds: f64,
 }
 
-/// Histogram bounds in seconds: from a call with everything at hand to one that uses all of its time limit.
+/// Histogram bounds in seconds: from a call that is served from caches to one that uses its whole time limit.
 const BUCKET_BOUNDS: [f64; 9] = [0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
 
 /// Error codes that count as denials.
@@ -62,8 +62,8 @@ impl ServerMetrics {
         self.count(tool, code, |counts| {
             counts.timed += 1;
             counts.seconds += seconds;
-            let within = counts.within.iter_mut().zip(BUCKET_BOUNDS);
-            within
+            let bucket_counts = counts.bucket_counts.iter_mut().zip(BUCKET_BOUNDS);
+            bucket_counts
                 .filter(|(_, bound)| seconds <= *bound)
                 .for_each(|(count, _)| *count += 1);
         });
@@ -142,9 +142,9 @@ impl ServerMetrics {
         ));
         for (tool, counts) in &all.tools {
             let count = counts.timed;
-            for (bound, within) in BUCKET_BOUNDS.iter().zip(counts.within) {
+            for (bound, bucket_counts) in BUCKET_BOUNDS.iter().zip(counts.bucket_counts) {
                 line(format_args!(
-                    "mimir_call_seconds_bucket{{tool=\"{tool}\",le=\"{bound}\"}} {within}"
+                    "mimir_call_seconds_bucket{{tool=\"{tool}\",le=\"{bound}\"}} {bucket_counts}"
                 ));
             }
             line(format_args!(
@@ -185,13 +185,13 @@ impl ServerMetrics {
             head("mimir_sessions", "gauge", "Open sessions.")
         ));
         line(format_args!("mimir_sessions {sessions}"));
-        for figure in others {
-            let MetricFamily { name, help, .. } = figure;
-            line(format_args!("{}", head(name, figure.kind.as_str(), help)));
-            for (label, value) in &figure.values {
+        for family in others {
+            let MetricFamily { name, help, .. } = family;
+            line(format_args!("{}", head(name, family.kind.as_str(), help)));
+            for (label, value) in &family.values {
                 match label {
-                    Some((label, is)) => {
-                        line(format_args!("{name}{{{label}=\"{is}\"}} {value}"));
+                    Some((label, label_value)) => {
+                        line(format_args!("{name}{{{label}=\"{label_value}\"}} {value}"));
                     }
                     None => line(format_args!("{name} {value}")),
                 }

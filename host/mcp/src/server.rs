@@ -136,9 +136,9 @@ impl ToolServer {
     pub(crate) fn catalogue(&self) -> Arc<ToolCatalogue> {
         let shared = &self.0;
         let mut known = shared.catalogue.lock();
-        let world = shared.pipeline.snapshot();
-        if !known.is_built_from(&world) {
-            let now = Arc::new(ToolCatalogue::build(world, shared.servers.as_deref()));
+        let snapshot = shared.pipeline.snapshot();
+        if !known.is_built_from(&snapshot) {
+            let now = Arc::new(ToolCatalogue::build(snapshot, shared.servers.as_deref()));
             let before = std::mem::replace(&mut *known, now);
             shared
                 .revision

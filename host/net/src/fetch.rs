@@ -21,15 +21,15 @@ use crate::upload::UploadBody;
 /// A response, whatever its status.
 #[derive(Clone)]
 pub struct FetchedResponse {
-    /// Its status.
+    /// The status code.
     pub status: StatusCode,
-    /// Its headers, as received.
+    /// The headers, as received.
     pub headers: HeaderMap,
-    /// Its body, decompressed.
+    /// The decompressed body.
     pub body: Bytes,
     /// The trailers after the body.
     pub trailers: Option<HeaderMap>,
-    /// The URL it came from, after all redirects.
+    /// The final URL, after all redirects.
     pub target: RequestTarget,
     /// The number of redirects followed.
     pub redirects: usize,
@@ -37,7 +37,7 @@ pub struct FetchedResponse {
 
 impl fmt::Debug for FetchedResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fetched")
+        f.debug_struct("FetchedResponse")
             .field("status", &self.status)
             .field("origin", &self.target.origin().to_string())
             .field("bytes", &self.body.len())
@@ -81,12 +81,12 @@ impl HttpClient {
                 Bytes::new()
             };
             let upload = UploadBody::full(bytes, self.limits().upload_bytes);
-            let (sent, spent) = self.timed(hop, upload, left).await?;
-            let (parts, answer) = sent.response.into_parts();
+            let (sent, spent) = self.send_timed(hop, upload, left).await?;
+            let (parts, response_body) = sent.response.into_parts();
             let next =
                 redirect::location(&request.target, parts.status, &parts.headers, &sent.swapped)?;
             let Some(target) = next else {
-                let (body, trailers) = self.read_body(answer, &parts.headers).await?;
+                let (body, trailers) = self.read_body(response_body, &parts.headers).await?;
                 return Ok(FetchedResponse {
                     status: parts.status,
                     headers: parts.headers,
@@ -102,8 +102,8 @@ impl HttpClient {
         Err(Error::TooManyRedirects(self.limits().redirects))
     }
 
-    /// Sends one hop and returns the time that it took, without the time waiting for an approval.
-    async fn timed(
+    /// Sends one hop. Returns the response and the time that it took, without the wait for an approval.
+    async fn send_timed(
         &self,
         hop: RequestHop,
         upload: UploadBody,
@@ -116,7 +116,7 @@ impl HttpClient {
             });
         }
         let sent = self.send_hop(hop, upload, left).await?;
-        let spent = left.saturating_sub(sent.response.body().left());
+        let spent = left.saturating_sub(sent.response.body().time_left());
         Ok((sent, spent))
     }
 
@@ -134,22 +134,22 @@ impl HttpClient {
                 limit,
             });
         }
-        let mut whole = BytesMut::new();
+        let mut bytes_read = BytesMut::new();
         let mut trailers = None;
         while let Some(frame) = body.frame().await {
             match frame?.into_data() {
-                Ok(data) => whole.extend_from_slice(&data),
+                Ok(data) => bytes_read.extend_from_slice(&data),
                 Err(frame) => trailers = frame.into_trailers().ok(),
             }
         }
-        let unpacked = decode::unpack(whole.freeze(), headers, self.limits()).await?;
-        Ok((unpacked, trailers))
+        let decompressed = decode::unpack(bytes_read.freeze(), headers, self.limits()).await?;
+        Ok((decompressed, trailers))
     }
 }
 
 impl ResponseBody {
-    /// Returns the rest of the time.
-    pub(crate) fn left(&self) -> Duration {
+    /// Returns the time left until the deadline.
+    pub(crate) fn time_left(&self) -> Duration {
         self.deadline().saturating_duration_since(Instant::now())
     }
 }

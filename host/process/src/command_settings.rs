@@ -1,4 +1,4 @@
-//! Derives the sandbox settings of a command from the general ones and the place that it asks for.
+//! Derives the sandbox settings of a command from the general settings and the target that it requests.
 //!
 //! Restrictions of the settings stay in force: if they allow only containers, no command runs outside of one.
 
@@ -7,18 +7,18 @@ use mimir_core::config::{SandboxMode, SandboxSettings};
 
 use crate::sandbox::SandboxError;
 
-/// Returns the settings for a command in this place.
-pub(crate) fn settings_for_place(
+/// Returns the settings for a command with this target.
+pub(crate) fn settings_for_target(
     all: &SandboxSettings,
-    place: CommandTarget,
+    target: CommandTarget,
 ) -> Result<SandboxSettings, SandboxError> {
-    let language = match place {
+    let language = match target {
         CommandTarget::Default => return Ok(all.clone()),
-        CommandTarget::HostPrograms => return settings_of_machine(all),
+        CommandTarget::HostPrograms => return settings_for_host_programs(all),
         CommandTarget::Container(language) => language,
     };
     let image = all.images.get(&language).or(all.image.as_ref());
-    let image = image.ok_or(SandboxError::NoneNamed(language))?;
+    let image = image.ok_or(SandboxError::NoContainerImage(language))?;
     Ok(SandboxSettings {
         mode: Some(SandboxMode::Container),
         image: Some(image.clone()),
@@ -27,9 +27,9 @@ pub(crate) fn settings_for_place(
 }
 
 /// Settings for the programs of this machine: without an explicit mode, the kernel's sandbox.
-fn settings_of_machine(all: &SandboxSettings) -> Result<SandboxSettings, SandboxError> {
+fn settings_for_host_programs(all: &SandboxSettings) -> Result<SandboxSettings, SandboxError> {
     let mode = match all.mode.unwrap_or_default() {
-        SandboxMode::Container => return Err(SandboxError::ContainersAlone),
+        SandboxMode::Container => return Err(SandboxError::ContainersOnly),
         SandboxMode::Auto => SandboxMode::Process,
         mode => mode,
     };
@@ -51,9 +51,9 @@ mod tests {
 
     fn at(
         written: serde_json::Value,
-        place: CommandTarget,
+        target: CommandTarget,
     ) -> Result<SandboxSettings, SandboxError> {
-        settings_for_place(&serde_json::from_value(written).unwrap(), place)
+        settings_for_target(&serde_json::from_value(written).unwrap(), target)
     }
 
     #[test]

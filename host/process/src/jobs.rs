@@ -41,7 +41,7 @@ struct OwnerJobs {
 struct JobEntry {
     id: JobId,
     command: String,
-    begun: Instant,
+    started: Instant,
     state: Arc<JobState>,
     stop: Arc<Notify>,
     task: JoinHandle<()>,
@@ -61,14 +61,14 @@ impl BackgroundJobs {
         spec: &CommandSpec,
         owner: &JobOwner,
         command: String,
-        served: Option<NamedPorts>,
+        ports: Option<NamedPorts>,
     ) -> Result<JobId, SandboxError> {
-        self.room(owner)?;
+        self.ensure_capacity(owner)?;
         let running = RunningCommand::begin(sandbox, spec).await?;
         let mut owners = self.owners.lock();
         let owned = owners.entry(owner.clone()).or_default();
         // Others may have been started meanwhile. If there are too many, dropping this one kills it.
-        owned.room()?;
+        owned.ensure_capacity()?;
         owned.last += 1;
         let id = JobId(owned.last);
         let state = Arc::new(JobState {
@@ -76,11 +76,11 @@ impl BackgroundJobs {
             ended: watch::Sender::new(None),
         });
         let stop = running.stop_signal();
-        let task = tokio::spawn(collect_output(running, Arc::clone(&state), served));
+        let task = tokio::spawn(collect_output(running, Arc::clone(&state), ports));
         owned.jobs.push_back(JobEntry {
             id,
             command: prefix(&command, MAX_COMMAND_LENGTH).to_owned(),
-            begun: Instant::now(),
+            started: Instant::now(),
             state,
             stop,
             task,
@@ -88,11 +88,11 @@ impl BackgroundJobs {
         Ok(id)
     }
 
-    fn room(&self, owner: &JobOwner) -> Result<(), SandboxError> {
+    fn ensure_capacity(&self, owner: &JobOwner) -> Result<(), SandboxError> {
         self.owners
             .lock()
             .get_mut(owner)
-            .map_or(Ok(()), OwnerJobs::room)
+            .map_or(Ok(()), OwnerJobs::ensure_capacity)
     }
 
     pub(crate) fn list(&self, owner: &JobOwner) -> Vec<JobStatus> {
@@ -111,10 +111,10 @@ impl BackgroundJobs {
     ) -> Result<OutputChunk, SandboxError> {
         let state = self.find(owner, job, |entry| Arc::clone(&entry.state))?;
         let mut output = state.output.lock();
-        Ok(piece(&mut output, begin))
+        Ok(read_chunk(&mut output, begin))
     }
 
-    /// Ends a command, with a short time to exit by itself, and waits until it has exited.
+    /// Stops a command and waits until it has exited. It gets a short time to exit by itself.
     pub(crate) async fn stop(
         &self,
         owner: &JobOwner,
@@ -144,14 +144,14 @@ impl BackgroundJobs {
     ) -> Result<T, SandboxError> {
         let owners = self.owners.lock();
         let entries = owners.get(owner).into_iter().flat_map(|owned| &owned.jobs);
-        let mut found = entries.filter(|entry| entry.id == job).map(take);
-        found.next().ok_or(SandboxError::NoJob(job.0))
+        let mut matches = entries.filter(|entry| entry.id == job).map(take);
+        matches.next().ok_or(SandboxError::NoJob(job.0))
     }
 }
 
 impl OwnerJobs {
-    /// Makes room for one more command by dropping ended ones. Fails if too many are running.
-    fn room(&mut self) -> Result<(), SandboxError> {
+    /// Drops the oldest ended commands over the limit. Fails if too many commands are running.
+    fn ensure_capacity(&mut self) -> Result<(), SandboxError> {
         let running = self
             .jobs
             .iter()
@@ -182,7 +182,7 @@ impl JobEntry {
             id: self.id,
             command: self.command.clone(),
             exit_code: ended.map(|(code, _)| code),
-            duration: ended.map_or_else(|| self.begun.elapsed(), |(_, duration)| duration),
+            duration: ended.map_or_else(|| self.started.elapsed(), |(_, duration)| duration),
         }
     }
 }
@@ -195,25 +195,25 @@ impl Drop for JobEntry {
 }
 
 /// Stores the output of a command until it ends, and keeps its ports registered as long.
-async fn collect_output(running: RunningCommand, state: Arc<JobState>, served: Option<NamedPorts>) {
-    let keep = |bytes: &[u8]| {
+async fn collect_output(running: RunningCommand, state: Arc<JobState>, ports: Option<NamedPorts>) {
+    let store = |bytes: &[u8]| {
         let mut output = state.output.lock();
         output.add(bytes);
     };
-    let begun = Instant::now();
-    let ended = match running.wait(&mut |_, bytes| keep(bytes)).await {
+    let started = Instant::now();
+    let ended = match running.wait(&mut |_, bytes| store(bytes)).await {
         Ok(finished) => (finished.exit_code, finished.duration),
         Err(fault) => {
-            keep(format!("\n[{fault}]\n").as_bytes());
-            (fault.exit_code(), begun.elapsed())
+            store(format!("\n[{fault}]\n").as_bytes());
+            (fault.exit_code(), started.elapsed())
         }
     };
-    drop(served);
+    drop(ports);
     state.ended.send_replace(Some(ended));
 }
 
 /// Returns the stored output from offset `begin` on.
-fn piece(tail: &mut OutputTail, begin: u64) -> OutputChunk {
+fn read_chunk(tail: &mut OutputTail, begin: u64) -> OutputChunk {
     let before = tail.dropped_bytes();
     let bytes = tail.bytes();
     let next = before + bytes.len() as u64;

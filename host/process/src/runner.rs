@@ -104,7 +104,7 @@ impl SandboxRunner {
         {
             return Err(error.clone());
         }
-        let settings = command_settings::settings_for_place(&self.settings, place)?;
+        let settings = command_settings::settings_for_target(&self.settings, place)?;
         match ReadySandbox::choose(&self.workspace, settings).await {
             Ok(ready) => Ok(Arc::clone(known.ready.insert(Arc::new(ready)))),
             Err(fault) => {

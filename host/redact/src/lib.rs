@@ -76,8 +76,8 @@ use known_values::KnownValues;
 /// key with many subkeys several times as much.
 pub const REACH: usize = 64 << 10;
 
-/// Number of bytes scanned again around invisible characters: any token fits. (They never hide a private key.)
-const VEILED_MAX: usize = 4 << 10;
+/// Number of bytes around invisible characters that are scanned again: enough for any token.
+const INVISIBLE_CONTEXT_BYTES: usize = 4 << 10;
 
 /// The beginning of every mark.
 pub const MARK: &str = "[REDACTED:";
@@ -277,7 +277,7 @@ impl Redactor {
         find: fn(&Self, &[u8]) -> Vec<SecretFinding>,
     ) -> Vec<SecretFinding> {
         let mut findings = find(self, text);
-        for left in invisible::strip_invisible(text, VEILED_MAX) {
+        for left in invisible::strip_invisible(text, INVISIBLE_CONTEXT_BYTES) {
             for finding in find(self, &left.text) {
                 let at = left.back(finding.start..finding.end);
                 if !left.breaks_off(&at, text) {

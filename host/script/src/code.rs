@@ -21,7 +21,7 @@ use serde_json::json;
 use crate::compile::{self, CodeFault, CompiledCode};
 
 /// The file name of the code in messages.
-const PLACE: &str = "main.js";
+const FILE_NAME: &str = "main.js";
 
 /// The engine parts that the binary ships with.
 #[derive(Debug, Clone, Copy)]
@@ -98,9 +98,9 @@ impl CodeEngines {
                 let (at, message) = (fault.position(), &fault.message);
                 return match fault.code {
                     ToolErrorCode::InvalidInput => {
-                        faulty(&format!("{PLACE}:{at}\nSyntaxError: {message}\n"))
+                        syntax_error_outcome(&format!("{FILE_NAME}:{at}\nSyntaxError: {message}\n"))
                     }
-                    code => ToolError::new(code, format!("{PLACE}:{at}: {message}")).into(),
+                    code => ToolError::new(code, format!("{FILE_NAME}:{at}: {message}")).into(),
                 };
             }
             Err(error) => return error.into(),
@@ -110,11 +110,11 @@ impl CodeEngines {
             "env": snippet.environment.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
             "stdin": String::from_utf8_lossy(&snippet.stdin),
             "folder": snippet.directory.as_deref().unwrap_or_default(),
-            "main": PLACE,
+            "main": FILE_NAME,
         });
         let given = (&given, Some(snippet.timeout));
         let CompiledCode { code, map, .. } = compiled;
-        let loaded = LoadedCode::entry_file(PLACE, &code, map);
+        let loaded = LoadedCode::entry_file(FILE_NAME, &code, map);
         let engine = &self.javascript;
         engine
             .run_program(call, &code, given, &self.state, loaded)
@@ -219,8 +219,8 @@ async fn compiled(
 }
 
 /// The result for code that does not compile, in the form in which an interpreter would report it.
-fn faulty(message: &str) -> ProgramOutcome {
-    let said = CapturedOutput {
+fn syntax_error_outcome(message: &str) -> ProgramOutcome {
+    let output = CapturedOutput {
         bytes: message.as_bytes().to_vec(),
         omitted_bytes: 0,
     };
@@ -228,8 +228,8 @@ fn faulty(message: &str) -> ProgramOutcome {
         result: Ok(CommandOutput {
             exit_code: 1,
             stdout: CapturedOutput::default(),
-            stderr: said.clone(),
-            combined: said,
+            stderr: output.clone(),
+            combined: output,
             duration: Duration::ZERO,
             changed_auto_run_files: Vec::new(),
         }),

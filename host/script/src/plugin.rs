@@ -98,9 +98,10 @@ pub async fn build(
     }
     let examined = examine(engine, source, &module, (&code, &places)).await?;
     let about = PluginDescription::from_examination(source, &module, examined)?;
-    let told = about.to_json(&places);
+    let description = about.to_json(&places);
     let host = engine.host();
-    let component = mimir_wasm::script::build_plugin(host, parts, about.reach, &code, &told).await;
+    let component =
+        mimir_wasm::script::build_plugin(host, parts, about.reach, &code, &description).await;
     let component = component.map_err(|error| vec![ToolError::from(error)])?;
     Ok(BuiltPlugin {
         component,
@@ -126,9 +127,9 @@ async fn examine(
         "(function () {{ const make = {code};\n{EXAMINE}\nreturn {{ execute: () => examine(make, {}) }};\n}})",
         json!(docs)
     );
-    let told = engine.run_isolated(&script, Limits::default()).await;
-    let told = told.map_err(|error| vec![with_source_position(source, places, error)])?;
-    serde_json::from_str(&told).map_err(|error| {
+    let report = engine.run_isolated(&script, Limits::default()).await;
+    let report = report.map_err(|error| vec![with_source_position(source, places, error)])?;
+    serde_json::from_str(&report).map_err(|error| {
         let message = format!(
             "{}: the module has changed its JavaScript environment: {error}",
             source.place

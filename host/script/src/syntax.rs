@@ -35,9 +35,9 @@ pub async fn faults(
         ScriptBody::Bash => bash(engines, &checked.code).await?,
         ScriptBody::Script(_) | ScriptBody::Node => None,
     };
-    let faults = found.map(|wrong| {
-        let at = checked.positions.code_position(wrong.line, wrong.column);
-        let message = format!("{place}:{at}: {}", wrong.message);
+    let faults = found.map(|fault| {
+        let at = checked.positions.code_position(fault.line, fault.column);
+        let message = format!("{place}:{at}: {}", fault.message);
         ToolError::new(ToolErrorCode::InvalidInput, text::visible(&message))
     });
     Ok(faults.into_iter().collect())
@@ -49,11 +49,12 @@ async fn python(engines: &CodeEngines, code: &str) -> Result<Option<SyntaxFault>
         stdin: code.as_bytes().to_vec(),
         ..ProgramRequest::default()
     };
-    let ended = engines
+    let finished = engines
         .python
         .run_isolated(program, Limits::default())
         .await?;
-    serde_json::from_slice(&ended.stdout.bytes).map_err(|_| unread(&ended.stderr.bytes))
+    serde_json::from_slice(&finished.stdout.bytes)
+        .map_err(|_| unreadable_output(&finished.stderr.bytes))
 }
 
 async fn bash(engines: &CodeEngines, code: &str) -> Result<Option<SyntaxFault>, ToolError> {
@@ -62,23 +63,23 @@ async fn bash(engines: &CodeEngines, code: &str) -> Result<Option<SyntaxFault>, 
         arguments: vec![code.to_owned()],
         ..ProgramRequest::default()
     };
-    let ended = engines
+    let finished = engines
         .bash
         .run_isolated(program, Limits::default())
         .await?;
-    if ended.exit_code == 0 {
+    if finished.exit_code == 0 {
         return Ok(None);
     }
-    let said = String::from_utf8_lossy(&ended.stderr.bytes);
-    match said_by_bash(&said) {
-        Some(wrong) => Ok(Some(wrong)),
-        None => Err(unread(&ended.stderr.bytes)),
+    let output = String::from_utf8_lossy(&finished.stderr.bytes);
+    match parse_bash_error(&output) {
+        Some(fault) => Ok(Some(fault)),
+        None => Err(unreadable_output(&finished.stderr.bytes)),
     }
 }
 
 /// Parses the first line of output: `bash: -c: line 3: syntax error near unexpected token`.
-fn said_by_bash(said: &str) -> Option<SyntaxFault> {
-    let (_, rest) = said.lines().next()?.split_once(" line ")?;
+fn parse_bash_error(output: &str) -> Option<SyntaxFault> {
+    let (_, rest) = output.lines().next()?.split_once(" line ")?;
     let (line, message) = rest.split_once(": ")?;
     Some(SyntaxFault {
         line: line.parse().ok()?,
@@ -88,25 +89,25 @@ fn said_by_bash(said: &str) -> Option<SyntaxFault> {
 }
 
 /// Returns the error for engine output that is not a valid result.
-fn unread(said: &[u8]) -> ToolError {
-    let said = text::visible(String::from_utf8_lossy(said).trim());
-    let message = format!("the engine could not check the code: {said}");
+fn unreadable_output(output: &[u8]) -> ToolError {
+    let output = text::visible(String::from_utf8_lossy(output).trim());
+    let message = format!("the engine could not check the code: {output}");
     ToolError::new(ToolErrorCode::ExecutionError, message)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{SyntaxFault, said_by_bash};
+    use super::{SyntaxFault, parse_bash_error};
 
     #[test]
     fn syntax_bash_error_has_line_and_message() {
-        let said = "bash: -c: line 3: syntax error near unexpected token `done'\nbash: -c: line 3: `done'\n";
-        let wrong = SyntaxFault {
+        let output = "bash: -c: line 3: syntax error near unexpected token `done'\nbash: -c: line 3: `done'\n";
+        let fault = SyntaxFault {
             line: 3,
             column: 1,
             message: "syntax error near unexpected token `done'".to_owned(),
         };
-        assert_eq!(said_by_bash(said), Some(wrong));
-        assert_eq!(said_by_bash("bash: no such thing\n"), None);
+        assert_eq!(parse_bash_error(output), Some(fault));
+        assert_eq!(parse_bash_error("bash: no such thing\n"), None);
     }
 }

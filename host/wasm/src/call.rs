@@ -62,17 +62,17 @@ impl PreparedComponent {
         kind: &ComponentKind,
         place: &str,
     ) -> Result<Self, WasmHostError> {
-        let odd = |error: wasmtime::Error| {
+        let kind_mismatch = |error: wasmtime::Error| {
             let message = format!("{place} does not match its detected kind: {error:#}");
             WasmHostError::Component(message, ToolErrorCode::InvalidInput)
         };
         Ok(match kind {
             ComponentKind::Toolset { assessor } => PreparedComponent::Toolset {
                 call: call_of(pre.component())
-                    .ok_or_else(|| odd(wasmtime::format_err!("it exports no `call`")))?,
-                toolset: toolset::GuestIndices::new(&pre).map_err(odd)?,
+                    .ok_or_else(|| kind_mismatch(wasmtime::format_err!("it exports no `call`")))?,
+                toolset: toolset::GuestIndices::new(&pre).map_err(kind_mismatch)?,
                 assessor: match assessor {
-                    true => Some(assessor::GuestIndices::new(&pre).map_err(odd)?),
+                    true => Some(assessor::GuestIndices::new(&pre).map_err(kind_mismatch)?),
                     false => None,
                 },
                 pre,
@@ -89,7 +89,7 @@ impl PreparedComponent {
                 }
             }
             ComponentKind::Command => {
-                PreparedComponent::Command(CommandPre::new(pre).map_err(odd)?)
+                PreparedComponent::Command(CommandPre::new(pre).map_err(kind_mismatch)?)
             }
         })
     }
@@ -103,17 +103,17 @@ impl PreparedComponent {
 
     /// Creates a store with the limits of one call.
     pub(crate) fn new_store(&self, start: StoreOptions) -> wasmtime::Result<Store<StoreState>> {
-        let (most, limit) = self.transfer_limit(&start.limits);
-        store(self.pre().engine(), start, most, limit)
+        let (max_bytes, limit) = self.transfer_limit(&start.limits);
+        store(self.pre().engine(), start, max_bytes, limit)
     }
 
-    /// Returns the limit in bytes of host memory for the data that a guest hands over at once, and the setting that
+    /// Returns the limit in bytes of host memory for the data that a guest passes at once, and the setting that
     /// defines it. A byte of a toolset's result is a byte here, too. The result of a foreign component is converted
     /// value by value, unless its function is called [directly](lift), and each element of a list, even of a list of
     /// bytes inside a type, is a whole [`Val`]. So the limit allows as many values as make a result of the allowed
     /// size, but the host never holds more memory for the guest than the guest may use itself.
     fn transfer_limit(&self, limits: &Limits) -> (usize, &'static str) {
-        let bytes = |most: u64| usize::try_from(most).unwrap_or(usize::MAX);
+        let bytes = |max_bytes: u64| usize::try_from(max_bytes).unwrap_or(usize::MAX);
         let output = bytes(limits.output_bytes);
         let (values, memory) = (
             output.saturating_mul(size_of::<Val>()),
@@ -127,12 +127,12 @@ impl PreparedComponent {
     }
 }
 
-/// Creates a store with the limits of one call. A guest may hand over `most` bytes at once, as the setting `limit`
-/// defines.
+/// Creates a store with the limits of one call. A guest may pass at most `max_bytes` at once; `limit` is the
+/// setting that defines this.
 pub(crate) fn store(
     engine: &Engine,
     start: StoreOptions,
-    most: usize,
+    max_bytes: usize,
     limit: &'static str,
 ) -> wasmtime::Result<Store<StoreState>> {
     let fuel = start.limits.fuel;
@@ -141,18 +141,18 @@ pub(crate) fn store(
     store.call_hook_async(YieldHook);
     store.set_fuel(fuel)?;
     store.fuel_async_yield_interval(Some(YIELD_EVERY))?;
-    store.set_hostcall_fuel(most.saturating_add(OUTPUT_FRAME));
+    store.set_hostcall_fuel(max_bytes.saturating_add(OUTPUT_FRAME));
     store.data_mut().transfer_setting = limit;
     Ok(store)
 }
 
-/// Creates a store for one call of an engine, which may hand over as much as its output at once.
+/// Creates a store for one call of an engine, which may pass as much data at once as its output limit allows.
 pub(crate) fn engine_store(
     engine: &Engine,
     start: StoreOptions,
 ) -> Result<Store<StoreState>, ToolError> {
-    let most = usize::try_from(start.limits.output_bytes).unwrap_or(usize::MAX);
-    store(engine, start, most, OUTPUT_LIMIT)
+    let max_bytes = usize::try_from(start.limits.output_bytes).unwrap_or(usize::MAX);
+    store(engine, start, max_bytes, OUTPUT_LIMIT)
         .map_err(|error| ToolError::new(ToolErrorCode::Internal, format!("{error:#}")))
 }
 
@@ -180,14 +180,14 @@ pub(crate) async fn run_call(
 }
 
 /// Returns a hint for a built-in tool that can return the result with less computing.
-fn cheaper(call: &Approved) -> Option<&'static str> {
+fn cheaper_format_hint(call: &Approved) -> Option<&'static str> {
     let (tool, arguments) = (call.tool(), call.arguments());
     let formats = &tool.definition.input_schema.to_value()["properties"]["format"]["enum"];
     let mut formats = formats.as_array().into_iter().flatten();
     let raw = formats.any(|format| format == "raw");
     let is_ours = tool.source == ToolSource::BuiltIn;
     (raw && is_ours && arguments["format"] != "raw")
-        .then_some("`format: raw` hands it over as it was sent")
+        .then_some("`format: raw` returns the body as it was sent, with less computing")
 }
 
 /// Returns the resources that a store with these limits has used so far.
@@ -211,15 +211,18 @@ pub(crate) fn finish_call(
     let guest = store.data();
     guest.flush_logs();
     let (result, truncated) = match ended {
-        Ok(Ok((result, truncated))) => {
-            (result.and_then(|output| bounded(output, limits)), truncated)
-        }
+        Ok(Ok((result, truncated))) => (
+            result.and_then(|output| check_size(output, limits)),
+            truncated,
+        ),
         Ok(Err(error)) => {
-            let mut told = trap_error(&error, guest);
-            if let (Some(Trap::OutOfFuel), Some(way)) = (error.downcast_ref(), cheaper(call)) {
-                told.message = format!("{}; {way}", told.message);
+            let mut host_error = trap_error(&error, guest);
+            if let (Some(Trap::OutOfFuel), Some(hint)) =
+                (error.downcast_ref(), cheaper_format_hint(call))
+            {
+                host_error.message = format!("{}; {hint}", host_error.message);
             }
-            (Err(told), false)
+            (Err(host_error), false)
         }
         Err(_) => {
             let millis = limits.wall.as_millis();
@@ -230,7 +233,7 @@ pub(crate) fn finish_call(
     RawResult {
         result: result
             .map_err(|error| explain(error, guest, limits))
-            .map_err(|error| ungranted(error, call)),
+            .map_err(|error| add_files_hint(error, call)),
         usage,
         truncated,
     }
@@ -275,8 +278,8 @@ async fn invoke(
                 return Ok((Err(ToolError::new(ToolErrorCode::NotFound, message)), false));
             };
             let instance = pre.instantiate_async(&mut *store).await?;
-            let most = store.data().most_output;
-            let called = lift::call(&mut *store, &instance, lifted, index, arguments, most);
+            let max_bytes = store.data().most_output;
+            let called = lift::call(&mut *store, &instance, lifted, index, arguments, max_bytes);
             let result = match called.await {
                 Ok(LiftedOutput::Ok(value)) => Ok(lifted_output(value)),
                 Ok(LiftedOutput::Failure { message, details }) => Err(ToolError {
@@ -286,7 +289,7 @@ async fn invoke(
                     remedies: Box::default(),
                 }),
                 Err(LiftError::Trap(error)) => return Err(error),
-                Err(LiftError::TooLarge) => Err(result_too_large(most as u64)),
+                Err(LiftError::TooLarge) => Err(result_too_large(max_bytes as u64)),
                 Err(error @ LiftError::Missing(_)) => {
                     Err(ToolError::new(ToolErrorCode::Internal, error.to_string()))
                 }
@@ -364,14 +367,14 @@ fn explain(mut error: ToolError, guest: &StoreState, limits: &Limits) -> ToolErr
             error.code = code;
         }
     }
-    if let Some(told) = guest.original_failure(&error) {
+    if let Some(host_error) = guest.original_failure(&error) {
         // The guest's error type has fewer codes, and none for messages meant for a person. A failure that it passes
         // on is replaced by the host's own.
-        if let Some(details) = convert::tool_details(&error, told.code) {
+        if let Some(details) = convert::tool_details(&error, host_error.code) {
             error.details = details;
         }
-        error.code = told.code;
-        error.remedies = told.remedies.clone();
+        error.code = host_error.code;
+        error.remedies = host_error.remedies.clone();
         return error;
     }
     if matches!(
@@ -410,14 +413,14 @@ fn explain(mut error: ToolError, guest: &StoreState, limits: &Limits) -> ToolErr
 }
 
 /// Extends the failure of a tool that could not open a file because none was granted, with a hint how to grant files.
-fn ungranted(mut error: ToolError, call: &Approved) -> ToolError {
+fn add_files_hint(mut error: ToolError, call: &Approved) -> ToolError {
     if error.code != ToolErrorCode::ExecutionError
         || !grants::lacks_files(call.tool(), call.rights())
     {
         return error;
     }
     // Messages of several standard libraries about a missing file where no folder is preopened.
-    const WORDS: [&str; 8] = [
+    const MISSING_FILE_PHRASES: [&str; 8] = [
         "os error 44",
         "os error 76",
         "no such file",
@@ -429,7 +432,10 @@ fn ungranted(mut error: ToolError, call: &Approved) -> ToolError {
     ];
     let details = error.details.as_ref().map(Value::to_string);
     let said = format!("{} {}", error.message, details.unwrap_or_default()).to_lowercase();
-    if WORDS.iter().any(|words| said.contains(words)) {
+    if MISSING_FILE_PHRASES
+        .iter()
+        .any(|words| said.contains(words))
+    {
         let remedy = grants::files_remedy(call.tool());
         error.message = format!("{}: {remedy}", error.message);
     }
@@ -448,7 +454,7 @@ fn merge_details(tool: Option<Value>, host: Option<Value>) -> Option<Value> {
 }
 
 /// Checks the whole result against its limit.
-fn bounded(output: ToolOutput, limits: &Limits) -> Result<ToolOutput, ToolError> {
+fn check_size(output: ToolOutput, limits: &Limits) -> Result<ToolOutput, ToolError> {
     let size: usize = output.content.iter().map(Content::len).sum();
     if size as u64 > limits.output_bytes {
         return Err(result_too_large(limits.output_bytes));
@@ -457,9 +463,9 @@ fn bounded(output: ToolOutput, limits: &Limits) -> Result<ToolOutput, ToolError>
 }
 
 /// Returns the error for a result that exceeds the limit.
-pub(crate) fn result_too_large(most: u64) -> ToolError {
-    let most = mimir_core::text::bytes(most);
-    let message = format!("the result is larger than {most} ({OUTPUT_LIMIT})");
+pub(crate) fn result_too_large(max_bytes: u64) -> ToolError {
+    let max_bytes = mimir_core::text::bytes(max_bytes);
+    let message = format!("the result is larger than {max_bytes} ({OUTPUT_LIMIT})");
     ToolError::new(ToolErrorCode::LimitExceeded, message)
 }
 

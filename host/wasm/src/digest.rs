@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// Bytes read and hashed at a time.
-const PART: usize = 256 << 10;
+const CHUNK_BYTES: usize = 256 << 10;
 
 /// A sha256; shown and stored in lower-case hex.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -28,13 +28,13 @@ impl Sha256Digest {
     /// Returns the hash of everything that a reader yields, and its length.
     pub(crate) fn of_reader(mut reader: impl Read) -> io::Result<(Self, u64)> {
         let mut hash = Sha256::new();
-        let mut part = vec![0; PART];
+        let mut chunk = vec![0; CHUNK_BYTES];
         let mut length = 0;
         loop {
-            match reader.read(&mut part)? {
+            match reader.read(&mut chunk)? {
                 0 => return Ok((Self(hash.finalize().into()), length)),
                 count => {
-                    hash.update(&part[..count]);
+                    hash.update(&chunk[..count]);
                     length += count as u64;
                 }
             }
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn hash_of_reader_equals_hash_of_bytes() {
-        for length in [0, 1, PART, 2 * PART + 1] {
+        for length in [0, 1, CHUNK_BYTES, 2 * CHUNK_BYTES + 1] {
             let bytes: Vec<u8> = (0..length).map(|at| at as u8).collect();
             let hashed = Sha256Digest::of_reader(&*bytes).unwrap();
             assert_eq!(hashed, (Sha256Digest::of_bytes(&bytes), length as u64));
@@ -102,9 +102,9 @@ mod tests {
     #[test]
     fn hash_is_serialized_as_hex() {
         let hash = Sha256Digest::of_bytes(b"abc");
-        let kept = serde_json::to_string(&hash).unwrap();
-        assert!(kept.starts_with("\"ba7816bf8f01cfea"), "{kept}");
-        assert_eq!(serde_json::from_str::<Sha256Digest>(&kept).unwrap(), hash);
+        let json = serde_json::to_string(&hash).unwrap();
+        assert!(json.starts_with("\"ba7816bf8f01cfea"), "{json}");
+        assert_eq!(serde_json::from_str::<Sha256Digest>(&json).unwrap(), hash);
         for bad in ["", "ba78", &"g".repeat(64), &"ä".repeat(32)] {
             assert_eq!(
                 Sha256Digest::try_from(bad.to_owned()),

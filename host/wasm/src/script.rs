@@ -342,11 +342,11 @@ async fn run_turns(
         };
         match turn {
             ScriptTurn::Done(told) => return Ok((result(told, &failures, limits), false)),
-            ScriptTurn::Wishes(wishes) => {
+            ScriptTurn::Wishes(requests) => {
                 // Approximate share of a request in the text that contained it.
-                let share = text.len().checked_div(wishes.len()).unwrap_or_default();
+                let share = text.len().checked_div(requests.len()).unwrap_or_default();
                 let cost = (size_of::<(u32, u64, u32, ScriptRequestKind)>() + share) as u64;
-                for ScriptRequest { id, kind } in wishes {
+                for ScriptRequest { id, kind } in requests {
                     match kind {
                         // Timers cost little, and must not delay other requests.
                         ScriptRequestKind::Sleep { millis } => {
@@ -382,14 +382,14 @@ async fn run_turns(
                 && let Some((id, cost, kind)) = waiting.pop()
             {
                 match kind {
-                    Some(ScriptRequestKind::Files(wish)) => {
+                    Some(ScriptRequestKind::Files(request)) => {
                         let done =
-                            script_files::perform_request(store.data_mut(), wish, limits).await;
+                            script_files::perform_request(store.data_mut(), request, limits).await;
                         held = held.saturating_sub(cost);
                         answer = Some((id, done));
                     }
-                    Some(ScriptRequestKind::Other(wish)) => {
-                        let (work, handle) = abortable(outside.perform(wish));
+                    Some(ScriptRequestKind::Other(request)) => {
+                        let (work, handle) = abortable(outside.perform(request));
                         stops.insert(id, handle);
                         under_way.push(Box::pin(async move { (id, cost, work.await) }));
                     }
@@ -452,7 +452,7 @@ fn result(
         ScriptResult::Error(fault) => fault,
     };
     // A host failure that the script did not catch keeps its code and remedies.
-    if let Some(error) = fault.wish.and_then(|wish| failures.get(&wish)) {
+    if let Some(error) = fault.wish.and_then(|request| failures.get(&request)) {
         let mut error = error.clone();
         if let Some(stack) = fault.stack {
             error.details = Some(match error.details {

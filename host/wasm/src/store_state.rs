@@ -53,7 +53,7 @@ pub(crate) struct StoreState {
     /// The last failure of a command or of another tool that the guest received.
     last_failure: Option<ToolError>,
     pub(crate) reports: u32,
-    /// The setting that limits the data that it hands over at once.
+    /// The setting that limits the data that the guest passes at once.
     pub(crate) transfer_setting: &'static str,
     /// Maximum size of its result in bytes.
     pub(crate) most_output: usize,

@@ -15,7 +15,7 @@ use crate::store_state::StoreState;
 const TOO_DEEP: &str =
     "the tool's recursion is too deep for its stack: use a loop, or give it less nested input";
 
-/// wasmtime's text for a guest that hands over too much data. It exports no type for it.
+/// wasmtime's message for a guest that passes too much data to the host. wasmtime exports no type for this error.
 const TOO_MUCH_OUTPUT: &str = "fuel allocated for hostcalls has been exhausted";
 
 /// wasmtime's text for a guest with too many instances, memories or tables, whatever their size. It exports no type

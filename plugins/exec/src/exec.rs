@@ -97,7 +97,7 @@ impl Tool for Exec {
     fn run(self, _: &Context) -> Result<Self::Output> {
         if self.command.trim().is_empty() {
             return Err(Error::invalid_input(
-                "the command is empty; say what to run",
+                "the command is empty: expected a command line to run",
             ));
         }
         let background = self.background;

@@ -14,10 +14,10 @@ mod matches;
 
 use matches::{Needle, Replaced};
 
-/// Largest file that is edited, in bytes: old, new and normalised text are in memory at the same time.
+/// Maximum size of an edited file in bytes: old, new and normalised text are in memory at the same time.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// Most line numbers listed when a pattern is not unique.
+/// Maximum number of line numbers listed when a pattern is not unique.
 const LINES_NAMED_MAX: usize = 20;
 
 /// Replaces text in a file. The pattern must match exactly once, unless `all` is true; include enough of the lines
@@ -72,14 +72,14 @@ impl Tool for EditFile {
     }
 
     fn run(self, cx: &Context) -> Result<Self::Output> {
-        let (place, there) = target(cx, &self.path)?;
-        let Some(there) = there else {
+        let (place, metadata) = target(cx, &self.path)?;
+        let Some(metadata) = metadata else {
             return Err(missing(&place));
         };
-        if there.len() > BYTES_MAX {
-            let (size, most) = (words::bytes(there.len()), words::bytes(BYTES_MAX));
+        if metadata.len() > BYTES_MAX {
+            let (size, max_size) = (words::bytes(metadata.len()), words::bytes(BYTES_MAX));
             return Err(Error::limit_exceeded(format_args!(
-                "`{place}` has {size}, and at most {most} are edited"
+                "`{place}` has {size}, but only files of at most {max_size} can be edited"
             )));
         }
         let bytes = fs::read(place.path()).map_err(|error| place.failed(&error))?;
@@ -96,10 +96,10 @@ impl Tool for EditFile {
         drop(new);
         let changed = content != original;
         if changed {
-            atomic::write(&place, content.as_bytes(), Some(&there))?;
+            atomic::write(&place, content.as_bytes(), Some(&metadata))?;
         }
         let times = words::counted(replacements as u64, "replacement", "replacements");
-        let twin = if !changed {
+        let summary_text = if !changed {
             format!("{times} in {}, and nothing changed by it", place.shown())
         } else {
             let more = if changes.truncated {
@@ -117,15 +117,15 @@ impl Tool for EditFile {
             diff: changes,
             backup: undo_record(cx, self.backup && changed),
         };
-        Ok(Json(edited).worded(twin))
+        Ok(Json(edited).worded(summary_text))
     }
 }
 
 impl Assess for EditFile {
     fn assess(&self, cx: &Context) -> Assessment {
         let summary = match target(cx, &self.path) {
-            Ok((place, Some(there))) => {
-                format!("edits {} ({})", place.shown(), words::bytes(there.len()))
+            Ok((place, Some(metadata))) => {
+                format!("edits {} ({})", place.shown(), words::bytes(metadata.len()))
             }
             Ok((place, None)) => missing(&place).to_string(),
             Err(error) => error.to_string(),
@@ -189,7 +189,7 @@ impl EditFile {
     fn replace(&self, text: &Text<'_>, place: &Place) -> Result<Replaced> {
         if self.pattern.is_empty() {
             return Err(Error::invalid_input(
-                "the pattern is empty; say what to replace",
+                "the pattern is empty: expected the text to replace",
             ));
         }
         let (pattern, replacement) = (text.adapt(&self.pattern), text.adapt(&self.replacement));

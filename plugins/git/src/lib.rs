@@ -1,9 +1,9 @@
 //! `git`: status, diff, log and show read a repository; add, commit, branch and checkout change it.
 //!
-//! `words` checks the arguments of a call, `repository` runs git such that no program of the repository runs, `moved`
-//! refuses operations on files that need such a program, and each operation has a module for its result.
+//! `words` checks the arguments of a call. `repository` runs git so that no program that the repository configures runs.
+//! `moved` refuses operations on files that need such a program. Each operation has a module for its result.
 //!
-//! Out of scope: other git commands. Those go through `exec`, where each is judged by itself.
+//! Out of scope: other git commands. Use `exec` for them; it checks each command.
 
 mod branch;
 mod change;

@@ -12,29 +12,29 @@ use crate::name::Name;
 /// Memory folder, relative to the workspace.
 pub(crate) const FOLDER: &str = ".mimir/memory";
 
-/// Most bytes of a memory: as much as a model can read.
+/// Maximum size of a memory in bytes: as much as a model can read.
 pub(crate) const FILE_MAX: u64 = 256 << 10;
 
-/// Most memories. Each search reads them all.
+/// Maximum number of memories. Each search reads them all.
 pub(crate) const FILES_MAX: usize = 400;
 
-/// Most bytes of all memories together.
+/// Maximum size of all memories together, in bytes.
 pub(crate) const TOTAL_MAX: u64 = 8 << 20;
 
 /// Lock file of the call that is saving.
-const TURN: &str = ".turn";
+const LOCK_FILE: &str = ".turn";
 
-/// Lock file of the call that removes a stale [`TURN`] file.
-const SWEEP: &str = ".sweep";
+/// Lock file of the call that removes a stale [`LOCK_FILE`] file.
+const CLEANUP_LOCK_FILE: &str = ".sweep";
 
-/// Age after which a [`TURN`] file is stale: saving takes milliseconds.
+/// Age after which a [`LOCK_FILE`] file is stale: saving takes milliseconds.
 const LOCK_STALE_AFTER: Duration = Duration::from_secs(10);
 
-/// Most time that a call waits for the lock.
+/// Maximum time that a call waits for the lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Poll interval while waiting.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The folder of the memories.
 pub(crate) struct Folder(PathBuf);
@@ -54,11 +54,11 @@ pub(crate) struct Listing {
     /// The memories, sorted by name.
     pub(crate) entries: Vec<Entry>,
     /// Number of `.md` files that are not valid memories, by their name or type.
-    pub(crate) odd: usize,
+    pub(crate) invalid: usize,
 }
 
 /// The lock for saving. Dropping it releases it.
-pub(crate) struct Turn(PathBuf);
+pub(crate) struct SaveLock(PathBuf);
 
 impl Folder {
     pub(crate) fn of(cx: &Context) -> Self {
@@ -89,7 +89,7 @@ impl Folder {
                     size: meta.len(),
                     modified: modified(&meta),
                 }),
-                _ => listing.odd += 1,
+                _ => listing.invalid += 1,
             }
         }
         listing.entries.sort_by(|a, b| a.name.cmp(&b.name));
@@ -109,7 +109,7 @@ impl Folder {
         }
         if meta.len() > FILE_MAX {
             return Err(Error::limit_exceeded(format_args!(
-                "`{name}` has {} KB, and a memory has at most {}; split it",
+                "`{name}` has {} KB, but a memory may have at most {} KB; split it",
                 meta.len().div_ceil(1 << 10),
                 FILE_MAX >> 10
             )));
@@ -121,7 +121,7 @@ impl Folder {
     }
 
     /// Writes a memory atomically. The caller must hold the lock.
-    pub(crate) fn write(&self, name: &Name, content: &str, _turn: &Turn) -> Result<()> {
+    pub(crate) fn write(&self, name: &Name, content: &str, _lock: &SaveLock) -> Result<()> {
         let new = self.0.join(".new");
         // Left over from a call that was stopped.
         let _ = fs::remove_file(&new);
@@ -139,41 +139,41 @@ impl Folder {
     }
 
     /// Waits for the lock, which also excludes other processes.
-    pub(crate) fn turn(&self) -> Result<Turn> {
-        let path = self.0.join(TURN);
+    pub(crate) fn lock(&self) -> Result<SaveLock> {
+        let path = self.0.join(LOCK_FILE);
         let mut waited = Duration::ZERO;
         loop {
             match File::create_new(&path) {
-                Ok(_) => return Ok(Turn(path)),
+                Ok(_) => return Ok(SaveLock(path)),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(failed(error)),
             }
-            if let Some(made) = made(&path)?
-                && is_stale(made)
+            if let Some(lock_time) = lock_time(&path)?
+                && is_stale(lock_time)
             {
-                self.sweep(&path, made)?;
+                self.remove_stale_lock(&path, lock_time)?;
             }
             if waited >= LOCK_TIMEOUT {
                 return Err(Error::unavailable(format_args!(
-                    "another call is still saving; try again, and if no other call is running, remove {FOLDER}/{TURN} and {FOLDER}/{SWEEP}"
+                    "another call is still saving; try again, and if no other call is running, remove {FOLDER}/{LOCK_FILE} and {FOLDER}/{CLEANUP_LOCK_FILE}"
                 )));
             }
-            std::thread::sleep(LOOK_EVERY);
-            waited += LOOK_EVERY;
+            std::thread::sleep(POLL_INTERVAL);
+            waited += POLL_INTERVAL;
         }
     }
 
     /// Removes the lock file of a call that was stopped, if it is still the one with this creation time. A second lock
     /// lets only one call do this, so that none removes a lock that another call has created since.
-    fn sweep(&self, turn: &Path, seen: SystemTime) -> Result<()> {
-        let path = self.0.join(SWEEP);
+    fn remove_stale_lock(&self, turn: &Path, seen: SystemTime) -> Result<()> {
+        let path = self.0.join(CLEANUP_LOCK_FILE);
         match File::create_new(&path) {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
             Err(error) => return Err(failed(error)),
         }
-        let still = made(turn);
-        if matches!(still, Ok(Some(made)) if made == seen) {
+        let still = lock_time(turn);
+        if matches!(still, Ok(Some(lock_time)) if lock_time == seen) {
             let _ = fs::remove_file(turn);
         }
         let _ = fs::remove_file(&path);
@@ -181,30 +181,30 @@ impl Folder {
     }
 }
 
-/// Creation time of the lock file, if it exists. Fails on anything but a file, because waiting for that would never
-/// end.
-fn made(path: &Path) -> Result<Option<SystemTime>> {
+/// Creation time of the lock file, if it exists. Fails if it is not a regular file, because no call would ever
+/// remove that.
+fn lock_time(path: &Path) -> Result<Option<SystemTime>> {
     let Ok(meta) = fs::symlink_metadata(path) else {
         return Ok(None);
     };
     if !meta.is_file() {
         return Err(Error::unavailable(format_args!(
-            "{FOLDER}/{TURN} is not a regular file; ask your user to remove it"
+            "{FOLDER}/{LOCK_FILE} is not a regular file; ask your user to remove it"
         )));
     }
     meta.modified().map(Some).map_err(failed)
 }
 
 /// Returns true if a lock file of this creation time is stale. A time too far in the future counts as stale, too.
-fn is_stale(made: SystemTime) -> bool {
+fn is_stale(lock_time: SystemTime) -> bool {
     let now = SystemTime::now();
     let apart = now
-        .duration_since(made)
+        .duration_since(lock_time)
         .unwrap_or_else(|ahead| ahead.duration());
     apart > LOCK_STALE_AFTER
 }
 
-impl Drop for Turn {
+impl Drop for SaveLock {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }

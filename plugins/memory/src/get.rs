@@ -141,10 +141,10 @@ fn all(folder: &Folder, store: &impl Store) -> Result<Worded<Got>> {
         0 => "nothing is kept yet".to_owned(),
         count => counted(count, "memory", "memories"),
     };
-    if listing.odd > 0 {
+    if listing.invalid > 0 {
         text += &format!(
             "; {} in {FOLDER} cannot be read as one: a link, too long, or a name with other letters",
-            counted(listing.odd, "file", "files")
+            counted(listing.invalid, "file", "files")
         );
     }
     let listed = listing.entries.into_iter().map(|entry| Listed {

@@ -13,27 +13,27 @@ impl Tokenizer for Words {
         for c in text.chars() {
             match c {
                 // Scripts without spaces: each character is a word.
-                c if is_sign(c) => {
-                    take(&mut word, &mut words);
+                c if is_unspaced_script(c) => {
+                    push_word(&mut word, &mut words);
                     words.push(c.to_string());
                 }
                 c if c.is_alphanumeric() => word.extend(c.to_lowercase()),
-                _ => take(&mut word, &mut words),
+                _ => push_word(&mut word, &mut words),
             }
         }
-        take(&mut word, &mut words);
+        push_word(&mut word, &mut words);
         words
     }
 }
 
-fn take(word: &mut String, words: &mut Vec<String>) {
+fn push_word(word: &mut String, words: &mut Vec<String>) {
     if !word.is_empty() {
         words.push(stem(std::mem::take(word)));
     }
 }
 
 /// Returns true for Han, kana and similar scripts.
-fn is_sign(c: char) -> bool {
+fn is_unspaced_script(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Ranking {
 }
 
 impl Ranking {
-    pub(crate) fn of(texts: &[String]) -> Self {
+    pub(crate) fn new(texts: &[String]) -> Self {
         let all: Vec<&str> = texts.iter().map(String::as_str).collect();
         let embedder = EmbedderBuilder::<u64, Words>::with_tokenizer_and_fit_to_corpus(Words, &all);
         let embedder = embedder.build();
@@ -70,15 +70,15 @@ impl Ranking {
         Self { embedder, scorer }
     }
 
-    /// The texts that contain a word of the query, the best first. The order is deterministic.
-    pub(crate) fn ask(&self, query: &str) -> Vec<(usize, f32)> {
-        let found = self.scorer.matches(&self.embedder.embed(query));
-        let mut found: Vec<_> = found
+    /// Returns the texts that contain a word of the query, best first. The order is deterministic.
+    pub(crate) fn rank(&self, query: &str) -> Vec<(usize, f32)> {
+        let matches = self.scorer.matches(&self.embedder.embed(query));
+        let mut matches: Vec<_> = matches
             .into_iter()
             .map(|text| (text.id, text.score))
             .collect();
-        found.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        found
+        matches.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        matches
     }
 }
 
@@ -109,9 +109,9 @@ mod tests {
             "staging",
         ]
         .map(str::to_owned);
-        let ranking = Ranking::of(&texts);
+        let ranking = Ranking::new(&texts);
         let order =
-            |query: &str| -> Vec<usize> { ranking.ask(query).iter().map(|hit| hit.0).collect() };
+            |query: &str| -> Vec<usize> { ranking.rank(query).iter().map(|hit| hit.0).collect() };
         assert_eq!(order("the parser test")[0], 1);
         assert_eq!(order("staging"), [3, 0]);
         assert_eq!(order("absent words"), Vec::<usize>::new());

@@ -95,7 +95,7 @@ impl MemorySave {
                 "there is nothing to keep: `content` is empty",
             ));
         }
-        let turn = folder.turn()?;
+        let lock = folder.lock()?;
         let old = folder.read(&name)?;
         let kept = match (&old, self.mode) {
             (Some(old), Mode::Append) => {
@@ -108,7 +108,7 @@ impl MemorySave {
         let content = format!("{kept}{}", ended(&self.content));
         fits(folder, &name, old.as_deref(), &content)?;
         words_of::mark(store, folder, &name)?;
-        folder.write(&name, &content, &turn)?;
+        folder.write(&name, &content, &lock)?;
         let saved = Saved {
             name: name.to_string(),
             created: old.is_none(),
@@ -156,7 +156,7 @@ fn fits(folder: &Folder, name: &Name, old: Option<&str>, content: &str) -> Resul
             twin.name
         )));
     }
-    let count = listing.entries.len() + listing.odd;
+    let count = listing.entries.len() + listing.invalid;
     if old.is_none() && count >= FILES_MAX {
         return Err(Error::limit_exceeded(format_args!(
             "there are {count} memories, and at most {FILES_MAX}; add to one of them, or ask your user to remove some from {FOLDER}"

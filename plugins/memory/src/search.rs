@@ -15,18 +15,18 @@ use crate::shown::{alone, counted, lines};
 use crate::store::{Host, Store};
 use crate::words_of;
 
-/// Most bytes of a query.
+/// Maximum size of a query in bytes.
 const QUERY_MAX: usize = 2_000;
 
 /// Lines and bytes of a snippet: enough to judge if the memory is worth reading.
 const SNIPPET_LINES: usize = 8;
 const SNIPPET_BYTES: usize = 700;
 
-/// Most bytes of one line in it.
+/// Maximum bytes of one line of a snippet.
 const LINE_BYTES: usize = 300;
 
 /// Constant of reciprocal rank fusion: the higher, the less the top ranks dominate. 60 is the usual value.
-const FUSED: f32 = 60.0;
+const RANK_FUSION_K: f32 = 60.0;
 
 /// Searches notes saved by `memory_save`, by words and, if configured, by meaning. Returns the best passages with
 /// their lines; `memory_get` reads a whole memory.
@@ -105,7 +105,7 @@ impl Tool for MemorySearch {
     /// The host adds the endpoint and its key if they are configured.
     fn needs() -> Needs {
         Needs::none()
-            .read(FOLDER, "to search what was kept")
+            .read(FOLDER, "to search the saved memories")
             .variable(meaning::VARIABLE)
     }
 
@@ -126,12 +126,12 @@ impl MemorySearch {
         let query = self.query.trim();
         if query.is_empty() {
             return Err(Error::invalid_input(
-                "the query is empty; say what to look for",
+                "the query is empty: expected words to search for",
             ));
         }
         if query.len() > QUERY_MAX {
             return Err(Error::invalid_input(format_args!(
-                "the query has {} bytes, and at most {QUERY_MAX} are looked for; use fewer words",
+                "the query has {} bytes, but at most {QUERY_MAX} are allowed; use fewer words",
                 query.len()
             )));
         }
@@ -141,15 +141,16 @@ impl MemorySearch {
             .iter()
             .map(|passage| passage.told.clone())
             .collect();
-        let by_words = Ranking::of(&told).ask(query);
+        let by_words = Ranking::new(&told).rank(query);
         let mut notes = Vec::new();
-        let meant = match settings {
+        let by_meaning = match settings {
             Some(settings) if !passages.is_empty() => {
-                let meant = meaning::ask(settings, transport, store, &memories, &passages, query);
-                match meant {
-                    Ok(meant) => {
-                        notes.extend(meant.note);
-                        Some(meant.nearest)
+                let by_meaning =
+                    meaning::ask(settings, transport, store, &memories, &passages, query);
+                match by_meaning {
+                    Ok(by_meaning) => {
+                        notes.extend(by_meaning.note);
+                        Some(by_meaning.nearest)
                     }
                     Err(error) => {
                         notes.push(format!(
@@ -167,8 +168,8 @@ impl MemorySearch {
                 counted(odd, "file", "files")
             ));
         }
-        let ranked = match &meant {
-            Some(nearest) => fused(&by_words, nearest),
+        let ranked = match &by_meaning {
+            Some(nearest) => fuse_rankings(&by_words, nearest),
             None => by_words,
         };
         let words: HashSet<String> = Words.tokenize(query).into_iter().collect();
@@ -181,7 +182,7 @@ impl MemorySearch {
         }
         let found = Found {
             hits,
-            by_meaning: meant.is_some(),
+            by_meaning: by_meaning.is_some(),
             note: (!notes.is_empty()).then(|| notes.join("; ")),
         };
         let text = found.text();
@@ -192,7 +193,7 @@ impl MemorySearch {
 /// The memories, and the number of invalid files.
 fn read(folder: &Folder) -> Result<(Vec<Memory>, usize)> {
     let listing = folder.list()?;
-    let (mut memories, mut odd) = (Vec::new(), listing.odd);
+    let (mut memories, mut odd) = (Vec::new(), listing.invalid);
     for entry in listing.entries {
         match folder.read(&entry.name) {
             Ok(Some(text)) => memories.push(Memory {
@@ -218,12 +219,12 @@ fn passages(memories: &[Memory]) -> Vec<Passage> {
 }
 
 /// Merges two rankings.
-fn fused(words: &[(usize, f32)], meanings: &[usize]) -> Vec<(usize, f32)> {
+fn fuse_rankings(words: &[(usize, f32)], meanings: &[usize]) -> Vec<(usize, f32)> {
     let mut scores: std::collections::BTreeMap<usize, f32> = std::collections::BTreeMap::new();
     let words = words.iter().map(|(passage, _)| *passage);
     for ranking in [words.collect::<Vec<_>>(), meanings.to_vec()] {
         for (rank, passage) in (1u16..).zip(ranking) {
-            *scores.entry(passage).or_default() += 1.0 / (FUSED + f32::from(rank));
+            *scores.entry(passage).or_default() += 1.0 / (RANK_FUSION_K + f32::from(rank));
         }
     }
     let mut all: Vec<_> = scores.into_iter().collect();

@@ -83,7 +83,7 @@ impl Tool for FileSearch {
     fn run(self, cx: &Context) -> Result<Self::Output> {
         if self.query.is_empty() {
             return Err(Error::invalid_input(
-                "the query is empty; say what to look for",
+                "the query is empty: expected a text to search for",
             ));
         }
         let root = Folder::root(cx.workspace()).map_err(|error| Error::io(&error, "."))?;

@@ -77,7 +77,7 @@ pub(crate) fn run(transport: &impl Transport, mut request: Request) -> Result<Ex
         };
         if redirects.len() == REDIRECTS {
             let message = format!(
-                "it redirects more than {REDIRECTS} times; fetch the last address by itself"
+                "it redirects more than {REDIRECTS} times; fetch the last address directly"
             );
             let error = of_kind("too-many-redirects", Error::limit_exceeded(message));
             return Err(told(error, &redirects));

@@ -78,7 +78,7 @@ impl Tool for WebSearch {
     }
 
     fn run(self, _: &Context) -> Result<Self::Output> {
-        self.search(&Settings::of_host()?, &Network)
+        self.search(&Settings::from_env()?, &Network)
     }
 }
 
@@ -86,7 +86,7 @@ impl WebSearch {
     fn search(&self, settings: &Settings, transport: &impl Transport) -> Result<Worded<Hits>> {
         if self.query.trim().is_empty() {
             return Err(Error::invalid_input(
-                "the query is empty; say what to look for",
+                "the query is empty: expected a text to search for",
             ));
         }
         let hits = provider::search(settings, transport, &self.query, self.num_results)?;

@@ -121,8 +121,8 @@ impl AgentEventSink for Seen {
         self.events.lock().push(event);
     }
 
-    fn conversation(&self, talk: &Conversation) {
-        self.lengths.lock().push(talk.messages.len());
+    fn conversation(&self, conversation: &Conversation) {
+        self.lengths.lock().push(conversation.messages.len());
     }
 
     fn stop_calls(&self) -> BoxFuture<'_, ()> {
@@ -205,7 +205,7 @@ pub struct Room {
     pub script: Script,
     pub audit: Arc<Memory>,
     pub seen: Seen,
-    pub talk: Conversation,
+    pub conversation: Conversation,
     echo: Arc<Echo>,
 }
 
@@ -234,7 +234,7 @@ impl Room {
             tool("guarded", Decision::Ask, Arc::clone(&echo)),
             tool("stranger", Decision::Allow, Arc::clone(&echo)),
         ];
-        let world = PipelineSnapshot {
+        let snapshot = PipelineSnapshot {
             registry: Registry::new(tools, vec![]),
             policy: Policy::new(&config, "config.yml").unwrap(),
         };
@@ -263,7 +263,7 @@ impl Room {
         );
         let agent = Agent {
             model: Arc::new(provider),
-            pipeline: Pipeline::new(world, ports),
+            pipeline: Pipeline::new(snapshot, ports),
             system: "Be brief.".into(),
             budget: AgentBudget::default(),
             price: None,
@@ -276,15 +276,17 @@ impl Room {
             script,
             audit,
             seen: Seen::default(),
-            talk: Conversation::new("talk-1", ""),
+            conversation: Conversation::new("talk-1", ""),
             echo,
         }
     }
 
     /// Works on a task.
     pub async fn task(&mut self, words: &str) -> Result<TaskEnd, ToolError> {
-        self.talk.messages.push(Message::user(words));
-        self.agent.run_task(&mut self.talk, &self.seen).await
+        self.conversation.messages.push(Message::user(words));
+        self.agent
+            .run_task(&mut self.conversation, &self.seen)
+            .await
     }
 
     /// The maximum number of calls that ran in parallel.
@@ -294,7 +296,7 @@ impl Room {
 
     /// The text of the model's last answer.
     pub fn last(&self) -> &str {
-        match self.talk.messages.last() {
+        match self.conversation.messages.last() {
             Some(Message::Assistant { text, .. }) => text,
             other => panic!("{other:?}"),
         }

@@ -93,11 +93,11 @@ impl ApprovalFile {
         change: impl FnOnce(&mut WorkspaceApprovals) -> T,
     ) -> Result<T, ApprovalStoreError> {
         let _turn = acquire_turn(&self.path)?;
-        let mut book = self.read()?;
-        book.workspace.clone_from(&self.workspace);
-        let result = change(&mut book);
+        let mut approvals = self.read()?;
+        approvals.workspace.clone_from(&self.workspace);
+        let result = change(&mut approvals);
         let text =
-            serde_json::to_string_pretty(&book).map_err(|error| failed(&self.path, error))?;
+            serde_json::to_string_pretty(&approvals).map_err(|error| failed(&self.path, error))?;
         write(&self.path, &text, FileReaders::Owner)?;
         Ok(result)
     }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 
-fn ledger(folder: &Path) -> UserApprovalStore {
+fn store(folder: &Path) -> UserApprovalStore {
     let workspace = folder.join("workspace");
     std::fs::create_dir_all(workspace.join(".mimir/state")).unwrap();
     let places = UserDirs {
@@ -42,18 +42,16 @@ fn grant(digest: &str) -> Grant {
 #[test]
 fn grant_is_written_to_lock_file_and_user_store() {
     let folder = tempfile::tempdir().unwrap();
-    let ledger = ledger(folder.path());
-    assert_eq!(ledger.read().unwrap(), WorkspaceApprovals::default());
-    ledger
-        .grant(".mimir/tools/count.wasm", grant("00"))
-        .unwrap();
-    let lock = ledger.lock().read().unwrap();
+    let store = store(folder.path());
+    assert_eq!(store.read().unwrap(), WorkspaceApprovals::default());
+    store.grant(".mimir/tools/count.wasm", grant("00")).unwrap();
+    let lock = store.lock().read().unwrap();
     let kept = &lock.plugins[".mimir/tools/count.wasm"];
     assert_eq!(
-        ledger.read().unwrap().grants[".mimir/tools/count.wasm"],
+        store.read().unwrap().grants[".mimir/tools/count.wasm"],
         kept.id(".mimir/tools/count.wasm")
     );
-    let text = std::fs::read_to_string(ledger.lock().path()).unwrap();
+    let text = std::fs::read_to_string(store.lock().path()).unwrap();
     let body: String = text
         .lines()
         .filter(|line| !line.starts_with('#'))
@@ -63,31 +61,31 @@ fn grant_is_written_to_lock_file_and_user_store() {
         body,
         "version: 1\nplugins:\n  .mimir/tools/count.wasm:\n    digest: '00'\n    imports:\n    - wasi:cli/stdout@0.2.6\n    tools:\n      count:\n        definition: aa\n        needs:\n          files:\n          - path: docs\n            access: read\n            reason: counts words"
     );
-    assert!(ledger.revoke(".mimir/tools/count.wasm").unwrap());
-    assert!(!ledger.revoke(".mimir/tools/count.wasm").unwrap());
-    assert!(ledger.read().unwrap().grants.is_empty());
+    assert!(store.revoke(".mimir/tools/count.wasm").unwrap());
+    assert!(!store.revoke(".mimir/tools/count.wasm").unwrap());
+    assert!(store.read().unwrap().grants.is_empty());
 }
 
 #[test]
 fn grant_replaced_or_revoked_is_removed() {
     const PLACE: &str = ".mimir/tools/count.wasm";
     let folder = tempfile::tempdir().unwrap();
-    let ledger = ledger(folder.path());
-    ledger.grant(PLACE, grant("00")).unwrap();
-    ledger.grant(PLACE, grant("01")).unwrap();
-    let book = ledger.read().unwrap();
+    let store = store(folder.path());
+    store.grant(PLACE, grant("00")).unwrap();
+    store.grant(PLACE, grant("01")).unwrap();
+    let approvals = store.read().unwrap();
     assert_eq!(
-        book.grants.into_values().collect::<Vec<_>>(),
+        approvals.grants.into_values().collect::<Vec<_>>(),
         [grant("01").id(PLACE)]
     );
-    let lock = std::fs::read(ledger.lock().path()).unwrap();
+    let lock = std::fs::read(store.lock().path()).unwrap();
     for broken in [None, Some("<<<<<<< ours\n")] {
-        ledger.grant(PLACE, grant("01")).unwrap();
+        store.grant(PLACE, grant("01")).unwrap();
         match broken {
-            None => std::fs::remove_file(ledger.lock().path()).unwrap(),
-            Some(text) => std::fs::write(ledger.lock().path(), text).unwrap(),
+            None => std::fs::remove_file(store.lock().path()).unwrap(),
+            Some(text) => std::fs::write(store.lock().path(), text).unwrap(),
         }
-        let revoked = ledger.revoke(PLACE);
+        let revoked = store.revoke(PLACE);
         match broken {
             None => assert!(revoked.unwrap(), "there was a grant, if no lock"),
             Some(_) => {
@@ -96,74 +94,74 @@ fn grant_replaced_or_revoked_is_removed() {
                 assert!(error.contains("mimir tools trust NAME"), "{error}");
             }
         }
-        assert!(ledger.read().unwrap().grants.is_empty());
-        std::fs::write(ledger.lock().path(), &lock).unwrap();
+        assert!(store.read().unwrap().grants.is_empty());
+        std::fs::write(store.lock().path(), &lock).unwrap();
     }
 }
 
 #[test]
 fn grants_in_an_old_format_are_ignored() {
     let folder = tempfile::tempdir().unwrap();
-    let ledger = ledger(folder.path());
-    ledger.change(|_| ()).unwrap();
-    let text = std::fs::read_to_string(ledger.path()).unwrap();
+    let store = store(folder.path());
+    store.change(|_| ()).unwrap();
+    let text = std::fs::read_to_string(store.path()).unwrap();
     let before = text.replace(r#""grants": {}"#, r#""grants": ["00ff"]"#);
     assert_ne!(before, text);
-    std::fs::write(ledger.path(), before).unwrap();
-    assert!(ledger.read().unwrap().grants.is_empty());
+    std::fs::write(store.path(), before).unwrap();
+    assert!(store.read().unwrap().grants.is_empty());
 }
 
 #[test]
 fn grants_written_concurrently_are_all_stored() {
     let folder = tempfile::tempdir().unwrap();
-    let ledger = ledger(folder.path());
+    let store = store(folder.path());
     std::thread::scope(|scope| {
         for thread in 0..4 {
-            let ledger = &ledger;
+            let store = &store;
             scope.spawn(move || {
                 for n in 0..10 {
                     let location = format!("{thread}-{n}.wasm");
-                    ledger
+                    store
                         .grant(&location, grant(&format!("{thread}{n}")))
                         .unwrap();
                 }
             });
         }
     });
-    assert_eq!(ledger.lock().read().unwrap().plugins.len(), 40);
-    assert_eq!(ledger.read().unwrap().grants.len(), 40);
+    assert_eq!(store.lock().read().unwrap().plugins.len(), 40);
+    assert_eq!(store.read().unwrap().grants.len(), 40);
 }
 
 #[test]
 fn approval_files_invalid_or_writable_by_others_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let ledger = ledger(folder.path());
-    ledger
-        .change(|book| book.grants.insert("x".into(), "y".into()))
+    let store = store(folder.path());
+    store
+        .change(|approvals| approvals.grants.insert("x".into(), "y".into()))
         .unwrap();
-    let good = std::fs::read_to_string(ledger.path()).unwrap();
+    let good = std::fs::read_to_string(store.path()).unwrap();
     for (bad, advice) in [
         ("{", "move it away"),
         ("3", "move it away"),
         (r#"{"leases": [{"id": 1}]}"#, "move it away"),
         (r#"{"version": 2}"#, "newer version of mimir"),
     ] {
-        std::fs::write(ledger.path(), bad).unwrap();
-        let error = ledger.read().unwrap_err().to_string();
+        std::fs::write(store.path(), bad).unwrap();
+        let error = store.read().unwrap_err().to_string();
         assert!(error.contains(advice), "{error}");
     }
-    std::fs::write(ledger.path(), good).unwrap();
+    std::fs::write(store.path(), good).unwrap();
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        let mode = std::fs::metadata(ledger.path())
+        let mode = std::fs::metadata(store.path())
             .unwrap()
             .permissions()
             .mode();
         assert_eq!(mode & 0o777, 0o600);
-        std::fs::set_permissions(ledger.path(), std::fs::Permissions::from_mode(0o666)).unwrap();
+        std::fs::set_permissions(store.path(), std::fs::Permissions::from_mode(0o666)).unwrap();
         assert!(
-            ledger
+            store
                 .read()
                 .unwrap_err()
                 .to_string()
@@ -172,22 +170,22 @@ fn approval_files_invalid_or_writable_by_others_are_refused() {
     }
     #[cfg(unix)]
     {
-        std::fs::remove_file(ledger.lock().path()).ok();
-        std::os::unix::fs::symlink("/dev/zero", ledger.lock().path()).unwrap();
+        std::fs::remove_file(store.lock().path()).ok();
+        std::os::unix::fs::symlink("/dev/zero", store.lock().path()).unwrap();
         assert!(
-            ledger
+            store
                 .lock()
                 .read()
                 .unwrap_err()
                 .to_string()
                 .contains("is a link; remove it")
         );
-        std::fs::remove_file(ledger.lock().path()).unwrap();
+        std::fs::remove_file(store.lock().path()).unwrap();
     }
     for bad in ["version: 2", "plugins: 3", "version: 1\nmore: x", "\0"] {
-        std::fs::write(ledger.lock().path(), bad).unwrap();
+        std::fs::write(store.lock().path(), bad).unwrap();
         assert!(
-            ledger
+            store
                 .lock()
                 .read()
                 .unwrap_err()
@@ -201,7 +199,7 @@ fn approval_files_invalid_or_writable_by_others_are_refused() {
 #[test]
 fn approval_expiry_is_capped_by_current_settings() {
     let folder = tempfile::tempdir().unwrap();
-    let ledger = ledger(folder.path());
+    let store = store(folder.path());
     let given = Timestamp::from_second(1_700_000_000).unwrap();
     let hours = |count| given + SignedDuration::from_hours(count);
     let lease = |id: &str, end: Option<Timestamp>| StoredApproval {
@@ -214,14 +212,14 @@ fn approval_expiry_is_capped_by_current_settings() {
         ("b", Some(hours(2))),
         ("c", None),
     ] {
-        ledger.store(lease(id, end)).unwrap();
+        store.store(lease(id, end)).unwrap();
     }
-    let ends = |ledger: &UserApprovalStore| -> Vec<_> {
-        let leases = ledger.leases().unwrap();
+    let ends = |store: &UserApprovalStore| -> Vec<_> {
+        let leases = store.leases().unwrap();
         leases.into_iter().map(|lease| lease.expires_at).collect()
     };
-    assert_eq!(ends(&ledger), [Some(hours(90 * 24)), Some(hours(2)), None]);
-    let day = ledger.with_max_age(SignedDuration::from_hours(24));
+    assert_eq!(ends(&store), [Some(hours(90 * 24)), Some(hours(2)), None]);
+    let day = store.with_max_age(SignedDuration::from_hours(24));
     assert_eq!(
         ends(&day),
         [Some(hours(24)), Some(hours(2)), Some(hours(24))]
@@ -231,26 +229,27 @@ fn approval_expiry_is_capped_by_current_settings() {
 #[test]
 fn session_approvals_are_listed_while_the_process_runs() {
     let folder = tempfile::tempdir().unwrap();
-    let ledger = ledger(folder.path());
+    let store = store(folder.path());
     let lease = sample(Timestamp::UNIX_EPOCH);
     for session in ["one", "two", "two"] {
-        ledger.list_for_session(session, &lease).unwrap();
+        store.list_for_session(session, &lease).unwrap();
     }
     assert_eq!(
-        ledger.listed_in_session("one").unwrap(),
+        store.listed_in_session("one").unwrap(),
         std::slice::from_ref(&lease.id)
     );
-    assert_eq!(ledger.listed_in_session("two").unwrap().len(), 1);
-    assert_eq!(ledger.listed_in_session("three").unwrap(), []);
-    let text = std::fs::read_to_string(ledger.path()).unwrap();
+    assert_eq!(store.listed_in_session("two").unwrap().len(), 1);
+    assert_eq!(store.listed_in_session("three").unwrap(), []);
+    let text = std::fs::read_to_string(store.path()).unwrap();
     assert!(!text.contains("\"one\""), "a session's id is a secret");
     // Entries of a crashed process. No process has the highest possible id.
-    let other = |book: &mut WorkspaceApprovals| book.sessions[0].process = i32::MAX as u32;
-    ledger.change(other).unwrap();
-    assert_eq!(ledger.listed_in_session("one").unwrap(), []);
-    ledger.end_session("two");
-    assert_eq!(ledger.read().unwrap().sessions, []);
-    assert!(ledger.leases().unwrap().is_empty(), "none is for good");
+    let other =
+        |approvals: &mut WorkspaceApprovals| approvals.sessions[0].process = i32::MAX as u32;
+    store.change(other).unwrap();
+    assert_eq!(store.listed_in_session("one").unwrap(), []);
+    store.end_session("two");
+    assert_eq!(store.read().unwrap().sessions, []);
+    assert!(store.leases().unwrap().is_empty(), "none is for good");
 }
 
 /// An approval of one call of a tool.

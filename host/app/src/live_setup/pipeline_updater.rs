@@ -32,8 +32,8 @@ impl PipelineUpdater {
     /// Applies an update, reports it where the person needs to know, and records it in the audit log.
     pub fn apply_update(&self, setup: &HostSetup, news: SetupUpdate) {
         match news {
-            SetupUpdate::Snapshot { world, mended } => {
-                self.pipeline.replace(*world);
+            SetupUpdate::Snapshot { snapshot, mended } => {
+                self.pipeline.replace(*snapshot);
                 if mended {
                     note("the config files are valid again and in force");
                 }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::pipeline_updater::{PipelineUpdater, restart_settings};
 use super::*;
-use crate::host::NoPerson;
+use crate::host::UnattendedApprover;
 use crate::settings::MergedSettings;
 use crate::user_dirs::UserDirs;
 use crate::workspace::WorkspaceFolder;
@@ -45,7 +45,9 @@ async fn running_with<W: Future<Output = ()>>(
     let settings = MergedSettings::read(&places, &workspace).unwrap();
     let setup = HostSetup::from_parts(places, workspace, settings);
     let mut live = LiveSetup::new(setup).await.unwrap();
-    let pipeline = live.setup().pipeline(live.snapshot(), Arc::new(NoPerson));
+    let pipeline = live
+        .setup()
+        .pipeline(live.snapshot(), Arc::new(UnattendedApprover));
     let keeper = PipelineUpdater::new(pipeline.clone(), &live);
     let follow = live.follow(every, |setup, news| {
         keeper.apply_update(setup, news);
@@ -198,8 +200,8 @@ async fn live_setup_starts_before_plugins_are_described() {
     assert!(!*described.borrow());
     let left_out = Mutex::new(0);
     let follow = live.follow(SOON, |_, news| {
-        if let SetupUpdate::Snapshot { world, .. } = news {
-            *left_out.lock() = world.registry.quarantined().len();
+        if let SetupUpdate::Snapshot { snapshot, .. } = news {
+            *left_out.lock() = snapshot.registry.quarantined().len();
         }
         Ok::<(), ToolError>(())
     });

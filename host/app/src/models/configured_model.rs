@@ -30,13 +30,13 @@ impl ConfiguredModel {
     pub fn new(
         name: Result<String, ToolError>,
         budget: AgentBudget,
-        purse: SessionBudget,
+        session_budget: SessionBudget,
         make: impl Fn() -> Result<(Arc<ModelProvider>, ChosenModel), ToolError> + Send + Sync + 'static,
     ) -> Self {
         Self {
             name,
             budget,
-            session_budget: purse,
+            session_budget,
             make: Box::new(make),
             made: OnceLock::new(),
         }

@@ -228,7 +228,8 @@ fn normal(name: &str) -> String {
 /// The entry of pip's report for a name: the name, the version and the digest of the file.
 fn pinned(report: &Value, name: &str) -> Result<(String, String, String), ToolError> {
     let fault = || {
-        let message = format!("pip does not say what it installed for {name}; it cannot be pinned");
+        let message =
+            format!("pip did not report the installed version of {name}, so it cannot be pinned");
         ToolError::execution(message)
     };
     let installed = report["install"].as_array().ok_or_else(fault)?;

@@ -56,9 +56,9 @@ impl UserSecrets {
     pub(super) fn login_values(
         &self,
         key: &str,
-        kept: StoredSecret,
+        stored: StoredSecret,
     ) -> Result<Vec<(String, String)>, ToolError> {
-        let text = self.login(key, kept)?;
+        let text = self.login(key, stored)?;
         let values = mimir_mcp::client::login_secrets(&text).ok_or_else(|| {
             let name = mimir_core::text::visible(key);
             let server = name.rsplit_once('@').map_or(&*name, |(server, _)| server);
@@ -72,8 +72,8 @@ impl UserSecrets {
         Ok(named.collect())
     }
 
-    fn login(&self, key: &str, kept: StoredSecret) -> Result<String, ToolError> {
-        let why = match (kept, &self.keyring) {
+    fn login(&self, key: &str, stored: StoredSecret) -> Result<String, ToolError> {
+        let why = match (stored, &self.keyring) {
             (StoredSecret::Value(text), _) => return Ok(text),
             (StoredSecret::Keyring, Some(ring)) => match ring.get(&format!("{PREFIX}{key}")) {
                 Ok(text) => return Ok(text),
@@ -94,8 +94,8 @@ impl LoginStore for UserLogins {
         let Some(secrets) = &self.secrets else {
             return Ok(None);
         };
-        let kept = secrets.read()?.logins.remove(key);
-        kept.map(|kept| secrets.login(key, kept)).transpose()
+        let stored = secrets.read()?.logins.remove(key);
+        stored.map(|stored| secrets.login(key, stored)).transpose()
     }
 
     fn write(&self, key: &str, text: &str) -> Result<(), ToolError> {
@@ -104,7 +104,7 @@ impl LoginStore for UserLogins {
                 "this platform has no folder for your own settings, where logins are stored; set MIMIR_CONFIG_DIR",
             ));
         };
-        let kept = match &secrets.keyring {
+        let stored = match &secrets.keyring {
             // Falls back to the file, so that a granted login is not lost if the keyring is locked or does not accept
             // a value as long as a token.
             Some(keyring) => match keyring.set(&format!("{PREFIX}{key}"), text) {
@@ -116,7 +116,7 @@ impl LoginStore for UserLogins {
             },
             None => StoredSecret::Value(text.to_owned()),
         };
-        secrets.change(|shelf| shelf.logins.insert(key.to_owned(), kept))?;
+        secrets.change(|file| file.logins.insert(key.to_owned(), stored))?;
         Ok(())
     }
 
@@ -127,7 +127,7 @@ impl LoginStore for UserLogins {
         if secrets.read()?.logins.is_empty() {
             return Ok(());
         }
-        let old = secrets.change(|shelf| shelf.logins.remove(key))?;
+        let old = secrets.change(|file| file.logins.remove(key))?;
         if let (Some(StoredSecret::Keyring), Some(keyring)) = (&old, &secrets.keyring) {
             keyring.remove(&format!("{PREFIX}{key}"))?;
         }

@@ -24,7 +24,7 @@ pub struct UserVault {
 type SecretsFileStamp = Option<(SystemTime, u64)>;
 
 impl UserVault {
-    /// A vault over these secrets and those that the settings take from variables.
+    /// Creates a vault of the stored secrets and those that the settings take from environment variables.
     pub fn new(secrets: Option<UserSecrets>, config: &Config) -> Self {
         let settings = config.secrets.clone();
         let mut masked = config.masked_only.clone();

@@ -80,9 +80,10 @@ const TIMESTAMP_RESOLUTION: Duration = Duration::from_secs(2);
 impl SettingsWatcher {
     /// Watches the files that `settings` were read from.
     pub fn new(places: &UserDirs, workspace: &WorkspaceFolder, settings: &MergedSettings) -> Self {
-        let book = UserApprovalStore::new(places, workspace).map(|ledger| ledger.path().to_owned());
+        let approvals = UserApprovalStore::new(places, workspace)
+            .map(|approval_store| approval_store.path().to_owned());
         let configs = ConfigLocation::all_locations(places, workspace).into_iter();
-        let paths = configs.map(|place| place.path).chain(book);
+        let paths = configs.map(|place| place.path).chain(approvals);
         let mut watched = Self {
             places: places.clone(),
             workspace: workspace.clone(),
@@ -143,17 +144,17 @@ impl SettingsWatcher {
         })
     }
 
-    fn ledger(&self) -> Option<UserApprovalStore> {
+    fn approval_store(&self) -> Option<UserApprovalStore> {
         UserApprovalStore::new(&self.places, &self.workspace)
     }
 
     /// A digest of the current grants. The recorded use of an approval changes the file, too, but not the digest.
     fn grants(&self) -> String {
-        let Some(ledger) = self.ledger() else {
+        let Some(approval_store) = self.approval_store() else {
             return String::new();
         };
-        let all = match (ledger.lock().read(), ledger.read()) {
-            (Ok(lock), Ok(book)) => format!("{lock:?} {:?}", book.grants),
+        let all = match (approval_store.lock().read(), approval_store.read()) {
+            (Ok(lock), Ok(approvals)) => format!("{lock:?} {:?}", approvals.grants),
             (Err(error), _) | (_, Err(error)) => error.to_string(),
         };
         format!("{:x}", Sha256::digest(all))
@@ -276,15 +277,19 @@ mod tests {
     fn config_watcher_reports_accepted_settings_and_new_grants() {
         let (_folder, _path, mut watched) = watched("tools: {git: {approval: allow}}\n");
         assert!(settled(&mut watched).is_none());
-        let ledger = watched.ledger().unwrap();
+        let approval_store = watched.approval_store().unwrap();
         let digest = watched.said.clone().unwrap()[0].1.clone();
-        ledger.change(|book| book.settings.insert(digest)).unwrap();
+        approval_store
+            .change(|approvals| approvals.settings.insert(digest))
+            .unwrap();
         let accepted = settled(&mut watched).unwrap();
         assert!(accepted.read.unwrap().unwrap().0.withheld().is_empty());
-        ledger.change(|book| book.workspace.clear()).unwrap();
+        approval_store
+            .change(|approvals| approvals.workspace.clear())
+            .unwrap();
         assert!(settled(&mut watched).is_none(), "nothing that counts");
-        ledger
-            .change(|book| book.grants.insert("x".to_owned(), "y".to_owned()))
+        approval_store
+            .change(|approvals| approvals.grants.insert("x".to_owned(), "y".to_owned()))
             .unwrap();
         let granted = settled(&mut watched).unwrap();
         assert!(granted.granted && granted.read.is_none());

@@ -155,9 +155,9 @@ fn accept(
         return Ok(());
     }
     let digest = digest(after);
-    let changed = setup.require_approvals()?.change(|book| {
-        book.settings.clear();
-        book.settings.insert(digest.clone())
+    let changed = setup.require_approvals()?.change(|approvals| {
+        approvals.settings.clear();
+        approvals.settings.insert(digest.clone())
     });
     changed.map_err(ToolError::unavailable)?;
     let event =

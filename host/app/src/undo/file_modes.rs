@@ -5,21 +5,21 @@ use super::undo_path::{PathKind, UndoPath};
 use super::{PathState, UndoRecord, UndoStore};
 
 /// Permission bits of the owner.
-const OWNER: u32 = 0o700;
+const OWNER_BITS: u32 = 0o700;
 
 impl UndoStore {
     /// The permissions of the removed files by change, where they are known.
     pub(super) fn recorded_modes(&self, record: &UndoRecord) -> Vec<Option<u32>> {
         let changes = record.changes.iter().enumerate();
-        let of = |(number, change): (usize, &super::UndoChange)| {
+        let mode_before = |(number, change): (usize, &super::UndoChange)| {
             if let Some(mode) = change.before.mode() {
                 return Some(mode);
             }
-            let aside = format!("{}/was-{number}", record.id);
-            let aside = UndoPath::resolve(&self.folder, &aside, false).ok()?;
-            mode_of(&aside, &change.before)
+            let copy = format!("{}/was-{number}", record.id);
+            let copy = UndoPath::resolve(&self.folder, &copy, false).ok()?;
+            mode_of(&copy, &change.before)
         };
-        let mut modes: Vec<Option<u32>> = changes.map(of).collect();
+        let mut modes: Vec<Option<u32>> = changes.map(mode_before).collect();
         for (from, to) in moved(record) {
             let arrival = &record.changes[to];
             let now = UndoPath::resolve(&self.root, &arrival.path, false).ok();
@@ -27,7 +27,7 @@ impl UndoStore {
             // A file that replaced another one got that one's permissions.
             let bits = match arrival.before {
                 PathState::Absent => 0o777,
-                _ => OWNER,
+                _ => OWNER_BITS,
             };
             modes[from] = modes[from].or(mode.map(|mode| mode & bits));
         }

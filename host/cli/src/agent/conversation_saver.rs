@@ -31,10 +31,10 @@ impl ConversationSaver {
     }
 
     /// Saves the current state of a conversation, before its session ends. The first failure is reported on stderr.
-    pub fn save(&self, talk: &Conversation) {
-        let mut talk = talk.clone();
-        talk.read = Some(self.pipeline.session_label(&talk.id));
-        if let Err(error) = self.conversations.save(&talk)
+    pub fn save(&self, conversation: &Conversation) {
+        let mut conversation = conversation.clone();
+        conversation.read = Some(self.pipeline.session_label(&conversation.id));
+        if let Err(error) = self.conversations.save(&conversation)
             && !self.failed.swap(true, Ordering::Relaxed)
         {
             note(format_args!(
@@ -58,8 +58,8 @@ impl AgentEventSink for SavingEventSink<'_> {
         self.events.handle_event(event);
     }
 
-    fn conversation(&self, talk: &Conversation) {
-        self.saver.save(talk);
+    fn conversation(&self, conversation: &Conversation) {
+        self.saver.save(conversation);
     }
 
     fn observer(&self, call: &ToolCall) -> Arc<dyn CallObserver> {

@@ -146,9 +146,9 @@ impl AgentEventSink for TerminalEventSink {
             AgentEvent::Again {
                 because,
                 after_ms,
-                heard,
+                received,
             } => {
-                let lost = if heard {
+                let lost = if received {
                     "; its partial answer is discarded"
                 } else {
                     ""

@@ -133,8 +133,8 @@ struct ToolsLine {
 
 impl ToolListCommand {
     /// Parses the arguments of `/tools` in a chat.
-    pub fn parse(words: &str) -> Result<Self, ToolError> {
-        let line = ToolsLine::try_parse_from(words.split_whitespace())
+    pub fn parse(arguments: &str) -> Result<Self, ToolError> {
+        let line = ToolsLine::try_parse_from(arguments.split_whitespace())
             .map_err(|error| ToolError::invalid_input(sentence(&error.render().to_string())))?;
         match line.command {
             None => Ok(Self::default()),

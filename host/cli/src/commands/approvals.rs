@@ -19,18 +19,18 @@ use mimir::setup::HostSetup;
 pub fn run(globals: &GlobalOptions, command: &ApprovalsCommand) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let ledger = setup.require_approvals()?;
+    let approval_store = setup.require_approvals()?;
     match command {
         ApprovalsCommand::List => {
-            let mut sessions = ledger.read()?.sessions;
+            let mut sessions = approval_store.read()?.sessions;
             sessions.retain(SessionApproval::process_may_run);
             let life = setup.settings.policy()?.approval_lifetime();
-            let leases = ledger.with_max_age(life).leases()?;
+            let leases = approval_store.with_max_age(life).leases()?;
             approvals::list(printer, &leases, &sessions, Timestamp::now())?;
             Ok(ExitReason::Done)
         }
         ApprovalsCommand::Revoke { ids, .. } => {
-            let gone = ledger.change(|book| take(book, ids))??;
+            let gone = approval_store.change(|approvals| take(approvals, ids))??;
             let event = AuditEvent::new(EventKind::Revoke, SystemTime::now());
             setup.record_event(&event.with_detail(&format!("{gone} remembered approvals")));
             printer.print_done(&json!({ "revoked": gone }), format_args!("revoked {gone}"))
@@ -39,10 +39,10 @@ pub fn run(globals: &GlobalOptions, command: &ApprovalsCommand) -> CommandResult
 }
 
 /// Revokes the approvals with these ids, or all if none is given; each id must match exactly one.
-fn take(book: &mut WorkspaceApprovals, ids: &[String]) -> Result<usize, ToolError> {
-    book.sessions.retain(SessionApproval::process_may_run);
-    let sessions = book.sessions.iter().map(|listed| &listed.lease);
-    let known: BTreeSet<&str> = book.leases.iter().chain(sessions).map(id_of).collect();
+fn take(approvals: &mut WorkspaceApprovals, ids: &[String]) -> Result<usize, ToolError> {
+    approvals.sessions.retain(SessionApproval::process_may_run);
+    let sessions = approvals.sessions.iter().map(|listed| &listed.lease);
+    let known: BTreeSet<&str> = approvals.leases.iter().chain(sessions).map(id_of).collect();
     for id in ids {
         let found = known.iter().filter(|known| known.starts_with(id.as_str()));
         let fault = match found.count() {
@@ -59,10 +59,10 @@ fn take(book: &mut WorkspaceApprovals, ids: &[String]) -> Result<usize, ToolErro
         let mut named = ids.iter();
         !ids.is_empty() && !named.any(|id| id_of(lease).starts_with(id.as_str()))
     };
-    let before = book.leases.len() + book.sessions.len();
-    book.leases.retain(stays);
-    book.sessions.retain(|listed| stays(&listed.lease));
-    Ok(before - book.leases.len() - book.sessions.len())
+    let before = approvals.leases.len() + approvals.sessions.len();
+    approvals.leases.retain(stays);
+    approvals.sessions.retain(|listed| stays(&listed.lease));
+    Ok(before - approvals.leases.len() - approvals.sessions.len())
 }
 
 fn id_of(lease: &StoredApproval) -> &str {

@@ -23,7 +23,7 @@ pub async fn run(globals: &GlobalOptions, args: CallArgs) -> CommandResult {
     let printer = globals.printer();
     let input = ArgumentInput::parse(args.arguments)?;
     let mut setup = HostSetup::find(globals.workspace.as_deref())?;
-    // An unknown plugin has to be loaded for its definition, which may take a while.
+    // A plugin that is not cached must be compiled for its definition, which may take a while.
     let (mut registry, mut all) = tokio::select! {
         found = setup.registry_for(&args.tool) => found,
         exit = wait_for_interrupt() => return Err(cancelled(printer, exit)),
@@ -55,13 +55,13 @@ pub async fn run(globals: &GlobalOptions, args: CallArgs) -> CommandResult {
         named.for_each(tools::quarantined);
     }
     let policy = setup.settings.policy()?;
-    let world = match all {
+    let snapshot = match all {
         true => setup.join_snapshot(policy, registry),
         false => PipelineSnapshot { registry, policy },
     };
     // If this fails, the pipeline cannot record the call and reports it.
     let _ = setup.workspace.make_state();
-    let pipeline = setup.pipeline(world, approver(args.approve, StartedCommand::Call));
+    let pipeline = setup.pipeline(snapshot, approver(args.approve, StartedCommand::Call));
     let watcher = Arc::new(CallWatcher::new(&args.tool));
     let mut call = new_call(args.tool, arguments);
     call.observer = Arc::clone(&watcher) as Arc<_>;
@@ -78,7 +78,7 @@ pub async fn run(globals: &GlobalOptions, args: CallArgs) -> CommandResult {
     if is_question_open() {
         note("");
     }
-    let exit = ending(&outcome, tool.as_deref());
+    let exit = exit_reason(&outcome, tool.as_deref());
     let hints = !printer.is_json() && outcome.result().is_err_and(is_about_path);
     // A reader that does not read must not delay cancellation.
     let (printed, done) = tokio::sync::oneshot::channel();
@@ -96,7 +96,7 @@ pub async fn run(globals: &GlobalOptions, args: CallArgs) -> CommandResult {
         Err(_) => outcome::print(printer, &outcome)?,
     }
     if hints {
-        hint(&setup.workspace);
+        note_path_base(&setup.workspace);
     }
     Ok(exit)
 }
@@ -128,8 +128,8 @@ pub fn new_call(tool: String, arguments: Value) -> Call {
     Call::new(tool, arguments, CallContext::new_session(SystemTime::now()))
 }
 
-/// Says what paths are relative to, if the current folder is not the workspace root.
-fn hint(workspace: &WorkspaceFolder) {
+/// Prints the folder that paths are relative to, if the current folder is not the workspace root.
+fn note_path_base(workspace: &WorkspaceFolder) {
     let here = std::env::current_dir().and_then(|here| here.canonicalize());
     let (Ok(here), Ok(root)) = (here, workspace.root().canonicalize()) else {
         return;
@@ -141,7 +141,7 @@ fn hint(workspace: &WorkspaceFolder) {
             [workspace.root(), below].map(|path| visible(&path.display().to_string()));
         note(styled(
             FAINT,
-            format_args!("  paths count from {root}; this folder is {below} there"),
+            format_args!("  paths are relative to {root}; the current folder is {below}"),
         ));
     }
 }
@@ -153,7 +153,7 @@ fn is_about_path(error: &ToolError) -> bool {
     )
 }
 
-fn ending(outcome: &Outcome, tool: Option<&Tool>) -> ExitReason {
+fn exit_reason(outcome: &Outcome, tool: Option<&Tool>) -> ExitReason {
     match outcome.result() {
         Ok(output) if output.exit_code.is_none_or(|code| code == 0) => ExitReason::Done,
         Ok(_) => ExitReason::Failed,
@@ -163,7 +163,7 @@ fn ending(outcome: &Outcome, tool: Option<&Tool>) -> ExitReason {
     }
 }
 
-/// Completes when this process is asked to stop.
+/// Waits for an interrupt, a termination signal or the loss of the terminal.
 pub async fn wait_for_interrupt() -> ExitReason {
     let ctrl_c = async {
         if tokio::signal::ctrl_c().await.is_err() {
@@ -173,7 +173,7 @@ pub async fn wait_for_interrupt() -> ExitReason {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        let heard = async |kind| match signal(kind) {
+        let signalled = async |kind| match signal(kind) {
             Ok(mut signals) => {
                 signals.recv().await;
             }
@@ -181,9 +181,9 @@ pub async fn wait_for_interrupt() -> ExitReason {
         };
         tokio::select! {
             () = ctrl_c => ExitReason::Interrupted,
-            () = heard(SignalKind::terminate()) => ExitReason::Terminated,
+            () = signalled(SignalKind::terminate()) => ExitReason::Terminated,
             // The terminal is gone: its user will not see the result, but the audit log has it.
-            () = heard(SignalKind::hangup()) => ExitReason::Terminated,
+            () = signalled(SignalKind::hangup()) => ExitReason::Terminated,
         }
     }
     #[cfg(not(unix))]

@@ -54,8 +54,8 @@ async fn checked(
     let mut warnings = Vec::new();
     if let Ok(settings) = &read {
         let setup = HostSetup::from_parts(places, workspace, settings.clone());
-        let world = setup.load_snapshot().await?;
-        warnings = super::doctor::unknown_names(settings, &world.registry);
+        let snapshot = setup.load_snapshot().await?;
+        warnings = super::doctor::unknown_names(settings, &snapshot.registry);
     }
     check(printer, &read, &warnings)?;
     Ok(match read {

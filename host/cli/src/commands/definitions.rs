@@ -12,17 +12,17 @@ pub async fn run(
     names: &[String],
 ) -> CommandResult {
     let printer = globals.printer();
-    let world = HostSetup::find(globals.workspace.as_deref())?
+    let snapshot = HostSetup::find(globals.workspace.as_deref())?
         .load_snapshot()
         .await?;
-    let registry = &world.registry;
+    let registry = &snapshot.registry;
     let mut chosen = Vec::new();
     if names.is_empty() {
         chosen.extend(
             registry
                 .tools()
                 .iter()
-                .filter(|tool| world.policy.is_listed(tool)),
+                .filter(|tool| snapshot.policy.is_listed(tool)),
         );
     }
     for name in names {

@@ -31,7 +31,7 @@ pub async fn run(globals: &GlobalOptions) -> CommandResult {
     let facts = host.facts();
     findings.push(checks::engine(&facts));
     findings.push(checks::cache(&facts));
-    findings.push(checks::ledger(&setup));
+    findings.push(checks::approval_store(&setup));
     let toolbox = setup.toolbox(Arc::clone(&host)).with_retries();
     let mut loaded = toolbox.load().await;
     setup.scripts(host).add_tools_to(&mut loaded);

@@ -45,8 +45,8 @@ pub async fn run(globals: &GlobalOptions, tool: &str, arguments: Vec<String>) ->
     let printer = globals.printer();
     let input = ArgumentInput::parse(arguments)?;
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let world = setup.load_snapshot().await?;
-    let found = world
+    let snapshot = setup.load_snapshot().await?;
+    let found = snapshot
         .registry
         .find(tool)
         .map_err(|error| CommandFailure::with_exit(error, ExitReason::Usage))?;
@@ -54,7 +54,7 @@ pub async fn run(globals: &GlobalOptions, tool: &str, arguments: Vec<String>) ->
     let arguments = input
         .resolve(Some(found))
         .map_err(|error| CommandFailure::with_exit(error, ExitReason::Usage))?;
-    let pipeline = setup.pipeline(world, approver(ApproveMode::Never, StartedCommand::Call));
+    let pipeline = setup.pipeline(snapshot, approver(ApproveMode::Never, StartedCommand::Call));
     let explanation = pipeline
         .explain(new_call(tool.to_owned(), arguments))
         .await?;

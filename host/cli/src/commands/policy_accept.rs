@@ -16,7 +16,7 @@ use mimir::settings::ConfigFile;
 use mimir::setup::HostSetup;
 use mimir::workers::WorkerFile;
 
-/// Prints the settings under these keys: a person must see them before agreeing.
+/// Prints the settings under these keys, so that a person sees what they accept.
 fn show(file: &ConfigFile, keys: &[String]) {
     for (place, lines) in file.excerpts(keys) {
         note(format_args!("  {place}"));
@@ -34,15 +34,14 @@ fn show_worker(file: &WorkerFile) {
     }
 }
 
-/// Worker files that can be called once they are accepted, and whether they are. Errors in other files are reported on
-/// request.
-fn workers_of(setup: &HostSetup, told: bool) -> Vec<(WorkerFile, bool)> {
+/// Valid worker files, each with true if it is accepted. If `report_errors` is true, warns about the other files.
+fn workers_of(setup: &HostSetup, report_errors: bool) -> Vec<(WorkerFile, bool)> {
     let workers = setup.workers();
     let mut files = workers.files();
     files.retain(|(file, _)| match workers.fault(file) {
         None => true,
         Some(error) => {
-            if told {
+            if report_errors {
                 warn(format_args!("left out: {}", visible(&error.message)));
             }
             false
@@ -51,7 +50,7 @@ fn workers_of(setup: &HostSetup, told: bool) -> Vec<(WorkerFile, bool)> {
     files
 }
 
-/// Hashes of everything to accept.
+/// Hashes of the files to accept.
 fn state(setup: &HostSetup, workers: &[(WorkerFile, bool)]) -> (Option<String>, BTreeSet<String>) {
     let file = setup.settings.project().map(ConfigFile::digest);
     let workers = workers.iter().map(|(worker, _)| worker.digest.clone());
@@ -62,7 +61,7 @@ fn state(setup: &HostSetup, workers: &[(WorkerFile, bool)]) -> (Option<String>, 
 pub fn run(globals: &GlobalOptions, yes: bool) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let ledger = setup.require_approvals()?;
+    let approval_store = setup.require_approvals()?;
     let file = setup.settings.project();
     let workers = workers_of(&setup, true);
     if file.is_none() && workers.is_empty() {
@@ -73,21 +72,21 @@ pub fn run(globals: &GlobalOptions, yes: bool) -> CommandResult {
         .into());
     }
     let withheld = setup.settings.withheld();
-    let words = setup.settings.unaccepted_texts();
+    let unaccepted_texts = setup.settings.unaccepted_texts();
     let new: Vec<&WorkerFile> = workers
         .iter()
         .filter(|(_, accepted)| !accepted)
         .map(|(file, _)| file)
         .collect();
-    let nothing = withheld.is_empty() && words.is_empty() && new.is_empty();
+    let nothing = withheld.is_empty() && unaccepted_texts.is_empty() && new.is_empty();
     if !nothing && !yes {
         if let Some(file) = file.filter(|_| !withheld.is_empty()) {
             note(format_args!("{} would take effect:", file.shown));
             show(file, withheld);
         }
-        if let Some(file) = file.filter(|_| !words.is_empty()) {
+        if let Some(file) = file.filter(|_| !unaccepted_texts.is_empty()) {
             note("models would see the reasons of these rules:");
-            show(file, &words);
+            show(file, &unaccepted_texts);
         }
         if !new.is_empty() {
             note(
@@ -102,9 +101,9 @@ pub fn run(globals: &GlobalOptions, yes: bool) -> CommandResult {
             return Err(error.into());
         }
     }
-    let seen = state(&setup, &workers);
+    let shown_state = state(&setup, &workers);
     let now = HostSetup::find(globals.workspace.as_deref())?;
-    if state(&now, &workers_of(&now, false)) != seen {
+    if state(&now, &workers_of(&now, false)) != shown_state {
         let what = match file {
             Some(file) => file.shown.as_str(),
             None => "a worker",
@@ -113,11 +112,11 @@ pub fn run(globals: &GlobalOptions, yes: bool) -> CommandResult {
             "{what} changed in the meantime, so nothing was accepted; run `mimir policy accept` again"
         )).into());
     }
-    let (digest, all) = seen;
-    ledger.change(|book| {
+    let (digest, all) = shown_state;
+    approval_store.change(|approvals| {
         // Only one state of each file is accepted: an older one must not come back unseen.
-        book.settings = digest.iter().cloned().collect();
-        book.workers = all;
+        approvals.settings = digest.iter().cloned().collect();
+        approvals.workers = all;
     })?;
     let config = file.zip(digest.as_ref());
     let config = config.map(|(file, digest)| (file.shown.as_str(), digest));

@@ -24,7 +24,7 @@ pub async fn run(globals: &GlobalOptions, watch: bool) -> CommandResult {
     let mut live = LiveSetup::new(setup).await?;
     report(printer, live.setup(), &live.snapshot())?;
     let follow = live.follow(CHECK_INTERVAL, |setup, news| match news {
-        SetupUpdate::Snapshot { world, .. } => report(printer, setup, &world),
+        SetupUpdate::Snapshot { snapshot, .. } => report(printer, setup, &snapshot),
         SetupUpdate::Broken(error) => printer.print_failure(&error),
     });
     tokio::select! {
@@ -37,12 +37,12 @@ pub async fn run(globals: &GlobalOptions, watch: bool) -> CommandResult {
 fn report(
     printer: ResultPrinter,
     setup: &HostSetup,
-    world: &PipelineSnapshot,
+    snapshot: &PipelineSnapshot,
 ) -> CommandResult<()> {
-    let tools: Vec<_> = world.registry.tools().iter().map(Arc::as_ref).collect();
-    let idle = world.policy.unused_rules(&tools);
+    let tools: Vec<_> = snapshot.registry.tools().iter().map(Arc::as_ref).collect();
+    let idle = snapshot.policy.unused_rules(&tools);
     let withheld = setup.settings.withheld();
-    let examples = world.policy.examples();
+    let examples = snapshot.policy.examples();
     let files: Vec<&str> = setup
         .settings
         .files

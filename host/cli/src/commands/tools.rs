@@ -43,17 +43,17 @@ pub async fn run(globals: &GlobalOptions, command: Option<ToolsCommand>) -> Comm
 async fn tool_list(globals: &GlobalOptions, command: ToolListCommand) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let world = setup.load_snapshot().await?;
+    let snapshot = setup.load_snapshot().await?;
     let lists = matches!(command, ToolListCommand::List { .. });
-    let done = tools::run(&setup, &world, printer, CommandSyntax::Shell, command);
+    let done = tools::run(&setup, &snapshot, printer, CommandSyntax::Shell, command);
     if lists {
-        for unknown in unknown_names(&setup.settings, &world.registry) {
+        for unknown in unknown_names(&setup.settings, &snapshot.registry) {
             let fix = unknown.fix.as_deref().unwrap_or_default();
             warn(format_args!("{}; {fix}", unknown.text));
         }
     }
     // The program ends here, and freeing a thousand tools one by one is slower than leaving it to the system.
-    std::mem::forget(world);
+    std::mem::forget(snapshot);
     done
 }
 

@@ -38,24 +38,24 @@ pub async fn run(globals: &GlobalOptions, args: ToolsAddArgs) -> CommandResult {
         }
         Some(_) => {
             return Err(CommandFailure::usage(
-                "a URL needs `--digest SHA256`, which the author publishes with the file: \
-                 what is there today may be something else tomorrow",
+                "a URL requires `--digest SHA256`, because the file behind it can change: \
+                 use the digest that the author publishes",
             ));
         }
         None => read(&args.file)?,
     };
     let digest = format!("{:x}", Sha256::digest(&bytes));
-    if let Some(meant) = args.digest.as_ref().filter(|meant| **meant != digest) {
+    if let Some(expected) = args.digest.as_ref().filter(|expected| **expected != digest) {
         return Err(ToolError::permission_denied(format!(
-            "digest mismatch: the file has {digest}, expected {meant}; nothing was added"
+            "digest mismatch: the file has {digest}, expected {expected}; nothing was added"
         ))
         .into());
     }
-    let named = url.map_or(args.file.as_path(), fetch::file_name);
-    let stem = named.file_stem().and_then(|stem| stem.to_str());
+    let name_source = url.map_or(args.file.as_path(), fetch::file_name);
+    let stem = name_source.file_stem().and_then(|stem| stem.to_str());
     let Some(stem) = stem.filter(|stem| !stem.starts_with('.')) else {
         return Err(CommandFailure::usage(
-            "the file needs a name in UTF-8: its tools are stored under it",
+            "the file name must be valid UTF-8 and not begin with a dot: the installed file gets the same name",
         ));
     };
     let to = setup.workspace.tools().join(format!("{stem}.wasm"));
@@ -81,10 +81,10 @@ pub async fn run(globals: &GlobalOptions, args: ToolsAddArgs) -> CommandResult {
     // Loading the component validates it; an invalid file is removed again.
     let registry = setup.registry().await;
     let name = format!("{stem}.wasm");
-    let whole = |left_out: &&mimir_core::Quarantined| {
+    let is_whole_file = |left_out: &&mimir_core::Quarantined| {
         !left_out.location.contains(" (") && is_file(&left_out.location, &name)
     };
-    if let Some(left_out) = registry.quarantined().iter().find(whole) {
+    if let Some(left_out) = registry.quarantined().iter().find(is_whole_file) {
         match &old {
             Some(old) => write(&to, old)?,
             None => std::fs::remove_file(&to).map_err(|e| file_error("remove", &to, &e))?,
@@ -155,11 +155,11 @@ fn read(path: &Path) -> Result<Vec<u8>, ToolError> {
 
 /// Writes atomically, so that other processes never see a partial file.
 fn write(to: &Path, bytes: &[u8]) -> Result<(), ToolError> {
-    let wrote = match to.parent() {
+    let created = match to.parent() {
         Some(folder) => std::fs::create_dir_all(folder),
         None => Ok(()),
     };
-    wrote
+    created
         .and_then(|()| private_files::replace(to, bytes, FileReaders::Owner))
         .map_err(|error| file_error("write", to, &error))
 }

@@ -56,8 +56,8 @@ pub async fn run(globals: &GlobalOptions, dir: &Path) -> CommandResult {
     mimir::file_error::write_atomically(&target, &content)
         .map_err(|e| file_error("write", &target, &e))?;
 
-    let world = setup.load_snapshot().await?;
-    let tools = tools_of_file(&world.registry, &is_ours);
+    let snapshot = setup.load_snapshot().await?;
+    let tools = tools_of_file(&snapshot.registry, &is_ours);
     let now = names(&tools);
     let stays = |name: &String| now.contains(name);
     if !before.is_empty() && !before.iter().any(stays) {
@@ -91,7 +91,7 @@ pub async fn run(globals: &GlobalOptions, dir: &Path) -> CommandResult {
             ),
         }
     })?;
-    let left_out: Vec<_> = world
+    let left_out: Vec<_> = snapshot
         .registry
         .quarantined()
         .iter()

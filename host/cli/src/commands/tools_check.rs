@@ -33,16 +33,16 @@ struct ScriptCheckReport {
 
 /// Builds the error with all faults, one per line.
 pub fn faults_failure(faults: Vec<ToolError>) -> CommandFailure {
-    let mut told: Vec<String> = faults.iter().map(|fault| fault.message.clone()).collect();
-    told.dedup();
+    let mut messages: Vec<String> = faults.iter().map(|fault| fault.message.clone()).collect();
+    messages.dedup();
     let mut faults = faults.into_iter();
     let code = faults
         .next()
         .map_or(ToolErrorCode::InvalidInput, |first| first.code);
-    let error = ToolError::new(code, told.join("\n"));
-    CommandFailure::from(match told.len() {
+    let error = ToolError::new(code, messages.join("\n"));
+    CommandFailure::from(match messages.len() {
         1 => error,
-        _ => error.with_details(json!({ "faults": told })),
+        _ => error.with_details(json!({ "faults": messages })),
     })
 }
 

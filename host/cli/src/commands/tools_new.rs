@@ -178,7 +178,7 @@ fn write(folder: &Path, names: &PluginNames, files: &[TemplateFile]) -> Result<(
     let is_empty = match std::fs::read_dir(folder) {
         Ok(mut entries) => entries.next().is_none(),
         Err(e) if e.kind() == io::ErrorKind::NotFound => true,
-        Err(e) => return Err(file_error("look into", folder, &e)),
+        Err(e) => return Err(file_error("read", folder, &e)),
     };
     if !is_empty {
         let shown = mimir_core::text::visible(&folder.display().to_string());

@@ -23,10 +23,10 @@ const TOOLS: &str = ".mimir/tools/";
 pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let ledger = setup.require_approvals()?;
+    let approval_store = setup.require_approvals()?;
     let location = match broken(&setup, name) {
         Some(location) => location,
-        None => find_location(&setup, &ledger, name).await?,
+        None => find_location(&setup, &approval_store, name).await?,
     };
     let file = setup.workspace.root().join(&location);
     if !location.starts_with(TOOLS) {
@@ -53,7 +53,7 @@ pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResul
         CommandFailure::from(ToolError::permission_denied(message))
     };
     // The grant goes first: without it, the file cannot run unasked.
-    let revoked = ledger.revoke(&location)?;
+    let revoked = approval_store.revoke(&location)?;
     let event = AuditEvent::new(EventKind::Revoke, SystemTime::now()).with_subject(&location);
     setup.record_event(&event.with_detail("removed"));
     let removed = match std::fs::remove_file(&file) {
@@ -61,7 +61,7 @@ pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResul
         Err(error) if error.kind() == ErrorKind::NotFound => false,
         Err(error) => return Err(failed(&file, error)),
     };
-    set_prefix(&ledger, &location, "")?;
+    set_prefix(&approval_store, &location, "")?;
     let kept = tools::PluginStorageInfo::for_location(&setup, &location);
     if let Some(kept) = &kept {
         let folder = setup.workspace.root().join(&kept.folder);

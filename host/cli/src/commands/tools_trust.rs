@@ -29,16 +29,16 @@ pub async fn trust(globals: &GlobalOptions, mut args: ToolsTrustArgs) -> Command
     args.without.sort();
     args.without.dedup();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let ledger = setup.require_approvals()?;
+    let approval_store = setup.require_approvals()?;
     let Some(prefix) = &args.prefix else {
-        return grant_rights(&setup, &ledger, printer, &args, &args.name).await;
+        return grant_rights(&setup, &approval_store, printer, &args, &args.name).await;
     };
     // All of its tools may be skipped because of their names, so the prefix is written before the plugin is looked up.
     let location = location(&setup.registry().await, &args.name)?;
-    let previous = named_rights::set_prefix(&ledger, &location, prefix)?;
-    let granted = grant_rights(&setup, &ledger, printer, &args, &location).await;
+    let previous = named_rights::set_prefix(&approval_store, &location, prefix)?;
+    let granted = grant_rights(&setup, &approval_store, printer, &args, &location).await;
     if granted.is_err() {
-        named_rights::set_prefix(&ledger, &location, &previous)?;
+        named_rights::set_prefix(&approval_store, &location, &previous)?;
     }
     granted
 }
@@ -46,7 +46,7 @@ pub async fn trust(globals: &GlobalOptions, mut args: ToolsTrustArgs) -> Command
 /// Shows the rights of a plugin and stores the grant that the person gives.
 async fn grant_rights(
     setup: &HostSetup,
-    ledger: &UserApprovalStore,
+    approval_store: &UserApprovalStore,
     printer: ResultPrinter,
     args: &ToolsTrustArgs,
     name: &str,
@@ -64,7 +64,7 @@ async fn grant_rights(
         )));
     }
     let location = tool.origin.location.clone();
-    let named = named_rights::named_rights(setup, ledger, args, tool)?;
+    let named = named_rights::named_rights(setup, approval_store, args, tool)?;
     if tool.trust == ToolTrust::Harmless && named.is_empty() {
         if args.prefix.is_some() {
             return renamed(printer, &location, &plugin);
@@ -109,13 +109,13 @@ async fn grant_rights(
     };
     let grant = grant.with_named(named);
     // The grant covers exactly the bytes that were shown, because the digest is of the component that was described.
-    ledger.grant(&location, grant)?;
+    approval_store.grant(&location, grant)?;
     let event = AuditEvent::new(EventKind::Grant, SystemTime::now()).with_subject(&location);
     setup.record_event(&event.with_detail(&format!("sha256 {}", tool.origin.digest)));
     if printer.is_json() {
         printer.print_json(&json!({ "granted": location, "digest": tool.origin.digest }))?;
     } else {
-        let lock = setup.workspace.display_path(ledger.lock().path());
+        let lock = setup.workspace.display_path(approval_store.lock().path());
         note(format_args!("granted {location}, in {lock}"));
         still_asks(&plugin);
     }
@@ -162,9 +162,9 @@ fn location(registry: &Registry, name: &str) -> CommandResult<String> {
 pub async fn revoke(globals: &GlobalOptions, name: &str) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let ledger = setup.require_approvals()?;
-    let location = find_location(&setup, &ledger, name).await?;
-    let revoked = ledger.revoke(&location);
+    let approval_store = setup.require_approvals()?;
+    let location = find_location(&setup, &approval_store, name).await?;
+    let revoked = approval_store.revoke(&location);
     if !matches!(revoked, Ok(false)) {
         setup.record_event(
             &AuditEvent::new(EventKind::Revoke, SystemTime::now()).with_subject(&location),
@@ -184,12 +184,12 @@ pub async fn revoke(globals: &GlobalOptions, name: &str) -> CommandResult {
 /// while the grant still exists.
 pub(super) async fn find_location(
     setup: &HostSetup,
-    ledger: &UserApprovalStore,
+    approval_store: &UserApprovalStore,
     name: &str,
 ) -> CommandResult<String> {
-    let book = ledger.read()?;
-    let lock = ledger.lock().read().unwrap_or_default();
-    let mut known = lock.plugins.keys().chain(book.grants.keys());
+    let approvals = approval_store.read()?;
+    let lock = approval_store.lock().read().unwrap_or_default();
+    let mut known = lock.plugins.keys().chain(approvals.grants.keys());
     if let Some(location) = known.find(|location| is_file(location, name)) {
         return Ok(location.clone());
     }

@@ -161,11 +161,11 @@ mod tests {
 
     #[test]
     fn undo_age_is_shown_in_one_unit() {
-        let told = |seconds| ago(Some(Duration::from_secs(seconds)));
-        assert_eq!(told(0), "less than a second old");
-        assert_eq!(told(59), "59 seconds old");
-        assert_eq!(told(60), "1 minute old");
-        assert_eq!(told(7_300), "2 hours old");
-        assert_eq!(told(864_000), "10 days old");
+        let age_text = |seconds| ago(Some(Duration::from_secs(seconds)));
+        assert_eq!(age_text(0), "less than a second old");
+        assert_eq!(age_text(59), "59 seconds old");
+        assert_eq!(age_text(60), "1 minute old");
+        assert_eq!(age_text(7_300), "2 hours old");
+        assert_eq!(age_text(864_000), "10 days old");
     }
 }

@@ -24,7 +24,7 @@ use tokio::time::{Sleep, sleep};
 /// Limits of connections.
 #[derive(Clone, Copy)]
 struct ConnectionLimits {
-    /// Most open connections; more wait until one closes.
+    /// Maximum number of open connections; more wait until one closes.
     connections: u32,
     /// Time for the head of a request, counted from the previous response.
     head: Duration,
@@ -44,43 +44,43 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Serves requests until `stopped`; then each connection closes after its current request.
 pub async fn listen(listener: TcpListener, router: Router, stopped: impl Future<Output = ()>) {
-    within(CONNECTION_LIMITS, listener, router, stopped).await;
+    listen_with_limits(CONNECTION_LIMITS, listener, router, stopped).await;
 }
 
-async fn within(
-    bounds: ConnectionLimits,
+async fn listen_with_limits(
+    limits: ConnectionLimits,
     listener: TcpListener,
     router: Router,
     stopped: impl Future<Output = ()>,
 ) {
-    let places = Arc::new(Semaphore::new(bounds.connections as usize));
+    let slots = Arc::new(Semaphore::new(limits.connections as usize));
     let (ending, ends) = watch::channel(false);
     let mut stopped = std::pin::pin!(stopped);
     loop {
-        let place = Arc::clone(&places).acquire_owned();
-        let next = async { (place.await, listener.accept().await) };
-        let (place, accepted) = tokio::select! {
+        let slot = Arc::clone(&slots).acquire_owned();
+        let next = async { (slot.await, listener.accept().await) };
+        let (slot, accepted) = tokio::select! {
             next = next => next,
             () = &mut stopped => break,
         };
-        let (Ok(place), Ok((stream, _))) = (place, accepted) else {
+        let (Ok(slot), Ok((stream, _))) = (slot, accepted) else {
             sleep(ACCEPT_RETRY_DELAY).await;
             continue;
         };
-        let answered = connection(bounds, stream, router.clone(), ends.clone());
+        let answered = connection(limits, stream, router.clone(), ends.clone());
         tokio::spawn(async move {
             answered.await;
-            drop(place);
+            drop(slot);
         });
     }
     drop(listener);
     let _ = ending.send(true);
     // Connections that have been accepted.
-    let _ = places.acquire_many(bounds.connections).await;
+    let _ = slots.acquire_many(limits.connections).await;
 }
 
 async fn connection(
-    bounds: ConnectionLimits,
+    limits: ConnectionLimits,
     stream: TcpStream,
     router: Router,
     mut ends: watch::Receiver<bool>,
@@ -89,11 +89,11 @@ async fn connection(
     let _ = stream.set_nodelay(true);
     let service = TowerToHyperService::new(router.into_service::<TimedBody>());
     let answer = service_fn(move |request: Request<Incoming>| {
-        service.call(request.map(|body| TimedBody::new(body, bounds.body)))
+        service.call(request.map(|body| TimedBody::new(body, limits.body)))
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(bounds.head)
+        .header_read_timeout(limits.head)
         .serve_connection(TokioIo::new(stream), answer);
     let mut served = std::pin::pin!(served);
     let done = tokio::select! {
@@ -174,7 +174,7 @@ mod tests {
 
     /// A server that returns the request body, and a handle to stop it.
     async fn serving() -> (SocketAddr, JoinHandle<()>, tokio::sync::oneshot::Sender<()>) {
-        let bounds = ConnectionLimits {
+        let limits = ConnectionLimits {
             connections: 2,
             head: Duration::from_millis(300),
             body: Duration::from_millis(300),
@@ -183,21 +183,21 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let router = Router::new().route("/", post(|body: String| async { body }));
         let (stop, stopped) = tokio::sync::oneshot::channel();
-        let serving = within(bounds, listener, router, async {
+        let serving = listen_with_limits(limits, listener, router, async {
             let _ = stopped.await;
         });
         (address, tokio::spawn(serving), stop)
     }
 
     /// Sends these bytes and reads until the connection closes.
-    async fn told(address: SocketAddr, words: &str) -> String {
+    async fn exchange(address: SocketAddr, words: &str) -> String {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(words.as_bytes()).await.unwrap();
-        let mut said = Vec::new();
-        let read = timeout(TEST_TIMEOUT, stream.read_to_end(&mut said)).await;
+        let mut response = Vec::new();
+        let read = timeout(TEST_TIMEOUT, stream.read_to_end(&mut response)).await;
         // A reset also counts as closed.
-        let _ = read.expect("it holds on");
-        String::from_utf8_lossy(&said).into_owned()
+        let _ = read.expect("the connection stays open");
+        String::from_utf8_lossy(&response).into_owned()
     }
 
     const WHOLE: &str =
@@ -206,20 +206,21 @@ mod tests {
     #[tokio::test]
     async fn listener_drops_incomplete_requests_and_keeps_serving() {
         let (address, serving, stop) = serving().await;
-        let said = told(address, WHOLE).await;
+        let response = exchange(address, WHOLE).await;
         assert!(
-            said.starts_with("HTTP/1.1 200") && said.ends_with("hello"),
-            "{said}"
+            response.starts_with("HTTP/1.1 200") && response.ends_with("hello"),
+            "{response}"
         );
         // Twice as many connections as allowed, none of which completes a request.
-        let begun = "POST / HTTP/1.1\r\nhost: x";
+        let incomplete = "POST / HTTP/1.1\r\nhost: x";
         let late = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhel";
-        let slow = [begun, "", late, begun].map(|words| tokio::spawn(told(address, words)));
-        let said = told(address, WHOLE).await;
-        assert!(said.starts_with("HTTP/1.1 200"), "{said}");
-        for told in slow {
-            let said = told.await.unwrap();
-            assert!(!said.contains("200 OK"), "{said}");
+        let slow =
+            [incomplete, "", late, incomplete].map(|words| tokio::spawn(exchange(address, words)));
+        let response = exchange(address, WHOLE).await;
+        assert!(response.starts_with("HTTP/1.1 200"), "{response}");
+        for exchange in slow {
+            let response = exchange.await.unwrap();
+            assert!(!response.contains("200 OK"), "{response}");
         }
         stop.send(()).unwrap();
         timeout(TEST_TIMEOUT, serving).await.unwrap().unwrap();
@@ -235,12 +236,12 @@ mod tests {
         stop.send(()).unwrap();
         sleep(Duration::from_millis(50)).await;
         stream.write_all(rest.as_bytes()).await.unwrap();
-        let mut said = String::new();
-        timeout(TEST_TIMEOUT, stream.read_to_string(&mut said))
+        let mut response = String::new();
+        timeout(TEST_TIMEOUT, stream.read_to_string(&mut response))
             .await
             .unwrap()
             .unwrap();
-        assert!(said.ends_with("hello"), "{said}");
+        assert!(response.ends_with("hello"), "{response}");
         timeout(TEST_TIMEOUT, serving).await.unwrap().unwrap();
         assert!(TcpStream::connect(address).await.is_err());
     }

@@ -83,7 +83,7 @@ impl Approver for RemoteApprover {
     }
 }
 
-/// Refuses, because nobody can be asked.
+/// Refuses the call, because no person can be asked.
 struct AbsentApprover {
     because: &'static str,
     started: StartedCommand,

@@ -153,9 +153,11 @@ fn end(child: &mut Child) -> bool {
 fn children(id: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{id}/task"));
     let threads = threads.into_iter().flatten().flatten();
-    let told = threads.filter_map(|one| std::fs::read_to_string(one.path().join("children")).ok());
-    let told: Vec<String> = told.collect();
-    told.iter()
+    let child_lists =
+        threads.filter_map(|one| std::fs::read_to_string(one.path().join("children")).ok());
+    let child_lists: Vec<String> = child_lists.collect();
+    child_lists
+        .iter()
         .flat_map(|ids| ids.split_whitespace())
         .filter_map(|id| id.parse().ok())
         .collect()

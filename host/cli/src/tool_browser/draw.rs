@@ -17,7 +17,7 @@ const MIN_WIDTH_DESCRIPTION: u16 = 76;
 const NAME_WIDTH: usize = 24;
 
 /// Draws the whole screen.
-pub fn draw_browser(frame: &mut Frame<'_>, shelf: &mut ToolBrowser) {
+pub fn draw_browser(frame: &mut Frame<'_>, browser: &mut ToolBrowser) {
     let area = frame.area();
     let style = BrowserStyles::find();
     let row = |at: u16| Rect {
@@ -28,74 +28,82 @@ pub fn draw_browser(frame: &mut Frame<'_>, shelf: &mut ToolBrowser) {
     if area.height == 0 {
         return;
     }
-    frame.render_widget(Paragraph::new(title(shelf)), row(0));
+    frame.render_widget(Paragraph::new(title(browser)), row(0));
     if area.height > 1 {
         let last = row(area.height - 1);
-        frame.render_widget(Paragraph::new(footer(shelf, area.width)), last);
+        frame.render_widget(Paragraph::new(footer(browser, area.width)), last);
     }
     let body = Rect {
         y: area.y + 1,
         height: area.height.saturating_sub(2),
         ..area
     };
-    shelf.height = usize::from(body.height);
-    let lines = match &mut shelf.page {
+    browser.height = usize::from(body.height);
+    let lines = match &mut browser.page {
         Some(page) => read(page, body),
-        None => list(shelf, body, style),
+        None => list(browser, body, style),
     };
     frame.render_widget(Paragraph::new(lines), body);
 }
 
-fn title(shelf: &ToolBrowser) -> Line<'static> {
+fn title(browser: &ToolBrowser) -> Line<'static> {
     let strong = Style::new().add_modifier(Modifier::BOLD);
-    if let Some(page) = &shelf.page {
+    if let Some(page) = &browser.page {
         return Line::styled(page.name.to_string(), strong);
     }
-    let on = shelf.items.iter().filter(|item| item.enabled).count();
-    let tokens = shelf.items.iter().filter(|item| item.listed);
+    let on = browser.items.iter().filter(|item| item.enabled).count();
+    let tokens = browser.items.iter().filter(|item| item.listed);
     let tokens: u64 = tokens.map(|item| u64::from(item.tokens)).sum();
-    let words = format!("Tools: {on} of {} on, ~{tokens} tokens", shelf.items.len());
+    let words = format!(
+        "Tools: {on} of {} on, ~{tokens} tokens",
+        browser.items.len()
+    );
     Line::styled(words, strong)
 }
 
-fn footer(shelf: &ToolBrowser, width: u16) -> Line<'static> {
-    if !shelf.said.is_empty() {
-        return Line::raw(shelf.said.clone());
+fn footer(browser: &ToolBrowser, width: u16) -> Line<'static> {
+    if !browser.said.is_empty() {
+        return Line::raw(browser.said.clone());
     }
-    if shelf.typing {
-        return Line::raw(format!("/{}_", shelf.filter));
+    if browser.typing {
+        return Line::raw(format!("/{}_", browser.filter));
     }
     let faint = Style::new().add_modifier(Modifier::DIM);
-    let keys = match (&shelf.page, width >= MIN_WIDTH_BADGE) {
+    let keys = match (&browser.page, width >= MIN_WIDTH_BADGE) {
         (Some(_), true) => "arrows scroll   space on/off   esc back",
         (Some(_), false) => "esc back",
         (None, true) => "arrows move   space on/off   enter read   / filter   q quit",
         (None, false) => "spc / enter q",
     };
-    match shelf.filter.is_empty() {
+    match browser.filter.is_empty() {
         true => Line::styled(keys, faint),
         false => Line::from(vec![
-            Span::raw(format!("/{}  ", shelf.filter)),
+            Span::raw(format!("/{}  ", browser.filter)),
             Span::styled(keys, faint),
         ]),
     }
 }
 
 pub(super) fn list(
-    shelf: &mut ToolBrowser,
+    browser: &mut ToolBrowser,
     body: Rect,
     looks: BrowserStyles,
 ) -> Vec<Line<'static>> {
     let height = usize::from(body.height);
     // Scroll only as far as needed to keep the selected tool visible.
-    let first = (shelf.selected + 1).saturating_sub(height);
-    shelf.top = shelf.top.clamp(first, shelf.selected.max(first));
-    if shelf.shown.is_empty() {
+    let first = (browser.selected + 1).saturating_sub(height);
+    browser.top = browser.top.clamp(first, browser.selected.max(first));
+    if browser.shown.is_empty() {
         return vec![Line::raw("  (none)")];
     }
-    let seen = shelf.shown.iter().enumerate().skip(shelf.top).take(height);
-    let seen = seen.filter_map(|(at, number)| Some((at, shelf.items.get(*number)?)));
-    seen.map(|(at, item)| line(item, at == shelf.selected, body.width, looks))
+    let seen = browser
+        .shown
+        .iter()
+        .enumerate()
+        .skip(browser.top)
+        .take(height);
+    let seen = seen.filter_map(|(at, number)| Some((at, browser.items.get(*number)?)));
+    seen.map(|(at, item)| line(item, at == browser.selected, body.width, looks))
         .collect()
 }
 

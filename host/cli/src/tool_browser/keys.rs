@@ -20,7 +20,7 @@ pub enum BrowserAction {
 }
 
 /// Applies a key to the browser and returns the remaining action.
-pub fn handle_key(shelf: &mut ToolBrowser, key: KeyEvent) -> BrowserAction {
+pub fn handle_key(browser: &mut ToolBrowser, key: KeyEvent) -> BrowserAction {
     if key.kind == KeyEventKind::Release {
         return BrowserAction::Nothing;
     }
@@ -30,23 +30,23 @@ pub fn handle_key(shelf: &mut ToolBrowser, key: KeyEvent) -> BrowserAction {
             _ => BrowserAction::Nothing,
         };
     }
-    shelf.clear_message();
-    if shelf.page.is_some() {
-        return page(shelf, key.code);
+    browser.clear_message();
+    if browser.page.is_some() {
+        return page(browser, key.code);
     }
-    if shelf.typing {
-        return typed(shelf, key.code);
+    if browser.typing {
+        return typed(browser, key.code);
     }
     match key.code {
         KeyCode::Char('q') => return BrowserAction::Leave,
-        KeyCode::Esc if shelf.filter.is_empty() => return BrowserAction::Leave,
-        KeyCode::Esc => shelf.set_filter(String::new()),
+        KeyCode::Esc if browser.filter.is_empty() => return BrowserAction::Leave,
+        KeyCode::Esc => browser.set_filter(String::new()),
         KeyCode::Char(' ') => return BrowserAction::Switch,
         KeyCode::Enter | KeyCode::Right => return BrowserAction::Read,
-        KeyCode::Char('/') => shelf.typing = true,
+        KeyCode::Char('/') => browser.typing = true,
         code => {
-            if let Some(by) = movement(shelf, code) {
-                shelf.move_selection(by);
+            if let Some(by) = movement(browser, code) {
+                browser.move_selection(by);
             }
         }
     }
@@ -54,8 +54,8 @@ pub fn handle_key(shelf: &mut ToolBrowser, key: KeyEvent) -> BrowserAction {
 }
 
 /// Number of lines that a key moves by.
-fn movement(shelf: &ToolBrowser, code: KeyCode) -> Option<isize> {
-    let page = shelf.height.saturating_sub(1).max(1).cast_signed();
+fn movement(browser: &ToolBrowser, code: KeyCode) -> Option<isize> {
+    let page = browser.height.saturating_sub(1).max(1).cast_signed();
     Some(match code {
         KeyCode::Up | KeyCode::Char('k') => -1,
         KeyCode::Down | KeyCode::Char('j') => 1,
@@ -68,13 +68,13 @@ fn movement(shelf: &ToolBrowser, code: KeyCode) -> Option<isize> {
     })
 }
 
-fn page(shelf: &mut ToolBrowser, code: KeyCode) -> BrowserAction {
+fn page(browser: &mut ToolBrowser, code: KeyCode) -> BrowserAction {
     match code {
-        KeyCode::Char('q') | KeyCode::Esc | KeyCode::Enter | KeyCode::Left => shelf.page = None,
+        KeyCode::Char('q') | KeyCode::Esc | KeyCode::Enter | KeyCode::Left => browser.page = None,
         KeyCode::Char(' ') => return BrowserAction::Switch,
         code => {
-            let by = movement(shelf, code);
-            if let (Some(by), Some(page)) = (by, &mut shelf.page) {
+            let by = movement(browser, code);
+            if let (Some(by), Some(page)) = (by, &mut browser.page) {
                 page.top = page.top.saturating_add_signed(by);
             }
         }
@@ -82,21 +82,21 @@ fn page(shelf: &mut ToolBrowser, code: KeyCode) -> BrowserAction {
     BrowserAction::Nothing
 }
 
-fn typed(shelf: &mut ToolBrowser, code: KeyCode) -> BrowserAction {
-    let mut filter = shelf.filter.clone();
+fn typed(browser: &mut ToolBrowser, code: KeyCode) -> BrowserAction {
+    let mut filter = browser.filter.clone();
     match code {
-        KeyCode::Enter | KeyCode::Down | KeyCode::Up => shelf.typing = false,
+        KeyCode::Enter | KeyCode::Down | KeyCode::Up => browser.typing = false,
         KeyCode::Esc => {
-            shelf.typing = false;
-            shelf.set_filter(String::new());
+            browser.typing = false;
+            browser.set_filter(String::new());
         }
         KeyCode::Backspace => {
             filter.pop();
-            shelf.set_filter(filter);
+            browser.set_filter(filter);
         }
         KeyCode::Char(letter) => {
             filter.push(letter);
-            shelf.set_filter(filter);
+            browser.set_filter(filter);
         }
         _ => {}
     }

@@ -11,7 +11,7 @@ use mimir::setup::HostSetup;
 
 /// State of the tool browser.
 pub struct ToolBrowser {
-    world: PipelineSnapshot,
+    snapshot: PipelineSnapshot,
     pub costs: TokenCosts,
     /// All tools.
     pub items: Vec<BrowserItem>,
@@ -56,9 +56,9 @@ pub struct ToolPage {
 
 impl ToolBrowser {
     /// Creates the browser with the tools of a snapshot.
-    pub fn new(world: PipelineSnapshot, costs: TokenCosts) -> Self {
-        let mut shelf = Self {
-            world,
+    pub fn new(snapshot: PipelineSnapshot, costs: TokenCosts) -> Self {
+        let mut browser = Self {
+            snapshot,
             costs,
             items: Vec::new(),
             shown: Vec::new(),
@@ -70,15 +70,15 @@ impl ToolBrowser {
             page: None,
             said: String::new(),
         };
-        shelf.refresh();
-        shelf
+        browser.refresh();
+        browser
     }
 
     /// Shows another snapshot. The selection stays if the tool still exists.
-    pub fn set_snapshot(&mut self, world: PipelineSnapshot) {
-        let before = self.world.registry.tools().len();
+    pub fn set_snapshot(&mut self, snapshot: PipelineSnapshot) {
+        let before = self.snapshot.registry.tools().len();
         let selected = self.current().map(|item| item.name.clone());
-        self.world = world;
+        self.snapshot = snapshot;
         self.refresh();
         if let Some(name) = &selected {
             match self
@@ -91,11 +91,12 @@ impl ToolBrowser {
             }
         }
         let read = self.page.as_ref().map(|page| page.name.clone());
-        if let Some(name) = read.filter(|name| self.world.registry.get(name.as_str()).is_none()) {
+        if let Some(name) = read.filter(|name| self.snapshot.registry.get(name.as_str()).is_none())
+        {
             self.page = None;
             self.gone(&name);
         }
-        let now = self.world.registry.tools().len();
+        let now = self.snapshot.registry.tools().len();
         if now > before {
             self.set_message(&format!("{} more", now - before));
         }
@@ -106,10 +107,10 @@ impl ToolBrowser {
     }
 
     fn refresh(&mut self) {
-        let (world, costs) = (&self.world, &mut self.costs);
-        let tools = world.registry.tools().iter();
+        let (snapshot, costs) = (&self.snapshot, &mut self.costs);
+        let tools = snapshot.registry.tools().iter();
         self.items = tools
-            .map(|tool| BrowserItem::from_tool(tool, world, costs))
+            .map(|tool| BrowserItem::from_tool(tool, snapshot, costs))
             .collect();
         self.apply_filter();
     }
@@ -153,7 +154,10 @@ impl ToolBrowser {
             Some(page) => &page.name,
             None => &self.current()?.name,
         };
-        self.world.registry.get(name.as_str()).map(|tool| &**tool)
+        self.snapshot
+            .registry
+            .get(name.as_str())
+            .map(|tool| &**tool)
     }
 
     /// Shows a message on the last line.
@@ -181,21 +185,21 @@ impl ToolBrowser {
         };
         let (name, enabled) = (
             tool.name().clone(),
-            self.world.policy.refusal(tool).is_none(),
+            self.snapshot.policy.refusal(tool).is_none(),
         );
         let setup = HostSetup::find(globals.workspace.as_deref())?;
         if is_gone(&setup, tool) {
             return Ok(format!("{name} is gone"));
         }
         // Uses the current files, whatever was seen before.
-        self.world.policy = setup.settings.policy()?;
-        let tool = self.world.registry.find(name.as_str())?;
-        let (world, costs) = (&self.world, &mut self.costs);
+        self.snapshot.policy = setup.settings.policy()?;
+        let tool = self.snapshot.registry.find(name.as_str())?;
+        let (snapshot, costs) = (&self.snapshot, &mut self.costs);
         let switched = match enabled {
-            true => tools::disable(&setup, world, tool, false, costs)?,
-            false => tools::enable(&setup, world, tool, costs)?,
+            true => tools::disable(&setup, snapshot, tool, false, costs)?,
+            false => tools::enable(&setup, snapshot, tool, costs)?,
         };
-        self.world.policy = HostSetup::find(globals.workspace.as_deref())?
+        self.snapshot.policy = HostSetup::find(globals.workspace.as_deref())?
             .settings
             .policy()?;
         self.refresh();
@@ -216,8 +220,8 @@ impl ToolBrowser {
             return Ok(None);
         };
         let setup = HostSetup::find(globals.workspace.as_deref())?;
-        let tool = self.world.registry.find(name.as_str())?;
-        let lines = tools::page(&setup, &self.world, tool, &mut self.costs)?;
+        let tool = self.snapshot.registry.find(name.as_str())?;
+        let lines = tools::page(&setup, &self.snapshot, tool, &mut self.costs)?;
         Ok(Some(ToolPage {
             name,
             lines,
@@ -233,8 +237,8 @@ fn is_gone(setup: &HostSetup, tool: &Tool) -> bool {
 }
 
 impl BrowserItem {
-    fn from_tool(tool: &Tool, world: &PipelineSnapshot, costs: &mut TokenCosts) -> Self {
-        let enabled = world.policy.refusal(tool).is_none();
+    fn from_tool(tool: &Tool, snapshot: &PipelineSnapshot, costs: &mut TokenCosts) -> Self {
+        let enabled = snapshot.policy.refusal(tool).is_none();
         let about = tool.definition.description.trim().lines().next();
         let about = visible(about.unwrap_or_default());
         let name = tool.name().clone();
@@ -245,7 +249,7 @@ impl BrowserItem {
         Self {
             source: tool.source,
             enabled,
-            listed: enabled && world.policy.is_shown(tool),
+            listed: enabled && snapshot.policy.is_shown(tool),
             tokens: costs.tool_cost(tool, DefinitionFormat::Openai).tokens,
             about,
             text,

@@ -39,9 +39,9 @@ impl BrowserScreen {
     }
 
     /// Draws a frame.
-    pub fn draw(&mut self, shelf: &mut ToolBrowser) -> io::Result<()> {
+    pub fn draw(&mut self, browser: &mut ToolBrowser) -> io::Result<()> {
         self.terminal
-            .draw(|frame| draw::draw_browser(frame, shelf))
+            .draw(|frame| draw::draw_browser(frame, browser))
             .map(drop)
     }
 

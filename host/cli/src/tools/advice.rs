@@ -75,12 +75,12 @@ const MIN_WORDS: usize = 4;
 impl<'a> CostAdvice<'a> {
     /// Analyses the tools that models see, and the recorded calls.
     pub fn analyze(
-        world: &'a PipelineSnapshot,
+        snapshot: &'a PipelineSnapshot,
         costs: &mut TokenCosts,
         format: DefinitionFormat,
         usage: &ToolUsage,
     ) -> Self {
-        let tools: Vec<(&'a Tool, u32)> = listed(world)
+        let tools: Vec<(&'a Tool, u32)> = listed(snapshot)
             .map(|tool| (&**tool, costs.tool_cost(tool, format).tokens))
             .collect();
         let mut descriptions: Vec<CostlyDescription<'a>> = tools

@@ -49,15 +49,15 @@ pub struct ToolRow<'a> {
 impl<'a> ToolList<'a> {
     /// Lists the tools of a snapshot, with costs on request.
     pub fn from_snapshot(
-        world: &'a PipelineSnapshot,
+        snapshot: &'a PipelineSnapshot,
         mut costs: Option<&mut TokenCosts>,
         format: DefinitionFormat,
     ) -> Self {
-        let tools = world.registry.tools().iter();
+        let tools = snapshot.registry.tools().iter();
         let tools: Vec<ToolRow<'a>> = tools
             .map(|tool| {
                 let cost = costs.as_mut().map(|costs| costs.tool_cost(tool, format));
-                ToolRow::from_tool(tool, world, cost)
+                ToolRow::from_tool(tool, snapshot, cost)
             })
             .collect();
         let spent = tools.iter().filter(|row| row.listed);
@@ -65,21 +65,21 @@ impl<'a> ToolList<'a> {
         Self {
             total_tokens: costs.map(|_| spent.map(|cost| u64::from(cost.tokens)).sum()),
             tools,
-            quarantined: world.registry.quarantined(),
+            quarantined: snapshot.registry.quarantined(),
         }
     }
 }
 
 impl<'a> ToolRow<'a> {
-    fn from_tool(tool: &'a Tool, world: &PipelineSnapshot, cost: Option<TokenCost>) -> Self {
+    fn from_tool(tool: &'a Tool, snapshot: &PipelineSnapshot, cost: Option<TokenCost>) -> Self {
         let definition = &tool.definition;
-        let enabled = world.policy.refusal(tool).is_none();
+        let enabled = snapshot.policy.refusal(tool).is_none();
         Self {
             name: tool.name(),
             aliases: &tool.aliases,
             source: tool.source,
             enabled,
-            listed: enabled && world.policy.is_shown(tool),
+            listed: enabled && snapshot.policy.is_shown(tool),
             cost,
             group: definition.group.as_str(),
             risk: definition.risk.as_str(),

@@ -26,12 +26,12 @@ pub struct ToolMatch<'a> {
 
 /// Finds tools that match the words, best match first.
 pub fn search<'a>(
-    world: &'a PipelineSnapshot,
+    snapshot: &'a PipelineSnapshot,
     costs: &mut TokenCosts,
     words: &str,
 ) -> Vec<ToolMatch<'a>> {
     let words = words_of(words);
-    let mut scored: Vec<(usize, &Tool)> = world
+    let mut scored: Vec<(usize, &Tool)> = snapshot
         .registry
         .tools()
         .iter()
@@ -43,7 +43,7 @@ pub fn search<'a>(
     let found = scored.into_iter().map(|(_, tool)| ToolMatch {
         name: tool.name(),
         source: tool.source,
-        enabled: world.policy.refusal(tool).is_none(),
+        enabled: snapshot.policy.refusal(tool).is_none(),
         cost: costs.tool_cost(tool, DefinitionFormat::Openai),
         description: &tool.definition.description,
     });

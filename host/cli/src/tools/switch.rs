@@ -37,12 +37,12 @@ pub struct SwitchReport {
 /// Switches a tool on.
 pub fn enable(
     setup: &HostSetup,
-    world: &PipelineSnapshot,
+    snapshot: &PipelineSnapshot,
     tool: &Tool,
     costs: &mut TokenCosts,
 ) -> CommandResult<SwitchReport> {
     let name = tool.name();
-    let refusal = world.policy.refusal(tool);
+    let refusal = snapshot.policy.refusal(tool);
     let files = setup.settings.files.iter();
     let off: Vec<(&ConfigFile, String)> = files
         .filter_map(|file| Some((file, disabling_name(file, tool, false)?)))
@@ -63,7 +63,7 @@ pub fn enable(
         )));
     }
     let mut files = Vec::new();
-    let left_off = tool.off && off.is_empty() && !world.policy.is_enabled(tool);
+    let left_off = tool.off && off.is_empty() && !snapshot.policy.is_enabled(tool);
     if left_off {
         files.push(set(setup, ConfigOwner::Project, tool, true)?);
     }
@@ -106,7 +106,7 @@ pub fn enable(
 /// Switches a tool off, in the project's settings or in the user settings.
 pub fn disable(
     setup: &HostSetup,
-    world: &PipelineSnapshot,
+    snapshot: &PipelineSnapshot,
     tool: &Tool,
     user: bool,
     costs: &mut TokenCosts,
@@ -118,9 +118,9 @@ pub fn disable(
             "Cannot disable tool: {name} (enforced by enterprise policy)"
         )));
     }
-    let changed = world.policy.is_enabled(tool);
+    let changed = snapshot.policy.is_enabled(tool);
     let mut files = Vec::new();
-    let tokens = -cost(&world.policy, tool, costs);
+    let tokens = -cost(&snapshot.policy, tool, costs);
     if changed {
         let whose = if user {
             ConfigOwner::User

@@ -27,7 +27,7 @@ pub struct TokenCost {
 /// Token counts and their cache file.
 pub struct TokenCosts {
     path: Option<PathBuf>,
-    book: TokenCountCache,
+    cache: TokenCountCache,
 }
 
 /// Cache file. Another tokenizer or definition format uses another file name.
@@ -38,7 +38,7 @@ impl TokenCosts {
     pub fn open(places: &UserDirs) -> Self {
         let path = places.cache.as_ref().map(|cache| cache.join(FILE));
         Self {
-            book: TokenCountCache::parse(path.as_deref().map(read).unwrap_or_default()),
+            cache: TokenCountCache::parse(path.as_deref().map(read).unwrap_or_default()),
             path,
         }
     }
@@ -80,17 +80,17 @@ impl TokenCosts {
     }
 
     fn known(&mut self, key: TokenCountKey, text: impl FnOnce() -> String) -> u32 {
-        if let Some(tokens) = self.book.get(key) {
+        if let Some(tokens) = self.cache.get(key) {
             return tokens;
         }
         let tokens = mimir_tokens::count(&text());
-        self.book.put(key, tokens);
+        self.cache.put(key, tokens);
         tokens
     }
 
     /// Saves new counts. On failure they are counted again the next time.
     pub fn save(&self) {
-        let (Some(path), Some(text)) = (&self.path, self.book.text()) else {
+        let (Some(path), Some(text)) = (&self.path, self.cache.text()) else {
             return;
         };
         if let Err(error) = write(path, &text) {

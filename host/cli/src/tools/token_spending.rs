@@ -57,12 +57,12 @@ const SOURCES: [ToolSource; 4] = [
 impl<'a> TokenSpending<'a> {
     /// Costs of the listed tools of a snapshot, with a price in dollars per million tokens.
     pub fn from_snapshot(
-        world: &'a PipelineSnapshot,
+        snapshot: &'a PipelineSnapshot,
         costs: &mut TokenCosts,
         format: DefinitionFormat,
         price: f64,
     ) -> Self {
-        let mut tools: Vec<ToolSpending<'a>> = listed(world)
+        let mut tools: Vec<ToolSpending<'a>> = listed(snapshot)
             .map(|tool| ToolSpending {
                 name: tool.name(),
                 source: tool.source,

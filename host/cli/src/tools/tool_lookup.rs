@@ -6,8 +6,8 @@ use mimir_core::{Quarantined, Tool, ToolError, ToolErrorCode};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 
 /// Finds the tool with this name or alias.
-pub fn find_tool<'a>(world: &'a PipelineSnapshot, name: &str) -> CommandResult<&'a Tool> {
-    let found = world.registry.find(name);
+pub fn find_tool<'a>(snapshot: &'a PipelineSnapshot, name: &str) -> CommandResult<&'a Tool> {
+    let found = snapshot.registry.find(name);
     match found {
         Ok(tool) => Ok(tool),
         Err(error) => {
@@ -21,8 +21,11 @@ pub fn find_tool<'a>(world: &'a PipelineSnapshot, name: &str) -> CommandResult<&
 }
 
 /// Finds a tool by name, alias or file name; for a skipped file, the error has the reason.
-pub fn find_tool_or_file<'a>(world: &'a PipelineSnapshot, name: &str) -> CommandResult<&'a Tool> {
-    let registry = &world.registry;
+pub fn find_tool_or_file<'a>(
+    snapshot: &'a PipelineSnapshot,
+    name: &str,
+) -> CommandResult<&'a Tool> {
+    let registry = &snapshot.registry;
     if let Some(tool) = registry.get(name) {
         return Ok(tool);
     }
@@ -54,7 +57,7 @@ pub fn find_tool_or_file<'a>(world: &'a PipelineSnapshot, name: &str) -> Command
         let error = ToolError::new(*code, format!("{location} is left out: {reason}"));
         return Err(CommandFailure::with_exit(error, ExitReason::Failed));
     }
-    find_tool(world, name)
+    find_tool(snapshot, name)
 }
 
 /// Returns true if a location is the named file.

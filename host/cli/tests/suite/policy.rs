@@ -81,7 +81,7 @@ fn policy_remedies_name_the_setting_that_blocks_a_call() {
     assert_eq!(outcome["error"]["code"], "POLICY_DENIED");
     assert_eq!(
         outcome["wayOut"],
-        json!(["take it out of `policy.deny` (.mimir/config.yml:3)"])
+        json!(["remove it from `policy.deny` (.mimir/config.yml:3)"])
     );
 }
 

@@ -220,7 +220,7 @@ fn path_error_in_a_subfolder_names_the_workspace_root() {
     let (code, _, err) = run(&sub, &["call", "read_file", "path=notes.txt"]);
     assert_eq!(code, 1);
     assert!(
-        err.contains("paths count from ") && err.contains("; this folder is a/b c there"),
+        err.contains("paths are relative to ") && err.contains("; the current folder is a/b c"),
         "{err}"
     );
     let (_, _, err) = run(home.path(), &["call", "read_file", "path=notes.txt"]);

@@ -4,23 +4,23 @@
 pub(super) struct ReadOnlyCommand {
     /// The leading words of the command.
     pub(super) begins: &'static str,
-    /// Forbidden options, each as a whole word, with `=` after it or, for a single letter, with anything.
+    /// Forbidden options: as a whole word, followed by `=`, or (single letters) followed by anything.
     pub(super) but: &'static [&'static str],
-    /// The only permitted options: each as a whole word, with a value after `=` or without.
+    /// The only permitted options, as whole words, with or without a value after `=`.
     pub(super) only: Option<&'static [&'static str]>,
     /// Options whose next word is a value, and not an operand.
     pub(super) values: &'static [&'static str],
-    /// True if an unknown word may be one of the options, because they only open another file for reading.
+    /// True if an unknown word may be a forbidden option: these options only open another file for reading.
     pub(super) lenient: bool,
-    /// Maximum operands: a further one is written to.
+    /// Maximum number of operands. The command writes to any further operand.
     pub(super) operands: Option<usize>,
 }
 
-const fn all(begins: &'static str) -> ReadOnlyCommand {
-    but(begins, &[])
+const fn any_arguments(begins: &'static str) -> ReadOnlyCommand {
+    except_options(begins, &[])
 }
 
-const fn but(begins: &'static str, but: &'static [&'static str]) -> ReadOnlyCommand {
+const fn except_options(begins: &'static str, but: &'static [&'static str]) -> ReadOnlyCommand {
     ReadOnlyCommand {
         begins,
         but,
@@ -31,35 +31,38 @@ const fn but(begins: &'static str, but: &'static [&'static str]) -> ReadOnlyComm
     }
 }
 
-const fn only(begins: &'static str, only: &'static [&'static str]) -> ReadOnlyCommand {
+const fn only_options(begins: &'static str, only: &'static [&'static str]) -> ReadOnlyCommand {
     ReadOnlyCommand {
         only: Some(only),
-        ..all(begins)
+        ..any_arguments(begins)
     }
 }
 
-const fn most(begins: &'static str, operands: usize) -> ReadOnlyCommand {
+const fn max_operands(begins: &'static str, operands: usize) -> ReadOnlyCommand {
     ReadOnlyCommand {
         operands: Some(operands),
-        ..all(begins)
+        ..any_arguments(begins)
     }
 }
 
 /// A program that prints checksums of files, and with these options reads a list of files.
-const fn sums(begins: &'static str) -> ReadOnlyCommand {
-    opens(begins, &["-c", "--check"])
+const fn checksums(begins: &'static str) -> ReadOnlyCommand {
+    reads_listed_files(begins, &["-c", "--check"])
 }
 
 /// A program that reads more files than its operands with these options, and has no other effect.
-const fn opens(begins: &'static str, options: &'static [&'static str]) -> ReadOnlyCommand {
+const fn reads_listed_files(
+    begins: &'static str,
+    options: &'static [&'static str],
+) -> ReadOnlyCommand {
     ReadOnlyCommand {
         lenient: true,
-        ..but(begins, options)
+        ..except_options(begins, options)
     }
 }
 
 /// A command that creates something if it has an operand.
-const fn lists(begins: &'static str) -> ReadOnlyCommand {
+const fn git_list(begins: &'static str) -> ReadOnlyCommand {
     ReadOnlyCommand {
         operands: Some(0),
         values: &[
@@ -71,7 +74,7 @@ const fn lists(begins: &'static str) -> ReadOnlyCommand {
             "--points-at",
             "--sort",
         ],
-        ..only(begins, LISTS)
+        ..only_options(begins, LISTS)
     }
 }
 
@@ -170,8 +173,8 @@ const PIP: &[&str] = &[
 ];
 
 /// A git command that takes the options of `git diff` or `git log`, or passes them on.
-const fn shows(begins: &'static str) -> ReadOnlyCommand {
-    but(
+const fn git_log_options(begins: &'static str) -> ReadOnlyCommand {
+    except_options(
         begins,
         &[
             "--contents",
@@ -186,60 +189,60 @@ const fn shows(begins: &'static str) -> ReadOnlyCommand {
 
 pub(super) const LIST: &[ReadOnlyCommand] = &[
     // Shell builtins. Variables that are set are checked as assignments.
-    all(":"),
-    all("["),
-    all("[["),
-    all("break"),
-    all("cd"),
-    all("command -v"),
-    all("continue"),
-    all("declare"),
-    all("dirs"),
-    all("echo"),
-    all("exit"),
-    all("export"),
-    all("expr"),
-    all("false"),
-    all("getopts"),
-    but("jobs", &["-x"]),
-    all("let"),
-    all("local"),
-    all("popd"),
-    all("printf"),
-    all("pushd"),
-    all("pwd"),
-    all("read"),
-    all("readonly"),
-    all("return"),
-    all("set"),
-    all("shift"),
-    all("test"),
-    all("times"),
-    all("trap"),
-    all("true"),
-    all("type"),
-    all("typeset"),
-    all("ulimit"),
-    all("umask"),
-    all("unset"),
-    all("wait"),
+    any_arguments(":"),
+    any_arguments("["),
+    any_arguments("[["),
+    any_arguments("break"),
+    any_arguments("cd"),
+    any_arguments("command -v"),
+    any_arguments("continue"),
+    any_arguments("declare"),
+    any_arguments("dirs"),
+    any_arguments("echo"),
+    any_arguments("exit"),
+    any_arguments("export"),
+    any_arguments("expr"),
+    any_arguments("false"),
+    any_arguments("getopts"),
+    except_options("jobs", &["-x"]),
+    any_arguments("let"),
+    any_arguments("local"),
+    any_arguments("popd"),
+    any_arguments("printf"),
+    any_arguments("pushd"),
+    any_arguments("pwd"),
+    any_arguments("read"),
+    any_arguments("readonly"),
+    any_arguments("return"),
+    any_arguments("set"),
+    any_arguments("shift"),
+    any_arguments("test"),
+    any_arguments("times"),
+    any_arguments("trap"),
+    any_arguments("true"),
+    any_arguments("type"),
+    any_arguments("typeset"),
+    any_arguments("ulimit"),
+    any_arguments("umask"),
+    any_arguments("unset"),
+    any_arguments("wait"),
     // Files.
-    sums("b2sum"),
-    all("basename"),
-    all("cat"),
-    sums("cksum"),
-    all("cmp"),
-    all("column"),
-    all("comm"),
-    all("cut"),
-    all("df"),
-    all("diff"),
-    all("dirname"),
-    opens("du", &["--files0-from"]),
-    all("egrep"),
-    all("expand"),
-    all("fgrep"),
-    but(
+    checksums("b2sum"),
+    any_arguments("basename"),
+    any_arguments("cat"),
+    checksums("cksum"),
+    any_arguments("cmp"),
+    any_arguments("column"),
+    any_arguments("comm"),
+    any_arguments("cut"),
+    any_arguments("df"),
+    any_arguments("diff"),
+    any_arguments("dirname"),
+    reads_listed_files("du", &["--files0-from"]),
+    any_arguments("egrep"),
+    any_arguments("expand"),
+    any_arguments("fgrep"),
+    except_options(
         "file",
         &[
             "-C",
@@ -250,7 +253,7 @@ pub(super) const LIST: &[ReadOnlyCommand] = &[
             "--magic-file",
         ],
     ),
-    but(
+    except_options(
         "find",
         &[
             "-delete",
@@ -261,23 +264,23 @@ pub(super) const LIST: &[ReadOnlyCommand] = &[
             "-files0-from",
         ],
     ),
-    but("fd", &["-x", "-X", "--exec", "--exec-batch"]),
-    all("fmt"),
-    all("fold"),
-    all("grep"),
-    all("head"),
-    opens("hexdump", &["-f"]),
-    all("join"),
-    but("jq", &["-f", "-i", "--from-file"]),
-    all("ls"),
-    sums("md5sum"),
-    all("nl"),
-    all("od"),
-    all("paste"),
-    all("readlink"),
-    all("realpath"),
-    all("rev"),
-    but(
+    except_options("fd", &["-x", "-X", "--exec", "--exec-batch"]),
+    any_arguments("fmt"),
+    any_arguments("fold"),
+    any_arguments("grep"),
+    any_arguments("head"),
+    reads_listed_files("hexdump", &["-f"]),
+    any_arguments("join"),
+    except_options("jq", &["-f", "-i", "--from-file"]),
+    any_arguments("ls"),
+    checksums("md5sum"),
+    any_arguments("nl"),
+    any_arguments("od"),
+    any_arguments("paste"),
+    any_arguments("readlink"),
+    any_arguments("realpath"),
+    any_arguments("rev"),
+    except_options(
         "rg",
         &[
             "--hostname-bin",
@@ -287,12 +290,12 @@ pub(super) const LIST: &[ReadOnlyCommand] = &[
             "-z",
         ],
     ),
-    sums("sha1sum"),
-    sums("sha224sum"),
-    sums("sha256sum"),
-    sums("sha384sum"),
-    sums("sha512sum"),
-    but(
+    checksums("sha1sum"),
+    checksums("sha224sum"),
+    checksums("sha256sum"),
+    checksums("sha384sum"),
+    checksums("sha512sum"),
+    except_options(
         "sort",
         &[
             "-o",
@@ -303,32 +306,32 @@ pub(super) const LIST: &[ReadOnlyCommand] = &[
             "--files0-from",
         ],
     ),
-    all("stat"),
-    all("strings"),
-    all("tac"),
-    all("tail"),
-    all("tr"),
-    but("tree", &["-o", "-R", "--fromfile"]),
-    all("unexpand"),
-    most("uniq", 1),
-    opens("wc", &["--files0-from"]),
+    any_arguments("stat"),
+    any_arguments("strings"),
+    any_arguments("tac"),
+    any_arguments("tail"),
+    any_arguments("tr"),
+    except_options("tree", &["-o", "-R", "--fromfile"]),
+    any_arguments("unexpand"),
+    max_operands("uniq", 1),
+    reads_listed_files("wc", &["--files0-from"]),
     ReadOnlyCommand {
         values: &["-c", "-g", "-l", "-o", "-s"],
-        ..most("xxd", 1)
+        ..max_operands("xxd", 1)
     },
-    only("tar tf", &[]),
-    only("tar tvf", &[]),
-    only("tar tzf", &[]),
-    only("tar tzvf", &[]),
-    only("tar -tf", &[]),
-    only("tar -tvf", &[]),
-    only("tar -tzf", &[]),
-    only("tar -tzvf", &[]),
-    only("unzip -l", &[]),
-    but("base64", &["-o", "--output"]),
+    only_options("tar tf", &[]),
+    only_options("tar tvf", &[]),
+    only_options("tar tzf", &[]),
+    only_options("tar tzvf", &[]),
+    only_options("tar -tf", &[]),
+    only_options("tar -tvf", &[]),
+    only_options("tar -tzf", &[]),
+    only_options("tar -tzvf", &[]),
+    only_options("unzip -l", &[]),
+    except_options("base64", &["-o", "--output"]),
     // Effects of their program texts are reported by the parser.
-    but("sed", &["-i", "-f", "-s", "--in-place", "--file"]),
-    but(
+    except_options("sed", &["-i", "-f", "-s", "--in-place", "--file"]),
+    except_options(
         "awk",
         &[
             "-f",
@@ -342,25 +345,25 @@ pub(super) const LIST: &[ReadOnlyCommand] = &[
         ],
     ),
     // System information.
-    all("arch"),
-    but("date", &["-f", "-s", "--file", "--set"]),
-    all("groups"),
-    all("id"),
-    all("locale"),
-    all("nproc"),
-    all("printenv"),
-    all("seq"),
-    all("sleep"),
-    all("sw_vers"),
-    all("tty"),
-    all("uname"),
-    all("uptime"),
-    all("which"),
-    all("whoami"),
-    all("free"),
+    any_arguments("arch"),
+    except_options("date", &["-f", "-s", "--file", "--set"]),
+    any_arguments("groups"),
+    any_arguments("id"),
+    any_arguments("locale"),
+    any_arguments("nproc"),
+    any_arguments("printenv"),
+    any_arguments("seq"),
+    any_arguments("sleep"),
+    any_arguments("sw_vers"),
+    any_arguments("tty"),
+    any_arguments("uname"),
+    any_arguments("uptime"),
+    any_arguments("which"),
+    any_arguments("whoami"),
+    any_arguments("free"),
     // Read-only commands of git.
-    shows("git blame"),
-    but(
+    git_log_options("git blame"),
+    except_options(
         "git cat-file",
         &[
             "--batch",
@@ -370,62 +373,62 @@ pub(super) const LIST: &[ReadOnlyCommand] = &[
             "--textconv",
         ],
     ),
-    all("git check-ignore"),
-    only("git config --get", CONFIG),
-    only("git config --list", CONFIG),
-    only("git config -l", CONFIG),
-    all("git count-objects"),
-    all("git describe"),
-    shows("git diff"),
-    shows("git diff-tree"),
-    but(
+    any_arguments("git check-ignore"),
+    only_options("git config --get", CONFIG),
+    only_options("git config --list", CONFIG),
+    only_options("git config -l", CONFIG),
+    any_arguments("git count-objects"),
+    any_arguments("git describe"),
+    git_log_options("git diff"),
+    git_log_options("git diff-tree"),
+    except_options(
         "git grep",
         &["-O", "--open-files-in-pager", "--output", "--textconv"],
     ),
-    shows("git log"),
-    all("git ls-files"),
-    all("git ls-tree"),
-    all("git merge-base"),
-    all("git name-rev"),
+    git_log_options("git log"),
+    any_arguments("git ls-files"),
+    any_arguments("git ls-tree"),
+    any_arguments("git merge-base"),
+    any_arguments("git name-rev"),
     ReadOnlyCommand {
         operands: Some(0),
-        ..shows("git reflog")
+        ..git_log_options("git reflog")
     },
-    shows("git rev-list"),
-    all("git rev-parse"),
-    shows("git shortlog"),
-    shows("git show"),
-    all("git show-ref"),
-    shows("git stash list"),
-    shows("git stash show"),
-    shows("git range-diff"),
-    shows("git whatchanged"),
-    all("git cherry"),
-    all("git for-each-ref"),
-    all("git remote get-url"),
-    all("git status"),
-    lists("git branch"),
-    lists("git tag"),
-    only("git tag -l", LISTS),
-    only("git tag --list", LISTS),
-    all("git worktree list"),
-    most("git remote", 0),
-    only("git branch --list", LISTS),
-    only("git branch -l", LISTS),
+    git_log_options("git rev-list"),
+    any_arguments("git rev-parse"),
+    git_log_options("git shortlog"),
+    git_log_options("git show"),
+    any_arguments("git show-ref"),
+    git_log_options("git stash list"),
+    git_log_options("git stash show"),
+    git_log_options("git range-diff"),
+    git_log_options("git whatchanged"),
+    any_arguments("git cherry"),
+    any_arguments("git for-each-ref"),
+    any_arguments("git remote get-url"),
+    any_arguments("git status"),
+    git_list("git branch"),
+    git_list("git tag"),
+    only_options("git tag -l", LISTS),
+    only_options("git tag --list", LISTS),
+    any_arguments("git worktree list"),
+    max_operands("git remote", 0),
+    only_options("git branch --list", LISTS),
+    only_options("git branch -l", LISTS),
     // Development tools.
-    only("npm ls", NPM),
-    only("npm list", NPM),
+    only_options("npm ls", NPM),
+    only_options("npm list", NPM),
     // Missing here: `pnpm` and `yarn`, whose version a project file may select.
-    only("pip list", PIP),
-    only("pip show", PIP),
-    only("pip3 list", PIP),
-    only("pip3 show", PIP),
-    but("go env", &["-w", "-u"]),
+    only_options("pip list", PIP),
+    only_options("pip show", PIP),
+    only_options("pip3 list", PIP),
+    only_options("pip3 show", PIP),
+    except_options("go env", &["-w", "-u"]),
 ];
 
 /// Adds files to the index of a repository and changes nothing else. Excluded are ignored files (`-f`), file modes,
 /// and the options that open an editor or read paths from a file.
-pub(super) const STAGES: ReadOnlyCommand = only(
+pub(super) const STAGES: ReadOnlyCommand = only_options(
     "git add",
     &[
         "-A",

@@ -1,5 +1,5 @@
-//! Resolves a command to the one that it really runs: `nice cargo test` runs `cargo test`, and `sh -c '…'` the text in
-//! it.
+//! Resolves a command to the one that it really runs: `nice cargo test` runs `cargo test`, and `sh -c '…'` runs the
+//! script in its argument.
 
 use crate::{EnclosingCommand, InsertedText, ParsedCommand, ShellRedirection, ShellWord};
 
@@ -23,7 +23,7 @@ use crate::xargs;
 /// Maximum depth of nested wrappers: `nice nice nice …`.
 const WRAPPERS_MAX: usize = 8;
 
-/// Shells with syntax of their own: words that expand to program paths, patterns that run something.
+/// Shells whose syntax differs: words that expand to program paths, and patterns that run commands.
 const ODD_SHELLS: &[&str] = &["ksh", "mksh", "zsh"];
 
 /// Flags of shells without a value that do not change how they read commands.
@@ -42,7 +42,7 @@ const SHELL_LONG: &[&str] = &[
 /// Folders in which a program is the one that its bare name refers to.
 const FOLDERS: &[&str] = &["/bin/", "/usr/bin/", "/usr/local/bin/"];
 
-/// Records that the command runs something that its words do not show.
+/// Records that the command runs something that its arguments do not show.
 fn hide(simple: &mut ParsedCommand, why: impl Into<String>) {
     simple.unknown.push(why.into());
     simple.hides_command = true;

@@ -1,8 +1,8 @@
-//! A conservative shell lexer: it splits a text into words and operators as every shell would, and stops at text that
-//! shells could interpret in two ways.
+//! A conservative shell lexer: it splits a text into words and operators, and rejects text that shells interpret in
+//! different ways.
 //!
-//! It runs before the parser for two reasons. The parser gets no text that is too deep or too long for it. And its
-//! words must be equal to those of this lexer: if the two disagree, a person is asked.
+//! It runs before the parser for two reasons: the parser never gets text that is nested too deeply or too long for it,
+//! and a command whose words the parser and this lexer read differently needs approval.
 
 mod word_extent;
 
@@ -27,7 +27,7 @@ pub(super) type ShellFault = &'static str;
 /// the innermost one it has tried two or more alternatives at each.
 pub(super) const DEPTH_MAX: usize = 12;
 
-/// Maximum length of a text, in bytes. A script of a thousand lines has half of it.
+/// Maximum length of a text in bytes: about two thousand lines.
 pub(super) const LENGTH_MAX: usize = 64 << 10;
 
 const GLUED: ShellFault = "`<(…)` is part of a word, which is known only when the shell runs";
@@ -252,7 +252,7 @@ impl<'a> ShellLexer<'a> {
         self.at += length;
     }
 
-    /// Refuses syntax that only bash reads in its way, if the shell may be another one.
+    /// Refuses syntax that has another meaning in bash, unless the shell is known to be bash.
     fn check_portable(&self, text: &str) -> Result<(), ShellFault> {
         let found = BASH.iter().find(|(known, _)| *known == text);
         match found.filter(|_| self.shell == ShellDialect::Any) {

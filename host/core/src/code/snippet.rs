@@ -89,7 +89,9 @@ impl RunCodeArgs {
         let bad = |message: String| ToolError::new(ToolErrorCode::InvalidInput, message);
         let request = Self::deserialize(arguments).map_err(|error| bad(error.to_string()))?;
         if request.code.trim().is_empty() {
-            return Err(bad("the code is empty; say what to run".to_owned()));
+            return Err(bad(
+                "the code is empty: expected a program to run".to_owned()
+            ));
         }
         if let Some(name) = &request.session {
             let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';

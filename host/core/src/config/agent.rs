@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::least;
+use crate::limits::smaller_limit;
 
 /// The block `agent`: the settings of `mimir run` and `mimir chat`. Unset keys keep their defaults.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -115,10 +115,10 @@ impl AgentSettings {
 
     /// Checks that every limit is in range. The error names the wrong key.
     pub fn check(&self, at: &str) -> Result<(), String> {
-        for (key, value, (least, most)) in self.numbers() {
-            if let Some(value) = value.filter(|value| !(least..=most).contains(value)) {
+        for (key, value, (smaller_limit, most)) in self.numbers() {
+            if let Some(value) = value.filter(|value| !(smaller_limit..=most).contains(value)) {
                 return Err(format!(
-                    "{at}.{key}: {value} is out of range: expected {least} to {most}"
+                    "{at}.{key}: {value} is out of range: expected {smaller_limit} to {most}"
                 ));
             }
         }
@@ -178,7 +178,7 @@ impl AgentSettings {
             (&mut self.context_tokens, team.context_tokens),
             (&mut self.retries, team.retries),
         ] {
-            *own = least(*own, cap);
+            *own = smaller_limit(*own, cap);
         }
         self.max_cost = lower(self.max_cost, team.max_cost);
     }
@@ -236,16 +236,16 @@ mod tests {
 
     #[test]
     fn agent_settings_are_checked_against_bounds() {
-        for (key, _, (least, most)) in AgentSettings::default().numbers() {
+        for (key, _, (smaller_limit, most)) in AgentSettings::default().numbers() {
             let check = |value: u64| block(json!({ key: value })).check("agent");
-            assert_eq!(check(least), Ok(()));
+            assert_eq!(check(smaller_limit), Ok(()));
             assert_eq!(check(most), Ok(()));
             assert!(
                 check(most + 1)
                     .unwrap_err()
                     .starts_with(&format!("agent.{key}: "))
             );
-            assert_eq!(check(0).is_ok(), least == 0, "{key}");
+            assert_eq!(check(0).is_ok(), smaller_limit == 0, "{key}");
         }
         for bad in [0.0, -1.0] {
             assert!(block(json!({ "maxCost": bad })).check("agent").is_err());

@@ -166,14 +166,14 @@ impl From<Limits> for LimitSettings {
 
 /// A limit out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{key}: {value} is out of range: expected {least} to {most}")]
+#[error("{key}: {value} is out of range: expected {smaller_limit} to {most}")]
 pub struct OutOfRangeError {
     /// The key.
     pub key: String,
     /// The value.
     pub value: u64,
     /// The minimum.
-    pub least: u64,
+    pub smaller_limit: u64,
     /// The maximum that can be enforced, or that limits anything.
     pub most: u64,
 }
@@ -217,13 +217,13 @@ pub(super) fn check_time(key: &str, millis: Option<u64>) -> Result<(), OutOfRang
 pub(super) fn check(
     key: impl FnOnce() -> String,
     value: Option<u64>,
-    (least, most): AllowedRange,
+    (smaller_limit, most): AllowedRange,
 ) -> Result<(), OutOfRangeError> {
     match value {
-        Some(value) if value < least || value > most => Err(OutOfRangeError {
+        Some(value) if value < smaller_limit || value > most => Err(OutOfRangeError {
             key: key(),
             value,
-            least,
+            smaller_limit,
             most,
         }),
         _ => Ok(()),
@@ -250,8 +250,8 @@ mod tests {
             assert_eq!(most.key, format!("limits.{key}"));
             assert_eq!(check(json!(most.most)), Ok(()), "{key}");
             assert!(check(json!(most.most + 1)).is_err(), "{key}");
-            assert_eq!(check(json!(most.least)), Ok(()), "{key}");
-            assert_eq!(check(json!(0)).is_ok(), most.least == 0, "{key}");
+            assert_eq!(check(json!(most.smaller_limit)), Ok(()), "{key}");
+            assert_eq!(check(json!(0)).is_ok(), most.smaller_limit == 0, "{key}");
         }
     }
 

@@ -17,7 +17,7 @@ use crate::text::{prefix, visible};
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ProviderSettings {
-    /// The API that it speaks; by default that of the provider of this name.
+    /// The API of the endpoint. Defaults to the API of the known provider of this name.
     pub api: Option<ProviderApi>,
     /// The base URL of its API; by default the provider's own. Required for a model on this machine.
     pub url: Option<String>,
@@ -201,7 +201,7 @@ impl ProviderSettings {
             && !target.host().is_this_machine()
         {
             return Err(format!(
-                "{at}.url is http, and its key would be sent in the clear; use https"
+                "{at}.url uses http, which would send the key unencrypted; use https"
             ));
         }
         let mut url = parsed.to_string();

@@ -1,7 +1,7 @@
-//! A team's settings above those of the user and the project. Its rules are combined with theirs, and its limits are
-//! caps: see [`Policy`](crate::Policy). This module merges the rest.
+//! Merges a team's settings over those of the user and the project. Rules and limits are combined elsewhere, by
+//! [`Policy`](crate::Policy).
 
-use crate::limits::least;
+use crate::limits::smaller_limit;
 
 use super::{Config, SandboxSettings};
 
@@ -20,9 +20,9 @@ impl SandboxSettings {
             self.bind_mounts.clone_from(&team.bind_mounts);
         }
         self.network_access = team.network_access.or(self.network_access);
-        self.max_memory_mb = least(self.max_memory_mb, team.max_memory_mb);
-        self.max_processes = least(self.max_processes, team.max_processes);
-        self.max_cpu_percent = least(self.max_cpu_percent, team.max_cpu_percent);
+        self.max_memory_mb = smaller_limit(self.max_memory_mb, team.max_memory_mb);
+        self.max_processes = smaller_limit(self.max_processes, team.max_processes);
+        self.max_cpu_percent = smaller_limit(self.max_cpu_percent, team.max_cpu_percent);
     }
 }
 

@@ -3,7 +3,7 @@
 //! A project's settings may have come with a checkout: their restrictions count at once, their permissions do not.
 
 use crate::decision::Decision;
-use crate::limits::{Limits, least};
+use crate::limits::{Limits, smaller_limit};
 use crate::outcome::{DataClass, TrustLevel};
 
 use super::sandbox::{DEFAULT_MEMORY_MB, DEFAULT_PROCESSES};
@@ -91,7 +91,7 @@ impl Config {
         self.limits = LimitSettings::from(self.limits.over(base).tightest(base));
         self.network.clamp_to(below.network.clone());
         self.tools.auto_load_custom_tools &= below.tools.auto_load_custom_tools;
-        self.tools.max_execution_time = least(
+        self.tools.max_execution_time = smaller_limit(
             self.tools.max_execution_time,
             below.tools.max_execution_time,
         );
@@ -250,7 +250,7 @@ fn raises<T: Ord>(bound: Option<T>, below: Option<T>) -> bool {
 /// The tighter of both limits. Without a limit below, one that is wider than the default does not count.
 fn tighter<T: Ord>(bound: Option<T>, below: Option<T>, default: Option<T>) -> Option<T> {
     match below {
-        Some(_) => least(bound, below),
+        Some(_) => smaller_limit(bound, below),
         None => bound.filter(|bound| default.is_none_or(|default| *bound <= default)),
     }
 }

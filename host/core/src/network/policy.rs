@@ -202,10 +202,10 @@ impl NetworkPolicy {
         let known = self.addresses(target);
         let mut verdict = NetworkVerdict::Allowed(None);
         for rules in self.layers() {
-            let says = rules.judge(target, method);
-            verdict = match (verdict, says) {
-                (NetworkVerdict::Allowed(None), says) => says,
-                (verdict, says) => verdict.strictest(says),
+            let layer_verdict = rules.judge(target, method);
+            verdict = match (verdict, layer_verdict) {
+                (NetworkVerdict::Allowed(None), layer_verdict) => layer_verdict,
+                (verdict, layer_verdict) => verdict.strictest(layer_verdict),
             };
         }
         // Known addresses are checked at once, for an early answer.
@@ -242,7 +242,7 @@ impl NetworkPolicy {
                     // An entry of one policy opens nothing in another.
                     let at = &other.at;
                     refusal.reason = format!(
-                        "{}; {at}.hosts has it so, which counts for that policy alone",
+                        "{}; the entry in {at}.hosts applies to that policy only",
                         refusal.reason
                     );
                 }
@@ -303,7 +303,7 @@ impl NetworkRules {
         let port = target.port();
         if self.blocked_ports.contains(&port) {
             let reason = format!("port {port} is blocked");
-            let remedy = format!("take it out of `{}.blockedPorts`", self.at);
+            let remedy = format!("remove it from `{}.blockedPorts`", self.at);
             return NetworkVerdict::Refused(self.refusal("blockedPorts", reason, remedy));
         }
         if self.block_metadata
@@ -321,7 +321,7 @@ impl NetworkRules {
             (None, NetworkMode::Any) => NetworkVerdict::Allowed(None),
             (None, _) if self.serves(target) => NetworkVerdict::Allowed(None),
             (None, _) if named.next().is_some() => {
-                let reason = format!("{method} is not among the methods for `{}`", target.host());
+                let reason = format!("{method} is not an allowed method for `{}`", target.host());
                 let remedy = "use a method that was granted, or ask for this one";
                 NetworkVerdict::Unlisted(self.refusal("allowedHosts", reason, remedy))
             }
@@ -366,14 +366,11 @@ impl NetworkRules {
                 let remedy = match target.host() {
                     NetworkHost::Name(name) if !target.host().is_localhost() => {
                         format!(
-                            "fix it by `{}.hosts: {{{name}: {address}}}` if that is meant",
+                            "to allow it, set `{}.hosts: {{{name}: {address}}}`",
                             self.at
                         )
                     }
-                    host => format!(
-                        "add `{host}` to `{}.allowedHosts` if that is meant",
-                        self.at
-                    ),
+                    host => format!("to allow it, add `{host}` to `{}.allowedHosts`", self.at),
                 };
                 let reason = format!(
                     "{} is not an address of the internet ({name}, {source})",
@@ -405,8 +402,11 @@ impl NetworkRules {
     }
 
     fn metadata(&self, host: &str, whose: &str) -> NetworkRefusal {
-        let reason = format!("`{host}` is {whose}, which hands out credentials");
-        let remedy = format!("only `{}.blockMetadataEndpoints: false` opens it", self.at);
+        let reason = format!("`{host}` is {whose}, which provides credentials");
+        let remedy = format!(
+            "to allow it, set `{}.blockMetadataEndpoints: false`",
+            self.at
+        );
         self.refusal("blockMetadataEndpoints", reason, remedy)
     }
 }

@@ -220,8 +220,8 @@ pub struct NestedCaller {
 impl NestedCaller {
     /// Calls `tool` if this call may call it.
     pub async fn call(&self, tool: &str, arguments: Value) -> Result<Outcome, ToolError> {
-        let world = self.pipeline.snapshot();
-        let target = world.registry.find(tool)?;
+        let snapshot = self.pipeline.snapshot();
+        let target = snapshot.registry.find(tool)?;
         self.allowed.check(target, &self.parent.tool)?;
         let mut context = self.context.clone();
         context.request_id = crate::call::RequestId::new(self.pipeline.0.ports.clock.now());
@@ -248,15 +248,15 @@ pub(super) enum ApproveStep {
 }
 
 pub(super) async fn approve(
-    road: &StageContext<'_>,
+    stage: &StageContext<'_>,
     ruled: Ruled,
-    trail: &mut CallRecorder,
+    recorder: &mut CallRecorder,
 ) -> Result<ApproveStep, ToolError> {
     if ruled.evaluation.decision() == Decision::Ask
         // On the heap: most calls ask no question, and should not reserve stack space for it.
-        && let Some(arguments) = Box::pin(ask(road, &ruled, trail)).await?
+        && let Some(arguments) = Box::pin(ask(stage, &ruled, recorder)).await?
     {
-        trail.record_edit(&arguments);
+        recorder.record_edit(&arguments);
         return Ok(ApproveStep::Edited(Box::new(
             ruled.checked.with_arguments(arguments),
         )));
@@ -266,7 +266,7 @@ pub(super) async fn approve(
         evaluation,
         ..
     } = ruled;
-    let ports = road.ports;
+    let ports = stage.ports;
     let outer = checked
         .parent
         .as_ref()
@@ -276,11 +276,11 @@ pub(super) async fn approve(
         deadline: Deadline::new(Arc::clone(&ports.clock), checked.limits().wall, outer),
         variables: match rights.variables.as_slice() {
             [] => Vec::new(),
-            names => road.snapshot.policy.variables(names),
+            names => stage.snapshot.policy.variables(names),
         },
         rights,
-        pipeline: road.pipeline.clone(),
-        redactor: trail.redactor(),
+        pipeline: stage.pipeline.clone(),
+        redactor: recorder.redactor(),
         answered: evaluation.asking().map(question_key).collect(),
         checked,
     })))
@@ -288,21 +288,21 @@ pub(super) async fn approve(
 
 /// Asks a person, unless a stored answer covers this call. Returns the edited arguments if the person changed them.
 pub(super) async fn ask(
-    road: &StageContext<'_>,
+    stage: &StageContext<'_>,
     ruled: &Ruled,
-    trail: &mut CallRecorder,
+    recorder: &mut CallRecorder,
 ) -> Result<Option<Value>, ToolError> {
     let Ruled {
         checked,
         evaluation,
         ..
     } = ruled;
-    let ports = road.ports;
-    if let Some(found) = find_remembered_answer(road, checked, evaluation) {
-        covered(road, found, trail);
+    let ports = stage.ports;
+    if let Some(found) = find_remembered_answer(stage, checked, evaluation) {
+        covered(stage, found, recorder);
         return Ok(None);
     }
-    let plugin = road.snapshot.registry.plugin(&checked.tool);
+    let plugin = stage.snapshot.registry.plugin(&checked.tool);
     let card = card::card(ruled, &plugin);
     // Waiting for a person does not count as run time, for this call and for its callers.
     let around = checked.parent.as_ref();
@@ -311,18 +311,18 @@ pub(super) async fn ask(
         around.map(|parent| parent.deadline.pause()),
     );
     let waited = ports.clock.instant();
-    let desk = &road.pipeline.0.approval_queue;
+    let queue = &stage.pipeline.0.approval_queue;
     let approver = checked.observer.approver().unwrap_or(&*ports.approver);
     let session = &checked.context.session_id;
     let answered = loop {
         // An answer to another question may have covered this call in the meantime.
-        let now = || find_remembered_answer(road, checked, evaluation);
-        let asked = desk.ask(approver, session, &card, || now().is_some());
+        let now = || find_remembered_answer(stage, checked, evaluation);
+        let asked = queue.ask(approver, session, &card, || now().is_some());
         if let Some(answered) = asked.await {
             break answered;
         }
         if let Some(found) = now() {
-            covered(road, found, trail);
+            covered(stage, found, recorder);
             return Ok(None);
         }
     };
@@ -333,7 +333,7 @@ pub(super) async fn ask(
         }
         answer => answer,
     };
-    trail.record_answer(&answer, ports.clock.instant() - waited);
+    recorder.record_answer(&answer, ports.clock.instant() - waited);
     drop(paused);
     match answer {
         ApprovalAnswer::Once => Ok(None),
@@ -343,11 +343,11 @@ pub(super) async fn ask(
             "its plugin has changed since it was granted, which a person has to see first",
         )),
         ApprovalAnswer::Session | ApprovalAnswer::Always => {
-            store_answer::store_answer(road, ruled, &plugin, &answer, trail)?;
+            store_answer::store_answer(stage, ruled, &plugin, &answer, recorder)?;
             Ok(None)
         }
         ApprovalAnswer::Edit(arguments) => {
-            store_answer::note_edit(road, ruled, trail)?;
+            store_answer::note_edit(stage, ruled, recorder)?;
             Ok(Some(arguments))
         }
         ApprovalAnswer::No => Err(refused(ruled, "a person said no")),
@@ -361,17 +361,17 @@ pub(super) async fn ask(
 }
 
 /// Records that a stored answer covers the call.
-fn covered(road: &StageContext<'_>, by: RememberedAnswer, trail: &mut CallRecorder) {
+fn covered(stage: &StageContext<'_>, by: RememberedAnswer, recorder: &mut CallRecorder) {
     match by {
-        RememberedAnswer::Session(_) => trail.record_remembered_answer("session lease"),
+        RememberedAnswer::Session(_) => recorder.record_remembered_answer("session lease"),
         RememberedAnswer::Permanent(leases) => {
-            let ports = road.ports;
+            let ports = stage.ports;
             for lease in leases {
                 ports
                     .approval_store
                     .record_use(&lease.id, timestamp(ports.clock.now()));
             }
-            trail.record_remembered_answer("lease");
+            recorder.record_remembered_answer("lease");
         }
     }
 }

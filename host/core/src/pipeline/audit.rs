@@ -6,7 +6,7 @@ use crate::outcome::{Outcome, Receipt};
 use super::call_recorder::CallRecorder;
 use super::label::Labeled;
 
-pub(super) async fn audit(labeled: Labeled, trail: Box<CallRecorder>, alone: bool) -> Outcome {
+pub(super) async fn audit(labeled: Labeled, recorder: Box<CallRecorder>, alone: bool) -> Outcome {
     let Labeled {
         clean,
         label,
@@ -15,10 +15,10 @@ pub(super) async fn audit(labeled: Labeled, trail: Box<CallRecorder>, alone: boo
     let ran = clean.ran;
     let outcome = Outcome {
         receipt: Receipt {
-            duration_ms: trail.spent_ms(),
+            duration_ms: recorder.spent_ms(),
             fuel: clean.usage.fuel,
             peak_memory: clean.usage.peak_memory,
-            bytes_in: trail.bytes_in(),
+            bytes_in: recorder.bytes_in(),
             bytes_out: clean.bytes_out,
             tokens: Outcome::tokens(&clean.result),
         },
@@ -28,7 +28,7 @@ pub(super) async fn audit(labeled: Labeled, trail: Box<CallRecorder>, alone: boo
         truncated: clean.truncated,
         redactions: clean.masks.count(),
     };
-    match trail.finish(&outcome, alone).await {
+    match recorder.finish(&outcome, alone).await {
         Ok(()) => outcome,
         // An outcome that is not recorded is not handed out. A refusal is kept: it says more than the failure to
         // record it.

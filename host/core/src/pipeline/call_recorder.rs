@@ -34,10 +34,10 @@ pub(super) struct CallRecorder {
 
 impl CallRecorder {
     pub(super) fn start(call: &Call, ports: &PipelinePorts) -> Self {
-        let (redactor, blind) = redactor(ports);
+        let (redactor, vault_error) = redactor(ports);
         let mut event = AuditEvent::call(ports.clock.now(), &call.context, &call.tool);
         event.parent = call.parent.as_ref().map(|parent| parent.tool.to_string());
-        event.bytes_in = Some(weight(&call.arguments));
+        event.bytes_in = Some(json_size(&call.arguments));
         event.trace = call.observer.trace().map(str::to_owned);
         if ports.audit.wants_arguments() {
             event.arguments = Some(call.arguments.clone());
@@ -50,14 +50,14 @@ impl CallRecorder {
             equivalent_tool: None,
             floor: Arc::default(),
             redactor,
-            vault_error: blind,
+            vault_error,
             observer: None,
         }
     }
 
-    /// Creates a trail without a record, for a call that is only explained.
+    /// Creates a recorder that writes no record, for a call that is only explained.
     pub(super) fn silent(call: &Call, ports: &PipelinePorts) -> Self {
-        let (redactor, blind) = redactor(ports);
+        let (redactor, vault_error) = redactor(ports);
         Self {
             sink: None,
             event: AuditEvent::call(ports.clock.now(), &call.context, &call.tool),
@@ -66,12 +66,12 @@ impl CallRecorder {
             equivalent_tool: None,
             floor: Arc::default(),
             redactor,
-            vault_error: blind,
+            vault_error,
             observer: None,
         }
     }
 
-    /// Creates the trail of an effect of a tool while its call runs. `subject` names the effect, without its content.
+    /// Creates the recorder of an effect of a tool while its call runs. `subject` names the effect, without its content.
     /// Fails if the secrets are not known.
     pub(super) fn for_effect(
         tool: &Arc<Tool>,
@@ -118,7 +118,7 @@ impl CallRecorder {
     pub(super) fn set_tool(
         &mut self,
         tool: &Arc<Tool>,
-        same: Option<Arc<Tool>>,
+        equivalent: Option<Arc<Tool>>,
         logs: Option<bool>,
         arguments: &serde_json::Value,
     ) {
@@ -131,7 +131,7 @@ impl CallRecorder {
         self.event.source = Some(tool.source);
         self.event.digest = Some(tool.origin.digest.clone());
         self.tool = Some(Arc::clone(tool));
-        self.equivalent_tool = same;
+        self.equivalent_tool = equivalent;
     }
 
     pub(super) fn record_decision(&mut self, evaluation: &PolicyEvaluation) {
@@ -151,7 +151,7 @@ impl CallRecorder {
 
     /// Records that a person has changed the arguments.
     pub(super) fn record_edit(&mut self, arguments: &serde_json::Value) {
-        self.event.bytes_in = Some(weight(arguments));
+        self.event.bytes_in = Some(json_size(arguments));
         if self.event.arguments.is_some() {
             self.event.arguments = Some(arguments.clone());
         }
@@ -258,8 +258,8 @@ impl CallRecorder {
         self.event.bytes_in.unwrap_or_default()
     }
 
-    /// Masks the recorded words of the caller: first masked whole, then cut, so that no part of a secret remains. The
-    /// name of an unknown tool is chosen by the caller, too.
+    /// Masks the recorded text of the caller, then truncates it: truncating first could leave a part of a secret. The name
+    /// of an unknown tool is chosen by the caller, too.
     fn truncate_caller_text(&mut self) {
         if self.tool.is_none() {
             self.redactor.mask_text(&mut self.event.tool);
@@ -271,12 +271,14 @@ impl CallRecorder {
     }
 
     /// Records the exceptions from masking that were used.
-    fn let_through(&self, sink: &dyn AuditSink) {
+    fn record_used_exceptions(&self, sink: &dyn AuditSink) {
         for rule in self.redactor.used_exceptions() {
             let mut event = AuditEvent::new(EventKind::RedactionException, self.event.time)
                 .with_tool(&self.event.tool)
                 .with_subject(&rule)
-                .with_detail("found and not masked, as `redaction.exceptions` of this tool says");
+                .with_detail(
+                    "found and not masked, because of `redaction.exceptions` of this tool",
+                );
             event.id.clone_from(&self.event.id);
             event.session.clone_from(&self.event.session);
             // If this cannot be recorded, the event of the call itself fails, too.
@@ -297,7 +299,7 @@ impl CallRecorder {
         };
         self.event.ended(outcome);
         self.truncate_caller_text();
-        self.let_through(&*sink);
+        self.record_used_exceptions(&*sink);
         match alone {
             true => sink.record(&self.event),
             false => sink.record_with_others(&self.event).await,
@@ -311,7 +313,7 @@ impl Drop for CallRecorder {
             self.event.code = Some(ToolErrorCode::Cancelled);
             self.event.duration_ms = Some(self.spent_ms());
             self.truncate_caller_text();
-            self.let_through(&*sink);
+            self.record_used_exceptions(&*sink);
             if let Err(error) = sink.record(&self.event) {
                 tracing::error!(%error, "a cancelled call could not be recorded");
             }
@@ -349,7 +351,7 @@ fn unrecorded(error: &AuditError) -> ToolError {
 }
 
 /// Returns the size of the arguments as JSON, in bytes.
-fn weight(value: &serde_json::Value) -> u64 {
+fn json_size(value: &serde_json::Value) -> u64 {
     struct SizeCounter(u64);
     impl std::io::Write for SizeCounter {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

@@ -21,17 +21,17 @@ pub struct Ruled {
 }
 
 pub(super) async fn decide(
-    road: &StageContext<'_>,
+    stage: &StageContext<'_>,
     checked: Box<Checked>,
-    trail: &mut CallRecorder,
+    recorder: &mut CallRecorder,
 ) -> Result<Ruled, ToolError> {
     let CallJudgement {
         evaluation,
         assessment,
         remedies: way_out,
         ..
-    } = evaluate(road, &checked).await?;
-    trail.record_decision(&evaluation);
+    } = evaluate(stage, &checked).await?;
+    recorder.record_decision(&evaluation);
     if evaluation.decision() == Decision::Deny {
         return Err(denied(&checked, &evaluation.without_untrusted_text()).with_remedies(way_out));
     }
@@ -43,15 +43,15 @@ pub(super) async fn decide(
 }
 
 /// The refusal of a call that a rule denies.
-fn denied(checked: &Checked, told: &PolicyEvaluation) -> ToolError {
+fn denied(checked: &Checked, visible_evaluation: &PolicyEvaluation) -> ToolError {
     let name = checked.tool.name();
-    let message = match told.decisive() {
+    let message = match visible_evaluation.decisive() {
         Some(reason) => format!("`{name}` may not run: {} ({})", reason.text, reason.place()),
         None => format!("`{name}` may not run"),
     };
-    let details = serde_json::json!({ "reasons": told.reasons() });
+    let details = serde_json::json!({ "reasons": visible_evaluation.reasons() });
     // The error code that the sandbox uses for a protected path.
-    let code = match told.decisive().map(|reason| reason.layer) {
+    let code = match visible_evaluation.decisive().map(|reason| reason.layer) {
         Some(PolicyLayer::Paths) => ToolErrorCode::PermissionDenied,
         _ => ToolErrorCode::PolicyDenied,
     };
@@ -69,14 +69,14 @@ pub(super) fn accepts_untrusted(policy: &Policy, checked: &Checked) -> Option<bo
 
 /// Evaluates the rules. Returns true if a person has set the approval.
 fn evaluate_rules(
-    road: &StageContext<'_>,
+    stage: &StageContext<'_>,
     checked: &Checked,
     evaluation: &mut PolicyEvaluation,
 ) -> bool {
-    let policy = &road.snapshot.policy;
+    let policy = &stage.snapshot.policy;
     let links = policy::LinkResolver::for_tool(&checked.tool);
     let mut set = policy.evaluate(&checked.tool, checked.arguments(), &links, evaluation);
-    set |= commands(road, checked, &links, evaluation);
+    set |= commands(stage, checked, &links, evaluation);
     let same = checked.equivalent_tool.as_deref();
     let (arguments, paths) = (checked.arguments(), checked.paths());
     policy::evaluate_path_arguments(&checked.tool, same, arguments, paths, &links, evaluation);
@@ -90,19 +90,19 @@ fn evaluate_rules(
 /// Evaluates the rules about commands for the command in the arguments, if there is one. Returns true if they allow
 /// it.
 fn commands(
-    road: &StageContext<'_>,
+    stage: &StageContext<'_>,
     checked: &Checked,
     links: &policy::LinkResolver<'_>,
     evaluation: &mut PolicyEvaluation,
 ) -> bool {
-    let (policy, tool) = (&road.snapshot.policy, &checked.tool);
+    let (policy, tool) = (&stage.snapshot.policy, &checked.tool);
     if !policy.judges_commands_of(tool) {
         return false;
     }
     let Some(command) = checked.command() else {
         return false;
     };
-    let runner = &road.ports.runner;
+    let runner = &stage.ports.runner;
     let script = match command.parsed(&**runner) {
         Ok(script) => script,
         Err(error) => return policy.evaluate_unparsed_command(error, evaluation),
@@ -133,22 +133,22 @@ pub(super) struct CallJudgement {
 
 /// Evaluates all rules for the call, and collects the remedies.
 pub(super) async fn evaluate(
-    road: &StageContext<'_>,
+    stage: &StageContext<'_>,
     checked: &Checked,
 ) -> Result<CallJudgement, ToolError> {
     let mut evaluation = PolicyEvaluation::default();
-    let set = evaluate_rules(road, checked, &mut evaluation);
-    let served = road
+    let set = evaluate_rules(stage, checked, &mut evaluation);
+    let served = stage
         .ports
         .runner
         .served_ports(&checked.context().session_id);
-    let foreseen = network::preview_request(road.snapshot, checked, &served, &mut evaluation)?;
+    let foreseen = network::preview_request(stage.snapshot, checked, &served, &mut evaluation)?;
     let (request, foreseen) = match foreseen {
         Some((said, request, foreseen)) => (Some((said, request)), Some(foreseen)),
         None => (None, None),
     };
     let assessment =
-        evaluate_after_rules(road, checked, set, request.as_ref(), &mut evaluation).await;
+        evaluate_after_rules(stage, checked, set, request.as_ref(), &mut evaluation).await;
     let mut way_out = policy::remedies(&evaluation, &checked.tool);
     let remedy = request.map(|(said, _)| crate::text::visible(&said.remedy));
     way_out.extend(remedy.filter(|remedy| !remedy.is_empty()));
@@ -162,20 +162,20 @@ pub(super) async fn evaluate(
 
 /// Evaluates the data that the call passes to another party.
 fn evaluate_outgoing_data(
-    road: &StageContext<'_>,
+    stage: &StageContext<'_>,
     checked: &Checked,
     request: Option<&(NetworkFindings, DeclaredRequest)>,
     spoken: &PolicyEvaluation,
     late: &mut PolicyEvaluation,
 ) {
-    let (policy, tool) = (&road.snapshot.policy, &checked.tool);
-    let session = road.sessions.get(&checked.context.session_id);
+    let (policy, tool) = (&stage.snapshot.policy, &checked.tool);
+    let session = stage.sessions.get(&checked.context.session_id);
     let accepts = accepts_untrusted(policy, checked);
     if let Some((said, request)) = request {
         let (target, method) = request.target_and_method();
         let way = || policy.request_remedy(tool, target, method);
         let mut headers = Vec::new();
-        let agreed = network::is_agreed(road, checked, &[], spoken);
+        let agreed = network::is_agreed(stage, checked, &[], spoken);
         let out = EgressPath::Request {
             egress: request.egress(&mut headers),
             listed: said.listed || agreed,
@@ -186,7 +186,7 @@ fn evaluate_outgoing_data(
     } else {
         session.evaluate_taint(
             accepts,
-            &EgressPath::for_tool(tool, road.ports.runner.confines_network()),
+            &EgressPath::for_tool(tool, stage.ports.runner.confines_network()),
             late,
         );
     }
@@ -199,7 +199,7 @@ fn evaluate_outgoing_data(
 /// difference: a denied tool does not run, not even to assess itself. `set` is true if a person has set the approval;
 /// `request` is the request that the call is about, if any.
 async fn evaluate_after_rules(
-    road: &StageContext<'_>,
+    stage: &StageContext<'_>,
     checked: &Checked,
     set: bool,
     request: Option<&(NetworkFindings, DeclaredRequest)>,
@@ -211,14 +211,14 @@ async fn evaluate_after_rules(
         return None;
     }
     let mut late = PolicyEvaluation::default();
-    if tool.trust == ToolTrust::Untrusted && !road.sessions.has_granted(tool) {
+    if tool.trust == ToolTrust::Untrusted && !stage.sessions.has_granted(tool) {
         policy::evaluate_trust(tool, &mut late);
     }
-    evaluate_outgoing_data(road, checked, request, evaluation, &mut late);
+    evaluate_outgoing_data(stage, checked, request, evaluation, &mut late);
     let settled = set && evaluation.decision() == Decision::Allow && late.reasons().is_empty();
     let mut assessment = None;
     if tool.assessed && !settled {
-        let _slot = road.slots.assess().await;
+        let _slot = stage.slots.assess().await;
         match tool.backend.assess(checked).await {
             Ok(judged) => assessment = judged,
             // If the assessor fails, a person decides.

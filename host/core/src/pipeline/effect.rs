@@ -130,21 +130,21 @@ struct CachedNetworkAccess(Mutex<Option<(Arc<PipelineSnapshot>, Arc<NetworkAcces
 
 impl CachedNetworkAccess {
     fn now(&self, inner: &Inner, whose: RequestSender<'_>) -> Arc<NetworkAccess> {
-        let world = inner.pipeline.snapshot();
+        let snapshot = inner.pipeline.snapshot();
         let mut kept = self.0.lock();
         match &*kept {
             Some((then, reach))
-                if Arc::ptr_eq(then, &world) && reach.ports() == inner.served(whose) =>
+                if Arc::ptr_eq(then, &snapshot) && reach.ports() == inner.served(whose) =>
             {
                 Arc::clone(reach)
             }
             other => {
-                let new = Arc::new(inner.reach(&world, whose));
+                let new = Arc::new(inner.reach(&snapshot, whose));
                 let reach = match other {
                     Some((_, old)) if *old == new => Arc::clone(old),
                     _ => new,
                 };
-                *kept = Some((world, Arc::clone(&reach)));
+                *kept = Some((snapshot, Arc::clone(&reach)));
                 reach
             }
         }
@@ -206,13 +206,13 @@ impl EffectGate {
         refused: Option<&ToolError>,
     ) -> Result<(), ToolError> {
         let inner = &*self.0;
-        let world = inner.pipeline.snapshot();
-        let trail = inner.effect_trail(want.method().to_owned())?;
+        let snapshot = inner.pipeline.snapshot();
+        let recorder = inner.effect_trail(want.method().to_owned())?;
         let result = match refused {
             Some(error) => Err(error.clone()),
-            None => inner.standing(&world).map(|_| ()),
+            None => inner.standing(&snapshot).map(|_| ()),
         };
-        recorded(trail, result)
+        recorded(recorder, result)
     }
 
     /// Records that an allowed request was not sent because its host resolved to a refused address.
@@ -258,7 +258,7 @@ impl Inner {
     }
 
     /// Returns the tool as it is now, and the rights that the call still has.
-    fn standing(&self, world: &PipelineSnapshot) -> Result<(Arc<Tool>, Needs), ToolError> {
+    fn standing(&self, snapshot: &PipelineSnapshot) -> Result<(Arc<Tool>, Needs), ToolError> {
         let name = self.tool.name().as_str();
         let same = |tool: &&Arc<Tool>| {
             tool.origin.digest == self.tool.origin.digest
@@ -270,10 +270,10 @@ impl Inner {
                 format!("`{name}` has no access any more: {why}"),
             )
         };
-        let Some(tool) = world.registry.get(name).filter(same) else {
+        let Some(tool) = snapshot.registry.get(name).filter(same) else {
             return Err(gone("its plugin was removed or replaced during the call"));
         };
-        if let Some(reason) = world.policy.refusal(tool) {
+        if let Some(reason) = snapshot.policy.refusal(tool) {
             return Err(gone(&format!("{} ({})", reason.text, reason.source)));
         }
         let started = self.rights.clone();
@@ -285,15 +285,15 @@ impl Inner {
         Ok((Arc::clone(tool), rights))
     }
 
-    fn reach(&self, world: &PipelineSnapshot, whose: RequestSender<'_>) -> NetworkAccess {
-        let standing = self.standing(world);
+    fn reach(&self, snapshot: &PipelineSnapshot, whose: RequestSender<'_>) -> NetworkAccess {
+        let standing = self.standing(snapshot);
         let hosts = standing.map_or_else(|_| Vec::new(), |(_, rights)| whose.hosts(rights));
         let granted = network::granted(&hosts);
         let ports = self.served(whose);
-        let settings = world.policy.network(&self.tool, &hosts).serving(&ports);
+        let settings = snapshot.policy.network(&self.tool, &hosts).serving(&ports);
         NetworkAccess {
             policy: granted.capped_by(settings),
-            roots: world.policy.roots(Some(&self.tool)),
+            roots: snapshot.policy.roots(Some(&self.tool)),
             served: (!ports.is_empty()).then(|| SessionPorts {
                 session: self.context.session_id.clone(),
                 ports,
@@ -306,17 +306,17 @@ impl Inner {
         egress: OutgoingRequest<'_>,
         whose: RequestSender<'_>,
     ) -> Result<EgressPermission, ToolError> {
-        let world = self.pipeline.snapshot();
-        let road = self.pipeline.stage_context(&world);
-        let mut trail = self.effect_trail(named(egress))?;
+        let snapshot = self.pipeline.snapshot();
+        let stage = self.pipeline.stage_context(&snapshot);
+        let mut recorder = self.effect_trail(named(egress))?;
         let judged = async {
             self.check_request(egress)?;
-            let (tool, rights) = self.standing(&world)?;
+            let (tool, rights) = self.standing(&snapshot)?;
             let hosts = whose.hosts(rights);
             let checked = self.checked(tool, arguments(egress));
             let served = self.served(whose);
-            let judged = judge::judge(&road, self, &checked, (&hosts, &served), (egress, whose));
-            trail.record_decision(&judged.evaluation);
+            let judged = judge::judge(&stage, self, &checked, (&hosts, &served), (egress, whose));
+            recorder.record_decision(&judged.evaluation);
             if judged.evaluation.decision() == Decision::Deny {
                 return Err(judged.denied(&checked, egress));
             }
@@ -325,7 +325,7 @@ impl Inner {
                 evaluation: judged.evaluation,
                 checked,
             };
-            require_consent(&road, &ruled, &mut trail, whose.request()).await?;
+            require_consent(&stage, &ruled, &mut recorder, whose.request()).await?;
             if let RequestSender::Command(command) = whose {
                 command.record_consent(egress, &ruled.evaluation);
             }
@@ -336,7 +336,7 @@ impl Inner {
             })
         };
         let result = judged.await;
-        recorded(trail, result)
+        recorded(recorder, result)
     }
 
     /// Returns the ports of the session's servers that may be reached. A command reaches them directly.
@@ -364,13 +364,13 @@ impl Inner {
 
 /// Asks a person if a rule requires it. `what` is the beginning of a sentence.
 async fn require_consent(
-    road: &StageContext<'_>,
+    stage: &StageContext<'_>,
     ruled: &Ruled,
-    trail: &mut CallRecorder,
+    recorder: &mut CallRecorder,
     what: &str,
 ) -> Result<(), ToolError> {
     if ruled.evaluation.decision() == Decision::Ask
-        && approve::ask(road, ruled, trail).await?.is_some()
+        && approve::ask(stage, ruled, recorder).await?.is_some()
     {
         let message = format!("{what} cannot be edited; say no, and change the call");
         return Err(ToolError::new(ToolErrorCode::ApprovalDenied, message));
@@ -379,20 +379,20 @@ async fn require_consent(
 }
 
 /// Records the result of an effect. An effect that cannot be recorded is not carried out.
-fn recorded<T>(trail: CallRecorder, result: Result<T, ToolError>) -> Result<T, ToolError> {
-    let recorded = trail.finish_effect(result.as_ref().err().map(|error| error.code));
+fn recorded<T>(recorder: CallRecorder, result: Result<T, ToolError>) -> Result<T, ToolError> {
+    let recorded = recorder.finish_effect(result.as_ref().err().map(|error| error.code));
     result.and_then(|done| recorded.map(|()| done))
 }
 
 /// Creates the refusal of an effect that a rule denies. `what` names what was not done.
 fn denied(what: &str, evaluation: &PolicyEvaluation, ways: Vec<String>) -> ToolError {
-    let told = evaluation.without_untrusted_text();
-    let message = match told.decisive() {
+    let visible_evaluation = evaluation.without_untrusted_text();
+    let message = match visible_evaluation.decisive() {
         Some(reason) => format!("{what}: {} ({})", reason.text, reason.rule),
         None => what.to_owned(),
     };
     ToolError::new(ToolErrorCode::PolicyDenied, crate::text::visible(&message))
-        .with_details(json!({ "reasons": told.reasons() }))
+        .with_details(json!({ "reasons": visible_evaluation.reasons() }))
         .with_remedies(ways)
 }
 

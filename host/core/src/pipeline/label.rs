@@ -69,16 +69,16 @@ impl TaintFloor {
     }
 }
 
-pub(super) fn label(road: &StageContext<'_>, clean: Clean, trail: &CallRecorder) -> Labeled {
-    let mut label = match trail.tool() {
+pub(super) fn label(stage: &StageContext<'_>, clean: Clean, recorder: &CallRecorder) -> Labeled {
+    let mut label = match recorder.tool() {
         Some(tool) if clean.ran && !is_silent(tool, &clean) => {
             let mut label = ContentLabel {
                 trust: TrustLevel::System,
                 data_class: DataClass::Public,
                 origin: format!("{}:{}", tool.source.as_str(), tool.name()),
             };
-            for tool in trail.forms() {
-                let set = road.snapshot.policy.labels(tool);
+            for tool in recorder.forms() {
+                let set = stage.snapshot.policy.labels(tool);
                 let own = set.output_trust.unwrap_or_else(|| trust(tool));
                 let class = set.output_data_class.unwrap_or(DataClass::Internal);
                 label.trust = label.trust.max(own);
@@ -93,10 +93,10 @@ pub(super) fn label(road: &StageContext<'_>, clean: Clean, trail: &CallRecorder)
             origin: "mimir".to_owned(),
         },
     };
-    let mut source = trail
+    let mut source = recorder
         .tool()
         .map_or(ContentSource::Other, |tool| ContentSource::of(tool));
-    if let Some(worst) = trail.floor().worst() {
+    if let Some(worst) = recorder.floor().worst() {
         if label.trust < TrustLevel::Untrusted {
             source = worst.source;
         } else if worst.trust == TrustLevel::Untrusted && worst.source != source {
@@ -105,13 +105,13 @@ pub(super) fn label(road: &StageContext<'_>, clean: Clean, trail: &CallRecorder)
         label.trust = label.trust.max(worst.trust);
         label.data_class = label.data_class.max(worst.data_class);
     }
-    if clean.masks.is_specific() && trail.tool().is_some_and(|tool| reads_own_data(tool)) {
+    if clean.masks.is_specific() && recorder.tool().is_some_and(|tool| reads_own_data(tool)) {
         label.data_class = label.data_class.max(DataClass::Sensitive);
     }
-    let session = road.sessions.get(trail.session());
+    let session = stage.sessions.get(recorder.session());
     session.record_masks(&clean.masks);
     session.record_read(&label, source.clone());
-    if trail.tool().is_some_and(|tool| fetches(tool))
+    if recorder.tool().is_some_and(|tool| fetches(tool))
         && let Ok(output) = &clean.result
     {
         let texts = output.content.iter().filter_map(|part| match part {

@@ -115,18 +115,20 @@ impl UpstreamRequestHandler for MaskingObserver {
 
     fn handle_requests(
         &self,
-        mut wishes: Vec<UpstreamRequest>,
+        mut requests: Vec<UpstreamRequest>,
     ) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {
         Box::pin(async move {
             let mask = |value: &mut Value| {
                 self.count(self.redactor.mask_all([], Some(value)));
             };
-            wishes.iter_mut().for_each(|wish| mask(&mut wish.params));
+            requests
+                .iter_mut()
+                .for_each(|request| mask(&mut request.params));
             let Some(client) = self.inner.upstream_handler() else {
                 let message = "the client that made the call does not answer requests";
                 return Err(ToolError::new(ToolErrorCode::Unavailable, message));
             };
-            let mut answers = client.handle_requests(wishes).await?;
+            let mut answers = client.handle_requests(requests).await?;
             answers.iter_mut().for_each(mask);
             Ok(answers)
         })

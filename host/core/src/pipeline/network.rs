@@ -64,7 +64,7 @@ pub(super) fn granted(hosts: &[HostNeed]) -> NetworkPolicy {
 
 /// Evaluates a request of a tool that was granted these hosts, in a session with servers at these ports.
 pub(super) fn judge(
-    world: &PipelineSnapshot,
+    snapshot: &PipelineSnapshot,
     tool: &Tool,
     (hosts, served): (&[HostNeed], &[u16]),
     egress: OutgoingRequest<'_>,
@@ -86,8 +86,8 @@ pub(super) fn judge(
         };
         // Reading the next chunk of the same page is the same request.
         let reads = ["url", "method"].map(str::to_owned);
-        let way =
-            (decision == Decision::Ask).then(|| world.policy.request_remedy(tool, target, method));
+        let way = (decision == Decision::Ask)
+            .then(|| snapshot.policy.request_remedy(tool, target, method));
         let basis = RuleBasis {
             reads: RuleArguments::Only(reads.into()),
             remedy: way.map(Into::into),
@@ -103,12 +103,12 @@ pub(super) fn judge(
         if known {
             let text = format!("`{name}` was not granted {method} to `{host}`");
             say(PolicyLayer::Network, Decision::Deny, GRANT, text);
-        } else if !world.policy.asks_unknown_hosts(tool) {
+        } else if !snapshot.policy.asks_unknown_hosts(tool) {
             let text = format!("`{name}` was not granted `{host}`");
             say(PolicyLayer::Network, Decision::Deny, GRANT, text);
         }
     }
-    let settings = world.policy.network(tool, hosts).serving(served);
+    let settings = snapshot.policy.network(tool, hosts).serving(served);
     match settings.judge(target, method) {
         NetworkVerdict::Allowed(pattern) => {
             said.pattern = pattern.map(ToString::to_string);
@@ -128,7 +128,7 @@ pub(super) fn judge(
             say(PolicyLayer::Network, Decision::Deny, &rule, reason);
         }
     }
-    for team in world.policy.team_networks(Some(tool)) {
+    for team in snapshot.policy.team_networks(Some(tool)) {
         let team = team.serving(served);
         if let Some(refusal) = team.judge(target, method).refusal() {
             let (rule, reason) = (&refusal.rule, refusal.reason.clone());
@@ -140,7 +140,7 @@ pub(super) fn judge(
     // A person has seen the ports of the session's own servers on a card, and requests to them stay in the session.
     said.listed = !said.unlisted
         && (settings.serves(target)
-            || world.policy.names_host(tool, target, method)
+            || snapshot.policy.names_host(tool, target, method)
             || granted(&named).lists(target, method));
     said
 }
@@ -148,7 +148,7 @@ pub(super) fn judge(
 /// Returns true if a person has agreed to an unlisted host: before this call was made (`answered`), or for the
 /// session.
 pub(super) fn is_agreed(
-    road: &StageContext<'_>,
+    stage: &StageContext<'_>,
     checked: &Checked,
     answered: &[String],
     all: &PolicyEvaluation,
@@ -157,7 +157,7 @@ pub(super) fn is_agreed(
     let mut asking = about.asking().peekable();
     asking.peek().is_some()
         && (asking.all(|reason| answered.contains(&effect::question_key(reason)))
-            || approve::find_remembered_answer(road, checked, &about).is_some())
+            || approve::find_remembered_answer(stage, checked, &about).is_some())
 }
 
 fn knows(hosts: &[HostNeed], target: &RequestTarget) -> bool {
@@ -236,7 +236,7 @@ fn of_call(checked: &Checked) -> Result<Option<DeclaredRequest>, ToolError> {
 
 /// Evaluates the request that a call is about, before the call runs.
 pub(super) fn preview_request(
-    world: &PipelineSnapshot,
+    snapshot: &PipelineSnapshot,
     checked: &Checked,
     served: &[u16],
     all: &mut PolicyEvaluation,
@@ -249,13 +249,13 @@ pub(super) fn preview_request(
     let egress = request.egress(&mut headers);
     // The rules see the request as it would be sent, not only as the call spells it.
     let mut late = PolicyEvaluation::default();
-    world
+    snapshot
         .policy
         .request(tool, &effect::arguments(egress), &mut late);
     all.append_new(late);
     let hosts = tool.rights().foreseen_hosts();
-    let said = judge(world, tool, (hosts, served), egress, all);
-    let addresses = world.policy.network(tool, hosts).addresses(target);
+    let said = judge(snapshot, tool, (hosts, served), egress, all);
+    let addresses = snapshot.policy.network(tool, hosts).addresses(target);
     let foreseen = RequestPreview {
         method: method.to_owned(),
         url: target.to_string(),

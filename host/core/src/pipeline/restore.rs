@@ -44,7 +44,7 @@ enum FileWrite {
 /// commands, code and the arguments of other tools are never restored. Marks that the session was not shown are plain
 /// text, and tools and commands that only read may search for any mark.
 pub(super) fn check_arguments(
-    road: &StageContext<'_>,
+    stage: &StageContext<'_>,
     (tool, same): (&Tool, Option<&Tool>),
     context: &CallContext,
     (arguments, command): (&Value, &OnceLock<Option<Arc<CallCommand>>>),
@@ -53,7 +53,7 @@ pub(super) fn check_arguments(
     if form.definition.hints.read_only || is_restored(form) {
         return Ok(());
     }
-    let session = road.sessions.get(&context.session_id);
+    let session = stage.sessions.get(&context.session_id);
     let mut shown = |text: &str| {
         let mut rules = rules_of_marks(text).into_iter();
         rules
@@ -75,7 +75,7 @@ pub(super) fn check_arguments(
         && tool.definition.group == ToolGroup::Runtime
         && !tool.runs_code();
     let command = || command.get_or_init(|| CallCommand::from_arguments(arguments));
-    if is_command && command().as_ref().is_some_and(|one| only_reads(road, one)) {
+    if is_command && command().as_ref().is_some_and(|one| only_reads(stage, one)) {
         return Ok(());
     }
     let message = format!(
@@ -88,8 +88,8 @@ pub(super) fn check_arguments(
 }
 
 /// Returns true if the command of a call only reads.
-fn only_reads(road: &StageContext<'_>, command: &CallCommand) -> bool {
-    let script = command.parsed(&*road.ports.runner);
+fn only_reads(stage: &StageContext<'_>, command: &CallCommand) -> bool {
+    let script = command.parsed(&*stage.ports.runner);
     matches!(script, Ok(script) if policy::only_reads(script))
 }
 

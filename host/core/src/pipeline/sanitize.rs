@@ -28,9 +28,9 @@ pub struct Clean {
 /// The longest message of an error, in characters.
 const MESSAGE_MAX: usize = 2_000;
 
-pub(super) fn sanitize(ran: CompletedRun, trail: &CallRecorder) -> Clean {
-    let redactor = trail.redactor();
-    let mut masks = trail.finish_observer();
+pub(super) fn sanitize(ran: CompletedRun, recorder: &CallRecorder) -> Clean {
+    let redactor = recorder.redactor();
+    let mut masks = recorder.finish_observer();
     let CompletedRun { raw, tool, limits } = ran;
     let mut truncated = raw.truncated;
     let mut bytes_out = 0;

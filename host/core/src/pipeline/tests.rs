@@ -189,7 +189,7 @@ struct Bench {
 
 fn bench(tools: Vec<Tool>, config: Value, answer: ApprovalAnswer) -> Bench {
     let config: Config = serde_json::from_value(config).unwrap();
-    let world = PipelineSnapshot {
+    let snapshot = PipelineSnapshot {
         registry: Registry::new(tools, vec![]),
         policy: Policy::new(&config, "config.yml").unwrap(),
     };
@@ -205,7 +205,7 @@ fn bench(tools: Vec<Tool>, config: Value, answer: ApprovalAnswer) -> Bench {
         model: Arc::new(crate::language_model::NoLanguageModel),
     };
     Bench {
-        pipeline: Pipeline::new(world, ports),
+        pipeline: Pipeline::new(snapshot, ports),
         audit,
         approver,
     }
@@ -331,11 +331,11 @@ async fn call_result_is_withheld_if_the_audit_fails() {
         }),
         ..bench.pipeline.0.ports.clone()
     };
-    let world = PipelineSnapshot {
+    let snapshot = PipelineSnapshot {
         registry: Registry::new([tool("sample")], vec![]),
         policy: Policy::default(),
     };
-    bench.pipeline = Pipeline::new(world, ports);
+    bench.pipeline = Pipeline::new(snapshot, ports);
     let outcome = bench.pipeline.call(call("sample", json!({}))).await;
     assert_eq!(code(&outcome), Some(ToolErrorCode::Unavailable));
 }

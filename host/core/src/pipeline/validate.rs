@@ -124,18 +124,18 @@ impl Checked {
 }
 
 pub(super) fn validate(
-    road: &StageContext<'_>,
+    stage: &StageContext<'_>,
     mut call: Call,
-    trail: &mut CallRecorder,
+    recorder: &mut CallRecorder,
 ) -> Result<Box<Checked>, ToolError> {
-    let world = road.snapshot;
+    let snapshot = stage.snapshot;
     let depth = call.depth();
-    let tool = policy::resolve_called_tool(&world.registry, &call.tool, &mut call.arguments)?;
+    let tool = policy::resolve_called_tool(&snapshot.registry, &call.tool, &mut call.arguments)?;
     let same = policy::equivalent_tool_name(&tool, &call.arguments);
-    let same = same.and_then(|name| world.registry.get(name).cloned());
-    let logs = world.policy.logs_arguments(&tool, same.as_deref());
-    trail.set_tool(&tool, same.clone(), logs, &call.arguments);
-    let redactor = world.policy.redactor(&tool, &trail.redactor());
+    let same = same.and_then(|name| snapshot.registry.get(name).cloned());
+    let logs = snapshot.policy.logs_arguments(&tool, same.as_deref());
+    recorder.set_tool(&tool, same.clone(), logs, &call.arguments);
+    let redactor = snapshot.policy.redactor(&tool, &recorder.redactor());
     if depth >= Limits::CALL_DEPTH {
         return Err(ToolError::new(
             ToolErrorCode::LimitExceeded,
@@ -154,16 +154,16 @@ pub(super) fn validate(
     tool.definition
         .input_schema
         .validate("the arguments", &call.arguments)?;
-    let granted = world.policy.secrets_of(&tool);
+    let granted = snapshot.policy.secrets_of(&tool);
     leak::check_arguments(&redactor, granted, &tool, &call.arguments)?;
     let forms = (&*tool, same.as_deref());
     let command = OnceLock::new();
-    restore::check_arguments(road, forms, &call.context, (&call.arguments, &command))?;
-    let mut paths = world.policy.paths(&tool);
-    let mut limits = world.policy.limits(&tool);
+    restore::check_arguments(stage, forms, &call.context, (&call.arguments, &command))?;
+    let mut paths = snapshot.policy.paths(&tool);
+    let mut limits = snapshot.policy.limits(&tool);
     if let Some(same) = &same {
-        paths = paths.combined_with(&world.policy.paths(same));
-        limits = limits.tightest(world.policy.limits(same));
+        paths = paths.combined_with(&snapshot.policy.paths(same));
+        limits = limits.tightest(snapshot.policy.limits(same));
     }
     // On the heap: it passes through every stage.
     Ok(Box::new(Checked {
@@ -177,13 +177,13 @@ pub(super) fn validate(
         tool,
         arguments: call.arguments,
         context: call.context,
-        observer: trail.watch(call.observer, redactor.clone()),
+        observer: recorder.watch(call.observer, redactor.clone()),
         redactor,
         is_effect: false,
         parent: call.parent,
         depth,
-        floor: trail.floor(),
-        stopwatch: trail.stopwatch(),
+        floor: recorder.floor(),
+        stopwatch: recorder.stopwatch(),
         command,
     }))
 }

@@ -199,7 +199,8 @@ impl CommandRules {
             .iter()
             .any(|(pattern, _)| pattern.may_match(&simple.words))
         {
-            let text = format!("whether `{shown}` is in the list only the shell will know");
+            let text =
+                format!("whether `{shown}` is in the list is known only when the shell runs");
             return Some((Decision::Ask, text));
         }
         let program = simple.program();

@@ -163,7 +163,7 @@ fn listed(reason: &DecisionReason, tool: &Tool, rule: &str) -> String {
         "policy.allow" => format!("add `{}` to {rule}", tool.name()),
         "policy.groups.allow" => format!("add `{group}` to {rule}"),
         "policy.groups.deny" => format!("take `{group}` out of {rule}"),
-        _ => format!("take it out of {rule}"),
+        _ => format!("remove it from {rule}"),
     }
 }
 
@@ -229,7 +229,7 @@ mod tests {
             ),
             (
                 json!({"policy": {"deny": ["sample"]}}),
-                "take it out of `policy.deny: [sample]` (config.yml)",
+                "remove it from `policy.deny: [sample]` (config.yml)",
             ),
             (
                 json!({"policy": {"allow": ["other"]}}),

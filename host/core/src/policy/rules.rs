@@ -102,11 +102,11 @@ impl ArgumentRules {
         arguments: &Value,
         links: &LinkResolver<'_>,
         evaluation: &mut PolicyEvaluation,
-        heard: impl Fn(&ArgumentRule) -> bool,
+        applies: impl Fn(&ArgumentRule) -> bool,
     ) -> bool {
         let mut allowed = false;
         let mut speak = |rule: &ArgumentRule| {
-            if !heard(rule) {
+            if !applies(rule) {
                 return;
             }
             allowed |= rule.decision == Decision::Allow;

@@ -17,12 +17,12 @@ pub(crate) fn evaluate_tool_default(
         Some(decision) => (
             PolicyLayer::Assessor,
             decision,
-            "the tool judges this call itself",
+            "the tool's own assessment of this call",
         ),
         None if is_too_risky(tool) => (
             PolicyLayer::ToolDefault,
             Decision::Ask,
-            "the tool would not ask, and says that a wrong call could do much harm",
+            "the tool allows its calls by default, but declares a high risk",
         ),
         None => (
             PolicyLayer::ToolDefault,
@@ -37,12 +37,12 @@ pub(crate) fn evaluate_tool_default(
         source: source.to_owned(),
         text: text.to_owned(),
     };
-    // Tools for which more than the exact call is remembered decide by the effect of a call on a file, and not by the
-    // content.
+    // A remembered answer may cover more than the exact call only for tools whose decision depends on the affected
+    // file, and not on the content.
     evaluation.push_with_basis(reason, RuleArguments::none().into());
 }
 
-/// Returns true if its own risk level contradicts its own default.
+/// Returns true if the tool allows its calls by default although it declares a high risk.
 fn is_too_risky(tool: &Tool) -> bool {
     tool.definition.approval == Decision::Allow && tool.definition.risk >= RiskLevel::High
 }

@@ -110,7 +110,7 @@ fn choices<'e>(context: &'e [Vec<ValidationError<'static>>]) -> Option<(&'e str,
     let mut place = None;
     let mut values = Vec::new();
     for branch in context {
-        let mut told = false;
+        let mut has_choice = false;
         for error in branch {
             let path = error.instance_path().as_str();
             let right: &[Value] = match error.kind() {
@@ -123,10 +123,10 @@ fn choices<'e>(context: &'e [Vec<ValidationError<'static>>]) -> Option<(&'e str,
                 return None;
             }
             place = Some(path);
-            told = true;
+            has_choice = true;
             values.extend(right);
         }
-        if !told {
+        if !has_choice {
             return None;
         }
     }
@@ -134,17 +134,17 @@ fn choices<'e>(context: &'e [Vec<ValidationError<'static>>]) -> Option<(&'e str,
 }
 
 fn choice(values: &[&Value]) -> String {
-    let mut told: Vec<String> = Vec::new();
+    let mut distinct: Vec<String> = Vec::new();
     for value in values {
         let value = value.to_string();
-        if !told.contains(&value) {
-            told.push(value);
+        if !distinct.contains(&value) {
+            distinct.push(value);
         }
     }
-    let list = told.join(", ");
+    let list = distinct.join(", ");
     let shown = text::prefix(&list, CHOICE_SHOWN);
     let more = if shown.len() < list.len() { "…" } else { "" };
-    match told.len() {
+    match distinct.len() {
         1 => format!("must be {shown}{more}"),
         _ => format!("must be one of {shown}{more}"),
     }

@@ -33,8 +33,8 @@ impl Backend for ServerTool {
                 },
             };
             let server = &self.server;
-            let desk = InputRequestBroker::new(&server.spec, server.root(), Arc::clone(&call));
-            let result = match server.call(&wanted, Some(&self.digest), &desk).await {
+            let broker = InputRequestBroker::new(&server.spec, server.root(), Arc::clone(&call));
+            let result = match server.call(&wanted, Some(&self.digest), &broker).await {
                 Ok(answer) => call_result::call_result(answer, call.limits()),
                 Err(error) => RawResult::failed(error),
             };
@@ -65,8 +65,8 @@ impl Backend for EntryReader {
                     Err(error) => RawResult::failed(error),
                 };
             }
-            let desk = InputRequestBroker::new(&server.spec, server.root(), Arc::clone(&call));
-            let result = match server.call(&wanted, None, &desk).await {
+            let broker = InputRequestBroker::new(&server.spec, server.root(), Arc::clone(&call));
+            let result = match server.call(&wanted, None, &broker).await {
                 Ok(answer) => reader_tools::read_result(answer, call.limits()),
                 Err(error) => RawResult::failed(error),
             };

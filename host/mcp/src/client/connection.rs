@@ -90,7 +90,7 @@ impl ServerConnection {
     pub(super) async fn connect<T>(
         transport: T,
         era: ProtocolGeneration,
-        ears: Arc<ServerListener>,
+        listener: Arc<ServerListener>,
         end: Arc<CloseReason>,
         held: KeepAlive,
     ) -> Result<Self, ConnectError>
@@ -103,9 +103,9 @@ impl ServerConnection {
                 preferred_versions: vec![ProtocolVersion::V_2026_07_28],
             },
         };
-        let hearing = ServerMessageHandler(Arc::clone(&ears));
-        let transport = OrderedTransport::new(transport, Arc::clone(&ears), Arc::clone(&end));
-        let begun = serve_client_with_lifecycle(hearing, transport, lifecycle).await;
+        let handler = ServerMessageHandler(Arc::clone(&listener));
+        let transport = OrderedTransport::new(transport, Arc::clone(&listener), Arc::clone(&end));
+        let begun = serve_client_with_lifecycle(handler, transport, lifecycle).await;
         let running: RunningService<RoleClient, ServerMessageHandler> = begun.map_err(|error| {
             if let ClientInitializeError::TransportError { error, .. } = &error
                 && let Some(denied) = http_transport::denial_reason(error)
@@ -135,7 +135,7 @@ impl ServerConnection {
         let link = Self {
             peer: running.peer().clone(),
             stop: Some(running.cancellation_token()),
-            listener: ears,
+            listener,
             close_reason: end,
             generation: era,
             subscriptions: Mutex::default(),
@@ -157,10 +157,11 @@ impl ServerConnection {
     }
 
     fn listen_for(&self, key: String, about: SubscriptionTopic) {
-        let hearing = subscription::listen(self.peer.clone(), about, Arc::clone(&self.listener));
-        let hearing = tokio::spawn(hearing).abort_handle();
-        let mut heard = self.subscriptions.lock();
-        if let Some(before) = heard.insert(key, hearing) {
+        let subscription_task =
+            subscription::listen(self.peer.clone(), about, Arc::clone(&self.listener));
+        let subscription_task = tokio::spawn(subscription_task).abort_handle();
+        let mut subscriptions = self.subscriptions.lock();
+        if let Some(before) = subscriptions.insert(key, subscription_task) {
             before.abort();
         }
     }
@@ -170,20 +171,21 @@ impl ServerConnection {
         &self,
         uri: &str,
         on: bool,
-        patience: Duration,
+        time_limit: Duration,
     ) -> Result<(), ToolError> {
         match (self.generation, on) {
-            (ProtocolGeneration::Handshake, _) => {
-                self.ask(watch_request(uri, on), patience).await.map(|_| ())
-            }
+            (ProtocolGeneration::Handshake, _) => self
+                .ask(watch_request(uri, on), time_limit)
+                .await
+                .map(|_| ()),
             (ProtocolGeneration::Discovery, true) => {
                 self.listen_for(uri.to_owned(), SubscriptionTopic::Resource(uri.to_owned()));
                 Ok(())
             }
             (ProtocolGeneration::Discovery, false) => {
-                let mut heard = self.subscriptions.lock();
-                if let Some(hearing) = heard.remove(uri) {
-                    hearing.abort();
+                let mut subscriptions = self.subscriptions.lock();
+                if let Some(subscription_task) = subscriptions.remove(uri) {
+                    subscription_task.abort();
                 }
                 Ok(())
             }
@@ -215,7 +217,7 @@ impl ServerConnection {
     pub(super) async fn list(
         &self,
         kind: ServerListKind,
-        patience: Duration,
+        time_limit: Duration,
         room: &mut usize,
     ) -> Result<(Vec<Value>, bool), ToolError> {
         let mut all = Vec::new();
@@ -223,7 +225,7 @@ impl ServerConnection {
         for _ in 0..MAX_PAGES {
             let mut params = PaginatedRequestParams::default();
             params.cursor = cursor.take();
-            let result = self.ask(kind.request(params), patience).await?;
+            let result = self.ask(kind.request(params), time_limit).await?;
             // rmcp rejects the whole list for one invalid tool; parsing the JSON does not.
             let mut page = serde_json::to_value(&result).unwrap_or_default();
             drop(result);
@@ -254,18 +256,18 @@ impl ServerConnection {
     pub(super) async fn call(
         &self,
         wanted: &ServerOperation,
-        desk: &Arc<InputRequestBroker>,
+        broker: &Arc<InputRequestBroker>,
         time: Option<Duration>,
     ) -> Result<ServerResult, ToolError> {
         let mut round = OperationRound::default();
         for _ in 0..MAX_ROUNDS {
-            let answer = self.round(wanted.request(round), desk, time).await?;
+            let answer = self.round(wanted.request(round), broker, time).await?;
             let ServerResult::InputRequiredResult(asked) = answer else {
                 return Ok(answer);
             };
             let requests = asked.input_requests.unwrap_or_default();
             round = OperationRound {
-                responses: Some(desk.answer_requests(requests).await?),
+                responses: Some(broker.answer_requests(requests).await?),
                 state: asked.request_state,
             };
         }
@@ -277,7 +279,7 @@ impl ServerConnection {
     async fn round(
         &self,
         request: ClientRequest,
-        desk: &Arc<InputRequestBroker>,
+        broker: &Arc<InputRequestBroker>,
         time: Option<Duration>,
     ) -> Result<ServerResult, ToolError> {
         let mut options = match time {
@@ -287,10 +289,10 @@ impl ServerConnection {
         if self.generation == ProtocolGeneration::Discovery {
             // Each request declares the capabilities for itself, because clients differ.
             let mut meta = RequestMetaObject::new();
-            meta.set_client_capabilities(desk.declared());
+            meta.set_client_capabilities(broker.declared());
             options.meta = Some(meta);
         }
-        let registered = self.listener.register_call(Arc::clone(desk));
+        let registered = self.listener.register_call(Arc::clone(broker));
         let asked = self.peer.send_request_with_option(request, options).await;
         let asked = asked.map_err(|error| self.fault(error))?;
         registered.set_token(asked.progress_token.clone());
@@ -308,9 +310,9 @@ impl ServerConnection {
     pub(super) async fn ask(
         &self,
         request: ClientRequest,
-        patience: Duration,
+        time_limit: Duration,
     ) -> Result<ServerResult, ToolError> {
-        let options = PeerRequestOptions::with_timeout(patience);
+        let options = PeerRequestOptions::with_timeout(time_limit);
         let asked = self.peer.send_request_with_option(request, options).await;
         let asked = asked.map_err(|error| self.fault(error))?;
         let answer = asked.await_response().await;
@@ -375,8 +377,8 @@ impl ServerConnection {
 
 impl Drop for ServerConnection {
     fn drop(&mut self) {
-        let heard = self.subscriptions.get_mut();
-        heard.values().for_each(AbortHandle::abort);
+        let subscriptions = self.subscriptions.get_mut();
+        subscriptions.values().for_each(AbortHandle::abort);
         if let Some(stop) = self.stop.take() {
             stop.cancel();
         }

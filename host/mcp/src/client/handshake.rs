@@ -14,14 +14,17 @@ use super::connection::{CloseReason, ConnectError, ProtocolGeneration};
 const MAX_VERSION_CHARS: usize = 40;
 
 /// Describes why the handshake failed.
-pub(super) fn handshake_failure(error: &ClientInitializeError, era: ProtocolGeneration) -> String {
-    let method = match era {
+pub(super) fn handshake_failure(
+    error: &ClientInitializeError,
+    generation: ProtocolGeneration,
+) -> String {
+    let method = match generation {
         ProtocolGeneration::Handshake => "initialize",
         ProtocolGeneration::Discovery => "server/discover",
     };
     match error {
         ClientInitializeError::ExpectedInitResult(Some(result)) => {
-            let why = match era {
+            let why = match generation {
                 ProtocolGeneration::Handshake => why::<InitializeResult>(result),
                 ProtocolGeneration::Discovery => why::<DiscoverResult>(result),
             };
@@ -38,13 +41,13 @@ pub(super) fn handshake_failure(error: &ClientInitializeError, era: ProtocolGene
         ClientInitializeError::NoCompatibleProtocolVersion {
             server_supported, ..
         } => {
-            let theirs: Vec<&str> = server_supported
+            let offered_versions: Vec<&str> = server_supported
                 .iter()
                 .map(ProtocolVersion::as_str)
                 .collect();
             format!(
                 "mimir supports none of the versions that it offers without a handshake: {}",
-                theirs.join(", ")
+                offered_versions.join(", ")
             )
         }
         other => other.to_string(),
@@ -62,33 +65,36 @@ fn why<T: DeserializeOwned>(result: &ServerResult) -> Option<String> {
 /// Checks that the server's protocol version is known: with an unknown version, messages may have another meaning.
 pub(super) fn check_protocol_version(
     peer: &Peer<RoleClient>,
-    era: ProtocolGeneration,
+    generation: ProtocolGeneration,
     end: &CloseReason,
 ) -> Result<(), ConnectError> {
     let Some(info) = peer.peer_info() else {
         return Ok(());
     };
-    let theirs = &info.protocol_version;
-    let is_known = ProtocolVersion::KNOWN_VERSIONS.contains(theirs);
-    let of_other_era = era == ProtocolGeneration::Handshake && !theirs.has_initialize();
-    if is_known && !of_other_era {
+    let server_version = &info.protocol_version;
+    let is_known = ProtocolVersion::KNOWN_VERSIONS.contains(server_version);
+    let is_other_generation =
+        generation == ProtocolGeneration::Handshake && !server_version.has_initialize();
+    if is_known && !is_other_generation {
         return Ok(());
     }
-    let theirs = end.mask_text(theirs.as_str(), MAX_VERSION_CHARS);
-    let ours = ProtocolVersion::LATEST_WITH_INITIALIZE;
+    let server_version = end.mask_text(server_version.as_str(), MAX_VERSION_CHARS);
+    let requested = ProtocolVersion::LATEST_WITH_INITIALIZE;
     let server = &end.server;
     let what = match is_known {
         true => "which has no handshake, in the answer to a handshake",
         false => "which mimir does not support",
     };
     let message = format!(
-        "the server `{server}` uses the protocol version `{theirs}`, {what}: mimir requested `{ours}`"
+        "the server `{server}` uses the protocol version `{server_version}`, {what}: mimir requested `{requested}`"
     );
-    let ways = [
-        format!("use a version of the server `{server}` that supports `{ours}` or an older one"),
+    let remedies = [
+        format!(
+            "use a version of the server `{server}` that supports `{requested}` or an older one"
+        ),
         "update mimir, if that version has been released".to_owned(),
     ];
-    let error = ToolError::unavailable(message).with_remedies(ways);
+    let error = ToolError::unavailable(message).with_remedies(remedies);
     Err(match is_known {
         // The server may work with the other protocol generation.
         true => ConnectError::Refused(error),

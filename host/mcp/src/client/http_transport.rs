@@ -75,7 +75,7 @@ pub(super) struct HttpServerParams<'a> {
 pub(super) async fn connect(
     server: HttpServerParams<'_>,
     era: ProtocolGeneration,
-    ears: Arc<ServerListener>,
+    listener: Arc<ServerListener>,
     end: Arc<CloseReason>,
 ) -> Result<ServerConnection, ConnectError> {
     let headers = headers(&end.server, server.headers, server.vault);
@@ -83,7 +83,7 @@ pub(super) async fn connect(
         .custom_headers(headers.map_err(ConnectError::Failed)?);
     let guarded = GuardedHttpClient::new(server.client, server.bearer, Arc::clone(&end));
     let transport = StreamableHttpClientTransport::with_client(guarded, config);
-    ServerConnection::connect(transport, era, ears, end, Box::new(())).await
+    ServerConnection::connect(transport, era, listener, end, Box::new(())).await
 }
 
 /// Returns the headers from the settings, with secrets filled in.
@@ -113,7 +113,7 @@ struct GuardedHttpClient {
     client: HttpClient,
     bearer: Option<Arc<BearerAuth>>,
     end: Arc<CloseReason>,
-    pace: Arc<Mutex<MessageRateLimiter>>,
+    rate_limiter: Arc<Mutex<MessageRateLimiter>>,
     /// True once the session's event stream was requested, and accepted or refused.
     listening: Arc<watch::Sender<bool>>,
 }
@@ -124,7 +124,7 @@ impl GuardedHttpClient {
             client,
             bearer,
             end,
-            pace: Arc::new(Mutex::new(rate_limit::notification_limit())),
+            rate_limiter: Arc::new(Mutex::new(rate_limit::notification_limit())),
             listening: Arc::default(),
         }
     }
@@ -132,17 +132,17 @@ impl GuardedHttpClient {
     /// Waits until the session's event stream is open, or has been refused.
     async fn listened(&self) {
         let mut listening = self.listening.subscribe();
-        let heard = listening.wait_for(|listening| *listening);
-        if tokio::time::timeout(LISTEN_TIMEOUT, heard).await.is_err() {
+        let opened = listening.wait_for(|listening| *listening);
+        if tokio::time::timeout(LISTEN_TIMEOUT, opened).await.is_err() {
             self.listening.send_replace(true);
         }
     }
 
     /// Returns the events of a response, within the rate limits.
     fn events(&self, response: Response<ResponseBody>) -> SseEventStream {
-        let (end, pace) = (Arc::clone(&self.end), Arc::clone(&self.pace));
+        let (end, rate_limiter) = (Arc::clone(&self.end), Arc::clone(&self.rate_limiter));
         let bearer = self.bearer.clone();
-        let heard = move |mut event: Result<Sse, SseError>| {
+        let filter_event = move |mut event: Result<Sse, SseError>| {
             let data = event.as_ref().ok().and_then(|event| event.data.as_deref());
             let data = data.unwrap_or_default().as_bytes();
             if is_dense(data) {
@@ -150,9 +150,9 @@ impl GuardedHttpClient {
                 return Some(Err(SseError::Body("a message with too many values".into())));
             }
             let mended = lenient_messages::repair_reply(data);
-            let mut pace = pace.lock();
-            let hears = !is_notification(data) || pace.try_take();
-            drop(pace);
+            let mut rate_limiter = rate_limiter.lock();
+            let hears = !is_notification(data) || rate_limiter.try_take();
+            drop(rate_limiter);
             if !hears {
                 end.warn_of_flood();
             }
@@ -171,7 +171,7 @@ impl GuardedHttpClient {
             hears.then_some(event)
         };
         let events = SseStream::new(response.into_body());
-        Box::pin(events.filter_map(move |event| std::future::ready(heard(event))))
+        Box::pin(events.filter_map(move |event| std::future::ready(filter_event(event))))
     }
 
     /// Sends a request with the login's token. If the server rejects the token, repeats the request once with another

@@ -114,12 +114,12 @@ impl InputRequestBroker {
         want: UpstreamRequestKind,
         params: Value,
     ) -> Result<Value, ToolError> {
-        let wish = UpstreamRequest {
+        let upstream = UpstreamRequest {
             name: "wish".to_owned(),
             kind: want,
             params,
         };
-        let mut answers = self.forward_requests(vec![wish]).await?;
+        let mut answers = self.forward_requests(vec![upstream]).await?;
         answers.pop().ok_or_else(|| unanswered(&self.server))
     }
 
@@ -128,7 +128,7 @@ impl InputRequestBroker {
         &self,
         requests: InputRequests,
     ) -> Result<InputResponses, ToolError> {
-        let mut wishes = Vec::new();
+        let mut upstream_requests = Vec::new();
         let mut responses = InputResponses::new();
         for (name, request) in requests {
             let (want, params) = match request {
@@ -151,16 +151,19 @@ impl InputRequestBroker {
                 responses.insert(name, json!({"action": "cancel"}));
                 continue;
             }
-            wishes.push(UpstreamRequest {
+            upstream_requests.push(UpstreamRequest {
                 name,
                 kind: want,
                 params,
             });
         }
-        let names: Vec<String> = wishes.iter().map(|wish| wish.name.clone()).collect();
-        let answers = match wishes.is_empty() {
+        let names: Vec<String> = upstream_requests
+            .iter()
+            .map(|upstream| upstream.name.clone())
+            .collect();
+        let answers = match upstream_requests.is_empty() {
             true => Vec::new(),
-            false => self.forward_requests(wishes).await?,
+            false => self.forward_requests(upstream_requests).await?,
         };
         responses.extend(names.into_iter().zip(answers));
         Ok(responses)
@@ -168,22 +171,27 @@ impl InputRequestBroker {
 
     async fn forward_requests(
         &self,
-        wishes: Vec<UpstreamRequest>,
+        upstream_requests: Vec<UpstreamRequest>,
     ) -> Result<Vec<Value>, ToolError> {
         let mut judged = Vec::new();
-        for wish in wishes {
-            let refused = self.judge(&wish).err();
+        for upstream in upstream_requests {
+            let refused = self.judge(&upstream).err();
             // A request that cannot be recorded, or that is denied, is not forwarded.
             self.call
                 .effects()
-                .record_upstream_request(wish.kind, refused.as_ref())?;
-            judged.push(self.label_request(wish));
+                .record_upstream_request(upstream.kind, refused.as_ref())?;
+            judged.push(self.label_request(upstream));
         }
         // A client without roots of its own is not asked for them.
         let client = self.observer().upstream_handler();
-        let asks = |wish: &UpstreamRequest| client.is_some_and(|client| client.supports(wish.kind));
-        let passed: Vec<UpstreamRequest> =
-            judged.iter().filter(|wish| asks(wish)).cloned().collect();
+        let asks = |upstream: &UpstreamRequest| {
+            client.is_some_and(|client| client.supports(upstream.kind))
+        };
+        let passed: Vec<UpstreamRequest> = judged
+            .iter()
+            .filter(|upstream| asks(upstream))
+            .cloned()
+            .collect();
         let mut answers = match (client, passed.is_empty()) {
             (Some(client), false) => {
                 // A person's time does not count for the deadlines of this call and the calls around it.
@@ -193,15 +201,15 @@ impl InputRequestBroker {
             _ => Vec::new().into_iter(),
         };
         let mut all = Vec::new();
-        for wish in &judged {
-            let answer = match asks(wish) {
+        for upstream in &judged {
+            let answer = match asks(upstream) {
                 true => Some(answers.next().ok_or_else(|| unanswered(&self.server))?),
                 false => None,
             };
-            all.push(match wish.kind {
+            all.push(match upstream.kind {
                 UpstreamRequestKind::Roots => self.roots(answer.as_ref()),
                 UpstreamRequestKind::Form => {
-                    filled(wish, answer.ok_or_else(|| unanswered(&self.server))?)
+                    filled(upstream, answer.ok_or_else(|| unanswered(&self.server))?)
                 }
                 UpstreamRequestKind::Model => answer.ok_or_else(|| unanswered(&self.server))?,
             });
@@ -209,9 +217,9 @@ impl InputRequestBroker {
         Ok(all)
     }
 
-    fn judge(&self, wish: &UpstreamRequest) -> Result<(), ToolError> {
-        if !self.allowed.allows(wish.kind) || !self.has(wish.kind) {
-            return Err(self.refusal(wish.kind));
+    fn judge(&self, upstream: &UpstreamRequest) -> Result<(), ToolError> {
+        if !self.allowed.allows(upstream.kind) || !self.has(upstream.kind) {
+            return Err(self.refusal(upstream.kind));
         }
         let server = &self.server;
         let refused = |why: &str| {
@@ -222,10 +230,10 @@ impl InputRequestBroker {
         if self.asked.fetch_add(1, Ordering::AcqRel) >= MAX_REQUESTS {
             return refused("makes too many requests in one call");
         }
-        if wish.params.to_string().len() > MAX_REQUEST_SIZE {
+        if upstream.params.to_string().len() > MAX_REQUEST_SIZE {
             return refused("sends a request that is too long to be read");
         }
-        if wish.kind == UpstreamRequestKind::Form && wish.params["url"].is_string() {
+        if upstream.kind == UpstreamRequestKind::Form && upstream.params["url"].is_string() {
             return refused("refers the person to a web page, which mimir does not support");
         }
         Ok(())
@@ -252,12 +260,12 @@ impl InputRequestBroker {
     }
 
     /// Returns a request in the form that the person or the model sees: it names the server.
-    fn label_request(&self, wish: UpstreamRequest) -> UpstreamRequest {
+    fn label_request(&self, upstream: UpstreamRequest) -> UpstreamRequest {
         let UpstreamRequest {
             name,
             kind: want,
             mut params,
-        } = wish;
+        } = upstream;
         let server = visible(prefix(&self.server, 64));
         match want {
             UpstreamRequestKind::Form => {
@@ -323,8 +331,8 @@ impl InputRequestBroker {
 }
 
 /// Reduces an answer to the fields that the server's form asks for.
-fn filled(wish: &UpstreamRequest, mut answer: Value) -> Value {
-    let fields = wish.params["requestedSchema"]["properties"].as_object();
+fn filled(upstream: &UpstreamRequest, mut answer: Value) -> Value {
+    let fields = upstream.params["requestedSchema"]["properties"].as_object();
     let accepted = answer["action"] == "accept";
     if let Some(answer) = answer.as_object_mut() {
         answer.retain(|key, _| key == "action" || (key == "content" && accepted));

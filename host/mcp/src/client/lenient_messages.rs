@@ -47,12 +47,12 @@ fn answered(message: &[u8]) -> Option<Value> {
 
 /// Returns the replacement of a malformed response: the server's error message, or a description of the fault.
 fn failure(message: &[u8], id: Value, wrong: &serde_json::Error) -> Value {
-    let told = serde_json::from_slice::<Value>(message);
-    let told = told
+    let parsed = serde_json::from_slice::<Value>(message);
+    let parsed = parsed
         .as_ref()
         .ok()
-        .filter(|told| told.get("result").is_none());
-    let mut error = match told.and_then(|told| told.get("error")) {
+        .filter(|parsed| parsed.get("result").is_none());
+    let mut error = match parsed.and_then(|parsed| parsed.get("error")) {
         Some(error) if !error.is_null() => said(error),
         _ => {
             json!({"code": SERVER_ERROR_CODE, "message": format!("its answer is not valid: {}", why(message, wrong))})
@@ -86,11 +86,11 @@ fn said(error: &Value) -> Value {
 
 /// Describes the fault in a response.
 fn why(message: &[u8], wrong: &serde_json::Error) -> String {
-    let told: Value = match serde_json::from_slice(message) {
-        Ok(told) => told,
+    let parsed: Value = match serde_json::from_slice(message) {
+        Ok(parsed) => parsed,
         Err(error) => return error.to_string(),
     };
-    let (version, result) = (told.get("jsonrpc"), told.get("result"));
+    let (version, result) = (parsed.get("jsonrpc"), parsed.get("result"));
     match (version.and_then(Value::as_str), result) {
         (Some("2.0"), None) => "it has neither a `result` nor an `error`".to_owned(),
         (Some("2.0"), Some(_)) => wrong.to_string(),
@@ -106,7 +106,7 @@ fn why(message: &[u8], wrong: &serde_json::Error) -> String {
 mod tests {
     use super::*;
 
-    fn told(error: &str) -> Option<(i32, String)> {
+    fn parsed(error: &str) -> Option<(i32, String)> {
         let text = format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"error\":{error}}}");
         match parse_message(text.as_bytes()) {
             Ok(ServerJsonRpcMessage::Error(answer)) => {
@@ -120,18 +120,18 @@ mod tests {
     fn errors_of_another_form_keep_their_message() {
         let words = |words: &str| Some((SERVER_ERROR_CODE, words.to_owned()));
         assert_eq!(
-            told(r#"{"code": 99999999999, "message": "over"}"#),
+            parsed(r#"{"code": 99999999999, "message": "over"}"#),
             words("over (its code is 99999999999)")
         );
         assert_eq!(
-            told(r#"{"code": "E_NO", "message": "no"}"#),
+            parsed(r#"{"code": "E_NO", "message": "no"}"#),
             words("no (its code is \"E_NO\")")
         );
-        assert_eq!(told(r#""just words""#), words("just words"));
-        assert_eq!(told(r#"{"message": "no code"}"#), words("no code"));
+        assert_eq!(parsed(r#""just words""#), words("just words"));
+        assert_eq!(parsed(r#"{"message": "no code"}"#), words("no code"));
         // A valid error is unchanged.
         let good = r#"{"code": -32602, "message": "wrong"}"#;
-        assert_eq!(told(good), Some((-32_602, "wrong".to_owned())));
+        assert_eq!(parsed(good), Some((-32_602, "wrong".to_owned())));
     }
 
     #[test]

@@ -162,11 +162,11 @@ impl ServerListener {
         if !self.allowed.allows(want) {
             return Err(unserved(want));
         }
-        let Some(desk) = self.only_broker() else {
+        let Some(broker) = self.only_broker() else {
             let message = "mimir only serves this request during a call, and only if it is clear which call it belongs to";
             return Err(ErrorData::invalid_request(message, None));
         };
-        desk.answer_request(want, params).await.map_err(|error| {
+        broker.answer_request(want, params).await.map_err(|error| {
             ErrorData::invalid_request(error.to_string(), Some(json!({ "code": error.code })))
         })
     }
@@ -228,8 +228,8 @@ impl ServerListener {
         let words = prefix(&words, MAX_LINE_CHARS).to_owned();
         tracing::info!(server = self.server, level = ?line.level, "{words}");
         // A client only gets logs that belong to its own call.
-        if let Some(desk) = self.only_broker() {
-            desk.observer().log(LogLine {
+        if let Some(broker) = self.only_broker() {
+            broker.observer().log(LogLine {
                 level: level(line.level),
                 text: words,
             });

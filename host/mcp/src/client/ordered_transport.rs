@@ -35,10 +35,10 @@ pub(super) struct OrderedTransport<T> {
 }
 
 impl<T> OrderedTransport<T> {
-    pub(super) fn new(inner: T, ears: Arc<ServerListener>, end: Arc<CloseReason>) -> Self {
+    pub(super) fn new(inner: T, listener: Arc<ServerListener>, end: Arc<CloseReason>) -> Self {
         Self {
             inner,
-            listener: ears,
+            listener,
             close_reason: end,
             notification_rate: rate_limit::notification_limit(),
             request_rate: rate_limit::request_limit(),

@@ -50,7 +50,7 @@ const STDERR_TIMEOUT: Duration = Duration::from_millis(200);
 pub(super) async fn start(
     launch: &LaunchSpec,
     era: ProtocolGeneration,
-    ears: Arc<ServerListener>,
+    listener: Arc<ServerListener>,
     end: Arc<CloseReason>,
     deps: &ServerDeps,
 ) -> Result<ServerConnection, ConnectError> {
@@ -77,7 +77,8 @@ pub(super) async fn start(
     let hearing = tokio::spawn(read_stderr(stderr, Arc::clone(&end)));
     let (held, dropped) = oneshot::channel::<()>();
     tokio::spawn(keep(hold, dropped, Arc::clone(&end)));
-    let begun = ServerConnection::connect(lines, era, ears, Arc::clone(&end), Box::new(held)).await;
+    let begun =
+        ServerConnection::connect(lines, era, listener, Arc::clone(&end), Box::new(held)).await;
     match begun {
         Err(ConnectError::Failed(mut error)) => {
             // Its last output may still be in transit.
@@ -153,7 +154,7 @@ async fn keep(
 
 /// Returns true if the program exits within its time limit.
 async fn ends(hold: &mut dyn ProgramHandle) -> bool {
-    let patience = async {
+    let time_limit = async {
         tokio::select! {
             () = sleep(EXIT_TIMEOUT) => {}
             () = async { leaving().await; sleep(SHUTDOWN_EXIT_TIMEOUT).await } => {}
@@ -161,14 +162,14 @@ async fn ends(hold: &mut dyn ProgramHandle) -> bool {
     };
     tokio::select! {
         _ = hold.wait() => true,
-        () = patience => false,
+        () = time_limit => false,
     }
 }
 
 /// Completes when this process starts to shut down.
 async fn leaving() {
-    let mut told = LEAVING.subscribe();
-    if told.wait_for(|leaving| *leaving).await.is_err() {
+    let mut leaving_signal = LEAVING.subscribe();
+    if leaving_signal.wait_for(|leaving| *leaving).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
@@ -211,7 +212,7 @@ impl Drop for LiveProgramGuard {
 async fn read_stderr(stderr: Box<dyn AsyncRead + Send + Sync + Unpin>, end: Arc<CloseReason>) {
     let mut reader = BufReader::new(stderr);
     let mut line: Vec<u8> = Vec::new();
-    let mut heard = 0;
+    let mut queued_lines = 0;
     // A secret may continue on the next line, as keys do.
     let mut masked = end.redactor.line_masker();
     loop {
@@ -227,14 +228,14 @@ async fn read_stderr(stderr: Box<dyn AsyncRead + Send + Sync + Unpin>, end: Arc<
         line.extend(bytes[..taken].iter().take(room));
         reader.consume(taken);
         if whole {
-            if heard < MAX_QUEUED_LINES {
+            if queued_lines < MAX_QUEUED_LINES {
                 push(&mut masked, &line, &end);
-                heard += 1;
+                queued_lines += 1;
             }
             line.clear();
         }
     }
-    if heard < MAX_QUEUED_LINES {
+    if queued_lines < MAX_QUEUED_LINES {
         push(&mut masked, &line, &end);
     }
     say(masked.finish().0, &end);

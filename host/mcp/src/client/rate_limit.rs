@@ -61,10 +61,10 @@ mod tests {
 
     #[tokio::test]
     async fn rate_limit_refills_after_the_interval() {
-        let mut pace = MessageRateLimiter::new(1_000, Duration::from_millis(200));
-        let taken = (0..1_500).filter(|_| pace.try_take()).count();
+        let mut rate_limiter = MessageRateLimiter::new(1_000, Duration::from_millis(200));
+        let taken = (0..1_500).filter(|_| rate_limiter.try_take()).count();
         assert_eq!(taken, 1_000);
         tokio::time::sleep(Duration::from_millis(250)).await;
-        assert!(pace.try_take());
+        assert!(rate_limiter.try_take());
     }
 }

@@ -175,7 +175,7 @@ impl RemoteServer {
         self: &Arc<Self>,
         wanted: &ServerOperation,
         approved: Option<&str>,
-        desk: &Arc<InputRequestBroker>,
+        broker: &Arc<InputRequestBroker>,
     ) -> Result<ServerResult, ToolError> {
         let _call = ServerCallGuard::begin(self);
         let link = self.link().await?;
@@ -183,7 +183,7 @@ impl RemoteServer {
         if let (ServerOperation::Tool { name, .. }, Some(approved)) = (wanted, approved) {
             self.check_unchanged(name, approved)?;
         }
-        link.call(wanted, desk, self.spec.call).await
+        link.call(wanted, broker, self.spec.call).await
     }
 
     /// Checks that a tool is unchanged since its approval.
@@ -207,7 +207,7 @@ impl RemoteServer {
         }
     }
 
-    /// Returns the connection, and connects if there is none.
+    /// Returns the connection. Connects first if needed.
     async fn link(self: &Arc<Self>) -> Result<Arc<ServerConnection>, ToolError> {
         let mut state = self.state.lock().await;
         if let Some((link, since)) = &state.connection {
@@ -325,12 +325,12 @@ impl RemoteServer {
         let redactor = vault
             .redactor()
             .map_err(|error| ConnectError::Failed(ToolError::unavailable(error)))?;
-        let ears = ServerListener::new(&self.spec, &self.updates, redactor.clone());
+        let listener = ServerListener::new(&self.spec, &self.updates, redactor.clone());
         let end = CloseReason::new(&self.spec.name, redactor);
         *self.last_end.lock() = Some(Arc::clone(&end));
         match &self.spec.transport {
             ServerTransport::Program(launch) => {
-                program::start(launch, era, ears, end, &self.deps).await
+                program::start(launch, era, listener, end, &self.deps).await
             }
             ServerTransport::Http {
                 url,
@@ -345,7 +345,7 @@ impl RemoteServer {
                     vault: &**vault,
                     bearer: BearerAuth::new(name, url, headers, oauth, key, &self.deps),
                 };
-                http_transport::connect(reached, era, ears, end).await
+                http_transport::connect(reached, era, listener, end).await
             }
         }
     }
@@ -436,12 +436,12 @@ async fn watch(server: Weak<RemoteServer>, link: Weak<ServerConnection>) {
         return;
     };
     // A quarter of the idle time: precise enough for its purpose, and rare enough to cost nothing.
-    let pace = (idle / 4).clamp(Duration::from_millis(20), Duration::from_secs(10));
+    let poll_interval = (idle / 4).clamp(Duration::from_millis(20), Duration::from_secs(10));
     loop {
-        let Some(ears) = link.upgrade().map(|link| Arc::clone(&link.listener)) else {
+        let Some(listener) = link.upgrade().map(|link| Arc::clone(&link.listener)) else {
             return;
         };
-        let changed = timeout(pace, ears.changed()).await.is_ok();
+        let changed = timeout(poll_interval, listener.changed()).await.is_ok();
         let (Some(server), Some(there)) = (server.upgrade(), link.upgrade()) else {
             return;
         };

@@ -145,13 +145,13 @@ impl McpServers {
     /// Starts all servers without cached tools, and retries failing ones every `again`, until all are known. Reports
     /// what is left out, each entry once.
     pub async fn load_all(&self, again: Duration, tell: impl Fn(&Quarantined)) {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         loop {
             let found = self.load().await;
             let new = found.quarantined.iter();
-            new.filter(|left_out| !told.contains(*left_out))
+            new.filter(|left_out| !reported.contains(*left_out))
                 .for_each(&tell);
-            told = found.quarantined;
+            reported = found.quarantined;
             if self.known().unseen == 0 {
                 return;
             }

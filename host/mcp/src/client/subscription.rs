@@ -39,7 +39,7 @@ impl SubscriptionTopic {
 pub(super) async fn listen(
     peer: Peer<RoleClient>,
     about: SubscriptionTopic,
-    ears: Arc<ServerListener>,
+    listener: Arc<ServerListener>,
 ) {
     let begun = timeout(ACKNOWLEDGE_TIMEOUT, peer.listen(about.filter())).await;
     let Ok(Ok(mut subscription)) = begun else {
@@ -49,9 +49,9 @@ pub(super) async fn listen(
     loop {
         match subscription.next().await {
             Ok(Some(ServerNotification::ResourceUpdatedNotification(updated))) => {
-                ears.updated(updated.params.uri);
+                listener.updated(updated.params.uri);
             }
-            Ok(Some(_)) => ears.mark_changed(),
+            Ok(Some(_)) => listener.mark_changed(),
             Ok(None) | Err(_) => return,
         }
     }

@@ -223,9 +223,9 @@ const MAX_NAMED_SERVERS: usize = 10;
 impl ClientSession {
     /// Returns the instructions for a client's model, with the servers whose descriptions are withheld.
     fn instructions(&self) -> String {
-        let world = self.server.0.pipeline.snapshot();
-        let tools = world.registry.tools().iter();
-        let unseen = tools.filter(|tool| world.policy.awaits_trust(tool));
+        let snapshot = self.server.0.pipeline.snapshot();
+        let tools = snapshot.registry.tools().iter();
+        let unseen = tools.filter(|tool| snapshot.policy.awaits_trust(tool));
         let unseen: BTreeSet<&str> = unseen.map(|tool| tool.origin.plugin.as_str()).collect();
         let Some(first) = unseen.first() else {
             return INSTRUCTIONS.to_owned();

@@ -200,9 +200,9 @@ impl ClientSession {
 
     /// Rejects a resource that may not be read: its server then gets no other request for it either.
     pub(super) fn check_readable(&self, place: &RemoteEntry) -> Result<(), ErrorData> {
-        let world = self.server.0.pipeline.snapshot();
-        let tool = world.registry.get(&place.tool);
-        match tool.is_some_and(|tool| world.policy.is_listed(tool)) {
+        let snapshot = self.server.0.pipeline.snapshot();
+        let tool = snapshot.registry.get(&place.tool);
+        match tool.is_some_and(|tool| snapshot.policy.is_listed(tool)) {
             true => Ok(()),
             false => Err(fault(&ToolError::policy_denied(
                 "the resources and prompts of this server may not be used",

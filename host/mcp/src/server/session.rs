@@ -22,7 +22,7 @@ use super::subscriptions::WatchedResources;
 pub(crate) struct ClientSession {
     pub(super) server: ToolServer,
     id: String,
-    /// Minimum level of logs that the client wants.
+    /// Minimum level of log messages that the client receives.
     min_log_level: Mutex<MinLogLevel>,
     /// Task that notifies the client of changes.
     notifier: Mutex<Option<AbortHandle>>,
@@ -99,20 +99,23 @@ impl ClientSession {
 
     /// Completes when the HTTP session of a request has ended.
     pub(super) async fn http_session_closed(request: &RequestContext<RoleServer>) {
-        let visit = parts(request).and_then(|parts| parts.extensions.get::<Arc<SessionLease>>());
-        match visit {
-            Some(visit) => visit.session_closed().await,
+        let lease = parts(request).and_then(|parts| parts.extensions.get::<Arc<SessionLease>>());
+        match lease {
+            Some(lease) => lease.session_closed().await,
             None => std::future::pending().await,
         }
     }
 
     /// Sets the minimum log level of the client.
-    pub(super) fn set_log_level(&self, least: MinLogLevel) {
-        *lock(&self.min_log_level) = least;
+    pub(super) fn set_log_level(&self, level: MinLogLevel) {
+        *lock(&self.min_log_level) = level;
     }
 
     /// Returns the minimum log level for a call. Since 2026-07-28 each request sets it, or gets no logs.
-    pub(super) fn least(&self, request: &RequestContext<RoleServer>) -> Option<MinLogLevel> {
+    pub(super) fn min_log_level(
+        &self,
+        request: &RequestContext<RoleServer>,
+    ) -> Option<MinLogLevel> {
         match is_modern(request) {
             true => MinLogLevel::from_request(&request.meta),
             false => Some(*lock(&self.min_log_level)),
@@ -123,26 +126,26 @@ impl ClientSession {
     pub(super) fn follow(&self, peer: Peer<RoleServer>) {
         let mut changes = self.server.changes();
         let mut known = *changes.borrow_and_update();
-        let telling = tokio::spawn(async move {
+        let notifier_task = tokio::spawn(async move {
             while changes.changed().await.is_ok() {
                 let now = *changes.borrow_and_update();
                 let before = std::mem::replace(&mut known, now);
-                let mut told = Ok(());
+                let mut sent = Ok(());
                 if before.tools != now.tools {
-                    told = told.and(peer.notify_tool_list_changed().await);
+                    sent = sent.and(peer.notify_tool_list_changed().await);
                 }
                 if before.prompts != now.prompts {
-                    told = told.and(peer.notify_prompt_list_changed().await);
+                    sent = sent.and(peer.notify_prompt_list_changed().await);
                 }
                 if before.resources != now.resources {
-                    told = told.and(peer.notify_resource_list_changed().await);
+                    sent = sent.and(peer.notify_resource_list_changed().await);
                 }
-                if told.is_err() {
+                if sent.is_err() {
                     return;
                 }
             }
         });
-        if let Some(before) = lock(&self.notifier).replace(telling.abort_handle()) {
+        if let Some(before) = lock(&self.notifier).replace(notifier_task.abort_handle()) {
             before.abort();
         }
     }
@@ -150,8 +153,8 @@ impl ClientSession {
 
 impl Drop for ClientSession {
     fn drop(&mut self) {
-        if let Some(teller) = lock(&self.notifier).take() {
-            teller.abort();
+        if let Some(notifier) = lock(&self.notifier).take() {
+            notifier.abort();
         }
         let shared = &self.server.0;
         shared.pending_calls.stop_calls_of(&self.id);

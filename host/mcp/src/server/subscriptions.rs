@@ -233,8 +233,8 @@ async fn tell(
         if !lock(&uris).contains(&uri) {
             continue;
         }
-        let told = peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri));
-        if told.await.is_err() {
+        let notified = peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri));
+        if notified.await.is_err() {
             return;
         }
     }

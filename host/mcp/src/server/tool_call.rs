@@ -124,29 +124,29 @@ impl ClientSession {
             let RunningCall {
                 key,
                 task: work,
-                receivers: mut heard,
+                mut receivers,
             } = match next {
                 Ok(running) => running,
                 Err(asked) => return Ok(RequestOutcome::Asks(asked)),
             };
-            next = match self.drive_call(work, &mut heard, tool, context).await {
+            next = match self.drive_call(work, &mut receivers, tool, context).await {
                 CallStep::Done(outcome) => {
                     self.count_outcome(tool, &outcome, context).await;
                     return Ok(RequestOutcome::Outcome(Box::new(outcome)));
                 }
                 CallStep::Asks(work, question) => {
-                    let parked = PendingCall {
+                    let pending = PendingCall {
                         key,
                         task: work.detach(),
-                        receivers: heard,
+                        receivers,
                         question,
                     };
-                    self.suspend_call(parked, None)
+                    self.suspend_call(pending, None)
                 }
                 CallStep::Stopped => {
                     let shared = &self.server.0;
-                    let world = shared.pipeline.snapshot();
-                    let known = world.registry.get(tool);
+                    let snapshot = shared.pipeline.snapshot();
+                    let known = snapshot.registry.get(tool);
                     let known = known.map(|known| known.name().as_str());
                     shared.metrics.stopped(known);
                     return Ok(RequestOutcome::Stopped);
@@ -165,7 +165,7 @@ impl ClientSession {
     fn begin(
         &self,
         key: PendingCallKey,
-        given: InputResponses,
+        early_answers: InputResponses,
         context: &RequestContext<RoleServer>,
     ) -> RunningCall {
         let server = &self.server;
@@ -174,10 +174,17 @@ impl ClientSession {
         let has = elicitation::supported_requests(capabilities.as_ref());
         let wants_progress = context.meta.get_progress_token().is_some();
         let person = |client| server.person(can_ask.then_some(client));
-        let (least, apart) = (self.least(context), is_modern(context));
+        let (least, separate_answers) = (self.min_log_level(context), is_modern(context));
         let trace = trace_of(&context.meta);
-        let (ear, heard) =
-            ClientObserver::new(wants_progress, least, trace, has, apart, given, person);
+        let (observer, receivers) = ClientObserver::new(
+            wants_progress,
+            least,
+            trace,
+            has,
+            separate_answers,
+            early_answers,
+            person,
+        );
         let now = CallContext {
             request_id: RequestId::new(SystemTime::now()),
             session_id: key.owner.clone(),
@@ -185,7 +192,7 @@ impl ClientSession {
             user: Self::user(context),
         };
         let mut call = Call::new(key.tool.clone(), key.arguments.clone(), now);
-        call.observer = Arc::new(ear);
+        call.observer = Arc::new(observer);
         let (server, busy) = (server.clone(), server.busy());
         let work = CallTask::new(async move {
             let _busy = busy;
@@ -195,7 +202,7 @@ impl ClientSession {
         RunningCall {
             key,
             task: work,
-            receivers: heard,
+            receivers,
         }
     }
 
@@ -203,19 +210,23 @@ impl ClientSession {
     async fn drive_call(
         &self,
         mut work: CallTask,
-        heard: &mut CallReceivers,
+        receivers: &mut CallReceivers,
         tool: &str,
         context: &RequestContext<RoleServer>,
     ) -> CallStep {
         let metrics = &self.server.0.metrics;
-        let mut tell = pin!(notifications::send_updates(
-            &mut heard.updates,
-            &heard.latest,
+        let mut send_updates = pin!(notifications::send_updates(
+            &mut receivers.updates,
+            &receivers.latest,
             tool,
             context
         ));
-        let mut ask = pin!(approval_prompt::ask(&mut heard.questions, context, metrics));
-        let (mut tells, mut asks) = (true, true);
+        let mut ask = pin!(approval_prompt::ask(
+            &mut receivers.questions,
+            context,
+            metrics
+        ));
+        let (mut sends_updates, mut asks) = (true, true);
         let end = loop {
             tokio::select! {
                 biased;
@@ -223,7 +234,7 @@ impl ClientSession {
                 () = self.closed() => break CallStep::Stopped,
                 () = Self::http_session_closed(context) => break CallStep::Stopped,
                 outcome = work.outcome() => break outcome.map_or(CallStep::Broken, CallStep::Done),
-                () = &mut tell, if tells => tells = false,
+                () = &mut send_updates, if sends_updates => sends_updates = false,
                 question = &mut ask, if asks => match question {
                     Some(question) => return CallStep::Asks(work, question),
                     None => asks = false,
@@ -233,9 +244,9 @@ impl ClientSession {
         // Dropping it also drops everything that could still send a message or wait for an answer.
         drop(work);
         let last = async {
-            while tells || asks {
+            while sends_updates || asks {
                 tokio::select! {
-                    () = &mut tell, if tells => tells = false,
+                    () = &mut send_updates, if sends_updates => sends_updates = false,
                     _ = &mut ask, if asks => asks = false,
                 }
             }
@@ -252,8 +263,8 @@ impl ClientSession {
         context: &RequestContext<RoleServer>,
     ) {
         let shared = &self.server.0;
-        let world = shared.pipeline.snapshot();
-        let tool = world.registry.get(name);
+        let snapshot = shared.pipeline.snapshot();
+        let tool = snapshot.registry.get(name);
         shared
             .metrics
             .count_call(tool.map(|tool| tool.name().as_str()), outcome);
@@ -265,16 +276,16 @@ impl ClientSession {
         // The client shows logs to the person; the result goes to the model.
         let level = LogLevel::Warn;
         if self
-            .least(context)
+            .min_log_level(context)
             .is_some_and(|least| least.accepts(level))
         {
-            let told = json!({
+            let report = json!({
                 "tool": name,
                 "code": error.code,
                 "message": error.message,
                 "wayOut": error.remedies,
             });
-            logs::send(&context.peer, "mimir", level, told).await;
+            logs::send(&context.peer, "mimir", level, report).await;
         }
     }
 
@@ -285,8 +296,8 @@ impl ClientSession {
         outcome: &Outcome,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let world = self.server.0.pipeline.snapshot();
-        let tool = world.registry.get(name);
+        let snapshot = self.server.0.pipeline.snapshot();
+        let tool = snapshot.registry.get(name);
         if let Err(error) = outcome.result() {
             if error.code == ToolErrorCode::NotFound && tool.is_none() {
                 let data = json!({ "code": error.code });
@@ -298,7 +309,7 @@ impl ClientSession {
         }
         let structure = StructuredFormat {
             schema: tool.and_then(|tool| tool.definition.output_schema.as_ref()),
-            marks: world.policy.untrusted_marking(),
+            marks: snapshot.policy.untrusted_marking(),
         };
         Ok(result::to_tool_result(outcome, structure).into())
     }

@@ -44,8 +44,8 @@ impl ToolServer {
 
     /// Returns true if the tool exists, or if the reason for its absence is known.
     fn is_tool_resolved(&self, tool: &str) -> bool {
-        let world = self.0.pipeline.snapshot();
-        let found = world.registry.find(tool);
+        let snapshot = self.0.pipeline.snapshot();
+        let found = snapshot.registry.find(tool);
         !found.is_err_and(|error| error.code == ToolErrorCode::NotFound)
     }
 }

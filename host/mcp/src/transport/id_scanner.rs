@@ -10,37 +10,37 @@ const MAX_TOKEN_BYTES: usize = 256;
 #[derive(Default)]
 pub(super) struct MessageIdScanner {
     id: Option<RequestId>,
-    /// Set if a `method` was seen, and if a `result` or `error` was seen.
+    /// True if a `method` was seen. `answer` is true if a `result` or `error` was seen.
     method: bool,
     answer: bool,
     depth: usize,
-    /// Set inside a string, and directly after a backslash.
-    text: bool,
+    /// True inside a string. `escaped` is true directly after a backslash.
+    in_string: bool,
     escaped: bool,
     /// The string or number that is being read.
     token: Vec<u8>,
     /// Member name of the value that is being read.
     name: Option<Vec<u8>>,
-    over: bool,
+    finished: bool,
 }
 
 impl MessageIdScanner {
     /// Scans a text.
     pub(super) fn from_text(text: &[u8]) -> Self {
-        let mut traces = Self::default();
-        traces.read(text);
-        traces
+        let mut scanner = Self::default();
+        scanner.read(text);
+        scanner
     }
 
     /// Scans the next chunk.
-    pub(super) fn read(&mut self, part: &[u8]) {
-        for byte in part {
-            if self.over {
+    pub(super) fn read(&mut self, chunk: &[u8]) {
+        for byte in chunk {
+            if self.finished {
                 return;
             }
-            match self.text {
-                true => self.in_text(*byte),
-                false => self.between(*byte),
+            match self.in_string {
+                true => self.read_in_string(*byte),
+                false => self.read_outside_string(*byte),
             }
         }
     }
@@ -55,28 +55,28 @@ impl MessageIdScanner {
         self.id.clone().filter(|_| self.answer && !self.method)
     }
 
-    fn in_text(&mut self, byte: u8) {
-        self.keep(byte);
+    fn read_in_string(&mut self, byte: u8) {
+        self.push_token_byte(byte);
         match byte {
             _ if self.escaped => self.escaped = false,
             b'\\' => self.escaped = true,
-            b'"' => self.text = false,
+            b'"' => self.in_string = false,
             _ => {}
         }
     }
 
-    fn between(&mut self, byte: u8) {
+    fn read_outside_string(&mut self, byte: u8) {
         match byte {
             b'"' => {
                 self.token.clear();
-                self.keep(byte);
-                self.text = true;
+                self.push_token_byte(byte);
+                self.in_string = true;
             }
             b'{' | b'[' => self.depth += 1,
             b'}' | b']' => {
-                self.value();
+                self.end_value();
                 self.depth = self.depth.saturating_sub(1);
-                self.over = self.depth == 0;
+                self.finished = self.depth == 0;
             }
             b':' if self.depth == 1 => {
                 let name = std::mem::take(&mut self.token);
@@ -85,25 +85,25 @@ impl MessageIdScanner {
                 self.name = Some(name);
             }
             b',' => {
-                self.value();
+                self.end_value();
                 if self.depth == 1 {
                     self.token.clear();
                     self.name = None;
                 }
             }
             b' ' | b'\t' | b'\r' | b'\n' => {}
-            _ => self.keep(byte),
+            _ => self.push_token_byte(byte),
         }
     }
 
-    /// Records the end of a value. A truncated value has no end, because it might have continued.
-    fn value(&mut self) {
+    /// Takes the id from a complete value. A truncated value is ignored, because it might have continued.
+    fn end_value(&mut self) {
         if self.depth == 1 && self.id.is_none() && self.name.as_deref() == Some(br#""id""#) {
             self.id = serde_json::from_slice(&self.token).ok();
         }
     }
 
-    fn keep(&mut self, byte: u8) {
+    fn push_token_byte(&mut self, byte: u8) {
         if self.depth == 1 && self.token.len() < MAX_TOKEN_BYTES {
             self.token.push(byte);
         }
@@ -116,14 +116,14 @@ mod tests {
 
     #[test]
     fn id_scanner_finds_unambiguous_ids() {
-        let asked = |text: &str| MessageIdScanner::from_text(text.as_bytes()).request_id();
+        let id_of = |text: &str| MessageIdScanner::from_text(text.as_bytes()).request_id();
         let number = |id| Some(RequestId::Number(id));
         let lone = r#"{"jsonrpc":"2.0","id":7,"method":"m","params":{"id":9,"p":"\ud83d"}}"#;
-        assert_eq!(asked(lone), number(7));
+        assert_eq!(id_of(lone), number(7));
         let last = r#"{"method":"m","params":{"p":"}\",\"id\":1 \ud83d"},"id" : 8 }"#;
-        assert_eq!(asked(last), number(8));
+        assert_eq!(id_of(last), number(8));
         let named = r#"{"method":"m","id":"a\"b",,"#;
-        assert_eq!(asked(named), Some(RequestId::String("a\"b".into())));
+        assert_eq!(id_of(named), Some(RequestId::String("a\"b".into())));
         for none in [
             "",
             "garbage",
@@ -134,9 +134,9 @@ mod tests {
             // The id belongs to one of our requests.
             r#"{"id":7,"result":{"p":"\ud83d"}}"#,
         ] {
-            assert_eq!(asked(none), None, "{none}");
+            assert_eq!(id_of(none), None, "{none}");
         }
-        assert_eq!(asked(&"[".repeat(200_000)), None);
+        assert_eq!(id_of(&"[".repeat(200_000)), None);
         let answer = r#"{"id":7,"result":{"p":"\ud83d"}}"#;
         assert_eq!(
             MessageIdScanner::from_text(answer.as_bytes()).response_id(),
@@ -146,10 +146,10 @@ mod tests {
 
     #[test]
     fn id_scanner_works_across_chunks() {
-        let mut traces = MessageIdScanner::default();
+        let mut scanner = MessageIdScanner::default();
         for byte in br#"{"method":"m","id":42,"x":"#.chunks(1) {
-            traces.read(byte);
+            scanner.read(byte);
         }
-        assert_eq!(traces.request_id(), Some(RequestId::Number(42)));
+        assert_eq!(scanner.request_id(), Some(RequestId::Number(42)));
     }
 }

@@ -106,7 +106,7 @@ where
                 let _ = answering.await;
                 self.answering = None;
             }
-            let heard = match self.next().await {
+            let parsed = match self.next().await {
                 LineInput::End => return None,
                 LineInput::TooLong(traces) => {
                     let most = MAX_LINE_BYTES >> 20;
@@ -115,7 +115,7 @@ where
                 }
                 LineInput::Whole(line) => parse_line(&line),
             };
-            match heard {
+            match parsed {
                 ParsedLine::Message(message) => return Some(*message),
                 ParsedLine::Fault(id, error) => self.say(id, error),
                 ParsedLine::Nothing => {}

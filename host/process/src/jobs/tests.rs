@@ -37,13 +37,13 @@ fn output_tail_stores_the_end_and_counts_omitted_bytes() {
     let mut ring = OutputTail::new(MAX_OUTPUT);
     ring.add(b"hello ");
     ring.add(b"world");
-    let found = piece(&mut ring, 6);
+    let found = read_chunk(&mut ring, 6);
     assert_eq!(
         (found.bytes.as_slice(), found.next, found.omitted_bytes),
         (b"world".as_slice(), 11, 0)
     );
     assert_eq!(
-        piece(&mut ring, 99),
+        read_chunk(&mut ring, 99),
         OutputChunk {
             bytes: vec![],
             next: 11,
@@ -52,7 +52,7 @@ fn output_tail_stores_the_end_and_counts_omitted_bytes() {
     );
     ring.add(&vec![b'x'; MAX_OUTPUT + 5]);
     ring.add(b"end");
-    let found = piece(&mut ring, 11);
+    let found = read_chunk(&mut ring, 11);
     assert_eq!(found.next, 11 + MAX_OUTPUT as u64 + 8);
     assert_eq!(found.omitted_bytes, 8);
     assert!(found.bytes.len() == MAX_OUTPUT && found.bytes.ends_with(b"xend"));

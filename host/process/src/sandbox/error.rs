@@ -101,10 +101,10 @@ pub enum SandboxError {
     Neither(Box<SandboxError>, Box<SandboxError>),
     /// Code is to run in a container, and the settings have no image for its language.
     #[error("no image is configured to run {} in a container", .0.as_str())]
-    NoneNamed(CodeLanguage),
+    NoContainerImage(CodeLanguage),
     /// Code is to run with the programs of this machine, but the settings require containers.
     #[error("`sandbox.mode: container` does not allow programs of this machine to run")]
-    ContainersAlone,
+    ContainersOnly,
     /// The image of containers is not on this machine.
     #[error("the image `{image}` is not on this machine, and images are not fetched automatically")]
     NoImage {
@@ -248,8 +248,8 @@ impl SandboxError {
             | Self::Unavailable { .. }
             | Self::Neither(..)
             | Self::NoImage { .. }
-            | Self::NoneNamed(_)
-            | Self::ContainersAlone
+            | Self::NoContainerImage(_)
+            | Self::ContainersOnly
             | Self::Uncovered { .. }
             | Self::Replaced(_)
             | Self::BadImage { .. }
@@ -273,11 +273,11 @@ impl SandboxError {
     fn remedy(&self) -> Option<String> {
         match self {
             Self::NoImage { pull, .. } => Some(format!("fetch it with `{pull}`")),
-            Self::NoneNamed(language) => Some(format!(
+            Self::NoContainerImage(language) => Some(format!(
                 "set `sandbox.images: {{{}: IMAGE}}` in the settings",
                 language.as_str()
             )),
-            Self::ContainersAlone => {
+            Self::ContainersOnly => {
                 Some("set another `sandbox.mode` in the settings, or run the code in a container".into())
             }
             Self::Uncovered { .. } => {

@@ -1,13 +1,14 @@
 //! Measures how deep brackets are nested, before anything parses them: the parser tries each `(` as the parameters of
 //! a function first and then re-reads its content, so that nesting costs the square of its depth.
 //!
-//! Only a parser can tell if `/` begins a regular expression. If it may be either, both readings are followed, and a
-//! reading that cannot be code is dropped: one of the rest is correct, and the deepest counts.
+//! Only a parser can tell whether `/` divides or begins a regular expression. Where both are possible, both readings are
+//! followed, and readings that turn out to be invalid code are dropped. The correct reading is among the rest, so their
+//! greatest depth is an upper bound.
 //!
 //! Out of scope: matching of brackets. The parser reports that, with the position.
 
-/// Maximum number of readings followed at a time. Extra readings of honest code end with their line.
-const READINGS: usize = 64;
+/// Maximum number of readings followed at a time. In ordinary code, a wrong reading fails by the end of its line.
+const MAX_READINGS: usize = 64;
 
 /// One way to read the code before a position.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +34,7 @@ enum PrecedingToken {
 }
 
 /// Keywords that a value follows, although they look like values.
-const WORDS: [&[u8]; 16] = [
+const OPERATOR_KEYWORDS: [&[u8]; 16] = [
     b"return",
     b"typeof",
     b"case",
@@ -53,7 +54,7 @@ const WORDS: [&[u8]; 16] = [
 ];
 
 /// Returns the offset at which brackets are nested deeper than `most` levels, if they are.
-pub(super) fn too_deep(source: &str, most: usize) -> Option<usize> {
+pub(super) fn too_deep(source: &str, max_depth: usize) -> Option<usize> {
     let source = source.as_bytes();
     let mut readings = vec![BracketScan {
         at: 0,
@@ -63,26 +64,26 @@ pub(super) fn too_deep(source: &str, most: usize) -> Option<usize> {
         before: PrecedingToken::Operator,
     }];
     // Advances the reading that is furthest behind, so that readings that reach the same state are merged.
-    while let Some(least) = (0..readings.len()).min_by_key(|one| readings[*one].at) {
-        let mut reading = readings.swap_remove(least);
+    while let Some(rearmost) = (0..readings.len()).min_by_key(|candidate| readings[*candidate].at) {
+        let mut reading = readings.swap_remove(rearmost);
         let mut other = None;
-        let goes_on = reading.step(source, &mut other);
-        for reading in goes_on.then_some(reading).into_iter().chain(other) {
-            if reading.braces.len() + reading.others > most {
+        let is_alive = reading.step(source, &mut other);
+        for reading in is_alive.then_some(reading).into_iter().chain(other) {
+            if reading.braces.len() + reading.others > max_depth {
                 return Some(reading.at.min(source.len()));
             }
-            let same = readings.iter_mut().find(|one| {
-                one.at == reading.at
-                    && one.in_template == reading.in_template
-                    && one.before == reading.before
-                    && one.braces == reading.braces
+            let same = readings.iter_mut().find(|candidate| {
+                candidate.at == reading.at
+                    && candidate.in_template == reading.in_template
+                    && candidate.before == reading.before
+                    && candidate.braces == reading.braces
             });
             match same {
                 Some(same) => same.others = same.others.max(reading.others),
                 None => readings.push(reading),
             }
         }
-        if readings.len() > READINGS {
+        if readings.len() > MAX_READINGS {
             return Some(readings[0].at.min(source.len()));
         }
     }
@@ -97,7 +98,7 @@ impl BracketScan {
             return false;
         };
         if self.in_template {
-            return self.template(source, byte);
+            return self.read_template(source, byte);
         }
         let next = source.get(self.at + 1).copied();
         match byte {
@@ -110,8 +111,8 @@ impl BracketScan {
                 self.at = end + 2;
                 return true;
             }
-            b'/' => return self.slash(source, other),
-            b'"' | b'\'' => return self.text(source, byte),
+            b'/' => return self.read_slash(source, other),
+            b'"' | b'\'' => return self.read_string(source, byte),
             b'`' => {
                 self.in_template = true;
                 self.at += 1;
@@ -125,7 +126,7 @@ impl BracketScan {
         }
         if is_word(byte) {
             let end = find(source, self.at, |rest| !is_word(rest[0]));
-            self.before = match WORDS.contains(&&source[self.at..end]) {
+            self.before = match OPERATOR_KEYWORDS.contains(&&source[self.at..end]) {
                 true => PrecedingToken::Either,
                 false => PrecedingToken::Value,
             };
@@ -143,7 +144,7 @@ impl BracketScan {
         true
     }
 
-    fn template(&mut self, source: &[u8], byte: u8) -> bool {
+    fn read_template(&mut self, source: &[u8], byte: u8) -> bool {
         match byte {
             b'\\' => self.at += 2,
             b'`' => {
@@ -162,7 +163,7 @@ impl BracketScan {
         true
     }
 
-    fn slash(&mut self, source: &[u8], other: &mut Option<Self>) -> bool {
+    fn read_slash(&mut self, source: &[u8], other: &mut Option<Self>) -> bool {
         let mut divided = self.clone();
         divided.at += 1;
         divided.before = PrecedingToken::Operator;
@@ -192,7 +193,7 @@ impl BracketScan {
         true
     }
 
-    fn text(&mut self, source: &[u8], quote: u8) -> bool {
+    fn read_string(&mut self, source: &[u8], quote: u8) -> bool {
         self.at += 1;
         loop {
             match source.get(self.at) {
@@ -213,9 +214,9 @@ impl BracketScan {
 
 /// Returns the first position from `at` on for which the predicate is true, or the end.
 fn find(source: &[u8], at: usize, is: impl Fn(&[u8]) -> bool) -> usize {
-    let places = at..source.len();
-    let mut places = places.filter(|place| is(&source[*place..]));
-    places.next().unwrap_or(source.len())
+    let offsets = at..source.len();
+    let mut offsets = offsets.filter(|offset| is(&source[*offset..]));
+    offsets.next().unwrap_or(source.len())
 }
 
 fn is_word(byte: u8) -> bool {
@@ -227,7 +228,7 @@ mod tests {
     use super::*;
 
     fn depth(source: &str) -> usize {
-        let mut depths = (0..200).filter(|most| too_deep(source, *most).is_none());
+        let mut depths = (0..200).filter(|max_depth| too_deep(source, *max_depth).is_none());
         depths.next().unwrap()
     }
 
@@ -249,7 +250,7 @@ mod tests {
 
     #[test]
     fn too_deep_misses_no_bracket() {
-        let most = 20;
+        let max_depth = 20;
         for open in [
             "({a=/*})*/",
             "({a=//})\n",
@@ -264,9 +265,9 @@ mod tests {
             "({a=b++/`})`/",
             "(a)/'/;({a=/'/.b+",
         ] {
-            let source = open.repeat(most + 1);
-            assert!(too_deep(&source, most).is_some(), "{open}");
+            let source = open.repeat(max_depth + 1);
+            assert!(too_deep(&source, max_depth).is_some(), "{open}");
         }
-        assert!(too_deep(&"a(b);\n{ c / d } /e/.f;\n".repeat(2_000), most).is_none());
+        assert!(too_deep(&"a(b);\n{ c / d } /e/.f;\n".repeat(2_000), max_depth).is_none());
     }
 }

@@ -1,7 +1,7 @@
 //! A stack large enough for the nesting depth of any code of a given length.
 //!
-//! Counting levels beforehand would take a scanner that no string, regular expression or comment can deceive. A stack
-//! takes memory only as far as it is used, so a large one costs an ordinary script nothing.
+//! Counting the levels beforehand would need a scanner that recognises strings, regular expressions and comments. A large
+//! stack is simpler, and takes only the memory that is used.
 
 use std::io;
 use std::thread::Builder;
@@ -11,7 +11,7 @@ use thiserror::Error;
 
 /// Bytes of stack that a byte of code can need. A level takes at least one byte; the maximum measured is 1.8 KiB, for
 /// types in brackets (`type A = [[[[`).
-const PER_BYTE: usize = 4 << 10;
+const STACK_PER_CODE_BYTE: usize = 4 << 10;
 
 /// Stack that the compiler needs without any nesting.
 const MIN_STACK: usize = 256 << 10;
@@ -36,7 +36,7 @@ impl StackRunError {
 
 /// Returns the stack size for code of a length.
 pub(super) const fn stack_size(length: usize) -> usize {
-    MIN_STACK + length * PER_BYTE
+    MIN_STACK + length * STACK_PER_CODE_BYTE
 }
 
 /// Runs work on a stack of the given size.

@@ -1,5 +1,5 @@
-//! Bundles a module with its imports, using the person's own bundler: esbuild or rolldown, from `node_modules` or from
-//! the PATH. It is a command like a compiler, run with the rights of the person who builds the plugin.
+//! Bundles a module with its imports, using the user's own bundler: esbuild or rolldown, from `node_modules` or from the
+//! PATH. Like a compiler, it runs with the rights of the user who builds the plugin.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,16 +11,16 @@ use tokio::process::Command;
 use super::source_positions::SourcePositions;
 
 /// Source of the module `mimir`, for bundlers.
-const OWN: &str = "export const defineTool = (tool) => tool;\n";
+const MIMIR_MODULE: &str = "export const defineTool = (tool) => tool;\n";
 
 /// Name of the bundle inside the function that the engine evaluates.
-const NAME: &str = "__module";
+const BUNDLE_NAME: &str = "__module";
 
 /// Time limit of a bundler. Bundling a hundred packages takes about a second.
-const TIME: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Maximum length of a bundler's message, in characters.
-const SAID: usize = 2_000;
+const MAX_MESSAGE_CHARS: usize = 2_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BundlerKind {
@@ -34,11 +34,11 @@ const KINDS: [(BundlerKind, &str); 2] = [
     (BundlerKind::Rolldown, "rolldown"),
 ];
 
-/// Globals that browser packages expect from a bundler, without any sign of Node.
-const AROUND: &str = "var mimir = __mimir, global = globalThis, process = { env: { NODE_ENV: \"production\" }, browser: true, version: \"\", versions: {}, argv: [], cwd: () => \"/\", nextTick: (work, ...args) => queueMicrotask(() => work(...args)) };";
+/// Globals that browser packages expect from a bundler. Packages must not detect Node.
+const BROWSER_GLOBALS: &str = "var mimir = __mimir, global = globalThis, process = { env: { NODE_ENV: \"production\" }, browser: true, version: \"\", versions: {}, argv: [], cwd: () => \"/\", nextTick: (work, ...args) => queueMicrotask(() => work(...args)) };";
 
 /// Number of lines before the bundle in the code.
-const BEFORE: u32 = 2;
+const LINES_BEFORE_BUNDLE: u32 = 2;
 
 /// A module bundled with its imports.
 pub(super) struct BundledModule {
@@ -50,17 +50,17 @@ pub(super) struct BundledModule {
     pub(super) bundler: PathBuf,
 }
 
-/// Bundles a module. `foreign` is the import that requires it.
+/// Bundles a module. `import_error` is the error about the import that requires a bundler.
 pub(super) async fn bundle(
     module: &Path,
-    foreign: Option<ToolError>,
+    import_error: Option<ToolError>,
 ) -> Result<BundledModule, ToolError> {
     let module = module.canonicalize().map_err(|error| {
         let message = format!("{} cannot be found: {error}", shown(module));
         ToolError::new(ToolErrorCode::FileNotFound, message)
     })?;
     let Some((kind, program)) = find(&module, std::env::var_os("PATH").as_deref()) else {
-        let what = foreign.map_or_else(|| shown(&module), |fault| fault.message);
+        let what = import_error.map_or_else(|| shown(&module), |fault| fault.message);
         let message = format!(
             "{what}, but no bundler was found: run `npm install esbuild` (or rolldown) next to the file, or import only `mimir` and write the schemas in JSON"
         );
@@ -74,11 +74,13 @@ pub(super) async fn bundle(
     let folder = folder.unwrap_or_else(|_| work.path().to_owned());
     let (code, map) = run(kind, &program, &module, &folder).await?;
     let home = module.parent().unwrap_or(&module);
-    let places = map.and_then(|map| SourcePositions::of_bundle(&map, BEFORE, &folder, home));
-    let code = format!("(function (__mimir) {{\n{AROUND}\n{code}\nreturn {NAME};\n}})");
+    let positions =
+        map.and_then(|map| SourcePositions::of_bundle(&map, LINES_BEFORE_BUNDLE, &folder, home));
+    let code =
+        format!("(function (__mimir) {{\n{BROWSER_GLOBALS}\n{code}\nreturn {BUNDLE_NAME};\n}})");
     Ok(BundledModule {
         code,
-        positions: places.unwrap_or_default(),
+        positions: positions.unwrap_or_default(),
         bundler: program,
     })
 }
@@ -104,7 +106,7 @@ fn find(module: &Path, path: Option<&std::ffi::OsStr>) -> Option<(BundlerKind, P
     None
 }
 
-/// Returns the entry module of the bundle: the person's exports, and the functions that convert its schemas to JSON
+/// Returns the entry module of the bundle: the plugin's exports, and the functions that convert its schemas to JSON
 /// Schema.
 fn entry(module: &Path) -> String {
     let quoted = |path: &Path| serde_json::Value::from(path.to_string_lossy().into_owned());
@@ -150,15 +152,16 @@ async fn run(
         work.join("mimir.mjs"),
         work.join("bundle.js"),
     );
-    let written = std::fs::write(&input, entry(module)).and_then(|()| std::fs::write(&own, OWN));
-    written.map_err(|error| fault("the bundle cannot be prepared", error))?;
+    let written =
+        std::fs::write(&input, entry(module)).and_then(|()| std::fs::write(&own, MIMIR_MODULE));
+    written.map_err(|error| fault("cannot write the input of the bundler", error))?;
     let mut command = Command::new(program);
     command.arg(&input);
     match kind {
         // Async functions become generators: the engine needs no other lowering.
         BundlerKind::Esbuild => command
             .args(["--bundle", "--format=iife", "--platform=browser"])
-            .arg(format!("--global-name={NAME}"))
+            .arg(format!("--global-name={BUNDLE_NAME}"))
             .args([
                 "--target=es2022",
                 "--define:process.env.NODE_ENV=\"production\"",
@@ -179,7 +182,14 @@ async fn run(
             .arg(format!("--outfile={}", output.display())),
         // `mimir` stays external, available by this name.
         BundlerKind::Rolldown => command
-            .args(["--format", "iife", "--platform", "browser", "--name", NAME])
+            .args([
+                "--format",
+                "iife",
+                "--platform",
+                "browser",
+                "--name",
+                BUNDLE_NAME,
+            ])
             .arg("--sourcemap")
             .args(["--external", "mimir", "--globals", "mimir:mimir"])
             .args(["--transform.target", "es2016", "--logLevel", "warn"])
@@ -192,18 +202,23 @@ async fn run(
         .env("NO_COLOR", "1")
         .stdin(Stdio::null())
         .kill_on_drop(true);
-    let done = tokio::time::timeout(TIME, command.output()).await;
+    let done = tokio::time::timeout(TIMEOUT, command.output()).await;
     let done = done.map_err(|_| {
-        let message = format!("{} takes longer than {} s", shown(program), TIME.as_secs());
+        let message = format!(
+            "{} did not finish within {} s",
+            shown(program),
+            TIMEOUT.as_secs()
+        );
         ToolError::new(ToolErrorCode::Timeout, message)
     })?;
-    let done = done.map_err(|error| fault(&format!("{} does not start", shown(program)), error))?;
+    let done =
+        done.map_err(|error| fault(&format!("{} cannot be started", shown(program)), error))?;
     if !done.status.success() {
-        let said = [done.stderr, done.stdout].concat();
-        let said = String::from_utf8_lossy(&said);
+        let output_text = [done.stderr, done.stdout].concat();
+        let output_text = String::from_utf8_lossy(&output_text);
         return Err(ToolError::new(
             ToolErrorCode::InvalidInput,
-            refused(&said, program),
+            bundler_error(&output_text, program),
         ));
     }
     let code = std::fs::read_to_string(&output)
@@ -213,25 +228,25 @@ async fn run(
 }
 
 /// Extracts the error from a bundler's output: the first one, prefixed with its position if that is recognised.
-fn refused(said: &str, program: &Path) -> String {
-    let lines: Vec<&str> = said.lines().map(str::trim).collect();
-    let placed = lines.iter().enumerate().find_map(|(at, line)| {
+fn bundler_error(output_text: &str, program: &Path) -> String {
+    let lines: Vec<&str> = output_text.lines().map(str::trim).collect();
+    let positioned = lines.iter().enumerate().find_map(|(at, line)| {
         let what = line.split_once("[ERROR] ")?.1;
-        let place = lines[at + 1..].iter().find(|line| !line.is_empty())?;
-        let place = place.strip_suffix(':')?;
-        Some(format!("{place}: {what}"))
+        let position = lines[at + 1..].iter().find(|line| !line.is_empty())?;
+        let position = position.strip_suffix(':')?;
+        Some(format!("{position}: {what}"))
     });
-    let hint = match said.contains("node:") || said.contains("built into node") {
+    let hint = match output_text.contains("node:") || output_text.contains("built into node") {
         true => {
             "; plugins cannot use Node's modules: use the tool's `context`, and packages that support browsers"
         }
         false => "",
     };
-    let told = placed.unwrap_or_else(|| {
-        let said = text::prefix(said.trim(), SAID);
-        format!("{} cannot bundle the module: {said}", shown(program))
+    let text_of_error = positioned.unwrap_or_else(|| {
+        let output_text = text::prefix(output_text.trim(), MAX_MESSAGE_CHARS);
+        format!("{} cannot bundle the module: {output_text}", shown(program))
     });
-    let lines = told.lines().map(text::visible).collect::<Vec<_>>();
+    let lines = text_of_error.lines().map(text::visible).collect::<Vec<_>>();
     format!("{}{hint}", lines.join("\n"))
 }
 
@@ -266,10 +281,13 @@ mod tests {
 
     #[test]
     fn bundler_error_starts_with_its_position() {
-        let said = "✘ [ERROR] Could not resolve \"nowhere\"\n\n    tool.ts:1:18:\n      1 │ import x from \"nowhere\";\n";
-        let told = refused(said, Path::new("esbuild"));
-        assert_eq!(told, "tool.ts:1:18: Could not resolve \"nowhere\"");
-        let told = refused("it is broken", Path::new("esbuild"));
-        assert!(told.contains("esbuild cannot bundle"), "{told}");
+        let output_text = "✘ [ERROR] Could not resolve \"nowhere\"\n\n    tool.ts:1:18:\n      1 │ import x from \"nowhere\";\n";
+        let text_of_error = bundler_error(output_text, Path::new("esbuild"));
+        assert_eq!(text_of_error, "tool.ts:1:18: Could not resolve \"nowhere\"");
+        let text_of_error = bundler_error("it is broken", Path::new("esbuild"));
+        assert!(
+            text_of_error.contains("esbuild cannot bundle"),
+            "{text_of_error}"
+        );
     }
 }

@@ -71,7 +71,7 @@ impl PluginDescription {
         let mut faults: Vec<ToolError> = examined
             .faults
             .iter()
-            .map(|told| at(told.export.as_deref().unwrap_or_default(), &told.message))
+            .map(|fault| at(fault.export.as_deref().unwrap_or_default(), &fault.message))
             .collect();
         let mentioned = needs::script_needs(&module.mentions, None);
         let mut about = Self {
@@ -148,9 +148,9 @@ impl PluginDescription {
         said(schema("inputSchema", &found.input_schema));
         said(schema("outputSchema", &found.output_schema));
         let mut needs = mentioned.clone();
-        if let Some(told) = &found.needs {
-            match read_needs(told) {
-                Ok(told) => needs = told,
+        if let Some(declared) = &found.needs {
+            match read_needs(declared) {
+                Ok(declared) => needs = declared,
                 Err(message) => said(Err(message)),
             }
         }

@@ -11,7 +11,7 @@ use crate::bindings::types;
 use crate::convert;
 use crate::error::WasmHostError;
 
-/// Maximum number of tools of a plugin, more than any honest plugin has; a model would see them all.
+/// Maximum number of tools of a plugin, more than real plugins have; a model would see them all.
 const MAX_TOOLS: usize = 256;
 
 /// Maximum lengths of the texts in a definition, in characters. A model reads every description in every prompt.

@@ -29,7 +29,7 @@ pub(super) async fn make_dir(node: &FsNode, path: &str) -> Result<(), FsFault> {
 pub(super) async fn remove_dir(
     node: &FsNode,
     path: &str,
-    pace: &mut YieldTimer,
+    yield_timer: &mut YieldTimer,
 ) -> Result<(), FsFault> {
     let target = name_at(node, path)?;
     node.shared().check_dir_writable(&target.path)?;
@@ -39,7 +39,7 @@ pub(super) async fn remove_dir(
     if let Err(error) = &removed
         && error.kind() == io::ErrorKind::DirectoryNotEmpty
     {
-        empty_check::check_can_empty(node.shared(), &target, pace).await?;
+        empty_check::check_can_empty(node.shared(), &target, yield_timer).await?;
     }
     Ok(removed?)
 }
@@ -82,7 +82,7 @@ pub(super) async fn rename(
     old_path: &str,
     new: &FsNode,
     new_path: &str,
-    pace: &mut YieldTimer,
+    yield_timer: &mut YieldTimer,
 ) -> Result<(), FsFault> {
     same_mount(old, new)?;
     let shared = old.shared();
@@ -105,7 +105,7 @@ pub(super) async fn rename(
     };
     if kind == FileKind::Directory {
         moved()?;
-        link_check::check_links_stay_inside(&from, &to, &from, shared.depth, pace).await?;
+        link_check::check_links_stay_inside(&from, &to, &from, shared.depth, yield_timer).await?;
     } else {
         shared.check_writable(&from.path)?;
         shared.check_writable(&to.path)?;
@@ -138,7 +138,8 @@ pub(super) async fn rename(
     let arrived = match sys::stat_at(&to.at, &to.name).map(|stat| stat.kind) {
         Ok(FileKind::Directory) => match moved() {
             Ok(()) => {
-                link_check::check_links_stay_inside(&from, &to, &to, shared.depth, pace).await
+                link_check::check_links_stay_inside(&from, &to, &to, shared.depth, yield_timer)
+                    .await
             }
             refused => refused,
         },

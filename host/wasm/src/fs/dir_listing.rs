@@ -50,19 +50,22 @@ impl DirListing {
     /// Returns the next entry that a guest may see.
     pub(super) async fn next(
         &mut self,
-        pace: &mut YieldTimer,
+        yield_timer: &mut YieldTimer,
     ) -> Result<Option<DirectoryEntry>, FsFault> {
         match self {
-            Self::Real(listing) => listing.next(pace).await,
+            Self::Real(listing) => listing.next(yield_timer).await,
             Self::Overlay(entries) => Ok(entries.next()),
         }
     }
 }
 
 impl HostListing {
-    async fn next(&mut self, pace: &mut YieldTimer) -> Result<Option<DirectoryEntry>, FsFault> {
+    async fn next(
+        &mut self,
+        yield_timer: &mut YieldTimer,
+    ) -> Result<Option<DirectoryEntry>, FsFault> {
         loop {
-            pace.yield_if_due().await;
+            yield_timer.yield_if_due().await;
             let Some(entry) = self.entries.next() else {
                 return Ok(None);
             };

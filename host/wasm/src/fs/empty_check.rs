@@ -21,7 +21,7 @@ const MAX_ENTRIES: usize = 500_000;
 pub(super) async fn check_can_empty(
     shared: &MountState,
     top: &Target<'_>,
-    pace: &mut YieldTimer,
+    yield_timer: &mut YieldTimer,
 ) -> Result<(), FsFault> {
     let mut folders = vec![PathBuf::new()];
     let mut looked_at = 0;
@@ -42,7 +42,7 @@ pub(super) async fn check_can_empty(
         let mut is_empty = true;
         let mut entries = sys::list(&dir)?;
         while let Some(entry) = entries.next() {
-            pace.yield_if_due().await;
+            yield_timer.yield_if_due().await;
             is_empty = false;
             looked_at += 1;
             if looked_at > MAX_ENTRIES {

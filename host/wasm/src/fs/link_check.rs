@@ -22,7 +22,7 @@ pub(super) async fn check_links_stay_inside(
     to: &Target<'_>,
     now: &Target<'_>,
     mount_depth: usize,
-    pace: &mut YieldTimer,
+    yield_timer: &mut YieldTimer,
 ) -> Result<(), FsFault> {
     let depth = |path: &str| path.split('/').count().saturating_sub(mount_depth);
     let arrives = depth(&to.path);
@@ -43,7 +43,7 @@ pub(super) async fn check_links_stay_inside(
         };
         let mut entries = sys::list(&dir)?;
         while let Some(entry) = entries.next() {
-            pace.yield_if_due().await;
+            yield_timer.yield_if_due().await;
             seen += 1;
             if seen > MAX_ENTRIES {
                 return Err(unknown(&from.path));

@@ -8,7 +8,7 @@ use mimir_core::backend::RealPath;
 
 use super::resolve::{GuestPath, MAX_LINKS};
 
-/// Maximum number of components in one resolution: more than an honest path has, and a millisecond of work.
+/// Maximum number of components in one resolution: more than real paths have, and a millisecond of work.
 const MAX_STEPS: usize = 1000;
 
 /// Returns the path below `root` to which `path` leads. From the first missing component on, it stays as written.

@@ -1,5 +1,5 @@
-//! The temporary folder of one program, its `/tmp`: limited in size, and removed when the program ends. Folders left
-//! by a killed process are removed when the next one prepares an engine.
+//! The temporary folder of one program, its `/tmp`: limited in size, and removed when the program ends. Folders of a
+//! killed process are removed when another process prepares an engine.
 //!
 //! Out of scope: the workspace.
 
@@ -21,8 +21,8 @@ const MAX_BYTES: u64 = 256 << 20;
 /// Limit for files, folders and links: about as many as in an unpacked archive of sources.
 const MAX_ENTRIES: u64 = 10_000;
 
-/// The prefix of its name.
-const NAME: &str = "mimir-";
+/// Prefix of the folder name.
+const NAME_PREFIX: &str = "mimir-";
 
 /// A folder for one program, removed on drop.
 pub(super) struct TemporaryFolder {
@@ -37,7 +37,7 @@ impl TemporaryFolder {
     pub(super) fn new() -> Result<Self, ToolError> {
         use std::hash::{BuildHasher as _, RandomState};
         let name = RandomState::new().hash_one(Instant::now());
-        let name = format!("{NAME}{}-{name:016x}", std::process::id());
+        let name = format!("{NAME_PREFIX}{}-{name:016x}", std::process::id());
         let path = std::env::temp_dir().join(name);
         #[cfg_attr(
             not(unix),
@@ -97,12 +97,12 @@ fn lock(path: &Path) -> std::io::Result<std::fs::File> {
     Ok(folder)
 }
 
-/// A younger folder may be one that its process has not locked yet.
+/// Minimum age of a folder that is removed: a newer one may not be locked by its process yet.
 #[cfg(unix)]
-const YOUNG: std::time::Duration = std::time::Duration::from_secs(60);
+const MIN_AGE: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// Removes the folders that are not in use any more. Checking the process by its number would not work, since it may
-/// belong to another process by now, or to another container; a lock works.
+/// Removes folders that are no longer in use, as their lock shows. The process ID in the name is not reliable: it may
+/// have been reused, or belong to another container.
 #[cfg(unix)]
 pub(super) fn sweep() {
     use std::os::unix::fs::MetadataExt as _;
@@ -110,7 +110,7 @@ pub(super) fn sweep() {
     let entries = std::fs::read_dir(std::env::temp_dir());
     for entry in entries.into_iter().flatten().flatten() {
         let name = entry.file_name();
-        if !name.to_str().is_some_and(is_ours) {
+        if !name.to_str().is_some_and(is_program_folder) {
             continue;
         }
         let path = entry.path();
@@ -118,9 +118,10 @@ pub(super) fn sweep() {
             continue;
         };
         let age = meta.modified().ok().and_then(|time| time.elapsed().ok());
-        let left = meta.is_dir() && meta.uid() == own && age.is_some_and(|age| age > YOUNG);
+        let may_be_stale =
+            meta.is_dir() && meta.uid() == own && age.is_some_and(|age| age > MIN_AGE);
         // While it is locked here, no other process removes it.
-        if left && let Ok(_lock) = lock(&path) {
+        if may_be_stale && let Ok(_lock) = lock(&path) {
             std::fs::remove_dir_all(&path).ok();
         }
     }
@@ -132,15 +133,15 @@ pub(super) fn sweep() {}
 
 /// Returns true if a folder of this name belongs to a program.
 #[cfg_attr(not(unix), cfg(test))]
-fn is_ours(name: &str) -> bool {
+fn is_program_folder(name: &str) -> bool {
     let rest = name
-        .strip_prefix(NAME)
+        .strip_prefix(NAME_PREFIX)
         .and_then(|rest| rest.split_once('-'));
-    rest.is_some_and(|(process, mark)| {
+    rest.is_some_and(|(process, suffix)| {
         !process.is_empty()
             && process.bytes().all(|byte| byte.is_ascii_digit())
-            && mark.len() == 16
-            && mark.bytes().all(|byte| byte.is_ascii_hexdigit())
+            && suffix.len() == 16
+            && suffix.bytes().all(|byte| byte.is_ascii_hexdigit())
     })
 }
 
@@ -150,7 +151,7 @@ mod tests {
 
     #[test]
     fn sweep_removes_only_folders_of_programs() {
-        assert!(is_ours("mimir-12-0123456789abcdef"));
+        assert!(is_program_folder("mimir-12-0123456789abcdef"));
         for other in [
             "mimir-12",
             "mimir-x-0123456789abcdef",
@@ -158,7 +159,7 @@ mod tests {
             "mimir--0123456789abcdef",
             "other",
         ] {
-            assert!(!is_ours(other), "{other}");
+            assert!(!is_program_folder(other), "{other}");
         }
     }
 
@@ -169,7 +170,7 @@ mod tests {
         let left = TemporaryFolder::new().unwrap();
         let path = left.path().to_owned();
         std::fs::write(path.join("a"), "a").unwrap();
-        let old = std::time::SystemTime::now() - 2 * YOUNG;
+        let old = std::time::SystemTime::now() - 2 * MIN_AGE;
         for path in [used.path(), &path] {
             std::fs::File::open(path)
                 .unwrap()

@@ -92,8 +92,8 @@ impl ScriptEffects {
     }
 
     /// Performs a request. Dropping this future cancels it.
-    pub(crate) async fn perform(&self, wish: AsyncRequest) -> EffectResult {
-        match wish {
+    pub(crate) async fn perform(&self, effect: AsyncRequest) -> EffectResult {
+        match effect {
             AsyncRequest::Execute {
                 command,
                 args,
@@ -145,14 +145,14 @@ impl ScriptEffects {
                 let model = model.ok_or_else(|| not_granted("the language model"))?;
                 Ok((model.complete(&prompt, most).await?.into(), Vec::new()))
             }
-            AsyncRequest::Keep(wish) => {
+            AsyncRequest::Keep(effect) => {
                 let storage = self.storage.as_ref().ok_or_else(|| {
                     ToolError::new(
                         ToolErrorCode::PermissionDenied,
                         "only a tool with `storage` in its code can store values between calls",
                     )
                 })?;
-                Ok((perform_storage(storage, wish).await?, Vec::new()))
+                Ok((perform_storage(storage, effect).await?, Vec::new()))
             }
         }
     }
@@ -161,9 +161,9 @@ impl ScriptEffects {
 /// Performs a storage request; the values are JSON.
 async fn perform_storage(
     storage: &PluginStorage,
-    wish: StorageRequest,
+    effect: StorageRequest,
 ) -> Result<Value, ToolError> {
-    Ok(match wish {
+    Ok(match effect {
         // A missing value is not the same as `null`.
         StorageRequest::Get { key } => match storage.get(key).await? {
             Some(bytes) => {

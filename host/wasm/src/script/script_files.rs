@@ -19,10 +19,10 @@ use crate::fs::{FsCtxView, FsView};
 use crate::store_state::StoreState;
 
 /// Bytes read at once.
-const PART: u64 = 1 << 20;
+const CHUNK_BYTES: u64 = 1 << 20;
 
-/// Maximum depth of a folder to be removed: a deeper tree is not an honest one.
-const DEEPEST: usize = 256;
+/// Maximum depth of a folder tree that can be removed. Real projects are far below it.
+const MAX_DEPTH: usize = 256;
 
 /// The mode of writing a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -48,14 +48,14 @@ impl WriteMode {
 
 /// Performs a file request synchronously.
 pub(super) async fn perform_sync(
-    guest: &mut StoreState,
+    state: &mut StoreState,
     request: SyncRequest,
     bytes: Vec<u8>,
 ) -> SyncResult {
-    let most = guest.most_output as u64;
+    let max_bytes = state.most_output as u64;
     let mut view = ScriptFiles {
-        view: guest.fs(),
-        most,
+        view: state.fs(),
+        max_bytes,
     };
     let done = view.perform(request, bytes).await;
     done.map_err(|fault| match fault {
@@ -68,7 +68,7 @@ pub(super) async fn perform_sync(
             why: error.message,
         },
         ScriptFileError::Code(_, code) => {
-            let refusal = guest.fs.refusals().last();
+            let refusal = state.fs.refusals().last();
             let refusal = refusal.filter(|_| code == ErrorCode::NotPermitted);
             ErrnoError {
                 code: errno(code),
@@ -101,22 +101,22 @@ fn errno(code: ErrorCode) -> &'static str {
 
 /// Performs a file request.
 pub(super) async fn perform_request(
-    guest: &mut StoreState,
-    wish: FileRequest,
+    state: &mut StoreState,
+    request: FileRequest,
     limits: &Limits,
 ) -> EffectResult {
     let mut view = ScriptFiles {
-        view: guest.fs(),
-        most: limits.output_bytes,
+        view: state.fs(),
+        max_bytes: limits.output_bytes,
     };
-    let done = view.perform_request(wish).await;
+    let done = view.perform_request(request).await;
     done.map_err(|fault| match fault {
         ScriptFileError::Reported(error) => error,
         ScriptFileError::Code(path, code) => {
             let mut error = failure(&path, code);
             // The file system stores the reason of a refusal, and returns only a code to a guest.
             if code == ErrorCode::NotPermitted
-                && let Some(refusal) = guest.fs.refusals().last()
+                && let Some(refusal) = state.fs.refusals().last()
             {
                 error.message = format!("{} ({refusal})", error.message);
             }
@@ -132,7 +132,7 @@ enum ScriptFileError {
 
 struct ScriptFiles<'a> {
     view: FsCtxView<'a>,
-    most: u64,
+    max_bytes: u64,
 }
 
 /// Returns the path in the form that the file system expects: relative to the workspace.
@@ -172,7 +172,7 @@ fn failure(path: &str, code: ErrorCode) -> ToolError {
             "cannot be written: the disk is full".to_owned(),
         ),
         ErrorCode::Quota => {
-            let what = "cannot be written: the call has added as much to the workspace as it may \
+            let what = "cannot be written: the call has reached its limit for new data in the workspace \
                 (limits.newFileBytes, limits.newFiles)";
             (ToolErrorCode::LimitExceeded, what.to_owned())
         }
@@ -184,12 +184,12 @@ fn failure(path: &str, code: ErrorCode) -> ToolError {
     ToolError::new(code, format!("`{path}` {what}"))
 }
 
-fn empty(value: Value) -> (Value, Vec<u8>) {
+fn without_bytes(value: Value) -> (Value, Vec<u8>) {
     (value, Vec::new())
 }
 
-fn kind(of: DescriptorType) -> &'static str {
-    match of {
+fn kind(descriptor: DescriptorType) -> &'static str {
+    match descriptor {
         DescriptorType::RegularFile => "file",
         DescriptorType::Directory => "directory",
         DescriptorType::SymbolicLink => "link",
@@ -200,25 +200,25 @@ fn kind(of: DescriptorType) -> &'static str {
 impl ScriptFiles<'_> {
     async fn perform_request(
         &mut self,
-        wish: FileRequest,
+        request: FileRequest,
     ) -> Result<(Value, Vec<u8>), ScriptFileError> {
-        match wish {
+        match request {
             FileRequest::Read { path, text } => {
                 let bytes = self.read(&path).await?;
                 Ok(match text {
-                    true => empty(String::from_utf8_lossy(&bytes).into()),
+                    true => without_bytes(String::from_utf8_lossy(&bytes).into()),
                     false => (Value::Null, bytes),
                 })
             }
             FileRequest::Write { path, data } => {
                 let bytes = data.bytes().map_err(ScriptFileError::Reported)?;
                 self.write(&path, &bytes, WriteMode::Replace).await?;
-                Ok(empty(Value::Null))
+                Ok(without_bytes(Value::Null))
             }
             FileRequest::Exists { path } => match self.stat(&path, true).await {
-                Ok(_) => Ok(empty(true.into())),
+                Ok(_) => Ok(without_bytes(true.into())),
                 Err(ScriptFileError::Code(_, ErrorCode::NoEntry | ErrorCode::NotDirectory)) => {
-                    Ok(empty(false.into()))
+                    Ok(without_bytes(false.into()))
                 }
                 Err(fault) => Err(fault),
             },
@@ -227,12 +227,12 @@ impl ScriptFiles<'_> {
                 entries.sort_by(|one, other| one.0.cmp(&other.0));
                 let entries = entries.into_iter();
                 let entries = entries.map(|(name, of)| json!({ "name": name, "type": kind(of) }));
-                Ok(empty(entries.collect()))
+                Ok(without_bytes(entries.collect()))
             }
             FileRequest::Stat { path } => {
                 let stat = self.stat(&path, true).await?;
                 let modified = stat.data_modification_timestamp;
-                Ok(empty(json!({
+                Ok(without_bytes(json!({
                     "type": kind(stat.type_),
                     "size": stat.size,
                     "modified": modified.map_or(0, |time| time.seconds * 1000),
@@ -240,11 +240,11 @@ impl ScriptFiles<'_> {
             }
             FileRequest::Remove { path, recursive } => {
                 self.remove(&path, recursive).await?;
-                Ok(empty(Value::Null))
+                Ok(without_bytes(Value::Null))
             }
             FileRequest::Mkdir { path } => {
                 self.make_dirs(&path).await?;
-                Ok(empty(Value::Null))
+                Ok(without_bytes(Value::Null))
             }
         }
     }
@@ -271,7 +271,7 @@ impl ScriptFiles<'_> {
                 ];
                 let [accessed, modified, changed] =
                     times.map(|time| time.map(|time| millis(time.seconds, time.nanoseconds)));
-                return Ok(empty(json!({
+                return Ok(without_bytes(json!({
                     "type": kind(stat.type_),
                     "size": stat.size,
                     "links": stat.link_count,
@@ -299,14 +299,14 @@ impl ScriptFiles<'_> {
             }
             _ => return Err(ScriptFileError::Code(String::new(), ErrorCode::Invalid)),
         }
-        Ok(empty(Value::Null))
+        Ok(without_bytes(Value::Null))
     }
 
     /// Returns the root of the workspace.
     fn root(&mut self) -> Result<Resource<Descriptor>, ScriptFileError> {
         let roots = self.view.get_directories();
         let mut roots = roots.map_err(internal)?.into_iter();
-        let root = roots.find(|(_, guest)| guest == "/");
+        let root = roots.find(|(_, path)| path == "/");
         let (root, _) = root.ok_or_else(|| ScriptFileError::Reported(not_granted("files")))?;
         Ok(root)
     }
@@ -364,21 +364,21 @@ impl ScriptFiles<'_> {
         let mut all = Vec::new();
         loop {
             let at = all.len() as u64;
-            let read = self.view.read(borrowed(file), PART, at).await;
-            let (part, end) = read.map_err(|error| self.fault(path, error))?;
-            if at + part.len() as u64 > self.most {
-                let most = text::bytes(self.most);
+            let read = self.view.read(borrowed(file), CHUNK_BYTES, at).await;
+            let (chunk, end) = read.map_err(|error| self.fault(path, error))?;
+            if at + chunk.len() as u64 > self.max_bytes {
+                let max_bytes = text::bytes(self.max_bytes);
                 let path = text::visible(path);
                 let message = format!(
-                    "`{path}` is larger than {most}, the limit for one read of a script (limits.outputBytes)"
+                    "`{path}` is larger than {max_bytes}, the limit for one read of a script (limits.outputBytes)"
                 );
                 return Err(ScriptFileError::Reported(ToolError::new(
                     ToolErrorCode::LimitExceeded,
                     message,
                 )));
             }
-            let done = end || part.is_empty();
-            all.extend(part);
+            let done = end || chunk.is_empty();
+            all.extend(chunk);
             if done {
                 return Ok(all);
             }
@@ -405,14 +405,18 @@ impl ScriptFiles<'_> {
         };
         let mut at = 0;
         let written = loop {
-            let part = &bytes[at..bytes.len().min(at + PART as usize)];
-            if part.is_empty() {
+            let chunk = &bytes[at..bytes.len().min(at + CHUNK_BYTES as usize)];
+            if chunk.is_empty() {
                 break Ok(());
             }
             let to = start + at as u64;
-            match self.view.write(borrowed(&file), part.to_vec(), to).await {
+            match self.view.write(borrowed(&file), chunk.to_vec(), to).await {
                 Ok(0) => break Err(ScriptFileError::Code(path.to_owned(), ErrorCode::Io)),
-                Ok(count) => at += usize::try_from(count).unwrap_or(part.len()).min(part.len()),
+                Ok(count) => {
+                    at += usize::try_from(count)
+                        .unwrap_or(chunk.len())
+                        .min(chunk.len())
+                }
                 Err(error) => break Err(self.fault(path, error)),
             }
         };
@@ -447,22 +451,22 @@ impl ScriptFiles<'_> {
     /// Creates a folder, and its missing parents.
     async fn make_dirs(&mut self, path: &str) -> Result<(), ScriptFileError> {
         let whole = relative(path);
-        let mut made = String::new();
-        for part in whole.split('/').filter(|part| !part.is_empty()) {
-            if !made.is_empty() {
-                made.push('/');
+        let mut created = String::new();
+        for name in whole.split('/').filter(|name| !name.is_empty()) {
+            if !created.is_empty() {
+                created.push('/');
             }
-            made.push_str(part);
+            created.push_str(name);
             let root = self.root()?;
             let done = self
                 .view
-                .create_directory_at(borrowed(&root), made.clone())
+                .create_directory_at(borrowed(&root), created.clone())
                 .await;
             self.close(root)?;
-            match done.map_err(|error| self.fault(&made, error)) {
+            match done.map_err(|error| self.fault(&created, error)) {
                 Ok(()) => {}
                 Err(ScriptFileError::Code(_, ErrorCode::Exist))
-                    if self.stat(&made, true).await?.type_ == DescriptorType::Directory => {}
+                    if self.stat(&created, true).await?.type_ == DescriptorType::Directory => {}
                 Err(fault) => return Err(fault),
             }
         }
@@ -482,7 +486,7 @@ impl ScriptFiles<'_> {
         let mut folders = vec![whole];
         let mut emptied = Vec::new();
         while let Some(folder) = folders.pop() {
-            if depth(&folder) - top > DEEPEST {
+            if depth(&folder) - top > MAX_DEPTH {
                 return Err(ScriptFileError::Code(folder, ErrorCode::NameTooLong));
             }
             for (name, of) in self.list(&folder).await? {

@@ -5,13 +5,13 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use mimir_sdk::pieces::{self, KEY, KEY_MARK};
 
-/// Most lines that are checked for belonging to a key: an encrypted one has headers before its first line of data.
-const LOOKED_AT: usize = 6;
+/// Number of lines checked for belonging to a key. An encrypted key has headers before its first line of data.
+const MAX_CHECKED_LINES: usize = 6;
 
 /// Returns `text`, which begins at the byte `at` of `file`, with the lines of a key that began before it masked.
 pub(super) fn masked(text: String, file: &mut (impl Read + Seek), at: u64) -> io::Result<String> {
-    let of_key = |line: &str| pieces::in_key(line.as_bytes());
-    if at == 0 || !text.lines().take(LOOKED_AT).any(of_key) {
+    let is_key_line = |line: &str| pieces::in_key(line.as_bytes());
+    if at == 0 || !text.lines().take(MAX_CHECKED_LINES).any(is_key_line) {
         return Ok(text);
     }
     let from = at.saturating_sub(KEY as u64);
@@ -24,7 +24,7 @@ pub(super) fn masked(text: String, file: &mut (impl Read + Seek), at: u64) -> io
     let mut out = String::with_capacity(text.len());
     let mut inside = true;
     for line in text.split_inclusive('\n') {
-        if !(inside && of_key(line)) {
+        if !(inside && is_key_line(line)) {
             out.push_str(line);
             continue;
         }

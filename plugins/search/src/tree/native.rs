@@ -49,7 +49,7 @@ impl Folder {
 }
 
 impl File {
-    /// Seeks to this byte.
+    /// Seeks to a byte offset.
     pub fn go_to(&mut self, offset: u64) -> io::Result<()> {
         (&self.0).seek(SeekFrom::Start(offset)).map(drop)
     }

@@ -51,21 +51,21 @@ pub(super) struct Fields {
 
 impl Default for Fields {
     fn default() -> Self {
-        let own = str::to_owned;
+        let owned = str::to_owned;
         Self {
-            title: own("title"),
-            url: own("url"),
-            snippet: own("snippet"),
+            title: owned("title"),
+            url: owned("url"),
+            snippet: owned("snippet"),
         }
     }
 }
 
 impl Settings {
-    /// Reads the settings from the host.
-    pub(super) fn of_host() -> Result<Self> {
+    /// Reads the settings that the host passes in [`VARIABLE`].
+    pub(super) fn from_env() -> Result<Self> {
         let Ok(text) = std::env::var(VARIABLE) else {
             return Err(Error::unavailable(
-                "no search provider is set; `webSearch.provider` in .mimir/config.yml names one: brave, tavily, searxng or template",
+                "no search provider is configured; set `webSearch.provider` in .mimir/config.yml to brave, tavily, searxng or template",
             ));
         };
         serde_json::from_str(&text)

@@ -28,13 +28,13 @@ impl SystemKeyring {
     /// Stores a value under a name. Windows accepts at most 2,560 bytes.
     pub fn set(&self, name: &str, value: &str) -> Result<(), ToolError> {
         let set = self.entry(name).and_then(|entry| entry.set_password(value));
-        set.map_err(|error| refused("did not accept the value", &told(&error)))
+        set.map_err(|error| refused("did not accept the value", &describe_error(&error)))
     }
 
     /// Reads the value under a name.
     pub fn get(&self, name: &str) -> Result<String, ToolError> {
         let got = self.entry(name).and_then(|entry| entry.get_password());
-        got.map_err(|error| refused("did not return the value", &told(&error)))
+        got.map_err(|error| refused("did not return the value", &describe_error(&error)))
     }
 
     /// Removes the value under a name. A missing value is not an error.
@@ -42,7 +42,9 @@ impl SystemKeyring {
         let removed = self.entry(name).and_then(|entry| entry.delete_credential());
         match removed {
             Err(Error::NoEntry) => Ok(()),
-            other => other.map_err(|error| refused("did not remove the value", &told(&error))),
+            other => {
+                other.map_err(|error| refused("did not remove the value", &describe_error(&error)))
+            }
         }
     }
 
@@ -52,7 +54,7 @@ impl SystemKeyring {
 }
 
 /// The message of an error, without the bytes of the value that some errors contain.
-fn told(error: &Error) -> String {
+fn describe_error(error: &Error) -> String {
     match error {
         Error::BadEncoding(_) | Error::BadDataFormat(..) => {
             "the stored value is not text".to_owned()

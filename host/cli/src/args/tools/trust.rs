@@ -15,8 +15,8 @@ use crate::args::{enum_value, pair};
 Shows the rights that the plugin requests and asks for confirmation. Without a terminal, confirm with the \
 digest of the build, as `mimir tools info NAME` shows it:
   mimir tools trust word_count --digest 9f86d081…
-A component that was not written for mimir requests nothing. Name its rights here; rights named before
-stay, unless you name others of the same kind now:
+A component that was not written for mimir does not declare its rights, so name them here. Rights from an
+earlier grant stay, unless you name new ones of the same kind:
   mimir tools trust http_client --host api.example.com
   mimir tools trust filesystem --read docs --write out --prefix fs_
   mimir tools trust weather --config units=metric --config key=secret:WEATHER \\
@@ -25,7 +25,7 @@ pub struct ToolsTrustArgs {
     /// Name or alias of one of its tools, or its file name
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Digest of the build to trust, instead of a question
+    /// Digest of the build to trust, instead of a confirmation
     #[arg(long, value_name = "SHA256", value_parser = digest)]
     pub digest: Option<String>,
     /// Kinds of rights to withhold

@@ -98,9 +98,9 @@ fn usage_error(message: String) -> ToolError {
 
 /// Completion candidates: commands and tool names.
 pub(super) fn completions(pipeline: &Pipeline) -> Vec<String> {
-    let world = pipeline.snapshot();
-    let tools = world.registry.tools().iter();
-    let tools = tools.filter(|tool| world.policy.is_listed(tool));
+    let snapshot = pipeline.snapshot();
+    let tools = snapshot.registry.tools().iter();
+    let tools = tools.filter(|tool| snapshot.policy.is_listed(tool));
     let commands = ALL.iter().map(|(name, _)| (*name).to_owned());
     commands
         .chain(tools.map(|tool| tool.name().to_string()))
@@ -119,8 +119,8 @@ pub(super) async fn carry_out(
         SlashCommand::Tools(command) => {
             // Tools are switched in the config files as they are now, and the change applies at once.
             let setup = HostSetup::find(globals.workspace.as_deref())?;
-            let world = bench.pipeline().snapshot();
-            let done = tools::run(&setup, &world, printer, CommandSyntax::Chat, command);
+            let snapshot = bench.pipeline().snapshot();
+            let done = tools::run(&setup, &snapshot, printer, CommandSyntax::Chat, command);
             bench.reload_now().await;
             done?;
         }

@@ -111,33 +111,37 @@ pub fn team(settings: &MergedSettings, places: &UserDirs) -> DoctorFinding {
 }
 
 /// Checks that approvals and grants can be stored and read.
-pub fn ledger(setup: &HostSetup) -> DoctorFinding {
-    let Some(ledger) = setup.approvals() else {
+pub fn approval_store(setup: &HostSetup) -> DoctorFinding {
+    let Some(approval_store) = setup.approvals() else {
         return DoctorFinding::fair(
             "approvals",
             "no folder to store approvals and grants in",
             "set MIMIR_CONFIG_DIR",
         );
     };
-    let read = ledger
+    let read = approval_store
         .read()
-        .and_then(|book| Ok((book, ledger.lock().read()?)));
+        .and_then(|approvals| Ok((approvals, approval_store.lock().read()?)));
     // The first approval creates the file, in the nearest existing folder.
-    let folder = ledger.path().ancestors().skip(1).find(|dir| dir.is_dir());
+    let folder = approval_store
+        .path()
+        .ancestors()
+        .skip(1)
+        .find(|dir| dir.is_dir());
     match (read, may_write(folder.unwrap_or(Path::new("/")))) {
         (Ok(_), Err(why)) => DoctorFinding::bad(
             "approvals",
-            format!("cannot write {}: {why}", ledger.path().display()),
+            format!("cannot write {}: {why}", approval_store.path().display()),
             "make it writable, or set MIMIR_CONFIG_DIR to another folder; until then no approval or grant can be stored",
         ),
-        (Ok((book, lock)), Ok(())) => DoctorFinding::good(
+        (Ok((approvals, lock)), Ok(())) => DoctorFinding::good(
             "approvals",
             format!(
                 "{} approvals and {} grants, in {} and {}",
-                book.leases.len(),
+                approvals.leases.len(),
                 lock.plugins.len(),
-                ledger.path().display(),
-                ledger.lock().path().display()
+                approval_store.path().display(),
+                approval_store.lock().path().display()
             ),
         ),
         (Err(error), _) => DoctorFinding::bad(
@@ -219,7 +223,7 @@ pub fn tools(setup: &HostSetup, registry: &Registry) -> DoctorFinding {
     )
 }
 
-/// Finding about a skipped file.
+/// Reports a skipped file.
 pub fn quarantined(left_out: &Quarantined) -> DoctorFinding {
     let text = format!("{} is left out [{}]", left_out.location, left_out.code);
     DoctorFinding::bad("tools", text, left_out.reason.as_str())
@@ -281,7 +285,7 @@ pub fn audit(setup: &HostSetup) -> DoctorFinding {
         return DoctorFinding::bad("audit", text, setup.audit_watermark.remedy());
     }
     if unrecorded {
-        let text = format!("{text}; a call that cannot be recorded is made all the same");
+        let text = format!("{text}; calls that cannot be recorded still run");
         return DoctorFinding::fair("audit", text, "audit.onFailure: refuse");
     }
     DoctorFinding::good("audit", text)

@@ -147,26 +147,28 @@ async fn started(
         &settings,
         &setup.audit_watermark,
     );
-    let tried = servers.servers().test(name).await;
-    match tried {
-        Some(Ok(mut tried)) => {
-            setup.apply_grants(&mut tried.found.tools);
-            Ok(Some(TrustCandidate::new(tried, server, base)))
+    let test = servers.servers().test(name).await;
+    match test {
+        Some(Ok(mut test)) => {
+            setup.apply_grants(&mut test.found.tools);
+            Ok(Some(TrustCandidate::new(test, server, base)))
         }
         Some(Err(error)) if server.url.is_some() => {
             note(styled(
                 WARN,
                 format_args!("its tools were not listed: {}", visible(&error.message)),
             ));
-            for way in &error.remedies {
-                note(format_args!("  {}", visible(way)));
+            for remedy in &error.remedies {
+                note(format_args!("  {}", visible(remedy)));
             }
             Ok(None)
         }
         Some(Err(error)) => {
             let before = error.remedies.to_vec();
-            let way = "nothing was added; `--no-start` adds it without starting it".to_owned();
-            Err(error.with_remedies(before.into_iter().chain([way])).into())
+            let remedy = "nothing was added; `--no-start` adds it without starting it".to_owned();
+            Err(error
+                .with_remedies(before.into_iter().chain([remedy]))
+                .into())
         }
         None => Ok(None),
     }
@@ -190,9 +192,11 @@ pub async fn install(
         Some(package) => {
             let again = PackageDownload::reinstall(package, server.sandbox);
             let installed = installer.install(&again).await.map_err(|error| {
-                let ways = error.remedies.iter().cloned();
-                let ways: Vec<String> = ways.map(|way| way.replace("NAME", name)).collect();
-                error.with_remedies(ways)
+                let remedies = error.remedies.iter().cloned();
+                let remedies: Vec<String> = remedies
+                    .map(|remedy| remedy.replace("NAME", name))
+                    .collect();
+                error.with_remedies(remedies)
             })?;
             if installed != *package {
                 let user = is_in_user_file(&setup, name, user)?;
@@ -209,7 +213,7 @@ pub async fn install(
             installed
         }
         None => {
-            let block = raw(&setup, name, user)?;
+            let block = server_block(&setup, name, user)?;
             let Some(request) = package_request::requested_package(&block)? else {
                 return Err(CommandFailure::usage(format!(
                     "the server `{}` has nothing to download: its command is not a package runner such as `npx` or `uvx`",
@@ -277,11 +281,11 @@ pub async fn trust(
     let candidate = match &renewed {
         Some(_) => started(&setup, name, server).await?,
         None => match setup.servers.servers().test(name).await {
-            Some(tried) => {
-                let mut tried = tried?;
-                setup.apply_grants(&mut tried.found.tools);
+            Some(test) => {
+                let mut test = test?;
+                setup.apply_grants(&mut test.found.tools);
                 let base = setup.settings.config.sandbox.mode;
-                Some(TrustCandidate::new(tried, server, base))
+                Some(TrustCandidate::new(test, server, base))
             }
             None => None,
         },
@@ -380,9 +384,9 @@ fn pin_edit(name: &str, package: &McpPackage) -> ConfigEdit {
 
 /// Returns true if the server is only in the user's own file; `--user` takes precedence.
 fn is_in_user_file(setup: &HostSetup, name: &str, user: bool) -> CommandResult<bool> {
-    match raw(setup, name, user) {
+    match server_block(setup, name, user) {
         Ok(_) => Ok(user),
-        Err(_) => raw(setup, name, !user).map(|_| !user),
+        Err(_) => server_block(setup, name, !user).map(|_| !user),
     }
 }
 
@@ -393,7 +397,7 @@ fn sandbox(block: &Value) -> Option<SandboxMode> {
 }
 
 /// Block of a server in the file.
-fn raw(setup: &HostSetup, name: &str, user: bool) -> CommandResult<Value> {
+fn server_block(setup: &HostSetup, name: &str, user: bool) -> CommandResult<Value> {
     let mut found = None;
     // Makes no changes: uses the parser of edits.
     settings::change_config(setup, user, |text| {
@@ -402,10 +406,10 @@ fn raw(setup: &HostSetup, name: &str, user: bool) -> CommandResult<Value> {
     })?;
     found.ok_or_else(|| {
         let message = format!("the server `{}` is not in this file", visible(name));
-        let way =
+        let remedy =
             "use `--user` for your user settings; without it, the project's settings are used";
         ToolError::not_found(message)
-            .with_remedies([way.to_owned()])
+            .with_remedies([remedy.to_owned()])
             .into()
     })
 }

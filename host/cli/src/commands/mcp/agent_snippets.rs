@@ -53,7 +53,7 @@ pub fn print(globals: &GlobalOptions, agent: CodingAgent) -> CommandResult {
             note(styled(
                 FAINT,
                 format_args!(
-                    "The agent also asks about tools by itself. To let only mimir ask, add to {file}:"
+                    "The agent also asks for approval of each tool. To let only mimir ask, add this to {file}:"
                 ),
             ));
             note(text);

@@ -56,7 +56,7 @@ pub async fn log_in(
     show(browser.as_deref(), pending.url());
     let mut pasted = lines();
     let answer = tokio::select! {
-        answer = first(&pending, &mut redirect.brought, &mut pasted) => answer,
+        answer = first(&pending, &mut redirect.requests, &mut pasted) => answer,
         exit = wait_for_interrupt() => return Ok(exit),
         () = tokio::time::sleep(timeout) => {
             let message = format!("no login within {} s", timeout.as_secs());
@@ -105,16 +105,16 @@ pub async fn log_out(globals: &GlobalOptions, name: &str) -> CommandResult {
         let message = format!("not logged in to a server `{}`", visible(name));
         return Err(ToolError::not_found(message).into());
     }
-    let told = ended == Some(true);
+    let revoked = ended == Some(true);
     let subject = format!("the login at the server {name}");
     setup.record_event(
         &AuditEvent::new(EventKind::SecretRemoved, SystemTime::now()).with_subject(&subject),
     );
     if printer.is_json() {
-        printer.print_json(&json!({ "server": name, "revoked": told }))?;
+        printer.print_json(&json!({ "server": name, "revoked": revoked }))?;
     } else {
         note(format_args!("logged out of {}", visible(name)));
-        if !told {
+        if !revoked {
             note(styled(
                 FAINT,
                 "the authorization server could not be reached or did not revoke the tokens; they may stay valid until they expire",
@@ -219,21 +219,21 @@ type LoginAnswer = (
     Option<tokio::sync::oneshot::Sender<RedirectPage>>,
 );
 
-/// Waits for the first valid answer to this login, and the browser that brought it.
+/// Waits for the first valid answer to this login, and the browser that requests it.
 async fn first(
     pending: &PendingLogin,
-    brought: &mut mpsc::Receiver<RedirectRequest>,
+    requests: &mut mpsc::Receiver<RedirectRequest>,
     pasted: &mut mpsc::Receiver<String>,
 ) -> LoginAnswer {
     // Reported only once, in case of a flood.
-    let mut told = false;
+    let mut warned = false;
     loop {
         tokio::select! {
-            Some(RedirectRequest { answer, reply }) = brought.recv() => match pending.code(&answer) {
+            Some(RedirectRequest { answer, reply }) = requests.recv() => match pending.code(&answer) {
                 Ok(code) => return (Ok(code), Some(reply)),
                 Err(CallbackError::Refused(error)) => return (Err(error), Some(reply)),
                 Err(CallbackError::Stray) => {
-                    if !std::mem::replace(&mut told, true) {
+                    if !std::mem::replace(&mut warned, true) {
                         warn("ignored a browser request that does not answer this login");
                     }
                     let _ = reply.send(RedirectPage::Stray);

@@ -44,7 +44,7 @@ pub struct RedirectListener {
     /// The redirect URI.
     pub uri: String,
     /// Received answers.
-    pub brought: mpsc::Receiver<RedirectRequest>,
+    pub requests: mpsc::Receiver<RedirectRequest>,
     serving: JoinHandle<()>,
 }
 
@@ -57,11 +57,11 @@ impl RedirectListener {
         };
         let listener = TcpListener::bind(wanted).await.map_err(unavailable)?;
         let address = listener.local_addr().map_err(unavailable)?;
-        let (bring, brought) = mpsc::channel(QUEUE_CAPACITY);
+        let (sender, requests) = mpsc::channel(QUEUE_CAPACITY);
         let router = Router::new().fallback(move |request: Request| {
-            let bring = bring.clone();
-            let (asked, _) = request.into_parts();
-            async move { handle_request(&asked.method, &asked.uri, &bring).await }
+            let sender = sender.clone();
+            let (parts, _) = request.into_parts();
+            async move { handle_request(&parts.method, &parts.uri, &sender).await }
         });
         let serving = tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, router).await {
@@ -70,7 +70,7 @@ impl RedirectListener {
         });
         Ok(Self {
             uri: format!("http://{address}{PATH}"),
-            brought,
+            requests,
             serving,
         })
     }
@@ -85,7 +85,7 @@ impl Drop for RedirectListener {
 async fn handle_request(
     method: &Method,
     uri: &Uri,
-    bring: &mpsc::Sender<RedirectRequest>,
+    sender: &mpsc::Sender<RedirectRequest>,
 ) -> Response {
     if method != Method::GET || uri.path() != PATH {
         return StatusCode::NOT_FOUND.into_response();
@@ -93,7 +93,7 @@ async fn handle_request(
     let answer = uri.path_and_query().map(ToString::to_string);
     let answer = answer.unwrap_or_default();
     let (reply, replied) = oneshot::channel();
-    let page = match bring.send(RedirectRequest { answer, reply }).await {
+    let page = match sender.send(RedirectRequest { answer, reply }).await {
         Ok(()) => replied.await.unwrap_or(RedirectPage::Stray),
         Err(_) => RedirectPage::Stray,
     };
@@ -102,7 +102,7 @@ async fn handle_request(
 
 impl RedirectPage {
     fn response(self) -> Response {
-        let (status, words) = match self {
+        let (status, message) = match self {
             Self::LoggedIn => (
                 StatusCode::OK,
                 "You are logged in. You can close this window and continue in the terminal.",
@@ -118,7 +118,7 @@ impl RedirectPage {
         };
         // The page repeats no input of the browser, and no referrer leaks the address.
         let page = format!(
-            "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>mimir</title><p>{words}</p></html>\n"
+            "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>mimir</title><p>{message}</p></html>\n"
         );
         let headers = [
             (CONTENT_TYPE, "text/html; charset=utf-8"),

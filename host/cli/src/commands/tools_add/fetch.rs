@@ -2,7 +2,6 @@
 //!
 //! The person has named the URL and the digest, so neither the host nor redirect targets need to be allowed. Blocks of
 //! the config still apply: private addresses, blocked ports, `mode: none`, and hosts that a team does not list.
-//! does not list.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,17 +21,17 @@ use mimir::setup::HostSetup;
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A download requested by a person, within the limits of team policies.
-struct DownloadGate {
+struct DownloadAuthorizer {
     teams: Vec<NetworkPolicy>,
 }
 
-impl RequestAuthorizer for DownloadGate {
+impl RequestAuthorizer for DownloadAuthorizer {
     fn authorize<'a>(
         &'a self,
-        ask: OutboundRequest<'a>,
+        request: OutboundRequest<'a>,
     ) -> BoxFuture<'a, Result<RequestPermit, ToolError>> {
         let verdicts = self.teams.iter();
-        let mut verdicts = verdicts.map(|team| team.judge(ask.target, ask.method.as_str()));
+        let mut verdicts = verdicts.map(|team| team.judge(request.target, request.method.as_str()));
         let refusal = verdicts.find_map(|verdict| verdict.refusal().cloned());
         Box::pin(std::future::ready(match refusal {
             Some(refusal) => Err(Error::Blocked(refusal).into()),
@@ -45,18 +44,24 @@ impl RequestAuthorizer for DownloadGate {
 pub async fn download_component(
     setup: &HostSetup,
     url: &str,
-    most: u64,
+    max_bytes: u64,
 ) -> Result<Vec<u8>, ToolError> {
     let policy = setup.settings.policy()?;
     let limits = RequestLimits {
         whole: DOWNLOAD_TIMEOUT,
-        body_bytes: most,
+        body_bytes: max_bytes,
         ..RequestLimits::default()
     };
     let guard = Arc::new(PolicyGuard::new(policy.own_network()));
     let roots = TlsRoots::from_folder(setup.workspace.root(), &policy.roots(None))?;
     let teams = policy.team_networks(None).collect();
-    let client = HttpClient::new(guard, Arc::new(DownloadGate { teams }), roots, limits, None);
+    let client = HttpClient::new(
+        guard,
+        Arc::new(DownloadAuthorizer { teams }),
+        roots,
+        limits,
+        None,
+    );
     let fetched = client.get(url).await?;
     if !fetched.status.is_success() {
         return Err(ToolError::new(

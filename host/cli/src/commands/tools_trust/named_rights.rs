@@ -13,14 +13,19 @@ use mimir::setup::HostSetup;
 
 /// Sets or removes the prefix of a plugin's tool names. Returns the previous one; an empty text stands for no prefix.
 pub fn set_prefix(
-    ledger: &UserApprovalStore,
+    approval_store: &UserApprovalStore,
     location: &str,
     prefix: &str,
 ) -> CommandResult<String> {
-    let previous = ledger.lock().read()?.prefixes.get(location).cloned();
+    let previous = approval_store
+        .lock()
+        .read()?
+        .prefixes
+        .get(location)
+        .cloned();
     let previous = previous.unwrap_or_default();
     if previous != prefix {
-        ledger.lock().change(|lock| match prefix {
+        approval_store.lock().change(|lock| match prefix {
             "" => lock.prefixes.remove(location),
             prefix => lock.prefixes.insert(location.to_owned(), prefix.to_owned()),
         })?;
@@ -32,7 +37,7 @@ pub fn set_prefix(
 /// grant.
 pub fn named_rights(
     setup: &HostSetup,
-    ledger: &UserApprovalStore,
+    approval_store: &UserApprovalStore,
     args: &ToolsTrustArgs,
     tool: &Tool,
 ) -> CommandResult<Needs> {
@@ -57,7 +62,7 @@ pub fn named_rights(
         ..Needs::default()
     };
     check(tool, &now)?;
-    let mut named = before(ledger, tool);
+    let mut named = before(approval_store, tool);
     if !now.files.is_empty() {
         named.files = now.files;
     }
@@ -121,14 +126,14 @@ fn check(tool: &Tool, named: &Needs) -> CommandResult<()> {
 }
 
 /// Rights from the previous grant. A lock file that this person has not written is ignored.
-fn before(ledger: &UserApprovalStore, tool: &Tool) -> Needs {
+fn before(approval_store: &UserApprovalStore, tool: &Tool) -> Needs {
     if !grants::is_foreign(tool) {
         return Needs::default();
     }
     let location = &tool.origin.location;
-    let book = ledger.read().ok();
-    let known = book.and_then(|book| book.grants.get(location).cloned());
-    let lock = ledger.lock().read().unwrap_or_default();
+    let approvals = approval_store.read().ok();
+    let known = approvals.and_then(|approvals| approvals.grants.get(location).cloned());
+    let lock = approval_store.lock().read().unwrap_or_default();
     let grant = lock.plugins.get(location);
     let grant = grant.filter(|grant| known.as_ref() == Some(&grant.id(location)));
     grant.map_or_else(Needs::default, grants::Grant::named)

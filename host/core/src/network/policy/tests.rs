@@ -169,7 +169,7 @@ fn network_hosts_setting_pins_a_name_to_an_address() {
     let refusal = below.judge_address(&app, "10.0.0.1".parse().unwrap());
     let refusal = refusal.unwrap_err().to_string();
     assert!(
-        refusal.contains("team.hosts has it so, which counts for that policy alone"),
+        refusal.contains("the entry in team.hosts applies to that policy only"),
         "{refusal}"
     );
     assert!(

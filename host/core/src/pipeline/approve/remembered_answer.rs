@@ -8,24 +8,24 @@ use crate::decision::PolicyEvaluation;
 use crate::pipeline::StageContext;
 use crate::pipeline::validate::Checked;
 
-/// Returns the stored answer that covers this call, for the session or for good.
+/// Returns the stored answer that covers this call, for the session or permanently.
 pub(in crate::pipeline) fn find_remembered_answer(
-    road: &StageContext<'_>,
+    stage: &StageContext<'_>,
     checked: &Checked,
     evaluation: &PolicyEvaluation,
 ) -> Option<RememberedAnswer> {
     if is_asked_each_time(checked) {
         return None;
     }
-    let now = timestamp(road.ports.clock.now());
+    let now = timestamp(stage.ports.clock.now());
     let question = approval_lookup(checked, evaluation);
     let unknown = |error: ApprovalStoreError| {
-        tracing::warn!(%error, "remembered approvals do not count");
+        tracing::warn!(%error, "stored approvals cannot be read, so they are ignored");
         Vec::new()
     };
-    let ledger = &road.ports.approval_store;
+    let ledger = &stage.ports.approval_store;
     let id = &checked.context.session_id;
-    let session = road
+    let session = stage
         .sessions
         .get(id)
         .approvals(|| ledger.listed_in_session(id));
@@ -41,14 +41,14 @@ pub(in crate::pipeline) fn find_remembered_answer(
     let used = find_covering_commands(session.iter().chain(&lasting), &question, now);
     let first = used.first()?;
     let is_lasting = |lease: &&&StoredApproval| lasting.iter().any(|kept| kept.id == lease.id);
-    let good: Vec<StoredApproval> = used
+    let permanent: Vec<StoredApproval> = used
         .iter()
         .filter(is_lasting)
         .map(|&lease| lease.clone())
         .collect();
-    Some(match good.is_empty() {
+    Some(match permanent.is_empty() {
         true => RememberedAnswer::Session(Box::new((*first).clone())),
-        false => RememberedAnswer::Permanent(good),
+        false => RememberedAnswer::Permanent(permanent),
     })
 }
 
@@ -56,7 +56,7 @@ pub(in crate::pipeline) fn find_remembered_answer(
 pub(in crate::pipeline) enum RememberedAnswer {
     /// Valid for the session.
     Session(Box<StoredApproval>),
-    /// Valid for good; for a script, all answers that cover some of its commands.
+    /// Valid permanently. For a script: all answers that cover one of its commands.
     Permanent(Vec<StoredApproval>),
 }
 

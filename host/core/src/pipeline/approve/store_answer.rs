@@ -17,14 +17,14 @@ use super::remembered_answer::approval_lookup;
 /// Stores an answer that holds beyond this call: for the session, for good, or for a whole plugin. An answer that
 /// cannot be recorded is not stored, and the call fails.
 pub(super) fn store_answer(
-    road: &StageContext<'_>,
+    stage: &StageContext<'_>,
     ruled: &Ruled,
     plugin: &[Arc<Tool>],
     answer: &ApprovalAnswer,
-    trail: &CallRecorder,
+    recorder: &CallRecorder,
 ) -> Result<(), ToolError> {
-    trail.ready()?;
-    let (ports, checked) = (road.ports, &ruled.checked);
+    recorder.ready()?;
+    let (ports, checked) = (stage.ports, &ruled.checked);
     let tool = &checked.tool;
     let now = ports.clock.now();
     if *answer == ApprovalAnswer::Always && card::is_about_trust(&ruled.evaluation) {
@@ -35,9 +35,9 @@ pub(super) fn store_answer(
         let event = AuditEvent::new(EventKind::Grant, now)
             .with_subject(&tool.origin.location)
             .with_detail(&granted(tool, withheld));
-        recorded(event, ruled, kept, answer, trail)?;
+        recorded(event, ruled, kept, answer, recorder)?;
         if lasts {
-            road.sessions.grant(tool);
+            stage.sessions.grant(tool);
         }
         return Ok(());
     }
@@ -45,7 +45,7 @@ pub(super) fn store_answer(
     let now_stamp = timestamp(now);
     let (kept, detail) = match answer {
         ApprovalAnswer::Session => {
-            let session = road.sessions.get(&checked.context.session_id);
+            let session = stage.sessions.get(&checked.context.session_id);
             let lease = StoredApproval::new(&question, now_stamp, None);
             let listed = ports
                 .approval_store
@@ -58,7 +58,7 @@ pub(super) fn store_answer(
         }
         _ => {
             let end = now_stamp
-                .checked_add(road.snapshot.policy.approval_lifetime())
+                .checked_add(stage.snapshot.policy.approval_lifetime())
                 .ok();
             let detail = end.map_or("for good".to_owned(), |end| format!("until {end:.0}"));
             let kept = ports
@@ -67,19 +67,19 @@ pub(super) fn store_answer(
             (kept, detail)
         }
     };
-    recorded(approval(ruled, now, &detail), ruled, kept, answer, trail)
+    recorded(approval(ruled, now, &detail), ruled, kept, answer, recorder)
 }
 
 /// Records that a person has changed the arguments: the call itself ends with another answer.
 pub(super) fn note_edit(
-    road: &StageContext<'_>,
+    stage: &StageContext<'_>,
     ruled: &Ruled,
-    trail: &CallRecorder,
+    recorder: &CallRecorder,
 ) -> Result<(), ToolError> {
-    let now = road.ports.clock.now();
+    let now = stage.ports.clock.now();
     let event = approval(ruled, now, "other arguments were put in place");
     let edit = ApprovalAnswer::Edit(serde_json::Value::Null);
-    recorded(event, ruled, Ok(()), &edit, trail)
+    recorded(event, ruled, Ok(()), &edit, recorder)
 }
 
 /// Describes a grant given with "always", for the record.
@@ -111,7 +111,7 @@ fn recorded(
     ruled: &Ruled,
     kept: Result<(), ApprovalStoreError>,
     answer: &ApprovalAnswer,
-    trail: &CallRecorder,
+    recorder: &CallRecorder,
 ) -> Result<(), ToolError> {
     let checked = &ruled.checked;
     let mut event = event
@@ -126,5 +126,5 @@ fn recorded(
         tracing::warn!(%error, "the answer counts for this call, and is not remembered");
         event = event.refused(ToolErrorCode::Unavailable);
     }
-    trail.record(&event)
+    recorder.record(&event)
 }

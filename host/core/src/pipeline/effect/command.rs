@@ -227,8 +227,8 @@ impl Inner {
             "changed {}{more}, which other programs obey",
             named.join(", ")
         );
-        let trail = self.effect_trail(crate::text::visible(&subject))?;
-        recorded(trail, Ok(()))
+        let recorder = self.effect_trail(crate::text::visible(&subject))?;
+        recorded(recorder, Ok(()))
     }
 
     fn owner(&self) -> JobOwner {
@@ -243,22 +243,22 @@ impl Inner {
         command: CommandRequest,
         outside: CommandEgress,
     ) -> Result<PermittedCommand, ToolError> {
-        let world = self.pipeline.snapshot();
-        let road = self.pipeline.stage_context(&world);
-        let runner = &road.ports.runner;
+        let snapshot = self.pipeline.snapshot();
+        let stage = self.pipeline.stage_context(&snapshot);
+        let runner = &stage.ports.runner;
         let read = match self.own(&command) {
             Some(own) => own.parsed(&**runner).clone(),
             None => runner.parse_program(&command.program).map(Arc::new),
         };
-        let mut trail = self.effect_trail(subject(&read))?;
+        let mut recorder = self.effect_trail(subject(&read))?;
         let judged = async {
-            let (tool, rights) = self.standing(&world)?;
+            let (tool, rights) = self.standing(&snapshot)?;
             let script = read?;
             let checked = self.checked(tool, arguments(&command));
             leak::check_command(&self.redactor, checked.arguments())?;
             let patterns = granted(&script, checked.tool(), &rights)?;
-            let evaluation = self.judged(&road, &checked, (&command, &*script), &patterns);
-            trail.record_decision(&evaluation);
+            let evaluation = self.judged(&stage, &checked, (&command, &*script), &patterns);
+            recorder.record_decision(&evaluation);
             if evaluation.decision() == Decision::Deny {
                 let ways = policy::remedies(&evaluation, checked.tool());
                 return Err(denied("the command was not run", &evaluation, ways));
@@ -269,11 +269,11 @@ impl Inner {
                 checked,
             };
             let what = "a command in the middle of a call";
-            require_consent(&road, &ruled, &mut trail, what).await?;
+            require_consent(&stage, &ruled, &mut recorder, what).await?;
             Ok((Arc::clone(ruled.checked.tool()), rights, script))
         };
         let result = judged.await;
-        let (tool, rights, script) = recorded(trail, result)?;
+        let (tool, rights, script) = recorded(recorder, result)?;
         let ports = match self.is_own(&command) {
             true => ports(&self.arguments),
             false => Vec::new(),
@@ -294,12 +294,12 @@ impl Inner {
     /// Evaluates all rules for the command.
     fn judged(
         &self,
-        road: &StageContext<'_>,
+        stage: &StageContext<'_>,
         checked: &Checked,
         (command, script): (&CommandRequest, &ParsedProgram),
         granted: &[CommandPattern],
     ) -> PolicyEvaluation {
-        let (policy, tool) = (&road.snapshot.policy, checked.tool());
+        let (policy, tool) = (&stage.snapshot.policy, checked.tool());
         let links = policy::LinkResolver::for_tool(tool);
         let mut all = PolicyEvaluation::default();
         all.push(DecisionReason {
@@ -318,14 +318,14 @@ impl Inner {
                 granted,
                 paths: checked.paths(),
                 links: &links,
-                runner: &*road.ports.runner,
+                runner: &*stage.ports.runner,
             },
             &mut all,
         );
         policy.command_arguments(tool, checked.arguments(), &mut all);
-        let session = road.sessions.get(&checked.context().session_id);
+        let session = stage.sessions.get(&checked.context().session_id);
         let accepts = accepts_untrusted(policy, checked);
-        let out = if road.ports.runner.confines_network() {
+        let out = if stage.ports.runner.confines_network() {
             EgressPath::None
         } else {
             EgressPath::Call(ContentSource::Other)

@@ -112,8 +112,8 @@ impl CommandEgress {
     /// Returns the remedy for this request: the line to write in the settings, or the command to run.
     pub fn way_to(&self, target: &RequestTarget, method: &str) -> String {
         let inner = &*self.effects.0;
-        let world = inner.pipeline.snapshot();
-        world.policy.request_remedy(&inner.tool, target, method)
+        let snapshot = inner.pipeline.snapshot();
+        snapshot.policy.request_remedy(&inner.tool, target, method)
     }
 
     /// Records that an allowed request was not sent, or was cut off, and why.

@@ -23,16 +23,16 @@ pub(super) struct RequestJudgement {
 }
 
 pub(super) fn judge(
-    road: &StageContext<'_>,
+    stage: &StageContext<'_>,
     effects: &Inner,
     checked: &Checked,
     (hosts, served): (&[HostNeed], &[u16]),
     (egress, whose): (OutgoingRequest<'_>, RequestSender<'_>),
 ) -> RequestJudgement {
-    let (world, tool) = (road.snapshot, checked.tool());
+    let (snapshot, tool) = (stage.snapshot, checked.tool());
     let mut all = PolicyEvaluation::default();
-    let said = network::judge(world, tool, (hosts, served), egress, &mut all);
-    world.policy.request(tool, checked.arguments(), &mut all);
+    let said = network::judge(snapshot, tool, (hosts, served), egress, &mut all);
+    snapshot.policy.request(tool, checked.arguments(), &mut all);
     // A placeholder reveals nothing: its value is sent only to the host for which a person has granted it.
     let headers = effects.without_placeholders(egress.headers);
     let headers: Vec<&[u8]> = headers.iter().map(|text| &**text).collect();
@@ -41,21 +41,21 @@ pub(super) fn judge(
         ..egress
     };
     let way = || {
-        world
+        snapshot
             .policy
             .request_remedy(tool, egress.target, egress.method)
     };
     let alike = is_own_method(&effects.arguments, egress);
     let answered = if alike { &*effects.answered } else { &[] };
-    let agreed = network::is_agreed(road, checked, answered, &all);
+    let agreed = network::is_agreed(stage, checked, answered, &all);
     let out = EgressPath::Request {
         egress: egress_without,
         listed: said.listed || agreed,
         command: whose.command(),
         way: &way,
     };
-    let session = road.sessions.get(&checked.context().session_id);
-    let accepts = accepts_untrusted(&world.policy, checked);
+    let session = stage.sessions.get(&checked.context().session_id);
+    let accepts = accepts_untrusted(&snapshot.policy, checked);
     session.evaluate_taint(accepts, &out, &mut all);
     leak::ask_about_request_secrets(&effects.redactor, egress_without, &mut all);
     let same = is_own(&effects.arguments, egress);

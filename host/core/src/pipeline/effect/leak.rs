@@ -97,14 +97,14 @@ impl EffectGate {
 
 impl Inner {
     async fn body(&self, egress: OutgoingRequest<'_>, rule: &str) -> Result<(), ToolError> {
-        let world = self.pipeline.snapshot();
-        let road = self.pipeline.stage_context(&world);
-        let mut trail = self.effect_trail(named(egress))?;
+        let snapshot = self.pipeline.snapshot();
+        let stage = self.pipeline.stage_context(&snapshot);
+        let mut recorder = self.effect_trail(named(egress))?;
         let judged = async {
-            let (tool, _) = self.standing(&world)?;
+            let (tool, _) = self.standing(&snapshot)?;
             let mut evaluation = PolicyEvaluation::default();
             evaluation.push(in_form(rule));
-            trail.record_decision(&evaluation);
+            recorder.record_decision(&evaluation);
             let ruled = Ruled {
                 assessment: Some(ToolAssessment {
                     approval: Decision::Ask,
@@ -115,10 +115,10 @@ impl Inner {
                 evaluation,
                 checked: self.checked(Arc::clone(&tool), arguments(egress)),
             };
-            require_consent(&road, &ruled, &mut trail, "a request").await
+            require_consent(&stage, &ruled, &mut recorder, "a request").await
         };
         let result = judged.await;
-        recorded(trail, result)
+        recorded(recorder, result)
     }
 
     /// Returns the headers of a request without the placeholders of the call's secrets.

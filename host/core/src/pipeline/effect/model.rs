@@ -37,17 +37,17 @@ impl EffectGate {
 
 impl Inner {
     async fn complete(&self, prompt: &str, most: Option<u32>) -> Result<String, ToolError> {
-        let world = self.pipeline.snapshot();
-        let road = self.pipeline.stage_context(&world);
-        let model = Arc::clone(&road.ports.model);
+        let snapshot = self.pipeline.snapshot();
+        let stage = self.pipeline.stage_context(&snapshot);
+        let model = Arc::clone(&stage.ports.model);
         let name = model.name();
         let subject = match &name {
             Ok(name) => format!("the model {name}"),
             Err(_) => "the model".to_owned(),
         };
-        let mut trail = self.effect_trail(subject.clone())?;
+        let mut recorder = self.effect_trail(subject.clone())?;
         let judged = async {
-            let (tool, rights) = self.standing(&world)?;
+            let (tool, rights) = self.standing(&snapshot)?;
             if !rights.model {
                 return Err(ToolError::new(
                     ToolErrorCode::PermissionDenied,
@@ -58,8 +58,8 @@ impl Inner {
             self.bounded(prompt)?;
             self.check_prompt(prompt)?;
             let checked = self.checked(tool, json!({ "model": subject, "prompt": prompt }));
-            let evaluation = self.against(&road, &checked);
-            trail.record_decision(&evaluation);
+            let evaluation = self.against(&stage, &checked);
+            recorder.record_decision(&evaluation);
             if evaluation.decision() == Decision::Deny {
                 return Err(denied("the model was not asked", &evaluation, Vec::new()));
             }
@@ -73,19 +73,19 @@ impl Inner {
                 evaluation,
                 checked,
             };
-            require_consent(&road, &ruled, &mut trail, "a question to the model").await
+            require_consent(&stage, &ruled, &mut recorder, "a question to the model").await
         };
         let result = judged.await;
-        recorded(trail, result)?;
+        recorded(recorder, result)?;
         let most = most.unwrap_or(u32::MAX).clamp(1, model.most().max(1));
         model.complete(prompt, most, &self.context.session_id).await
     }
 
     /// Evaluates the rules besides the grant: the taint of the session.
-    fn against(&self, road: &StageContext<'_>, checked: &Checked) -> PolicyEvaluation {
+    fn against(&self, stage: &StageContext<'_>, checked: &Checked) -> PolicyEvaluation {
         let mut all = PolicyEvaluation::default();
-        let session = road.sessions.get(&checked.context().session_id);
-        let accepts = accepts_untrusted(&road.snapshot.policy, checked);
+        let session = stage.sessions.get(&checked.context().session_id);
+        let accepts = accepts_untrusted(&stage.snapshot.policy, checked);
         session.evaluate_taint(accepts, &EgressPath::Call(ContentSource::Other), &mut all);
         // A person who was asked about this before the call ran is not asked again.
         all.remove_answered(|reason| {

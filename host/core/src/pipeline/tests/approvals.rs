@@ -90,7 +90,7 @@ struct Room {
 
 fn room(tools: Vec<Tool>, config: Value, answers: Vec<ApprovalAnswer>) -> Room {
     let config: Config = serde_json::from_value(config).unwrap();
-    let world = PipelineSnapshot {
+    let snapshot = PipelineSnapshot {
         registry: Registry::new(tools, vec![]),
         policy: Policy::new(&config, "config.yml").unwrap(),
     };
@@ -109,7 +109,7 @@ fn room(tools: Vec<Tool>, config: Value, answers: Vec<ApprovalAnswer>) -> Room {
         model: Arc::new(crate::language_model::NoLanguageModel),
     };
     Room {
-        pipeline: Pipeline::new(world, ports),
+        pipeline: Pipeline::new(snapshot, ports),
         script,
         ledger,
         audit,
@@ -230,18 +230,18 @@ async fn approval_always_does_not_cover_new_rules() {
     assert!(room.ok(json!({"n": 1})).await);
     let config = json!({"policy": {"rules": [{"when": {"n": {"min": 0}}, "decision": "ask"}]}});
     let config: Config = serde_json::from_value(config).unwrap();
-    let world = |config| PipelineSnapshot {
+    let snapshot = |config| PipelineSnapshot {
         registry: Registry::new(vec![asking()], vec![]),
         policy: Policy::new(config, "config.yml").unwrap(),
     };
-    room.pipeline.replace(world(&config));
+    room.pipeline.replace(snapshot(&config));
     assert!(
         !room.ok(json!({"n": 1})).await,
         "a new rule asks a new question"
     );
     let denying = json!({"policy": {"deny": ["sample"]}});
     room.pipeline
-        .replace(world(&serde_json::from_value(denying).unwrap()));
+        .replace(snapshot(&serde_json::from_value(denying).unwrap()));
     let outcome = room.pipeline.call(call("sample", json!({"n": 1}))).await;
     assert_eq!(
         code(&outcome),
@@ -427,11 +427,11 @@ async fn receipt_duration_excludes_approval_time() {
         ..bench.pipeline.0.ports.clone()
     };
     let config = serde_json::from_value(denied).unwrap();
-    let world = PipelineSnapshot {
+    let snapshot = PipelineSnapshot {
         registry: Registry::new(tools, vec![]),
         policy: Policy::new(&config, "config.yml").unwrap(),
     };
-    bench.pipeline = Pipeline::new(world, ports);
+    bench.pipeline = Pipeline::new(snapshot, ports);
     let pipeline = &bench.pipeline;
     let own = |took: f64| took > 0.0 && took < THOUGHT.as_secs_f64() * 500.0;
     for name in ["sample", "outer", "denied", "missing"] {

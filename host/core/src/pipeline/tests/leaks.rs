@@ -14,24 +14,24 @@ const TOKEN: &str = "ghp_cM8b2aJ1kQ7ZxY5tV9uW3eR6pL0sD4fG2hN1";
 /// A test pipeline with a stored secret.
 fn keeping(tools: Vec<Tool>, config: Value, answer: ApprovalAnswer) -> Bench {
     let mut bench = bench(tools, config, answer);
-    let world = bench.pipeline.snapshot();
+    let snapshot = bench.pipeline.snapshot();
     let ports = PipelinePorts {
         vault: Arc::new(
             Redactor::new().with_values([("KEPT", KEPT), ("OTHER", "another-value-of-mine")]),
         ),
         ..bench.pipeline.0.ports.clone()
     };
-    let tools: Vec<Tool> = world
+    let tools: Vec<Tool> = snapshot
         .registry
         .tools()
         .iter()
         .map(|tool| (**tool).clone())
         .collect();
-    let world = PipelineSnapshot {
+    let snapshot = PipelineSnapshot {
         registry: Registry::new(tools, vec![]),
-        policy: world.policy.clone(),
+        policy: snapshot.policy.clone(),
     };
-    bench.pipeline = Pipeline::new(world, ports);
+    bench.pipeline = Pipeline::new(snapshot, ports);
     bench
 }
 
@@ -166,12 +166,12 @@ async fn secret_leak_in_a_tool_command_is_denied() {
         tool.trust = ToolTrust::Trusted;
         tool.backend = Arc::new(Runs(command));
         let mut bench = keeping(vec![tool], json!({}), ApprovalAnswer::Once);
-        let world = bench.pipeline.snapshot();
+        let snapshot = bench.pipeline.snapshot();
         let ports = PipelinePorts {
             runner: Arc::new(approvals::commands::Words),
             ..bench.pipeline.0.ports.clone()
         };
-        let tools: Vec<Tool> = world
+        let tools: Vec<Tool> = snapshot
             .registry
             .tools()
             .iter()
@@ -180,7 +180,7 @@ async fn secret_leak_in_a_tool_command_is_denied() {
         bench.pipeline = Pipeline::new(
             PipelineSnapshot {
                 registry: Registry::new(tools, vec![]),
-                policy: world.policy.clone(),
+                policy: snapshot.policy.clone(),
             },
             ports,
         );

@@ -73,11 +73,11 @@ async fn run(fails: bool, config: Value) -> (Outcome, Vec<String>, Value) {
         vault: Arc::new(Redactor::new().with_values([("HOARD", "my-own-hoard")])),
         ..bench.pipeline.0.ports.clone()
     };
-    let world = bench.pipeline.snapshot();
+    let snapshot = bench.pipeline.snapshot();
     bench.pipeline = Pipeline::new(
         PipelineSnapshot {
             registry: Registry::new([leaking(fails)], vec![]),
-            policy: world.policy.clone(),
+            policy: snapshot.policy.clone(),
         },
         ports,
     );

@@ -67,7 +67,7 @@ fn asker(granted: bool, prompt: &str) -> Tool {
 }
 
 fn room(tools: Vec<Tool>, answer: ApprovalAnswer) -> Room {
-    let world = PipelineSnapshot {
+    let snapshot = PipelineSnapshot {
         registry: Registry::new(tools, vec![]),
         policy: Policy::new(&Config::default(), "config.yml").unwrap(),
     };
@@ -84,7 +84,7 @@ fn room(tools: Vec<Tool>, answer: ApprovalAnswer) -> Room {
         model: said.clone(),
     };
     let bench = Bench {
-        pipeline: Pipeline::new(world, ports),
+        pipeline: Pipeline::new(snapshot, ports),
         audit,
         approver,
     };

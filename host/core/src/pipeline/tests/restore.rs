@@ -275,8 +275,12 @@ async fn restore_masked_text_is_refused_in_other_tools() {
         tool.source = source;
         tool
     });
-    let world = room.bench.pipeline.snapshot();
-    let of_files = world.registry.tools().iter().map(|tool| (**tool).clone());
+    let snapshot = room.bench.pipeline.snapshot();
+    let of_files = snapshot
+        .registry
+        .tools()
+        .iter()
+        .map(|tool| (**tool).clone());
     let tools: Vec<_> = of_files.chain(tools).collect();
     let accepts = json!({"approval": "allow", "labels": {"acceptsUntrusted": true}});
     let settings = json!({"execApprovals": {"mode": "full"}, "tools": {
@@ -289,11 +293,11 @@ async fn restore_masked_text_is_refused_in_other_tools() {
         approver: Arc::new(Fixed(ApprovalAnswer::Once, AtomicUsize::new(0))),
         ..room.bench.pipeline.0.ports.clone()
     };
-    let world = PipelineSnapshot {
+    let snapshot = PipelineSnapshot {
         registry: Registry::new(tools, vec![]),
         policy: Policy::new(&settings, "config.yml").unwrap(),
     };
-    room.bench.pipeline = Pipeline::new(world, ports);
+    room.bench.pipeline = Pipeline::new(snapshot, ports);
     let code = |language: &str, code: String| json!({"language": language, "code": code});
     let writes = [
         (

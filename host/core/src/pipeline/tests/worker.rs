@@ -66,8 +66,8 @@ fn tools() -> Vec<Tool> {
     ]
 }
 
-fn names(worker: &Worker, world: &PipelineSnapshot) -> Vec<String> {
-    let narrowed = worker.restrict(world);
+fn names(worker: &Worker, snapshot: &PipelineSnapshot) -> Vec<String> {
+    let narrowed = worker.restrict(snapshot);
     let tools = narrowed.registry.tools().iter();
     tools.map(|tool| tool.name().to_string()).collect()
 }
@@ -75,7 +75,7 @@ fn names(worker: &Worker, world: &PipelineSnapshot) -> Vec<String> {
 #[tokio::test]
 async fn worker_has_only_the_tools_of_its_toolsets() {
     let bench = bench(tools(), json!({}), ApprovalAnswer::No);
-    let world = bench.pipeline.snapshot();
+    let snapshot = bench.pipeline.snapshot();
     for (toolsets, wanted) in [
         (json!({}), &[][..]),
         (json!({"filesystem": {}}), &["read_file", "write_file"]),
@@ -111,7 +111,7 @@ async fn worker_has_only_the_tools_of_its_toolsets() {
         (json!({"mcp": {"hub": {}}}), &["mcp_hub_issues"]),
     ] {
         assert_eq!(
-            names(&with_toolsets(toolsets.clone()), &world),
+            names(&with_toolsets(toolsets.clone()), &snapshot),
             wanted,
             "{toolsets}"
         );
@@ -119,12 +119,12 @@ async fn worker_has_only_the_tools_of_its_toolsets() {
     let narrow = with_toolsets(json!({"filesystem": {}}));
     let pipeline = bench
         .pipeline
-        .restricted(move |world| narrow.restrict(world));
+        .restricted(move |snapshot| narrow.restrict(snapshot));
     assert!(pipeline.call(call("read_file", json!({}))).await.is_ok());
     let outcome = pipeline.call(call("exec", json!({"command": "ls"}))).await;
     assert_eq!(code(&outcome), Some(ToolErrorCode::NotFound));
     // A denial for the caller holds for the worker, too, also after a change of the rules.
-    let world = PipelineSnapshot {
+    let snapshot = PipelineSnapshot {
         registry: Registry::new(tools(), vec![]),
         policy: Policy::new(
             &serde_json::from_value(json!({"policy": {"deny": ["read_file"]}})).unwrap(),
@@ -132,7 +132,7 @@ async fn worker_has_only_the_tools_of_its_toolsets() {
         )
         .unwrap(),
     };
-    bench.pipeline.replace(world);
+    bench.pipeline.replace(snapshot);
     let outcome = pipeline.call(call("read_file", json!({}))).await;
     assert_eq!(code(&outcome), Some(ToolErrorCode::PolicyDenied));
 }
@@ -162,7 +162,7 @@ async fn worker_file_only_tightens_the_rules_of_the_caller() {
         let worker = with_toolsets(custom(own.clone()));
         let pipeline = bench
             .pipeline
-            .restricted(move |world| worker.restrict(world));
+            .restricted(move |snapshot| worker.restrict(snapshot));
         let outcome = pipeline.call(call("fibonacci", json!({}))).await;
         let questions = bench.approver.1.load(Ordering::SeqCst);
         match asked {
@@ -218,13 +218,13 @@ async fn worker_shell_rules_judge_each_simple_command() {
             runner: Arc::new(Words),
             ..bench.pipeline.0.ports.clone()
         };
-        let world = PipelineSnapshot {
+        let snapshot = PipelineSnapshot {
             registry: Registry::new(tools(), vec![]),
             policy: bench.pipeline.snapshot().policy.clone(),
         };
-        let outer = Pipeline::new(world, ports);
+        let outer = Pipeline::new(snapshot, ports);
         let worker = with_toolsets(toolsets.clone());
-        let pipeline = outer.restricted(move |world| worker.restrict(world));
+        let pipeline = outer.restricted(move |snapshot| worker.restrict(snapshot));
         let asked = call("exec", json!({"command": command}));
         let explained = pipeline.explain(asked).await.unwrap();
         assert_eq!(
@@ -248,7 +248,7 @@ async fn worker_shell_rules_judge_each_simple_command() {
     let worker = with_toolsets(shell);
     let pipeline = bench
         .pipeline
-        .restricted(move |world| worker.restrict(world));
+        .restricted(move |snapshot| worker.restrict(snapshot));
     let outcome = pipeline
         .call(call("exec", json!({"command": "git status"})))
         .await;
@@ -268,7 +268,7 @@ async fn worker_remedies_omit_what_would_not_help() {
     );
     let pipeline = bench
         .pipeline
-        .restricted(move |world| worker.restrict(world));
+        .restricted(move |snapshot| worker.restrict(snapshot));
     let explained = pipeline.explain(call("factorial", json!({}))).await;
     let explained = explained.unwrap();
     let decision = explained.evaluation.decision();
@@ -290,12 +290,12 @@ fn worker_read_only_filesystem_applies_to_other_tools_too() {
         tool.granted.files = vec![need.clone()];
         tool.definition.needs.files = vec![need];
     }
-    let world = PipelineSnapshot {
+    let snapshot = PipelineSnapshot {
         registry: Registry::new(all, vec![]),
         policy: Policy::default(),
     };
     let files = |toolsets: Value, name: &str| {
-        let narrowed = with_toolsets(toolsets).restrict(&world);
+        let narrowed = with_toolsets(toolsets).restrict(&snapshot);
         let tool = narrowed.registry.get(name).unwrap();
         assert_eq!(tool.granted.files, tool.definition.needs.files);
         tool.granted.files.first().map(|need| need.access)
@@ -326,10 +326,10 @@ async fn worker_of_a_worker_has_the_common_tools() {
     let files = with_toolsets(json!({"filesystem": {}, "shell": {}}));
     let outer = bench
         .pipeline
-        .restricted(move |world| reads.restrict(world));
-    let inner = outer.restricted(move |world| files.restrict(world));
-    let world = inner.snapshot();
-    let tools: Vec<_> = world
+        .restricted(move |snapshot| reads.restrict(snapshot));
+    let inner = outer.restricted(move |snapshot| files.restrict(snapshot));
+    let snapshot = inner.snapshot();
+    let tools: Vec<_> = snapshot
         .registry
         .tools()
         .iter()
@@ -356,7 +356,7 @@ async fn worker_reads_taint_the_session_of_the_caller() {
     let worker = with_toolsets(json!({"filesystem": {}}));
     let pipeline = bench
         .pipeline
-        .restricted(move |world| worker.restrict(world));
+        .restricted(move |snapshot| worker.restrict(snapshot));
     pipeline.call(call("read_file", json!({}))).await;
     let label = bench.pipeline.0.sessions.get("session").label();
     assert_eq!(
@@ -437,8 +437,8 @@ fn worker_invalid_file_error_names_the_key() {
 #[tokio::test]
 async fn worker_missing_tools_and_servers_are_reported() {
     let bench = bench(tools(), json!({}), ApprovalAnswer::No);
-    let world = bench.pipeline.snapshot();
-    let missing = |toolsets: Value| with_toolsets(toolsets).missing(&world).join("\n");
+    let snapshot = bench.pipeline.snapshot();
+    let missing = |toolsets: Value| with_toolsets(toolsets).missing(&snapshot).join("\n");
     assert_eq!(missing(json!({"filesystem": {}, "mcp": {"hub": {}}})), "");
     let built = json!({"custom": {"module": "./tools.ts", "tools": ["twoWords"],
         "approval": {"default": "ask", "tools": {"twoWords": "preApproved"}}}});
@@ -460,10 +460,10 @@ async fn worker_missing_tools_and_servers_are_reported() {
 async fn worker_denied_paths_apply_to_every_tool() {
     let bench = bench(tools(), json!({}), ApprovalAnswer::No);
     let files = json!({"filesystem": {"deny": ["secrets/**"]}, "shell": {}});
-    let world = with_toolsets(files).restrict(&bench.pipeline.snapshot());
+    let snapshot = with_toolsets(files).restrict(&bench.pipeline.snapshot());
     for name in ["read_file", "exec"] {
-        let tool = world.registry.get(name).unwrap();
-        let paths = world.policy.paths(tool);
+        let tool = snapshot.registry.get(name).unwrap();
+        let paths = snapshot.policy.paths(tool);
         assert!(
             paths.check("secrets/a").against_reading().is_some(),
             "{name}"

@@ -1,7 +1,7 @@
-//! The file accesses of a command, as far as its words show them: checked by the path rules, like a tool's own access.
+//! Checks the file accesses of a command by the path rules, as far as the command line shows them.
 //!
-//! A path that leads out of the workspace asks; access to hidden paths, and writing to read-only ones, is denied. For
-//! programs in the table all operands are paths; for others a word is one if it looks like one. A command after `cd`
+//! A path outside of the workspace needs approval. Access to hidden paths and writes to read-only paths are denied. For
+//! known programs all operands are paths; for others, the words that look like paths. A command after `cd`
 //! is checked from every folder that it may run in.
 
 use std::cell::OnceCell;
@@ -20,18 +20,18 @@ use crate::policy::spelling;
 use super::globs::{self, GlobTargets, ProtectedNames};
 use super::{CommandCheck, built_in_reason};
 
-/// Maximum working directories tracked for a script. With more, all relative paths ask.
+/// Maximum number of working directories tracked for a script. With more, all relative paths need approval.
 const FOLDERS_MAX: usize = 8;
 
-/// Maximum reasons about the files of one command, each of which quotes the whole command. A stricter one is added in
-/// any case.
-const SAID_MAX: usize = 32;
+/// Maximum number of reasons about the files of one command: each quotes the whole command. A stricter reason is always
+/// added.
+const REASONS_MAX: usize = 32;
 
 /// The maximum length of a path on Linux: a folder with a longer path is unknown.
 const PATH_MAX: usize = 4096;
 
-/// Maximum `..` components followed in one path. With more, its target is unknown.
-const UPS_MAX: usize = 32;
+/// Maximum number of `..` components in a path. With more, its target is unknown.
+const PARENT_COMPONENTS_MAX: usize = 32;
 
 /// The location that a path leads to.
 enum PathLocation {
@@ -94,12 +94,12 @@ impl<'a> WorkingDirectories<'a> {
         ))
     }
 
-    /// Enters the command at this index: unless it runs only after the success of the previous one, that may not have
-    /// run.
+    /// Enters the command at this index. Unless it runs only if the previous command succeeded, the previous command may
+    /// not have run.
     pub(super) fn enter_command(&mut self, at: usize, simple: &ParsedCommand) {
         if simple.follows.is_none() || simple.follows != self.chain {
-            let aside = std::mem::take(&mut self.after_failure);
-            self.add(aside);
+            let after_failure = std::mem::take(&mut self.after_failure);
+            self.add(after_failure);
         }
         self.chain = Some(at);
     }
@@ -121,60 +121,64 @@ impl<'a> WorkingDirectories<'a> {
 
     /// The reasons about the files of one command. Updates the working directories for the next one.
     pub(super) fn judge(&mut self, simple: &ParsedCommand) -> Vec<DecisionReason> {
-        let mut said = Vec::new();
+        let mut reasons = Vec::new();
         let feeder = simple
             .piped_from
             .and_then(|at| self.question.script.commands.get(at));
-        let reads_elsewhere = simple.redirections.iter().any(|one| !one.writes);
-        self.reads_found_names = !reads_elsewhere && feeder.is_some_and(|one| self.finds_any(one));
+        let reads_elsewhere = simple
+            .redirections
+            .iter()
+            .any(|redirection| !redirection.writes);
+        self.reads_found_names =
+            !reads_elsewhere && feeder.is_some_and(|feeder| self.finds_any(feeder));
         let opened = simple
             .redirections
             .iter()
-            .map(|one| PathOperand::sure(&one.target, one.writes));
+            .map(|redirection| PathOperand::sure(&redirection.target, redirection.writes));
         let program = simple.program().unwrap_or_default();
         let is_shielded = |path: &str| self.question.paths.blocking_rule(path, false).is_some();
         let named = mimir_commands::path_operands(&simple.words, program, is_shielded);
         let all: Vec<PathOperand> = opened.chain(named).collect();
         let mut seen = HashSet::new();
         // Repeated operands would give the same reasons.
-        for operand in all.iter().filter(|one| seen.insert(*one)) {
-            self.judge_operand(simple, operand, &mut said);
+        for operand in all.iter().filter(|operand| seen.insert(*operand)) {
+            self.judge_operand(simple, operand, &mut reasons);
         }
         if program == "find" && runs_on_unnamed_files(&simple.words) {
             let text = format!(
                 "`{}` runs a command on files that its words do not name",
                 display_line(simple)
             );
-            said.push(built_in_reason(
+            reasons.push(built_in_reason(
                 PolicyLayer::Commands,
                 Decision::Ask,
                 "what cannot be known",
                 text,
             ));
         }
-        if matches!(program, "cd" | "pushd" | "popd") && !self.go(simple) {
+        if matches!(program, "cd" | "pushd" | "popd") && !self.change_directory(simple) {
             let text = format!(
                 "`{}` leads to a folder that is not known",
                 display_line(simple)
             );
-            said.push(built_in_reason(
+            reasons.push(built_in_reason(
                 PolicyLayer::Commands,
                 Decision::Ask,
                 "what cannot be known",
                 text,
             ));
         }
-        said
+        reasons
     }
 
     /// Returns true if a command only finds files, and none that it names itself and a path rule matches.
     fn finds_any(&self, feeder: &ParsedCommand) -> bool {
-        let mut said = Vec::new();
+        let mut reasons = Vec::new();
         finds_files(feeder) && {
             for operand in mimir_commands::searched_names(&feeder.words) {
-                self.judge_operand(feeder, &operand, &mut said);
+                self.judge_operand(feeder, &operand, &mut reasons);
             }
-            said.is_empty()
+            reasons.is_empty()
         }
     }
 
@@ -201,13 +205,16 @@ impl<'a> WorkingDirectories<'a> {
     /// Asks about workspace files that the shell itself opens for writing, as for a tool that overwrites them.
     pub(super) fn writes(&self, simple: &ParsedCommand) -> Vec<DecisionReason> {
         let over = simple.redirections.iter();
-        let over = over.filter(|one| one.writes && !one.appends);
-        let over: HashSet<&str> = over.map(|one| one.target.text()).collect();
+        let over = over.filter(|redirection| redirection.writes && !redirection.appends);
+        let over: HashSet<&str> = over.map(|redirection| redirection.target.text()).collect();
         let mut seen = HashSet::new();
-        let targets = simple.redirections.iter().filter(|one| one.writes);
+        let targets = simple
+            .redirections
+            .iter()
+            .filter(|redirection| redirection.writes);
         let inside = targets
-            .filter(|one| seen.insert(one.target.text()))
-            .filter_map(|one| match &one.target {
+            .filter(|redirection| seen.insert(redirection.target.text()))
+            .filter_map(|redirection| match &redirection.target {
                 ShellWord::Known(text) => {
                     let mut places = self.locate(text).into_iter();
                     places
@@ -219,7 +226,7 @@ impl<'a> WorkingDirectories<'a> {
                 // Unknown words are asked about elsewhere.
                 ShellWord::Unknown(_) | ShellWord::Inserted { .. } | ShellWord::PipeName => None,
             });
-        let say = |text: &String| {
+        let reason_for = |text: &String| {
             let how = match over.contains(text.as_str()) {
                 true => "writes over",
                 false => "adds to",
@@ -227,7 +234,7 @@ impl<'a> WorkingDirectories<'a> {
             let text = format!("`{}` {how} `{text}`", display_line(simple));
             built_in_reason(PolicyLayer::Commands, Decision::Ask, super::DEFAULT, text)
         };
-        inside.take(SAID_MAX).map(say).collect()
+        inside.take(REASONS_MAX).map(reason_for).collect()
     }
 
     /// The workspace file that may select the program's version, for any possible working directory.
@@ -242,7 +249,7 @@ impl<'a> WorkingDirectories<'a> {
     }
 
     /// Follows a change of directory. Returns false if the target is unknown.
-    fn go(&mut self, simple: &ParsedCommand) -> bool {
+    fn change_directory(&mut self, simple: &ParsedCommand) -> bool {
         let target = simple
             .words
             .iter()
@@ -252,10 +259,12 @@ impl<'a> WorkingDirectories<'a> {
             self.folders.clear();
             return false;
         };
-        let mut led = Vec::new();
+        let mut new_folders = Vec::new();
         for place in self.locate(target) {
             match place {
-                PathLocation::Inside(folder) if folder.len() <= PATH_MAX => led.push(folder),
+                PathLocation::Inside(folder) if folder.len() <= PATH_MAX => {
+                    new_folders.push(folder)
+                }
                 PathLocation::Inside(_) => {
                     self.folders.clear();
                     return false;
@@ -275,9 +284,9 @@ impl<'a> WorkingDirectories<'a> {
                     self.after_failure.push(folder);
                 }
             }
-            self.folders.extend(led.pop());
+            self.folders.extend(new_folders.pop());
         }
-        self.add(led);
+        self.add(new_folders);
         true
     }
 
@@ -286,17 +295,17 @@ impl<'a> WorkingDirectories<'a> {
         &self,
         simple: &ParsedCommand,
         operand: &PathOperand,
-        said: &mut Vec<DecisionReason>,
+        reasons: &mut Vec<DecisionReason>,
     ) {
         let mut push = |decision, rule: &str, text: String| {
-            let strictest = said.iter().map(|reason| reason.decision).max();
-            if said.len() >= SAID_MAX && strictest >= Some(decision) {
+            let strictest = reasons.iter().map(|reason| reason.decision).max();
+            if reasons.len() >= REASONS_MAX && strictest >= Some(decision) {
                 return;
             }
             let text = format!("`{}` {text}", display_line(simple));
             let reason = built_in_reason(PolicyLayer::Commands, decision, rule, text);
-            if !said.contains(&reason) {
-                said.push(reason);
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
             }
         };
         let (writes, sure) = (operand.writes, operand.certain);
@@ -318,7 +327,7 @@ impl<'a> WorkingDirectories<'a> {
                 PathLocation::Free => {}
                 PathLocation::Unknown if sure => {
                     let what =
-                        format!("{verb} `{text}`, and which file that is only the shell will know");
+                        format!("{verb} `{text}`, which is a file name that only the shell knows");
                     push(Decision::Ask, "what cannot be known", what);
                 }
                 PathLocation::Unknown => {}
@@ -417,15 +426,15 @@ impl<'a> WorkingDirectories<'a> {
     /// of the link.
     fn leaves_link(&self, path: &str) -> bool {
         let mut folders: Vec<&str> = Vec::new();
-        let mut ups = 0;
+        let mut parents = 0;
         for part in path.split('/') {
             match part {
                 "" | "." => {}
                 ".." => {
-                    ups += 1;
+                    parents += 1;
                     let folder = folders.join("/");
                     let is_link = || self.question.links.real(&folder) != RealPath::AsWritten;
-                    if ups > UPS_MAX || folders.pop().is_none() || is_link() {
+                    if parents > PARENT_COMPONENTS_MAX || folders.pop().is_none() || is_link() {
                         return true;
                     }
                 }

@@ -24,7 +24,7 @@ const MAX_HEADER_SIZE: usize = 4 << 10;
 const MAX_SCOPES: usize = 100;
 
 impl BearerChallenge {
-    /// Returns the challenge in the headers of a response; empty if there is none.
+    /// Returns the challenge in the headers of a response, or an empty one.
     pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
         let values = headers.get_all(WWW_AUTHENTICATE).iter();
         let mut texts = values.filter_map(|value| value.to_str().ok());

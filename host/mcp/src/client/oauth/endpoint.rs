@@ -42,8 +42,8 @@ pub(super) struct EndpointResponse {
     body: Bytes,
 }
 
-/// Checks a URL named by the server at `server`, or of the server itself. It must use TLS, and may be on this machine
-/// or in a private network only if the server itself is there: the server is untrusted.
+/// Checks a URL that the untrusted `server` has named. The URL must use TLS. It may be on this machine or in a private
+/// network only if the server is there, too.
 pub(super) fn check_url(
     url: &str,
     what: &str,
@@ -57,11 +57,11 @@ pub(super) fn check_url(
     if target.scheme() != UrlScheme::Https && !here {
         return Err(bad("logins require https"));
     }
-    let inside = match host {
+    let is_private = match host {
         NetworkHost::Ip(address) => classify(*address).reach != AddressScope::Public,
         NetworkHost::Name(_) => host.is_localhost(),
     };
-    if inside && !here && host != own {
+    if is_private && !here && host != own {
         return Err(bad(
             "it is on this machine or in a private network, but the server is not",
         ));
@@ -70,7 +70,7 @@ pub(super) fn check_url(
 }
 
 impl OauthEndpoint {
-    /// Creates an endpoint for a URL that was [checked](judge).
+    /// Creates an endpoint for a URL that was [checked](check_url).
     pub(super) fn new(
         target: RequestTarget,
         clients: &HttpClientFactory,
@@ -99,8 +99,8 @@ impl OauthEndpoint {
         *request.uri_mut() = mimir_net::uri(&self.target.to_string()).map_err(ToolError::from)?;
         request.headers_mut().insert(ACCEPT, JSON);
         let fetched = self.client.fetch(request).await.map_err(ToolError::from)?;
-        let there = fetched.status == StatusCode::OK;
-        Ok(serde_json::from_slice(&fetched.body).ok().filter(|_| there))
+        let is_ok = fetched.status == StatusCode::OK;
+        Ok(serde_json::from_slice(&fetched.body).ok().filter(|_| is_ok))
     }
 
     /// Posts a form, with credentials in the header if there are any. Redirects are not followed.
@@ -161,7 +161,7 @@ impl OauthEndpoint {
     }
 }
 
-/// Returns the first document of this form at one of these URLs; none if there is none. An error at one URL is
+/// Returns the first document of this form at one of these URLs, or `None`. An error at one URL is
 /// reported only if the following ones have no document either.
 pub(super) async fn first_document<T: DeserializeOwned>(
     places: Vec<RequestTarget>,
@@ -214,7 +214,7 @@ mod tests {
         };
         let far = "https://mcp.example/mcp";
         judged("https://as.example/token", far).unwrap();
-        for inside in [
+        for is_private in [
             "http://as.example/token",
             "https://127.0.0.1/token",
             "https://localhost/token",
@@ -229,8 +229,8 @@ mod tests {
             "https://user@as.example/token",
             "/token",
         ] {
-            let error = judged(inside, far).unwrap_err();
-            assert_eq!(error.code, ToolErrorCode::PermissionDenied, "{inside}");
+            let error = judged(is_private, far).unwrap_err();
+            assert_eq!(error.code, ToolErrorCode::PermissionDenied, "{is_private}");
         }
         // A local server may name local addresses, and one in a private network its own address there.
         judged("http://localhost:2/token", "http://127.0.0.1:1/mcp").unwrap();

@@ -439,8 +439,8 @@ pub(crate) async fn forget_login(
     let Some(kept) = kept else {
         return Ok(None);
     };
-    let told = revoke(&kept, oauth, &url, deps).await;
-    Ok(Some(told.unwrap_or(false)))
+    let revoked = revoke(&kept, oauth, &url, deps).await;
+    Ok(Some(revoked.unwrap_or(false)))
 }
 
 /// Returns the login at a server, if there is one.

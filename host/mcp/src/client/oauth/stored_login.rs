@@ -70,11 +70,11 @@ const EXPIRY_MARGIN_SECS: u64 = 30;
 impl StoredLogin {
     /// Returns the login at this server, if it belongs to this address.
     pub(super) fn read(
-        shelf: &dyn LoginStore,
+        store: &dyn LoginStore,
         server: &str,
         url: &RequestTarget,
     ) -> Result<Option<Self>, ToolError> {
-        let text = shelf.read(&login_key(server, url))?;
+        let text = store.read(&login_key(server, url))?;
         let kept = text.and_then(|text| serde_json::from_str::<Self>(&text).ok());
         Ok(kept.filter(|kept| kept.server == server && kept.url == url.to_string()))
     }
@@ -82,12 +82,12 @@ impl StoredLogin {
     /// Stores the login.
     pub(super) fn write(
         &self,
-        shelf: &dyn LoginStore,
+        store: &dyn LoginStore,
         url: &RequestTarget,
     ) -> Result<(), ToolError> {
         let text = serde_json::to_string(self)
             .map_err(|error| ToolError::internal(format!("cannot serialize the login: {error}")))?;
-        shelf.write(&login_key(&self.server, url), &text)
+        store.write(&login_key(&self.server, url), &text)
     }
 
     /// Returns true if the token has expired, or is about to.

@@ -29,15 +29,15 @@ impl RemoteServer {
         if !first && !last {
             return Ok(());
         }
-        let told = match self.link().await {
+        let result = match self.link().await {
             Ok(link) => link.watch_resource(uri, more, self.spec.start).await,
             Err(error) => Err(error),
         };
-        if told.is_err() && more {
+        if result.is_err() && more {
             let mut watched = self.watched.lock();
             watched.remove(uri);
         }
-        told
+        result
     }
 
     /// Subscribes to all watched resources after a restart of the server.

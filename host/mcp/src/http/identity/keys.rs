@@ -78,22 +78,22 @@ impl ProviderKeys {
         kid: Option<&str>,
         algorithm: Algorithm,
     ) -> Result<DecodingKey, KeyLookupError> {
-        let shelf = &self.0;
-        if let Some(key) = shelf.known(CACHE_LIFETIME, kid, algorithm) {
+        let key_set = &self.0;
+        if let Some(key) = key_set.known(CACHE_LIFETIME, kid, algorithm) {
             return key;
         }
-        let asking = shelf.ask();
+        let asking = key_set.ask();
         // Tokens with a known key do not wait, neither for other fetches nor for a provider that hangs.
-        if let Some(key) = shelf.known(MAX_CACHE_LIFETIME, kid, algorithm) {
+        if let Some(key) = key_set.known(MAX_CACHE_LIFETIME, kid, algorithm) {
             return key;
         }
         if let Some(mut asking) = asking {
             // The channel closes when the fetch ends; a request that waits too long continues without it.
             let _ = tokio::time::timeout(FETCH_TIMEOUT, asking.changed()).await;
         }
-        match shelf.known(MAX_CACHE_LIFETIME, kid, algorithm) {
+        match key_set.known(MAX_CACHE_LIFETIME, kid, algorithm) {
             Some(key) => key,
-            None if shelf.are_there(MAX_CACHE_LIFETIME) => Err(KeyLookupError::Unknown),
+            None if key_set.are_there(MAX_CACHE_LIFETIME) => Err(KeyLookupError::Unknown),
             None => Err(KeyLookupError::Later),
         }
     }
@@ -144,10 +144,10 @@ impl KeyCache {
         }
         let (over, asking) = watch::channel(());
         now.asking = Some(asking.clone());
-        let shelf = Arc::clone(self);
+        let key_set = Arc::clone(self);
         tokio::spawn(async move {
-            let keys = shelf.fetch().await;
-            shelf.put(keys);
+            let keys = key_set.fetch().await;
+            key_set.put(keys);
             drop(over);
         });
         Some(asking)

@@ -120,7 +120,7 @@ impl ClientSession {
         let PendingCall {
             key,
             task: work,
-            receivers: heard,
+            receivers,
             question,
         } = parked;
         let mut responses = responses.unwrap_or_default();
@@ -131,7 +131,7 @@ impl ClientSession {
                         return Ok(Ok(RunningCall {
                             key,
                             task: work,
-                            receivers: heard,
+                            receivers,
                         }));
                     }
                     // The missing answers are requested again.
@@ -151,7 +151,7 @@ impl ClientSession {
                         return Ok(Ok(RunningCall {
                             key,
                             task: work,
-                            receivers: heard,
+                            receivers,
                         }));
                     }
                     Some(Err(wrong)) => (ClientQuestion::Card(asked), Some(wrong)),
@@ -163,7 +163,7 @@ impl ClientSession {
         let parked = PendingCall {
             key,
             task: work,
-            receivers: heard,
+            receivers,
             question,
         };
         Ok(self.suspend_call(parked, note))

@@ -26,8 +26,8 @@ type RepliesSender = tokio::sync::oneshot::Sender<Result<Vec<Value>, ToolError>>
 /// Forwards requests one after the other: a person reads one form at a time.
 pub(super) async fn forward_requests(mut wanted: ForwardedRequests, peer: &Peer<RoleServer>) {
     let mut answers = Vec::new();
-    for wish in &wanted.requests {
-        match one(wish, peer, &mut wanted.answer).await {
+    for upstream in &wanted.requests {
+        match one(upstream, peer, &mut wanted.answer).await {
             Ok(Some(answer)) => answers.push(answer),
             Ok(None) => return,
             Err(error) => {
@@ -42,15 +42,15 @@ pub(super) async fn forward_requests(mut wanted: ForwardedRequests, peer: &Peer<
 
 /// Forwards one request; none if the answer is no longer awaited.
 async fn one(
-    wish: &UpstreamRequest,
+    upstream: &UpstreamRequest,
     peer: &Peer<RoleServer>,
     waiting: &mut RepliesSender,
 ) -> Result<Option<Value>, ToolError> {
-    let request = match request(wish) {
+    let request = match request(upstream) {
         Some(InputRequest::Elicitation(request)) => ServerRequest::ElicitRequest(request),
         Some(InputRequest::CreateMessage(request)) => ServerRequest::CreateMessageRequest(request),
         Some(InputRequest::ListRoots(request)) => ServerRequest::ListRootsRequest(request),
-        _ => return Err(unreadable(wish)),
+        _ => return Err(unreadable(upstream)),
     };
     let options = PeerRequestOptions::no_options();
     let asked = peer.send_cancellable_request(request, options).await;
@@ -66,7 +66,7 @@ async fn one(
     let answer = answer.map_err(|_| ToolError::unavailable("the client has disconnected"))?;
     let answer = answer
         .map_err(|error| ToolError::unavailable(format!("the client did not answer: {error}")))?;
-    let value = match (wish.kind, answer) {
+    let value = match (upstream.kind, answer) {
         (UpstreamRequestKind::Form, ClientResult::ElicitResult(answer)) => {
             serde_json::to_value(answer)
         }
@@ -88,7 +88,7 @@ async fn one(
 /// Converts the requests to the form of a response; none if one of them cannot be parsed.
 pub(super) fn requests(wanted: &ForwardedRequests) -> Option<InputRequests> {
     let each = wanted.requests.iter();
-    each.map(|wish| Some((wish.name.clone(), request(wish)?)))
+    each.map(|upstream| Some((upstream.name.clone(), request(upstream)?)))
         .collect()
 }
 
@@ -112,9 +112,9 @@ pub(super) fn refuse(wanted: ForwardedRequests) {
     let _ = wanted.answer.send(Err(ToolError::unavailable(message)));
 }
 
-fn request(wish: &UpstreamRequest) -> Option<InputRequest> {
-    let params = wish.params.clone();
-    Some(match wish.kind {
+fn request(upstream: &UpstreamRequest) -> Option<InputRequest> {
+    let params = upstream.params.clone();
+    Some(match upstream.kind {
         UpstreamRequestKind::Form => InputRequest::Elicitation(ElicitRequest::new(read(params)?)),
         UpstreamRequestKind::Model => {
             InputRequest::CreateMessage(CreateMessageRequest::new(read(params)?))
@@ -127,7 +127,7 @@ fn read<T: DeserializeOwned>(value: Value) -> Option<T> {
     serde_json::from_value(value).ok()
 }
 
-fn unreadable(wish: &UpstreamRequest) -> ToolError {
-    let method = wish.kind.method();
+fn unreadable(upstream: &UpstreamRequest) -> ToolError {
+    let method = upstream.kind.method();
     ToolError::execution(format!("the server's {method} request cannot be parsed"))
 }

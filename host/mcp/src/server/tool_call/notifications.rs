@@ -45,11 +45,11 @@ async fn send(progress: CallProgress, context: &RequestContext<RoleServer>) {
     let Some(token) = context.meta.get_progress_token() else {
         return;
     };
-    let mut told = ProgressNotificationParam::new(token, number(progress.done));
-    told.total = progress.total.map(number);
-    told.message = progress.message;
+    let mut notification = ProgressNotificationParam::new(token, number(progress.done));
+    notification.total = progress.total.map(number);
+    notification.message = progress.message;
     // An unreachable client misses the message; the call continues until its request is cancelled.
-    let _ = context.peer.notify_progress(told).await;
+    let _ = context.peer.notify_progress(notification).await;
 }
 
 /// Converts a count to the protocol's number type. Rounding beyond 2^53 does not matter to a person.

@@ -1,4 +1,4 @@
-//! Owner of a container: the process that made it, so that containers of processes that have ended can be removed.
+//! Owner of a container: the process that created it. Containers of ended processes can be removed.
 
 use std::fs;
 
@@ -11,10 +11,10 @@ pub(super) struct ContainerOwner {
     /// Boot ID of this machine.
     boot: String,
     /// The PID namespace of the process.
-    space: String,
+    pid_namespace: String,
     process: u32,
     /// Start time of the process in clock ticks since boot: process IDs are reused.
-    begun: u64,
+    start_time: u64,
 }
 
 impl ContainerOwner {
@@ -22,11 +22,11 @@ impl ContainerOwner {
     pub(super) fn this_process() -> Self {
         let process = std::process::id();
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let space = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        let pid_namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         Self {
             boot: boot.trim().to_owned(),
-            space: space.display().to_string(),
-            begun: begun(process).unwrap_or_default(),
+            pid_namespace: pid_namespace.display().to_string(),
+            start_time: start_time(process).unwrap_or_default(),
             process,
         }
     }
@@ -34,27 +34,27 @@ impl ContainerOwner {
     pub(super) fn label(&self) -> String {
         let Self {
             boot,
-            space,
+            pid_namespace,
             process,
-            begun,
+            start_time,
         } = self;
-        format!("{boot} {space} {process} {begun}")
+        format!("{boot} {pid_namespace} {process} {start_time}")
     }
 
     fn parse_label(label: &str) -> Option<Self> {
-        let mut words = label.split(' ');
+        let mut fields = label.split(' ');
         let owner = Self {
-            boot: words.next()?.to_owned(),
-            space: words.next()?.to_owned(),
-            process: words.next()?.parse().ok()?,
-            begun: words.next()?.parse().ok()?,
+            boot: fields.next()?.to_owned(),
+            pid_namespace: fields.next()?.to_owned(),
+            process: fields.next()?.parse().ok()?,
+            start_time: fields.next()?.parse().ok()?,
         };
-        words.next().is_none().then_some(owner)
+        fields.next().is_none().then_some(owner)
     }
 
-    /// Returns true if the container with this label belongs to a process that has ended. `runs` is true if the
-    /// container runs. A container whose owner cannot be checked is not removed.
-    pub(super) fn is_abandoned(&self, label: &str, runs: bool) -> bool {
+    /// Returns true if the container with this label belongs to a process that has ended. A container
+    /// whose owner cannot be checked does not count as abandoned.
+    pub(super) fn is_abandoned(&self, label: &str, is_running: bool) -> bool {
         let Some(other) = Self::parse_label(label) else {
             return false;
         };
@@ -63,14 +63,15 @@ impl ContainerOwner {
         }
         if other.boot != self.boot {
             // The owner ran before a reboot of this machine, or runs on another machine that uses the same engine.
-            return !runs;
+            return !is_running;
         }
-        other.space == self.space && begun(other.process) != Some(other.begun)
+        other.pid_namespace == self.pid_namespace
+            && start_time(other.process) != Some(other.start_time)
     }
 }
 
 /// Start time of a process of this machine in clock ticks since boot, if it exists.
-fn begun(process: u32) -> Option<u64> {
+fn start_time(process: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The process name is in parentheses and may contain any character.
     let (_, rest) = stat.rsplit_once(')')?;
@@ -96,12 +97,12 @@ mod tests {
         ended.wait().unwrap();
         let gone = ContainerOwner {
             process,
-            begun: 1,
+            start_time: 1,
             ..own.clone()
         };
         assert!(own.is_abandoned(&gone.label(), true));
         let again = ContainerOwner {
-            begun: own.begun + 1,
+            start_time: own.start_time + 1,
             ..own.clone()
         };
         assert!(
@@ -109,7 +110,7 @@ mod tests {
             "the number is another's now"
         );
         let elsewhere = ContainerOwner {
-            space: "pid:[1]".into(),
+            pid_namespace: "pid:[1]".into(),
             ..gone.clone()
         };
         assert!(

@@ -90,12 +90,12 @@ pub(super) struct ContainerEngine {
 
 impl ContainerEngine {
     /// Connects to an engine that answers a ping within `patience`.
-    pub(super) async fn connect(socket: &Path, patience: Duration) -> Result<Self, String> {
+    pub(super) async fn connect(socket: &Path, time_limit: Duration) -> Result<Self, String> {
         let name = socket.to_str().ok_or("its path is not valid UTF-8")?;
         let docker = Docker::connect_with_unix(name, REQUEST_TIMEOUT_SECONDS, API_DEFAULT_VERSION);
         let docker = docker.map_err(error_text)?;
         let silent = || "it does not answer".to_owned();
-        let alive = timeout(patience, docker.ping()).await;
+        let alive = timeout(time_limit, docker.ping()).await;
         alive.map_err(|_| silent())?.map_err(error_text)?;
         let ask = async {
             let docker = docker.negotiate_version().await?;
@@ -271,13 +271,13 @@ async fn remove(docker: &Docker, id: &str, looks: u32) {
         .build();
     // An engine that is making or ending the container refuses, and Podman reports that in many ways.
     let mut missed = 0;
-    let patience = if looks > 0 {
+    let time_limit = if looks > 0 {
         REMOVE_REQUEST_TIMEOUT
     } else {
         REMOVE_TIMEOUT
     };
     for _ in 0..REMOVE_ATTEMPTS + looks {
-        let removed = timeout(patience, docker.remove_container(id, Some(all.clone()))).await;
+        let removed = timeout(time_limit, docker.remove_container(id, Some(all.clone()))).await;
         match removed {
             Ok(Ok(())) => return,
             Err(_) if looks == 0 => return,

@@ -59,11 +59,11 @@ fn local(name: &str) -> Option<PathBuf> {
 
 /// Connects to the first of these sockets whose engine answers. All are tried at once, so that one without a server
 /// does not delay the others.
-fn first(places: &[PathBuf], patience: Duration) -> Result<ContainerEngine, String> {
+fn first(places: &[PathBuf], time_limit: Duration) -> Result<ContainerEngine, String> {
     let there: Vec<_> = places.iter().filter(|place| place.exists()).collect();
     let asked = there
         .iter()
-        .map(|place| ContainerEngine::connect(place, patience));
+        .map(|place| ContainerEngine::connect(place, time_limit));
     let answers = block_on_thread(join_all(asked)).map_err(|error| error.to_string())?;
     let mut faults = Vec::new();
     for (place, answer) in there.iter().zip(answers) {
@@ -152,9 +152,9 @@ mod tests {
         let places: Vec<_> = (0..4).map(|n| folder.path().join(n.to_string())).collect();
         let bound = places.iter().map(std::os::unix::net::UnixListener::bind);
         let _listening: Vec<_> = bound.map(Result::unwrap).collect();
-        let (start, patience) = (std::time::Instant::now(), Duration::from_secs(2));
-        let why = first(&places, patience).err().unwrap();
+        let (start, time_limit) = (std::time::Instant::now(), Duration::from_secs(2));
+        let why = first(&places, time_limit).err().unwrap();
         assert_eq!(why.matches("it does not answer").count(), 4, "{why}");
-        assert!(start.elapsed() < 3 * patience, "{:?}", start.elapsed());
+        assert!(start.elapsed() < 3 * time_limit, "{:?}", start.elapsed());
     }
 }

@@ -1,8 +1,7 @@
-//! Opens the connection to the proxy from outside, in the network of a waiting process that another program has
-//! created.
+//! Opens the proxy's socket in the network namespace of a waiting process, which another program has created.
 //!
-//! No code inside takes part. A child of this process enters that network just to open the socket; it enters no other
-//! namespace, so it is invisible inside. This needs root, or the user who created the network.
+//! No code in the sandbox takes part. A child of this process enters the network namespace only to open the socket. It
+//! enters no other namespace, so the sandbox cannot see it. This needs root, or the user who created the namespace.
 
 use std::io;
 
@@ -39,12 +38,12 @@ struct NamespaceJoin {
 
 /// Opens the listening socket in this network.
 fn open_listener(network: NetworkNamespace) -> io::Result<OwnedFd> {
-    let (here, door) = handover_pair()?;
-    let joining = NamespaceJoin {
+    let (parent_socket, child_socket) = handover_pair()?;
+    let join = NamespaceJoin {
         network,
-        handover_socket: door,
+        handover_socket: child_socket,
     };
-    let listening = fork_to_open(0, joining, listen, &here)?.pop();
+    let listening = fork_to_open(0, join, listen, &parent_socket)?.pop();
     listening.ok_or_else(|| io::ErrorKind::BrokenPipe.into())
 }
 
@@ -91,16 +90,16 @@ fn is_own(namespace: &OwnedFd, own: &str) -> io::Result<bool> {
 }
 
 /// Runs in the child. It makes only system calls (see [`sys`]).
-fn listen(joining: &mut NamespaceJoin) -> ! {
+fn listen(join: &mut NamespaceJoin) -> ! {
     let opened = || {
-        if let Some(user) = &joining.network.user {
+        if let Some(user) = &join.network.user {
             enter(user, LinkNameSpaceType::User)?;
         }
-        enter(&joining.network.network, LinkNameSpaceType::Network)?;
+        enter(&join.network.network, LinkNameSpaceType::Network)?;
         // The creator of the network may not have brought up the loopback interface yet.
         for _ in 0..MAX_ATTEMPTS {
             match listen_on_loopback(PROXY)
-                .and_then(|socket| send_fds(&joining.handover_socket, &[socket.as_fd()]))
+                .and_then(|socket| send_fds(&join.handover_socket, &[socket.as_fd()]))
             {
                 Err(Errno::ADDRNOTAVAIL) => drop(nanosleep(&RETRY_DELAY)),
                 done => return done,
@@ -109,7 +108,7 @@ fn listen(joining: &mut NamespaceJoin) -> ! {
         Err(Errno::ADDRNOTAVAIL)
     };
     if let Err(error) = opened() {
-        send_error(&joining.handover_socket, error);
+        send_error(&join.handover_socket, error);
     }
     sys::exit(0)
 }

@@ -137,7 +137,7 @@ impl MachineEntry {
     }
 }
 
-/// The home of users who have none.
+/// The home directory of users without one.
 const NO_HOME: &str = "/home/mimir";
 
 /// Devices that only read and write bytes.

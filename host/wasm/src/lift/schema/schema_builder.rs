@@ -13,8 +13,8 @@ use crate::lift::docs::TypeDocs;
 /// Maximum size of one schema in bytes, estimated. A model reads all of it before it calls anything.
 const MAX_SCHEMA_BYTES: usize = 128 * 1024;
 
-/// Cost of a schema node in addition to its names, in bytes.
-const NODE: usize = 48;
+/// Size of a schema node without its names, in bytes.
+const NODE_BYTES: usize = 48;
 
 /// A schema under construction.
 pub(super) struct SchemaBuilder<'c, 'a> {
@@ -48,10 +48,10 @@ impl<'c, 'a> SchemaBuilder<'c, 'a> {
         Value::Object(root)
     }
 
-    /// Charges written text to the size limit. Types are trees only when they are written out; as stored they share
-    /// parts, and a small file can describe an endless tree.
+    /// Counts written text against the size limit. Stored types share parts, but a schema repeats each part, so a small
+    /// component can describe a huge schema.
     fn spend(&mut self, text: usize) -> Result<(), Unliftable> {
-        let cost = NODE.saturating_add(text);
+        let cost = NODE_BYTES.saturating_add(text);
         let left = self.left.checked_sub(cost).ok_or(Unliftable::TooLarge)?;
         let all = self
             .catalogue
@@ -313,10 +313,10 @@ fn description(defined: &ComponentDefinedType, docs: Option<&TypeDocs>) -> Optio
     let docs = docs?;
     let mut lines: Vec<String> = docs.type_text().into_iter().collect();
     if let ComponentDefinedType::Enum(names) | ComponentDefinedType::Flags(names) = defined {
-        let told = names
+        let item_lines = names
             .iter()
             .filter_map(|name| Some(format!("`{name}`: {}", docs.item_text(name.as_str())?)));
-        lines.extend(told);
+        lines.extend(item_lines);
     }
     (!lines.is_empty()).then(|| lines.join("\n"))
 }

@@ -229,11 +229,15 @@ struct Replaces {
 
 impl Backend for Replaces {
     fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
-        let world = self.pipeline.snapshot();
+        let snapshot = self.pipeline.snapshot();
         if let Some(policy) = self.then.lock().take() {
             self.pipeline.replace(PipelineSnapshot {
                 registry: Registry::new(
-                    world.registry.tools().iter().map(|tool| (**tool).clone()),
+                    snapshot
+                        .registry
+                        .tools()
+                        .iter()
+                        .map(|tool| (**tool).clone()),
                     vec![],
                 ),
                 policy,
@@ -311,11 +315,11 @@ async fn request_is_not_sent_if_the_audit_fails() {
         audit: Arc::new(CallsOnly),
         ..bench.pipeline.0.ports.clone()
     };
-    let world = PipelineSnapshot {
+    let snapshot = PipelineSnapshot {
         registry: Registry::new(vec![sender(POST)], vec![]),
         policy: Policy::default(),
     };
-    let pipeline = Pipeline::new(world, ports);
+    let pipeline = Pipeline::new(snapshot, ports);
     let outcome = pipeline.call(call("sample", json!({}))).await;
     assert_eq!(code(&outcome), Some(ToolErrorCode::Unavailable));
     assert!(

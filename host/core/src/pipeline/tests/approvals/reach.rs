@@ -73,15 +73,15 @@ async fn approval_is_bound_to_the_rule_that_asked() {
             json!({"tools": {"sample": {"approval": "allow"}}, "policy": {"rules": rules}});
         serde_json::from_value::<Config>(config).unwrap()
     };
-    let world = |config: &Config| PipelineSnapshot {
+    let snapshot = |config: &Config| PipelineSnapshot {
         registry: Registry::new(vec![tool("sample")], vec![]),
         policy: Policy::new(config, "config.yml").unwrap(),
     };
     let room = room(vec![], json!({}), vec![ApprovalAnswer::Always]);
-    room.pipeline.replace(world(&asked(5)));
+    room.pipeline.replace(snapshot(&asked(5)));
     assert!(room.ok(json!({"n": 1})).await);
     assert!(room.ok(json!({"n": 1})).await, "the same rule");
-    room.pipeline.replace(world(&asked(6)));
+    room.pipeline.replace(snapshot(&asked(6)));
     assert!(!room.ok(json!({"n": 1})).await, "another rule in its place");
 }
 

@@ -37,11 +37,11 @@ fn at<'a>(blueprint: &'a ContainerBlueprint, path: &Path) -> Option<&'a Mount> {
 
 #[test]
 fn blueprint_masks_protected_paths_of_the_workspace() {
-    let world = World::new(&[".env", ".git/config", ".git/hooks/x", ".ssh/id_rsa", "a"]);
-    let made = world.blueprint(&spec(&world.path()));
+    let snapshot = World::new(&[".env", ".git/config", ".git/hooks/x", ".ssh/id_rsa", "a"]);
+    let made = snapshot.blueprint(&spec(&snapshot.path()));
     let path = |name: &str| match name {
-        "" => world.path(),
-        name => world.path().join(name),
+        "" => snapshot.path(),
+        name => snapshot.path().join(name),
     };
     let writable = |name: &str| at(&made, &path(name)).unwrap().read_only == Some(false);
     assert!(
@@ -62,7 +62,7 @@ fn blueprint_masks_protected_paths_of_the_workspace() {
             podman,
             ..ContainerEngineFacts::all()
         };
-        let made = ContainerBlueprint::new("x", &facts, &spec(&world.path())).unwrap();
+        let made = ContainerBlueprint::new("x", &facts, &spec(&snapshot.path())).unwrap();
         let host = made.body.host_config.as_ref().unwrap();
         let folder = path(".ssh").to_str().unwrap().to_owned();
         let options = &host.tmpfs.as_ref().unwrap()[&folder];
@@ -78,16 +78,16 @@ fn blueprint_masks_protected_paths_of_the_workspace() {
 
 #[test]
 fn blueprint_masks_protected_paths_of_writable_mounts() {
-    let world = World::new(&["a"]);
+    let snapshot = World::new(&["a"]);
     let other = World::new(&[".git/config", ".git/HEAD", ".env", "b"]);
-    let mut spec = spec(&world.path());
+    let mut spec = spec(&snapshot.path());
     let mount = |at: &str, writable| crate::sandbox::HostMount {
         from: other.path(),
         at: at.into(),
         writable,
     };
     spec.mounts = vec![mount("/data", true), mount("/read", false)];
-    let made = world.blueprint(&spec);
+    let made = snapshot.blueprint(&spec);
     let there = |path: &str| at(&made, Path::new(path));
     for name in [".git/config", ".git/hooks"] {
         let cover = there(&format!("/data/{name}")).unwrap();
@@ -107,8 +107,8 @@ fn blueprint_masks_protected_paths_of_writable_mounts() {
 
 #[test]
 fn blueprint_grants_no_capabilities_or_network() {
-    let world = World::new(&[]);
-    let made = world.blueprint(&spec(&world.path()));
+    let snapshot = World::new(&[]);
+    let made = snapshot.blueprint(&spec(&snapshot.path()));
     let host = made.body.host_config.unwrap();
     assert_eq!(host.network_mode.as_deref(), Some("none"));
     assert_eq!(host.readonly_rootfs, Some(true));
@@ -129,11 +129,11 @@ fn blueprint_grants_no_capabilities_or_network() {
 
 #[test]
 fn blueprint_limits_use_the_units_of_the_engine() {
-    let world = World::new(&[]);
-    let mut spec = spec(&world.path());
+    let snapshot = World::new(&[]);
+    let mut spec = spec(&snapshot.path());
     spec.bounds.cpu = Some(150);
     spec.bounds.processes = ResourceBound::Requested(9);
-    let host = world.blueprint(&spec).body.host_config.unwrap();
+    let host = snapshot.blueprint(&spec).body.host_config.unwrap();
     assert_eq!(
         (host.cpu_quota, host.cpu_period),
         (Some(150_000), Some(100_000))
@@ -164,15 +164,15 @@ fn blueprint_limits_use_the_units_of_the_engine() {
 
 #[test]
 fn blueprint_mounts_only_the_visible_parts() {
-    let world = World::new(&["src/a", "b/.env", "c"]);
-    let mut spec = spec(&world.path());
+    let snapshot = World::new(&["src/a", "b/.env", "c"]);
+    let mut spec = spec(&snapshot.path());
     spec.visible_parts = vec![WorkspacePart {
         below: "src".into(),
         writable: false,
     }];
-    let made = world.blueprint(&spec);
+    let made = snapshot.blueprint(&spec);
     assert_eq!(
-        at(&made, &world.path().join("src")).unwrap().read_only,
+        at(&made, &snapshot.path().join("src")).unwrap().read_only,
         Some(true)
     );
     assert_eq!(made.body.host_config.unwrap().mounts.unwrap().len(), 1);
@@ -180,23 +180,27 @@ fn blueprint_mounts_only_the_visible_parts() {
 
 #[test]
 fn blueprint_differs_after_a_masked_file_is_replaced() {
-    let world = World::new(&[".env", "a"]);
-    let spec = spec(&world.path());
-    let before = world.blueprint(&spec);
+    let snapshot = World::new(&[".env", "a"]);
+    let spec = spec(&snapshot.path());
+    let before = snapshot.blueprint(&spec);
     if !before.can_verify_mounts() {
         return;
     }
-    std::fs::write(world.path().join("a"), "other").unwrap();
-    std::fs::write(world.path().join("b"), "new").unwrap();
-    std::fs::write(world.path().join(".env"), "written again").unwrap();
-    assert_eq!(world.blueprint(&spec), before, "the same files are there");
+    std::fs::write(snapshot.path().join("a"), "other").unwrap();
+    std::fs::write(snapshot.path().join("b"), "new").unwrap();
+    std::fs::write(snapshot.path().join(".env"), "written again").unwrap();
+    assert_eq!(
+        snapshot.blueprint(&spec),
+        before,
+        "the same files are there"
+    );
     // Replaces the file by a rename, as editors do when they save.
-    std::fs::write(world.path().join("new"), "x").unwrap();
-    std::fs::rename(world.path().join("new"), world.path().join(".env")).unwrap();
-    let after = world.blueprint(&spec);
+    std::fs::write(snapshot.path().join("new"), "x").unwrap();
+    std::fs::rename(snapshot.path().join("new"), snapshot.path().join(".env")).unwrap();
+    let after = snapshot.blueprint(&spec);
     assert_ne!(after, before, "the file is another");
-    std::fs::write(world.path().join("key.pem"), "x").unwrap();
-    assert_ne!(world.blueprint(&spec), after, "there is one more");
+    std::fs::write(snapshot.path().join("key.pem"), "x").unwrap();
+    assert_ne!(snapshot.blueprint(&spec), after, "there is one more");
 }
 
 #[test]
