@@ -16,21 +16,11 @@ impl Tool {
 }
 
 impl<'a> EffectiveRights<'a> {
-    /// The rights that it has without any approval, as lists of its permanent rights show them. None for a harmless
-    /// tool, which needs no grant.
+    /// The rights that it has without any approval: for lists of them, and for its assessor, which runs before any
+    /// approval. None for a harmless tool, which needs no grant.
     pub fn permanent(self) -> Option<&'a Needs> {
         match self.0.trust {
             ToolTrust::Trusted => Some(&self.0.granted),
-            ToolTrust::Harmless | ToolTrust::Untrusted => None,
-        }
-    }
-
-    /// The needs whose files its assessor may read. The assessor runs before any approval, so only a trusted tool has
-    /// some. Unlike [`permanent`](Self::permanent) these are the declared needs, including those withheld from the
-    /// grant.
-    pub fn for_assessor(self) -> Option<&'a Needs> {
-        match self.0.trust {
-            ToolTrust::Trusted => Some(&self.0.definition.needs),
             ToolTrust::Harmless | ToolTrust::Untrusted => None,
         }
     }
@@ -114,7 +104,6 @@ mod tests {
         let tool = tool(ToolTrust::Trusted);
         let rights = tool.rights();
         assert_eq!(rights.permanent(), Some(&needs(false, true)));
-        assert_eq!(rights.for_assessor(), Some(&needs(true, true)));
         assert_eq!(rights.given_by_approval(), None);
         assert_eq!(rights.for_approved_call(), needs(false, true));
         assert!(rights.foreseen_hosts().is_empty());
@@ -125,7 +114,6 @@ mod tests {
         let tool = tool(ToolTrust::Harmless);
         let rights = tool.rights();
         assert_eq!(rights.permanent(), None);
-        assert_eq!(rights.for_assessor(), None);
         assert_eq!(rights.given_by_approval(), None);
         assert_eq!(rights.for_approved_call(), Needs::default());
         assert!(rights.foreseen_hosts().is_empty());
@@ -136,7 +124,6 @@ mod tests {
         let mut tool = tool(ToolTrust::Untrusted);
         let rights = tool.rights();
         assert_eq!(rights.permanent(), None);
-        assert_eq!(rights.for_assessor(), None);
         assert_eq!(rights.given_by_approval(), Some(needs(false, true)));
         assert_eq!(rights.for_approved_call(), needs(false, true));
         assert_eq!(rights.foreseen_hosts(), needs(true, true).hosts);

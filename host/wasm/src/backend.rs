@@ -165,7 +165,7 @@ impl WasmBackend {
             ..*call.limits()
         };
         // The assessment runs before any approval: a plugin without a grant sees no files.
-        let fs = match tool.rights().for_assessor() {
+        let fs = match tool.rights().permanent() {
             Some(needs) => self.call_files(
                 needs,
                 DirectoryAccess::Read,
