@@ -112,6 +112,34 @@ fn refused(outcome: &Outcome) -> String {
     error.message.clone()
 }
 
+/// Two files with one token each: after both were read, a mask may stand for either.
+#[tokio::test]
+async fn restore_refuses_the_mask_of_another_file() {
+    let [one, other] =
+        [("A", TOKEN), ("B", OTHER)].map(|(key, value)| format!("{key} = \"{value}\"\n"));
+    let room = room(&[("a.py", &one), ("b.py", &other)]);
+    let line_a = room.read("a.py").await;
+    let line_b = room.read("b.py").await;
+    for content in [format!("{line_b}{line_a}"), line_a.clone()] {
+        let outcome = room
+            .call("write_file", json!({"path": "b.py", "content": content}))
+            .await;
+        let why = refused(&outcome);
+        assert!(why.contains("could stand for several values"), "{why}");
+    }
+    let both =
+        json!({"path": "b.py", "pattern": line_b, "replacement": format!("{line_b}{line_a}")});
+    let why = refused(&room.call("edit_file", both).await);
+    assert!(why.contains("could stand for several values"), "{why}");
+    assert_eq!(room.has("b.py"), other);
+    let content = format!("# the key\n{line_b}");
+    let written = room
+        .call("write_file", json!({"path": "b.py", "content": content}))
+        .await;
+    assert!(written.is_ok(), "{}", written.text());
+    assert_eq!(room.has("b.py"), format!("# the key\n{other}"));
+}
+
 #[tokio::test]
 async fn restore_write_file_puts_masked_secrets_back() {
     let old = format!("GITHUB_TOKEN = \"{TOKEN}\"\nDEBUG = True\n");
