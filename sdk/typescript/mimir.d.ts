@@ -35,9 +35,9 @@ declare module "mimir" {
       | "preApproved"
       | "ask"
       | "blocked"
-      | ((args: Arguments<Schema>, context: Context) => Approval | Promise<Approval>);
+      | ((args: Arguments<Schema>, context: PluginContext) => Approval | Promise<Approval>);
     /** What it returns is the result: text as it is, anything else as JSON. */
-    execute(args: Arguments<Schema>, context: Context): unknown;
+    execute(args: Arguments<Schema>, context: PluginContext): unknown;
     /** What it reaches. Left out, what the file mentions of `context`. Asking grants nothing: a person does. */
     needs?: Needs;
     /** How bad a wrong call could be; left out, medium. */
@@ -80,14 +80,18 @@ declare module "mimir" {
     fetch: Fetch;
     /** Lines of the tool's log. `console` is the same. */
     logger: Logger;
-    /** Of a plugin: the placeholders of its secrets and the values of its variables, by name. */
-    env?: Record<string, string>;
     config: Config;
     conversation: Conversation;
     progress: Progress;
     tools: Tools;
     storage: Storage;
     llm: Llm;
+  }
+
+  /** The context of a tool in a plugin. */
+  export interface PluginContext extends Context {
+    /** The placeholders of its secrets and the values of its variables, by name. */
+    env: Record<string, string>;
   }
 
   /** Another name of the same. */

@@ -43,6 +43,7 @@ pub enum AgentEvent<'a> {
         /// The wait before the retry, in milliseconds.
         after_ms: u64,
         /// True if text of the failed answer was received; it is to be discarded.
+        #[serde(rename = "heard")]
         received: bool,
     },
     /// The conversation is too long to be sent completely.

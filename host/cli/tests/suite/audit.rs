@@ -216,7 +216,7 @@ fn doctor_warns_if_calls_may_run_without_audit() {
     let loose = home("audit: {onFailure: run}\n");
     let (_, out, _) = run(loose.path(), &["doctor"]);
     assert!(
-        out.contains("! audit") && out.contains("cannot be recorded is made all the same"),
+        out.contains("! audit") && out.contains("calls that cannot be recorded still run"),
         "{out}"
     );
 }

@@ -107,7 +107,7 @@ impl PlaceholderExpander<'_> {
         literal.push_str(rest);
         let refers = literal.split_once("${");
         if refers.is_some_and(|(_, after)| after.contains('}')) {
-            let why = "its value contains `${…}`, which would refer to a secret here";
+            let why = "made of a value with `${…}` in it, which would refer to a secret here";
             self.leave_out(place, why.to_owned())?;
         }
         if given.is_empty()
