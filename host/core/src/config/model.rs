@@ -339,7 +339,7 @@ mod tests {
             (
                 json!({"mine": {"api": "openai", "url": "http://h.example/v1", "key": "K"}}),
                 "mine/x",
-                "in the clear",
+                "unencrypted",
             ),
             (
                 json!({"openai": {"key": "sk-something secret"}}),
