@@ -114,7 +114,7 @@ impl UndoHistory {
     pub fn choose(&self, id: Option<&str>) -> Result<&UndoRecord, ToolError> {
         let Some(id) = id else {
             let mut open = self.records.iter().filter(|record| record.undone.is_none());
-            let none = || ToolError::not_found("there is no change to undo");
+            let none = || ToolError::not_found("nothing to undo: no change is recorded");
             return open.next().ok_or_else(none);
         };
         let records = self
