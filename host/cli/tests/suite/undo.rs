@@ -74,7 +74,7 @@ fn undo_reverts_the_newest_change_and_records_it() {
         )
     );
     let (code, _, err) = run(home.path(), &["undo"]);
-    assert!(code == 1 && err.contains("no change to undo"), "{err}");
+    assert!(code == 1 && err.contains("no change is recorded"), "{err}");
 }
 
 #[test]
