@@ -165,7 +165,7 @@ async fn available_features_are_listed() {
     for word in ["Docker", "Podman"] {
         if lines.contains(word) {
             assert!(
-                lines.contains("network: none") && lines.contains("memory"),
+                lines.contains("network: only its own loopback") && lines.contains("memory"),
                 "{lines}"
             );
             return;
