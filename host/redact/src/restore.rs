@@ -4,7 +4,7 @@
 //! marks. A value is restored only if it is masked again under the same rule, so that a reader of the new text sees
 //! the marks that were written and nothing else.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 use super::mask::{self, SecretFinding};
@@ -259,12 +259,16 @@ impl<'a> MaskedText<'a> {
         self.slots.iter().filter_map(pair).collect()
     }
 
-    /// The digests of the values that a rule masks in it.
-    pub fn digests(&self, rule: &str) -> BTreeSet<SecretDigest> {
-        let slots = self.slots.iter().filter(|slot| self.rule(slot) == rule);
-        slots
-            .filter_map(|slot| Some(SecretDigest::new(self.value(slot)?.as_bytes())))
-            .collect()
+    /// The digests of the masked values, by the rule that found them.
+    pub fn digests(&self) -> BTreeMap<&str, BTreeSet<SecretDigest>> {
+        let mut all: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        for slot in &self.slots {
+            if let Some(value) = self.value(slot) {
+                let digests = all.entry(self.rule(slot)).or_default();
+                digests.insert(SecretDigest::new(value.as_bytes()));
+            }
+        }
+        all
     }
 
     fn rule(&self, slot: &MaskSlot) -> &str {

@@ -238,6 +238,7 @@ impl RestoreTask<'_> {
         if places.len() > 1 && !all && has_mark(&pattern) {
             return Err(self.ambiguous(masked.text(), &places));
         }
+        let has_other_values = self.has_other_values(&masked);
         let (mut whole, mut first, mut kept) = (Vec::new(), None, 0);
         for place in places {
             let parts = masked.part(place.clone()).zip(masked.original(place));
@@ -247,7 +248,7 @@ impl RestoreTask<'_> {
             };
             let facts = MarkFacts {
                 is_literal: &self.written(part.rules(), &replacement),
-                has_other_values: &self.has_other_values(&masked),
+                has_other_values: &has_other_values,
             };
             let restored = part
                 .restore(&replacement, Some(&masked), facts)
@@ -303,7 +304,8 @@ impl RestoreTask<'_> {
 
     /// Returns a predicate that is true for a rule if the session was shown marks of values that the file does not have.
     fn has_other_values<'s>(&'s self, masked: &'s MaskedText<'_>) -> impl Fn(&str) -> bool + 's {
-        |rule| self.session.has_masked_others(rule, &masked.digests(rule))
+        let values = masked.digests();
+        move |rule| self.session.has_masked_others(rule, values.get(rule))
     }
 
     fn refused(&self, error: &RestoreError) -> ToolError {

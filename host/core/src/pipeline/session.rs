@@ -25,7 +25,7 @@ pub(super) struct PipelineSessions {
     granted: Mutex<HashSet<(String, String)>>,
 }
 
-/// Maximum number of values of one rule that a session remembers. With more, the values of a file count as others.
+/// Maximum number of values of one rule that a session remembers: more than are in any file that is edited.
 const MASKED_VALUES_MAX: usize = 10_000;
 
 /// The state of one session.
@@ -196,10 +196,14 @@ impl PipelineSession {
     }
 
     /// Returns true if a mask of this rule in a result had another value than these.
-    pub(super) fn has_masked_others(&self, rule: &str, values: &BTreeSet<SecretDigest>) -> bool {
+    pub(super) fn has_masked_others(
+        &self,
+        rule: &str,
+        values: Option<&BTreeSet<SecretDigest>>,
+    ) -> bool {
         let state = lock(&self.0);
         let known = state.masked.get(rule);
-        known.is_some_and(|known| !known.is_subset(values))
+        known.is_some_and(|known| values.is_none_or(|values| !known.is_subset(values)))
     }
 
     /// Remembers the runs of a fetched text that a later request may repeat.

@@ -1,7 +1,7 @@
 //! Matching of the marks in a new text with those of the text that it replaces: by name, and if several values have
 //! marks of one name, by the lines around each mark.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
 use super::{MARK, MarkFacts, MaskSlot, MaskedText, RestoreError};
@@ -91,16 +91,12 @@ impl MaskedText<'_> {
         if around.is_some() && wanted.len() == slots.len() {
             return true;
         }
-        let before = |text: &str, mark: &Range<usize>| {
-            let start = text[..mark.start].rfind('\n').map_or(0, |at| at + 1);
-            text[start..mark.start].trim_start().to_owned()
-        };
-        let known: Vec<String> = slots
+        let before = slots.iter().map(|slot| text_before(&self.text, &slot.mark));
+        let before: HashSet<&str> = before.collect();
+        let mut marks = wanted
             .iter()
-            .map(|slot| before(&self.text, &slot.mark))
-            .collect();
-        let mut marks = wanted.iter().map(|number| before(new, &found[*number]));
-        marks.all(|text| known.contains(&text))
+            .map(|number| text_before(new, &found[*number]));
+        marks.all(|text| before.contains(text))
     }
 
     fn slots_of(&self, mark: &str) -> Vec<&MaskSlot> {
@@ -178,6 +174,12 @@ impl MaskedText<'_> {
             }
         }
     }
+}
+
+/// The text before a mark on its line, without its indentation.
+fn text_before<'t>(text: &'t str, mark: &Range<usize>) -> &'t str {
+    let start = text[..mark.start].rfind('\n').map_or(0, |at| at + 1);
+    text[start..mark.start].trim_start()
 }
 
 /// The similarity of the surroundings of two marks.
