@@ -152,7 +152,7 @@ impl MergedSettings {
         let files = self.team().map(merge::policy_of_file);
         let files = files.collect::<Result<_, _>>()?;
         let teams = Policy::from_files(&Config::default(), files);
-        Ok(teams.map_err(|e| merge::bad(&e))?.refusal(&tool).is_some())
+        Ok(teams.refusal(&tool).is_some())
     }
 
     /// The keys of the workspace's file that are ignored, because the user has not accepted its current content.

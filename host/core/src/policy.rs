@@ -87,22 +87,11 @@ impl Policy {
     /// The first invalid value, with its line.
     pub fn new(config: &Config, source: impl Into<RuleSource>) -> Result<Self, PolicyError> {
         let file = PolicyFile::new(config, source)?;
-        Ok(Self::merged(config, vec![file]))
+        Ok(Self::from_files(config, vec![file]))
     }
 
-    /// Combines the settings and limits of `together` with the rules of several files. Without files, `together` is the
-    /// only one.
-    ///
-    /// # Errors
-    /// The first invalid value of `together`, if it is the only file.
-    pub fn from_files(together: &Config, files: Vec<PolicyFile>) -> Result<Self, PolicyError> {
-        if files.is_empty() {
-            return Self::new(together, "");
-        }
-        Ok(Self::merged(together, files))
-    }
-
-    fn merged(together: &Config, files: Vec<PolicyFile>) -> Self {
+    /// Combines the settings and limits of `together`, the merged config, with the rules of the files.
+    pub fn from_files(together: &Config, files: Vec<PolicyFile>) -> Self {
         Self {
             files,
             settings: SettingsByTool::new(together),

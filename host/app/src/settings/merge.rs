@@ -119,7 +119,8 @@ pub fn merge_values(below: Value, above: Value) -> Value {
 /// The rules of all files, each with the name of its file.
 pub fn policy(settings: &MergedSettings) -> Result<Policy, ToolError> {
     let files = settings.files.iter().map(policy_of_file);
-    Policy::from_files(&settings.config, files.collect::<Result<_, _>>()?).map_err(|e| bad(&e))
+    let files = files.collect::<Result<_, _>>()?;
+    Ok(Policy::from_files(&settings.config, files))
 }
 
 /// The rules of one file.
@@ -148,6 +149,6 @@ pub fn policy_of_file(file: &ConfigFile) -> Result<PolicyFile, ToolError> {
     Ok(rules)
 }
 
-pub(super) fn bad(error: &PolicyError) -> ToolError {
+fn bad(error: &PolicyError) -> ToolError {
     ToolError::invalid_input(error)
 }

@@ -158,7 +158,7 @@ mod tests {
             PolicyFile::new(&team, "team.yml").unwrap().as_team(),
             PolicyFile::new(&user, "config.yml").unwrap(),
         ];
-        Policy::from_files(&user, files).unwrap()
+        Policy::from_files(&user, files)
     }
 
     fn says(policy: &Policy, url: &str) -> &'static str {
@@ -254,7 +254,7 @@ mod tests {
             let config = |value| serde_json::from_value::<Config>(value).unwrap();
             let project = PolicyFile::new(&config(project), ".mimir/config.yml").unwrap();
             let files = vec![project.unaccepted()];
-            let policy = Policy::from_files(&config(json!({})), files).unwrap();
+            let policy = Policy::from_files(&config(json!({})), files);
             let target = RequestTarget::parse("https://api.example/x").unwrap();
             policy.request_remedy(&tool("sample"), &target, "GET")
         };

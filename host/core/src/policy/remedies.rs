@@ -190,7 +190,7 @@ mod tests {
         if !accepted {
             file = file.unaccepted();
         }
-        let policy = Policy::from_files(&config, vec![file]).unwrap();
+        let policy = Policy::from_files(&config, vec![file]);
         let mut sample = tool("sample");
         sample.definition.approval = Decision::Ask;
         let mut evaluation = PolicyEvaluation::default();

@@ -19,7 +19,7 @@ fn file(config: serde_json::Value) -> PolicyFile {
 }
 
 fn of_files(files: Vec<PolicyFile>) -> Policy {
-    Policy::from_files(&Config::default(), files).unwrap()
+    Policy::from_files(&Config::default(), files)
 }
 
 fn decision(policy: &Policy, tool: &Tool) -> Decision {

@@ -189,7 +189,7 @@ async fn untrusted_policy_text_is_not_shown_to_the_model() {
         let bench = bench(vec![], json!({}), ApprovalAnswer::No);
         bench.pipeline.replace(PipelineSnapshot {
             registry: Registry::new(tools, vec![]),
-            policy: Policy::from_files(&config, vec![rules]).unwrap(),
+            policy: Policy::from_files(&config, vec![rules]),
         });
         for name in ["ruled", "asked", "listed", "judging"] {
             let outcome = bench.pipeline.call(call(name, json!({}))).await;

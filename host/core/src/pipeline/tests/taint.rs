@@ -313,7 +313,7 @@ async fn taint_ignores_allowed_hosts_of_an_untrusted_file() {
     let bench = bench(vec![], json!({}), ApprovalAnswer::No);
     bench.pipeline.replace(PipelineSnapshot {
         registry: Registry::new(vec![web_fetch()], vec![]),
-        policy: Policy::from_files(&project, files).unwrap(),
+        policy: Policy::from_files(&project, files),
     });
     let url = json!({"url": "https://docs.example/"});
     let first = bench.pipeline.call(call("web_fetch", url.clone())).await;

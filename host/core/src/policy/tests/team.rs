@@ -28,7 +28,7 @@ fn policy(team: Value, user: Value) -> Policy {
         PolicyFile::new(&team, "team.yml").unwrap().as_team(),
         PolicyFile::new(&user, "config.yml").unwrap(),
     ];
-    Policy::from_files(&user, files).unwrap()
+    Policy::from_files(&user, files)
 }
 
 /// The limits of `sample` under both.

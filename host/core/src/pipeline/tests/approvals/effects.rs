@@ -186,7 +186,7 @@ async fn request_outside_the_team_list_cannot_be_approved() {
     let room = room(vec![], json!({}), vec![ApprovalAnswer::Once]);
     room.pipeline.replace(PipelineSnapshot {
         registry: Registry::new(vec![sender(POST)], vec![]),
-        policy: Policy::from_files(&Config::default(), files).unwrap(),
+        policy: Policy::from_files(&Config::default(), files),
     });
     let outcome = room.pipeline.call(call("sample", json!({}))).await;
     assert_eq!(code(&outcome), Some(ToolErrorCode::PolicyDenied));
