@@ -84,7 +84,8 @@ mod tests {
 
     /// A tool that needs a host and the model. The host was withheld from its grant.
     fn tool(trust: ToolTrust) -> Tool {
-        let mut tool = crate::tool::sample(trust);
+        let mut tool = crate::pipeline::tests::tool("fetch");
+        tool.trust = trust;
         tool.definition.needs = needs(true, true);
         tool.granted = match trust {
             ToolTrust::Trusted => needs(false, true),

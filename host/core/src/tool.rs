@@ -409,55 +409,26 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// A tool that is never run.
-#[cfg(test)]
-pub(crate) fn sample(trust: ToolTrust) -> Tool {
-    struct Idle;
-
-    impl Backend for Idle {
-        fn run(
-            &self,
-            _: crate::Approved,
-        ) -> crate::backend::BoxFuture<'_, crate::backend::RawResult> {
-            unreachable!("no test runs it")
-        }
-    }
-
-    let definition = ToolDefinition {
-        name: ToolName::new("fetch").unwrap(),
-        title: None,
-        description: String::new(),
-        group: ToolGroup::Net,
-        input_schema: Schema::unchecked(r#"{"type":"object"}"#.to_owned()),
-        output_schema: None,
-        approval: Decision::Ask,
-        silent: false,
-        risk: RiskLevel::Low,
-        hints: ToolHints::default(),
-        needs: Needs {
-            model: true,
-            ..Needs::default()
-        },
-    };
-    let origin = Arc::default();
-    Tool::new(
-        definition,
-        ToolSource::Custom,
-        origin,
-        trust,
-        Arc::new(Idle),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn tool_new_grants_no_needs_to_an_untrusted_tool() {
-        assert!(sample(ToolTrust::Untrusted).granted.is_empty());
+        let new = |trust| {
+            let mut other = crate::pipeline::tests::tool("fetch");
+            other.definition.needs.model = true;
+            Tool::new(
+                other.definition,
+                other.source,
+                other.origin,
+                trust,
+                other.backend,
+            )
+        };
+        assert!(new(ToolTrust::Untrusted).granted.is_empty());
         for trust in [ToolTrust::Trusted, ToolTrust::Harmless] {
-            let tool = sample(trust);
+            let tool = new(trust);
             assert_eq!(tool.granted, tool.definition.needs, "{trust:?}");
         }
     }

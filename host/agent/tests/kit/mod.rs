@@ -161,8 +161,8 @@ impl Backend for Echo {
 
 fn tool(name: &str, approval: Decision, backend: Arc<Echo>) -> Tool {
     let schema = r#"{"type":"object","properties":{"text":{"type":"string"},"ms":{"type":"integer"},"times":{"type":"integer"}},"additionalProperties":false}"#;
-    Tool {
-        definition: ToolDefinition {
+    Tool::new(
+        ToolDefinition {
             name: ToolName::new(name).unwrap(),
             title: None,
             description: "gives a text back".into(),
@@ -175,28 +175,18 @@ fn tool(name: &str, approval: Decision, backend: Arc<Echo>) -> Tool {
             hints: ToolHints::default(),
             needs: Needs::default(),
         },
-        aliases: vec![],
-        source: ToolSource::BuiltIn,
-        origin: Arc::new(ToolOrigin {
-            prefix: String::new(),
+        ToolSource::BuiltIn,
+        Arc::new(ToolOrigin {
             plugin: name.into(),
             version: "1.0.0".into(),
             location: "built-in".into(),
             digest: "00".into(),
             speaks: true,
-            imports: vec![],
-            proofs: vec![],
-            listed: Vec::new(),
+            ..ToolOrigin::default()
         }),
-        trust: ToolTrust::Trusted,
-        granted: Needs::default(),
-        changes: None,
-        flags: Vec::new(),
-        assessed: false,
-        off: false,
-        token_cost: None,
+        ToolTrust::Trusted,
         backend,
-    }
+    )
 }
 
 /// An agent with three tools: `echo` runs, `guarded` asks for approval, `stranger` returns untrusted text.

@@ -26,8 +26,8 @@ impl Backend for Nothing {
 /// A custom tool of this name.
 pub fn tool(name: &str) -> Tool {
     let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#;
-    Tool {
-        definition: ToolDefinition {
+    Tool::new(
+        ToolDefinition {
             name: ToolName::new(name).unwrap(),
             title: None,
             description: "Looks at what the tests want it to look at, and at nothing else.".into(),
@@ -40,28 +40,18 @@ pub fn tool(name: &str) -> Tool {
             hints: ToolHints::default(),
             needs: Needs::default(),
         },
-        aliases: vec![],
-        source: ToolSource::Custom,
-        origin: Arc::new(ToolOrigin {
-            prefix: String::new(),
+        ToolSource::Custom,
+        Arc::new(ToolOrigin {
             plugin: name.into(),
             version: "1.0.0".into(),
             location: format!(".mimir/tools/{name}.wasm"),
             digest: "00".into(),
-            imports: vec![],
-            proofs: vec![],
-            listed: Vec::new(),
             speaks: true,
+            ..ToolOrigin::default()
         }),
-        trust: ToolTrust::Harmless,
-        granted: Needs::default(),
-        changes: None,
-        flags: Vec::new(),
-        assessed: false,
-        off: false,
-        token_cost: None,
-        backend: Arc::new(Nothing),
-    }
+        ToolTrust::Harmless,
+        Arc::new(Nothing),
+    )
 }
 
 /// The book keeps counts under what these are made of: if a definition is written in another way one day, its file has

@@ -81,30 +81,20 @@ fn exec() -> Tool {
         hints: ToolHints::default(),
         needs: Needs::default(),
     };
-    Tool {
+    Tool::new(
         definition,
-        aliases: vec![],
-        source: ToolSource::BuiltIn,
-        origin: Arc::new(ToolOrigin {
-            prefix: String::new(),
+        ToolSource::BuiltIn,
+        Arc::new(ToolOrigin {
             plugin: "exec".into(),
             version: "1.0.0".into(),
             location: "built-in".into(),
             digest: "00".into(),
-            imports: vec![],
-            proofs: vec![],
-            listed: Vec::new(),
             speaks: true,
+            ..ToolOrigin::default()
         }),
-        trust: mimir_core::tool::ToolTrust::Trusted,
-        granted: Needs::default(),
-        changes: None,
-        flags: Vec::new(),
-        assessed: false,
-        off: false,
-        token_cost: None,
-        backend: Arc::new(Idle),
-    }
+        mimir_core::tool::ToolTrust::Trusted,
+        Arc::new(Idle),
+    )
 }
 
 /// Returns the decision about commands.

@@ -95,8 +95,9 @@ pub(crate) fn tool(name: &str) -> Tool {
 }
 
 fn with(name: &str, backend: Fake) -> Tool {
-    Tool {
-        definition: ToolDefinition {
+    let assesses = backend.assess.is_some();
+    Tool::new(
+        ToolDefinition {
             name: ToolName::new(name).unwrap(),
             title: None,
             description: "a tool".into(),
@@ -112,28 +113,19 @@ fn with(name: &str, backend: Fake) -> Tool {
             hints: ToolHints::default(),
             needs: Needs::default(),
         },
-        aliases: vec![],
-        source: ToolSource::Custom,
-        origin: Arc::new(ToolOrigin {
-            prefix: String::new(),
+        ToolSource::Custom,
+        Arc::new(ToolOrigin {
             speaks: true,
             plugin: name.into(),
             version: "1.0.0".into(),
             location: format!("{name}.wasm"),
             digest: "00".into(),
-            imports: vec![],
-            proofs: vec![],
-            listed: Vec::new(),
+            ..ToolOrigin::default()
         }),
-        trust: ToolTrust::Harmless,
-        granted: Needs::default(),
-        changes: None,
-        flags: Vec::new(),
-        assessed: backend.assess.is_some(),
-        off: false,
-        token_cost: None,
-        backend: Arc::new(backend),
-    }
+        ToolTrust::Harmless,
+        Arc::new(backend),
+    )
+    .with_assessor(assesses)
 }
 
 struct Fixed(ApprovalAnswer, AtomicUsize);

@@ -40,8 +40,8 @@ pub fn said(text: &str) -> RawResult {
 /// Returns a trusted built-in tool of this name.
 pub fn tool(name: &str, backend: Fake) -> Tool {
     let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#;
-    Tool {
-        definition: ToolDefinition {
+    Tool::new(
+        ToolDefinition {
             name: ToolName::new(name).unwrap(),
             title: Some(format!("The tool {name}")),
             description: "a tool".into(),
@@ -57,26 +57,16 @@ pub fn tool(name: &str, backend: Fake) -> Tool {
             },
             needs: Needs::default(),
         },
-        aliases: vec![],
-        source: ToolSource::BuiltIn,
-        origin: Arc::new(ToolOrigin {
-            prefix: String::new(),
+        ToolSource::BuiltIn,
+        Arc::new(ToolOrigin {
             plugin: name.into(),
             version: "1.0.0".into(),
             location: "built-in".into(),
             digest: "00".into(),
             speaks: true,
-            imports: vec![],
-            proofs: vec![],
-            listed: Vec::new(),
+            ..ToolOrigin::default()
         }),
-        trust: ToolTrust::Trusted,
-        granted: Needs::default(),
-        changes: None,
-        flags: Vec::new(),
-        assessed: false,
-        off: false,
-        token_cost: None,
-        backend: Arc::new(backend),
-    }
+        ToolTrust::Trusted,
+        Arc::new(backend),
+    )
 }
