@@ -31,10 +31,15 @@ fn main() -> ExitCode {
     let args = match CliArgs::parse_line(std::env::args_os()) {
         Ok(args) => args,
         Err(CliParseError::Clap(error)) => {
-            let code = error.exit_code();
-            // A closed pipe needs no error message.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(code).unwrap_or(ExitReason::Usage.number()));
+            let code = u8::try_from(error.exit_code()).unwrap_or(ExitReason::Usage.number());
+            return match error.print() {
+                // The text that was asked for, such as the help, is incomplete.
+                Err(failure) if code == ExitReason::Done.number() => {
+                    let failure = CommandFailure::Print(failure);
+                    ended(ResultPrinter::new(false), Err(failure)).into()
+                }
+                _ => ExitCode::from(code),
+            };
         }
         Err(CliParseError::Usage { json, failure }) => {
             return ended(ResultPrinter::new(json), Err(*failure)).into();

@@ -148,7 +148,7 @@ impl Policy {
     pub fn refusal(&self, tool: &Tool) -> Option<DecisionReason> {
         let mut evaluation = PolicyEvaluation::default();
         self.evaluate_tool_rules(tool, &mut evaluation);
-        let mut reasons = evaluation.reasons().iter();
+        let mut reasons = evaluation.reasons();
         reasons
             .find(|reason| reason.decision == Decision::Deny)
             .cloned()

@@ -16,7 +16,7 @@ use mimir_net::Proxy;
 
 use crate::inherited_env;
 use crate::launch_folder::{EmptyFolder, leads_into, path_outside};
-use crate::run::workspace_guard::{ForbiddenPath, GuardBreach, WorkspaceGuard};
+use crate::run::workspace_guard::{GuardBreach, WorkspaceGuard};
 use crate::runner::ReadySandbox;
 use crate::sandbox::{
     CommandHandle, CommandNetwork, CommandSpec, CommandStdin, HostMount, SandboxError,
@@ -230,21 +230,17 @@ impl ProgramHandle for GuardedProgram {
 
 fn breach_error(breach: &GuardBreach) -> ToolError {
     let (code, message) = match breach {
-        GuardBreach::Made(made) => {
-            let ForbiddenPath {
-                path,
-                rule,
-                renamed_to: kept,
-                more: others,
-            } = made;
-            let others = ForbiddenPath::others_note(*others);
-            (
-                ToolErrorCode::PermissionDenied,
-                format!(
-                    "it was stopped: it created `{path}`, which {rule}; what it created is now `{kept}`{others}"
-                ),
-            )
-        }
+        GuardBreach::Made(made) => (
+            ToolErrorCode::PermissionDenied,
+            format!("it was stopped: it created {}", made.describe()),
+        ),
+        GuardBreach::MadeBySome(made) => (
+            ToolErrorCode::PermissionDenied,
+            format!(
+                "it was stopped, like all commands that ran at the same time: one of them created {}",
+                made.describe()
+            ),
+        ),
         GuardBreach::Uncovered(path) => (
             ToolErrorCode::Unavailable,
             format!(

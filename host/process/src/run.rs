@@ -199,7 +199,8 @@ impl RunningCommand {
         let stdin = std::mem::take(&mut self.stdin);
         let exit = self.finish(&stdin, watch).await?;
         self.obeyed = self.guard.take_obeyed();
-        for note in self.notes.finish(&self.obeyed) {
+        let unattributed = self.guard.take_unattributed();
+        for note in self.notes.finish(&self.obeyed, &unattributed) {
             let end = if self.outputs.at_line_start { "" } else { "\n" };
             let note = format!("{end}[{note}]\n");
             self.outputs.add(CommandStream::Stderr, note.as_bytes());
@@ -228,10 +229,10 @@ impl RunningCommand {
             let until = self.until;
             tokio::select! {
                 read = self.child.stdout.read(&mut out), if out_open => {
-                    out_open = self.elapsed(CommandStream::Stdout, read, &out, watch);
+                    out_open = self.store(CommandStream::Stdout, read, &out, watch);
                 }
                 read = self.child.stderr.read(&mut err), if err_open => {
-                    err_open = self.elapsed(CommandStream::Stderr, read, &err, watch);
+                    err_open = self.store(CommandStream::Stderr, read, &err, watch);
                 }
                 wrote = feed(&mut self.child.stdin, input), if input.is_some() => {
                     input = wrote.and_then(|count| input?.get(count..)).filter(|rest| !rest.is_empty());
@@ -263,7 +264,7 @@ impl RunningCommand {
     }
 
     /// Stores output that was read. Returns true if there may be more.
-    fn elapsed(
+    fn store(
         &mut self,
         stream: CommandStream,
         read: io::Result<usize>,
@@ -360,6 +361,12 @@ impl RunningCommand {
                     rule: made.rule,
                     kept: made.renamed_to,
                     others: made.more,
+                    stopped: stopped(0, finished),
+                })
+            }
+            Some(CommandStopReason::Breached(GuardBreach::MadeBySome(made))) => {
+                Err(SandboxError::ConcurrentlyShielded {
+                    made: made.describe(),
                     stopped: stopped(0, finished),
                 })
             }

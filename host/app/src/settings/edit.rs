@@ -3,6 +3,7 @@
 //! The result is parsed again. If it differs from the old content by more than the edit, nothing is written and the
 //! person is shown the text to insert. This module does no file access.
 
+use std::collections::BTreeMap;
 use std::str::FromStr as _;
 
 use mimir_core::ToolError;
@@ -144,7 +145,7 @@ fn edited_with(text: &str, edits: &[ConfigEdit], prune: bool) -> Result<String, 
     };
     let text = strip_bom(text);
     let file = YamlFile::from_str(text).map_err(|_| unsure())?;
-    for edit in edits {
+    for edit in &merge_new_blocks(&wanted, edits) {
         let edit = if prune {
             edit.with_emptied_blocks(&wanted)
         } else {
@@ -164,6 +165,56 @@ fn edited_with(text: &str, edits: &[ConfigEdit], prune: bool) -> Result<String, 
         Ok(now) if now == wanted => Ok(after),
         _ => Err(unsure()),
     }
+}
+
+/// Merges settings below the same missing block into one edit, since each edit goes through the whole text.
+fn merge_new_blocks(before: &Value, edits: &[ConfigEdit]) -> Vec<ConfigEdit> {
+    let mut blocks = BTreeMap::new();
+    let mut merged: Vec<ConfigEdit> = Vec::new();
+    for edit in edits {
+        let ConfigEdit::Set(path, value) = edit else {
+            // A removal refers to the state that the edits before it leave.
+            return edits.to_vec();
+        };
+        let Some((block, below)) = missing_block(before, path) else {
+            merged.push(edit.clone());
+            continue;
+        };
+        let at = *blocks.entry(block).or_insert_with(|| {
+            merged.push(ConfigEdit::Set(block.to_vec(), serde_json::Value::Null));
+            merged.len() - 1
+        });
+        if let Some(ConfigEdit::Set(_, whole)) = merged.get_mut(at) {
+            set_below(whole, below, value.clone());
+        }
+    }
+    merged
+}
+
+/// Splits a path after the first key that is missing. `None` if no key is, or if a value is in the way.
+fn missing_block<'p>(before: &Value, path: &'p [String]) -> Option<(&'p [String], &'p [String])> {
+    let mut at = before;
+    for (index, key) in path.iter().enumerate() {
+        match at.as_mapping()?.get(key.as_str()) {
+            Some(inner) => at = inner,
+            None => return path.split_at_checked(index + 1),
+        }
+    }
+    None
+}
+
+fn set_below(whole: &mut serde_json::Value, path: &[String], value: serde_json::Value) {
+    let mut at = whole;
+    for key in path {
+        if !at.is_object() {
+            *at = serde_json::Value::Object(serde_json::Map::new());
+        }
+        let serde_json::Value::Object(map) = at else {
+            return;
+        };
+        at = map.entry(key.clone()).or_default();
+    }
+    *at = value;
 }
 
 fn read(text: &str) -> Result<Value, ToolError> {

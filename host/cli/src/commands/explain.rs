@@ -22,7 +22,7 @@ use super::call::new_call;
 #[serde(rename_all = "camelCase")]
 struct ExplainReport<'a> {
     decision: Decision,
-    reasons: &'a [mimir_core::decision::DecisionReason],
+    reasons: Vec<&'a mimir_core::decision::DecisionReason>,
     /// Verdict on each simple command, if the call runs any.
     #[serde(skip_serializing_if = "<[CommandVerdict]>::is_empty")]
     commands: &'a [CommandVerdict],
@@ -60,7 +60,7 @@ pub async fn run(globals: &GlobalOptions, tool: &str, arguments: Vec<String>) ->
         .await?;
     let explained = ExplainReport {
         decision: explanation.evaluation.decision(),
-        reasons: explanation.evaluation.reasons(),
+        reasons: explanation.evaluation.reasons().collect(),
         commands: explanation.evaluation.commands(),
         lease: explanation.stored_approval.as_ref().map(|lease| &lease.id),
         network: explanation.network.as_ref(),

@@ -248,6 +248,18 @@ fn closed_stdout_pipe_is_not_an_error() {
     assert_eq!((child.wait().unwrap().code(), err.as_str()), (Some(0), ""));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn help_that_cannot_be_written_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let full = fs::File::create("/dev/full").unwrap();
+    let output = mimir(folder.path(), &["--help"]).stdout(full).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.starts_with("error: "), "{text}");
+}
+
 #[test]
 fn tools_new_creates_a_plugin_without_overwriting() {
     let home = tempfile::tempdir().unwrap();

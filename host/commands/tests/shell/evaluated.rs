@@ -373,7 +373,7 @@ fn full_mode_asks_about_dangerous_commands() {
 fn reasons_quote_commands_and_name_written_files() {
     let said = |command: &str| {
         let explained = Judge::plain().explain(json!({ "command": command }));
-        let reasons = explained.evaluation.reasons().iter();
+        let reasons = explained.evaluation.reasons();
         reasons
             .map(|one| one.text.clone())
             .collect::<Vec<_>>()

@@ -175,7 +175,7 @@ impl Judge {
             let explanation = self.explain(json!({ "command": command }));
             let decision = explanation.evaluation.decision();
             if decision != expected {
-                let reasons = explanation.evaluation.reasons().iter();
+                let reasons = explanation.evaluation.reasons();
                 let reasons: Vec<_> = reasons
                     .map(|one| format!("{}: {} ({})", one.decision.as_str(), one.text, one.rule))
                     .collect();

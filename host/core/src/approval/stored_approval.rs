@@ -349,12 +349,13 @@ mod tests {
         let sample = tool("sample");
         let asked = |content: Option<&str>| {
             let mut all = PolicyEvaluation::default();
-            let mut reasons = evaluation(&["policy.rules[0]"]).reasons().to_vec();
+            let one = evaluation(&["policy.rules[0]"]);
+            let reason = one.reasons().next().unwrap().clone();
             let basis = crate::decision::RuleBasis {
                 content: content.map(Into::into),
                 ..Default::default()
             };
-            all.push_with_basis(reasons.remove(0), basis);
+            all.push_with_basis(reason, basis);
             all
         };
         let seen = asked(Some("aa"));

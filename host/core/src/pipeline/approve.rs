@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::approval::{ApprovalAnswer, timestamp};
 use crate::call::{Call, CallContext, CallObserver, CallingTool, ParentCall};
@@ -382,6 +382,6 @@ fn refused(ruled: &Ruled, why: &str) -> ToolError {
         ToolErrorCode::ApprovalDenied,
         format!("`{}` needs approval, and {why}", tool.name()),
     )
-    .with_details(json!({ "reasons": ruled.evaluation.without_untrusted_text().reasons() }))
+    .with_details(ruled.evaluation.without_untrusted_text().error_details())
     .with_remedies(policy::remedies(&ruled.evaluation, tool))
 }

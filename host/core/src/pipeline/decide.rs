@@ -49,7 +49,7 @@ fn denied(checked: &Checked, visible_evaluation: &PolicyEvaluation) -> ToolError
         Some(reason) => format!("`{name}` may not run: {} ({})", reason.text, reason.place()),
         None => format!("`{name}` may not run"),
     };
-    let details = serde_json::json!({ "reasons": visible_evaluation.reasons() });
+    let details = visible_evaluation.error_details();
     // The error code that the sandbox uses for a protected path.
     let code = match visible_evaluation.decisive().map(|reason| reason.layer) {
         Some(PolicyLayer::Paths) => ToolErrorCode::PermissionDenied,
@@ -206,7 +206,7 @@ async fn evaluate_after_rules(
     evaluation: &mut PolicyEvaluation,
 ) -> Option<ToolAssessment> {
     let tool = &checked.tool;
-    let spoken = !evaluation.reasons().is_empty();
+    let spoken = !evaluation.is_empty();
     if spoken && evaluation.decision() == Decision::Deny {
         return None;
     }
@@ -215,7 +215,7 @@ async fn evaluate_after_rules(
         policy::evaluate_trust(tool, &mut late);
     }
     evaluate_outgoing_data(stage, checked, request, evaluation, &mut late);
-    let settled = set && evaluation.decision() == Decision::Allow && late.reasons().is_empty();
+    let settled = set && evaluation.decision() == Decision::Allow && late.is_empty();
     let mut assessment = None;
     if tool.assessed && !settled {
         let _slot = stage.slots.assess().await;

@@ -392,7 +392,7 @@ fn denied(what: &str, evaluation: &PolicyEvaluation, ways: Vec<String>) -> ToolE
         None => what.to_owned(),
     };
     ToolError::new(ToolErrorCode::PolicyDenied, crate::text::visible(&message))
-        .with_details(json!({ "reasons": visible_evaluation.reasons() }))
+        .with_details(visible_evaluation.error_details())
         .with_remedies(ways)
 }
 

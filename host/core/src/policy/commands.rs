@@ -369,8 +369,11 @@ impl Policy {
             }
             note(simple, first, evaluation);
         }
-        let said = &evaluation.reasons()[start..];
-        !said.is_empty() && said.iter().all(|reason| reason.decision == Decision::Allow)
+        let mut decisions = evaluation
+            .reasons()
+            .skip(start)
+            .map(|reason| reason.decision);
+        decisions.len() > 0 && decisions.all(|decision| decision == Decision::Allow)
     }
 }
 
@@ -469,10 +472,10 @@ fn unknown(simple: &ParsedCommand) -> impl Iterator<Item = DecisionReason> {
 
 /// Notes the strictest reason about one command, among those from index `first` on.
 fn note(simple: &ParsedCommand, first: usize, evaluation: &mut PolicyEvaluation) {
-    let said = &evaluation.reasons()[first..];
-    let decision = said.iter().map(|reason| reason.decision).max();
+    let reasons = || evaluation.reasons().skip(first);
+    let decision = reasons().map(|reason| reason.decision).max();
     let decision = decision.unwrap_or(Decision::Allow);
-    let strictest = said.iter().find(|reason| reason.decision == decision);
+    let strictest = reasons().find(|reason| reason.decision == decision);
     let (rule, why) = strictest.map_or_else(Default::default, |reason| {
         (reason.rule.clone(), reason.text.clone())
     });

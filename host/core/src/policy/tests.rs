@@ -338,7 +338,7 @@ fn exec_approvals_deny_mode_covers_every_command_form() {
     let denied = |tool: &Tool, arguments: Value| {
         let mut evaluation = PolicyEvaluation::default();
         policy.evaluate(tool, &arguments, &LinkResolver::none(), &mut evaluation);
-        !evaluation.reasons().is_empty()
+        !evaluation.is_empty()
     };
     let mut runtime = tool("exec");
     runtime.definition.group = ToolGroup::Runtime;
@@ -374,7 +374,7 @@ fn method_condition_uses_the_schema_default() {
         fetch.definition.input_schema = crate::schema::Schema::parse(&schema.to_string()).unwrap();
         let mut evaluation = PolicyEvaluation::default();
         policy.evaluate(&fetch, &arguments, &LinkResolver::none(), &mut evaluation);
-        !evaluation.reasons().is_empty()
+        !evaluation.is_empty()
     };
     assert!(asked("POST", json!({})));
     assert!(!asked("GET", json!({})));

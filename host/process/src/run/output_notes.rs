@@ -11,7 +11,7 @@ use mimir_core::command::CommandStream;
 use mimir_core::paths::{PathRuleLayer, obeyed_note};
 use mimir_core::text::visible;
 
-use super::workspace_guard::{HiddenKind, HiddenPath};
+use super::workspace_guard::{ForbiddenPath, HiddenKind, HiddenPath};
 use crate::command_proxy::Refusals;
 use crate::sandbox::CommandSpec;
 
@@ -140,7 +140,11 @@ impl OutputNotes {
     }
 
     /// Returns the notes, one sentence each.
-    pub(super) fn finish(&mut self, obeyed: &[String]) -> Vec<String> {
+    pub(super) fn finish(
+        &mut self,
+        obeyed: &[String],
+        unattributed: &[ForbiddenPath],
+    ) -> Vec<String> {
         for line in std::mem::take(&mut self.lines) {
             self.line(&line);
         }
@@ -200,6 +204,9 @@ impl OutputNotes {
         if !obeyed.is_empty() {
             notes.push(obeyed_note(obeyed));
         }
+        if let Some(note) = unattributed_note(unattributed) {
+            notes.push(note);
+        }
         notes
     }
 
@@ -230,6 +237,19 @@ impl OutputNotes {
         let paths = indices.iter().filter_map(|index| self.hidden.get(*index));
         list(paths.map(|one| one.path.as_str()))
     }
+}
+
+/// Returns the note on forbidden paths that this command or another one has created.
+fn unattributed_note(paths: &[ForbiddenPath]) -> Option<String> {
+    let (first, others) = paths.split_first()?;
+    let first = ForbiddenPath {
+        more: others.len(),
+        ..first.clone()
+    };
+    Some(format!(
+        "this command, or another one that ran at the same time, created {}",
+        visible(&first.describe())
+    ))
 }
 
 /// Lists some paths, and the number of the others.
@@ -312,7 +332,7 @@ mod tests {
         for byte in lines.as_bytes().chunks(3) {
             notes.read(CommandStream::Stderr, byte);
         }
-        notes.finish(&[])
+        notes.finish(&[], &[])
     }
 
     #[test]
@@ -378,7 +398,7 @@ mod tests {
             spec.refusals
                 .add("a.example".into(), "it is on no list", way);
         }
-        let notes = OutputNotes::new(&spec, &[]).finish(&[]);
+        let notes = OutputNotes::new(&spec, &[]).finish(&[], &[]);
         assert_eq!(notes.len(), 1, "{notes:?}");
         assert!(
             notes[0].contains("`a.example` was not reached: it is on no list"),

@@ -9,8 +9,10 @@
 //! command has ended, and from time to time before (see [`tree`]). A file that a command created is renamed, so that
 //! no program obeys it and no data is lost.
 //!
-//! The creator of a file is not known: files that a person creates meanwhile are treated alike.
+//! The creator of a file is not known: files that a person creates meanwhile are treated alike. If several commands run
+//! in the workspace, none is stopped for a file, and each reports it (see [`concurrent_commands`]).
 
+mod concurrent_commands;
 mod obeyed_files;
 mod open_folder;
 mod repository;
@@ -27,8 +29,10 @@ use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::oneshot::{Receiver, channel};
 
 use crate::sandbox::{CommandSpec, FileIdentity, RuledFolder, beside, read_only_mounts};
+use concurrent_commands::ConcurrentCommand;
 use open_folder::move_aside;
 pub(crate) use open_folder::read_regular_file;
+pub(crate) use repository::is_plain_worktree;
 pub(crate) use tree_snapshot::{HiddenKind, HiddenPath};
 use tree_snapshot::{SearchFindings, TreeSnapshot};
 
@@ -37,6 +41,9 @@ const FOLDERS: [&str; 4] = ["", ".git", ".vscode", ".config"];
 
 /// Paths that are covered even if they did not exist before, so that a command cannot create them.
 const COVERED: [&str; 2] = [".mimir", ".git/hooks"];
+
+/// The folder of the linked worktrees: a command may add some, which a search checks.
+const WORKTREES: &str = ".git/worktrees";
 
 /// The suffix added to the name of a file that may not exist.
 const SUFFIX: &str = ".refused-by-mimir";
@@ -55,6 +62,18 @@ pub(crate) struct ForbiddenPath {
 }
 
 impl ForbiddenPath {
+    /// Describes it, without its creator.
+    pub(crate) fn describe(&self) -> String {
+        let Self {
+            path,
+            rule,
+            renamed_to,
+            more,
+        } = self;
+        let others = Self::others_note(*more);
+        format!("`{path}`, which {rule}; what was created is now `{renamed_to}`{others}")
+    }
+
     /// Describes the others, as an addition to the message about this one.
     pub(crate) fn others_note(others: usize) -> String {
         match others {
@@ -69,6 +88,8 @@ impl ForbiddenPath {
 pub(crate) enum GuardBreach {
     /// It created a forbidden path.
     Made(ForbiddenPath),
+    /// It or another command that ran at the same time created a forbidden path, and many others.
+    MadeBySome(ForbiddenPath),
     /// The covered path, below the workspace, was replaced and is no longer covered.
     Uncovered(String),
 }
@@ -81,8 +102,8 @@ pub(crate) struct WorkspaceGuard {
     covered: Vec<FileIdentity>,
     /// The time of the last check of the covered paths.
     looked: Option<Instant>,
-    /// True once the command has begun.
-    watches: bool,
+    /// The command among those that run in the workspace, once it has begun.
+    command: Option<ConcurrentCommand>,
     /// The whole workspace, and all other folders that the command may change.
     trees: Option<Arc<[TreeSnapshot]>>,
     search: SearchState,
@@ -147,7 +168,7 @@ impl WorkspaceGuard {
             folders: folders.collect(),
             covered: Vec::new(),
             looked: None,
-            watches: false,
+            command: None,
             trees: Some(trees.collect()),
             search: SearchState::Idle {
                 next: Instant::now() + SEARCH_EVERY,
@@ -187,7 +208,10 @@ impl WorkspaceGuard {
     /// Adds the covered paths of the command to those that are watched.
     pub(crate) fn watch(&mut self, covered: Vec<FileIdentity>) {
         self.covered = covered;
-        self.watches = true;
+        self.command = self
+            .trees
+            .as_ref()
+            .map(|_| ConcurrentCommand::new(&self.workspace));
     }
 
     /// A guard that checks nothing.
@@ -198,7 +222,7 @@ impl WorkspaceGuard {
             folders: Vec::new(),
             covered: Vec::new(),
             looked: None,
-            watches: false,
+            command: None,
             trees: None,
             search: SearchState::Idle {
                 next: Instant::now(),
@@ -210,8 +234,18 @@ impl WorkspaceGuard {
 
     /// Checks the watched paths. Returns the reason why the command cannot continue, if there is one.
     pub(crate) fn check(&mut self) -> Option<GuardBreach> {
-        if let Some(made) = self.find_forbidden() {
+        if let Some(made) = self.find_forbidden()
+            && let Some(made) = self.attribute(vec![made]).pop()
+        {
             return Some(GuardBreach::Made(made));
+        }
+        if self
+            .command
+            .as_ref()
+            .is_some_and(ConcurrentCommand::must_end)
+        {
+            let all = self.take_unattributed();
+            return first_of(all).map(GuardBreach::MadeBySome);
         }
         let uncovered = self.find_uncovered().map(GuardBreach::Uncovered);
         uncovered.or_else(|| self.searched())
@@ -232,10 +266,12 @@ impl WorkspaceGuard {
             if let SearchState::Running(results) = running
                 && let Ok((searched, _)) = results.await
             {
-                self.aside.extend(searched.made);
+                let own = self.attribute(searched.made);
+                self.aside.extend(own);
             }
             let searched = searched.unwrap_or_default();
-            self.aside.extend(searched.made);
+            let own = self.attribute(searched.made);
+            self.aside.extend(own);
             self.obeyed = searched.obeyed;
         }
         first.or_else(|| self.move_all_aside())
@@ -269,21 +305,32 @@ impl WorkspaceGuard {
                 self.search = SearchState::Idle {
                     next: Instant::now() + pause,
                 };
-                self.aside.extend(searched.made);
-                let ends = searched.ends || self.aside.len() > MAX_RENAMED;
+                let own = self.attribute(searched.made);
+                let ends = searched.ends && !own.is_empty();
+                self.aside.extend(own);
+                let ends = ends || self.aside.len() > MAX_RENAMED;
                 ends.then(|| self.move_all_aside()).flatten()
             }
         }
     }
 
     fn move_all_aside(&mut self) -> Option<GuardBreach> {
-        let all = std::mem::take(&mut self.aside);
-        let others = all.len().saturating_sub(1);
-        let first = all.into_iter().next()?;
-        Some(GuardBreach::Made(ForbiddenPath {
-            more: others,
-            ..first
-        }))
+        first_of(std::mem::take(&mut self.aside)).map(GuardBreach::Made)
+    }
+
+    /// Returns the paths that this command has created. If others run at the same time, all of them are told instead.
+    fn attribute(&self, made: Vec<ForbiddenPath>) -> Vec<ForbiddenPath> {
+        let command = self.command.as_ref();
+        match command.is_some_and(|command| !made.is_empty() && command.report(&made)) {
+            true => Vec::new(),
+            false => made,
+        }
+    }
+
+    /// Returns the paths that this command, or another one that ran at the same time, has created.
+    pub(crate) fn take_unattributed(&self) -> Vec<ForbiddenPath> {
+        let command = self.command.as_ref();
+        command.map(ConcurrentCommand::take).unwrap_or_default()
     }
 
     fn find_uncovered(&mut self) -> Option<String> {
@@ -327,6 +374,13 @@ impl WorkspaceGuard {
     }
 }
 
+/// Returns the first path, with the number of the others.
+fn first_of(all: Vec<ForbiddenPath>) -> Option<ForbiddenPath> {
+    let more = all.len().saturating_sub(1);
+    let first = all.into_iter().next()?;
+    Some(ForbiddenPath { more, ..first })
+}
+
 /// Searches all trees.
 fn search(trees: &[TreeSnapshot]) -> SearchFindings {
     let mut all = SearchFindings::default();
@@ -350,6 +404,9 @@ fn matching_rule(rules: &PathRules, at: &Path, below: &str, name: &OsString) -> 
         return None;
     }
     let folder = at.join(name).symlink_metadata().ok()?.is_dir();
+    if folder && path == WORKTREES {
+        return None;
+    }
     let verdict = if folder {
         rules.check(&path)
     } else {
@@ -367,7 +424,7 @@ impl Drop for WorkspaceGuard {
     /// Searches once more if the caller of the command is gone: forbidden paths that it created are renamed all the
     /// same.
     fn drop(&mut self) {
-        if !self.watches {
+        if self.command.is_none() {
             return;
         }
         if let Some(trees) = self.trees.take() {

@@ -160,6 +160,16 @@ pub enum SandboxError {
         /// Output and exit code until then.
         stopped: Box<StoppedCommand>,
     },
+    /// Commands that ran at the same time created many paths that no command may create.
+    #[error(
+        "it was stopped, like all commands that ran at the same time: one of them created {made}"
+    )]
+    ConcurrentlyShielded {
+        /// The first path, with its new name and the number of the others.
+        made: String,
+        /// Output and exit code until then.
+        stopped: Box<StoppedCommand>,
+    },
     /// Another program replaced a protected file during the command, so that the protection no longer applied.
     #[error(
         "it was stopped: `{path}`, which commands may not change or read, was replaced by another program while it ran"
@@ -233,9 +243,10 @@ impl SandboxError {
         match self {
             Self::NoProgram | Self::InvalidInput { .. } => ToolErrorCode::InvalidInput,
             Self::NotFound { .. } | Self::NoJob(_) => ToolErrorCode::NotFound,
-            Self::NotExecutable { .. } | Self::Shielded { .. } | Self::WorkspaceCode(_) => {
-                ToolErrorCode::PermissionDenied
-            }
+            Self::NotExecutable { .. }
+            | Self::Shielded { .. }
+            | Self::ConcurrentlyShielded { .. }
+            | Self::WorkspaceCode(_) => ToolErrorCode::PermissionDenied,
             Self::NoDirectory(_) | Self::NotDirectory(_) => ToolErrorCode::FileNotFound,
             Self::Outside(_) => ToolErrorCode::InvalidPath,
             Self::Timeout(_) => ToolErrorCode::Timeout,
@@ -264,7 +275,8 @@ impl SandboxError {
             Self::Timeout(_) => 124,
             Self::Memory(stopped)
             | Self::Uncovered { stopped, .. }
-            | Self::Shielded { stopped, .. } => stopped.finished.exit_code,
+            | Self::Shielded { stopped, .. }
+            | Self::ConcurrentlyShielded { stopped, .. } => stopped.finished.exit_code,
             _ => 1,
         }
     }
@@ -317,7 +329,8 @@ impl From<SandboxError> for ToolError {
             SandboxError::Timeout(stopped)
             | SandboxError::Memory(stopped)
             | SandboxError::Uncovered { stopped, .. }
-            | SandboxError::Shielded { stopped, .. } => {
+            | SandboxError::Shielded { stopped, .. }
+            | SandboxError::ConcurrentlyShielded { stopped, .. } => {
                 let output = String::from_utf8_lossy(&stopped.finished.combined.bytes);
                 let all = output.chars().count();
                 let last: String = output

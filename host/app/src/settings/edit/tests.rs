@@ -166,6 +166,29 @@ fn config_edit_adding_and_removing_blocks_restores_the_file() {
 }
 
 #[test]
+fn config_edits_below_a_missing_block_are_merged() {
+    let set = |path: &[&str], value: serde_json::Value| ConfigEdit::set_key(path, value);
+    let edits = [
+        set(&["tools", "b", "approval"], json!("allow")),
+        set(&["tools", "b", "labels"], json!({"z": 1})),
+        set(&["tools", "a", "approval"], json!("ask")),
+        set(&["tools", "b", "approval"], json!("deny")),
+        set(&["limits", "fuel"], json!(2)),
+    ];
+    let before: Value = serde_yaml::from_str("limits:\n  fuel: 1\n").unwrap();
+    assert_eq!(merge_new_blocks(&before, &edits).len(), 2);
+    assert_eq!(
+        apply_edits("limits:\n  fuel: 1\n", &edits).unwrap(),
+        "limits:\n  fuel: 2\ntools:\n  b:\n    approval: deny\n    labels:\n      z: 1\n  a:\n    approval: ask\n"
+    );
+    // A block that is there keeps its other keys.
+    assert_eq!(
+        apply_edits("tools:\n  a:\n    x: 1 # one\n", &edits[..3]).unwrap(),
+        "tools:\n  a:\n    x: 1 # one\n    approval: ask\n  b:\n    approval: allow\n    labels:\n      z: 1\n"
+    );
+}
+
+#[test]
 fn config_edit_refuses_yaml_aliases_and_shows_the_fix() {
     let alias = "x: &a\n  enabled: true\n  approval: ask\ntools:\n  git: *a\n";
     let error = apply_edits(

@@ -84,7 +84,7 @@ pub(super) fn card(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Card {
             true => visible(&tool.origin.proofs),
             false => Vec::new(),
         },
-        reasons: ruled.evaluation.reasons().to_vec(),
+        reasons: ruled.evaluation.reasons().cloned().collect(),
         always: (!super::remembered_answer::is_asked_each_time(checked))
             .then(|| always(ruled, plugin)),
         way_out: policy::widening_remedies(&ruled.evaluation, tool),

@@ -76,7 +76,7 @@ pub(super) fn judge(
         };
         of_command || (here && effects.answered.contains(&asked))
     });
-    if all.reasons().is_empty() {
+    if all.is_empty() {
         // Without an explicit reason, the person would be asked again.
         all.push(DecisionReason {
             layer: PolicyLayer::Network,

@@ -325,7 +325,7 @@ async fn mask_covers_explain_reasons_and_errors() {
         .await
         .unwrap();
     assert_eq!(
-        explained.evaluation.reasons()[0].text,
+        explained.evaluation.reasons().next().unwrap().text,
         "see [REDACTED:github-pat]"
     );
     let error = bench

@@ -234,7 +234,7 @@ async fn worker_shell_rules_judge_each_simple_command() {
             explained.evaluation
         );
         if decision == Decision::Deny && command.contains("push") {
-            let reasons = explained.evaluation.reasons().iter();
+            let reasons = explained.evaluation.reasons();
             let places: Vec<_> = reasons.map(|reason| reason.source.as_str()).collect();
             assert!(places.contains(&".mimir/workers/w.yml:7"), "{places:?}");
         }

@@ -160,7 +160,7 @@ fn danger_names_dangerous_commands() {
         let said = said(&[command]);
         let danger = format!("danger: {name}");
         assert!(
-            said.reasons().iter().any(|reason| reason.rule == danger),
+            said.reasons().any(|reason| reason.rule == danger),
             "{command}: {:?}",
             said.reasons()
         );
@@ -316,7 +316,6 @@ fn exec_allowlist_of_a_team_applies_as_team_policy() {
         assert_eq!(all.decision(), expected, "{command}: {:?}", all.reasons());
         assert!(
             all.reasons()
-                .iter()
                 .filter(|one| one.source.starts_with("team.yml"))
                 .all(|one| one.layer == PolicyLayer::TeamPolicy)
         );

@@ -21,7 +21,7 @@ fn speaks(decision: &str, when: Value, arguments: Value) -> bool {
         &LinkResolver::none(),
         &mut evaluation,
     );
-    !evaluation.reasons().is_empty()
+    !evaluation.is_empty()
 }
 
 #[test]

@@ -4,13 +4,17 @@
 //! hooks that are samples. The settings are an allow list, since each release of git adds more that run programs.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use super::SUFFIX;
 use super::open_folder::read_regular_file;
+use crate::sandbox::OBEYED;
 
 /// Maximum number of bytes of a settings file: git writes none that is longer.
 const MAX_CONFIG_BYTES: u64 = 64 << 10;
+
+/// Maximum number of bytes of a file that contains a path.
+const MAX_LINK_BYTES: u64 = 8192;
 
 /// Settings that `git init`, `git clone` and people's usual `git config` write, by section. `*` is any key.
 const PLAIN: [(&str, &[&str]); 24] = [
@@ -103,10 +107,72 @@ pub(super) fn find_forbidden_parts(workspace: &Path, git: &str) -> Vec<(String, 
                 continue;
             }
             of_folder(workspace, &path, true, &mut all);
+            for name in ["commondir", "gitdir"] {
+                all.extend(find_forbidden_worktree_part(
+                    workspace,
+                    format!("{path}/{name}"),
+                ));
+            }
             open.push(path);
         }
     }
     all
+}
+
+/// Returns the path of a file in the folder of a worktree, such as `.git/worktrees/NAME/commondir`, with the reason if
+/// it may not stay. The files that `git worktree add` writes may: they lead to the repository around that folder, and
+/// to a folder of this workspace.
+pub(super) fn find_forbidden_worktree_part(
+    workspace: &Path,
+    path: String,
+) -> Option<(String, String)> {
+    let file = workspace.join(&path);
+    if file.symlink_metadata().is_err() {
+        return None;
+    }
+    let (folder, name) = path.rsplit_once('/')?;
+    if !matches!(name, "commondir" | "gitdir") {
+        let mut all = Vec::new();
+        of_folder(workspace, folder, true, &mut all);
+        let below = format!("{path}/");
+        let is_part = |(part, _): &(String, String)| *part == path || part.starts_with(&below);
+        return all.into_iter().find(is_part);
+    }
+    let text = read_regular_file(&file, MAX_LINK_BYTES);
+    let text = text.and_then(|bytes| String::from_utf8(bytes).ok());
+    let is_plain = text.is_some_and(|text| match text.trim_end_matches('\n') {
+        // In a deeper folder, it would lead to a folder that is not a repository.
+        "../.." => name == "commondir" && is_worktree_folder(folder),
+        to => name == "gitdir" && is_git_link_of(workspace, &workspace.join(folder).join(to)),
+    });
+    (!is_plain).then(|| (path, "leads git to other settings".to_owned()))
+}
+
+/// Returns true for `…/.git/worktrees/NAME`.
+fn is_worktree_folder(folder: &str) -> bool {
+    let parent = folder.rsplit_once('/').map(|(parent, _)| parent);
+    parent.is_some_and(|parent| parent == ".git/worktrees" || parent.ends_with("/.git/worktrees"))
+}
+
+/// Returns true for a path `.git` in a folder of the workspace, which need not exist yet.
+fn is_git_link_of(workspace: &Path, path: &Path) -> bool {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    plain.starts_with(workspace) && plain.ends_with(".git")
+}
+
+/// Returns true if all that git obeys in the folder of a worktree is as `git worktree add` writes it, and the worktree
+/// is in this workspace.
+pub(crate) fn is_plain_worktree(workspace: &Path, folder: &str) -> bool {
+    let is_there = |name: &str| workspace.join(folder).join(name).is_file();
+    let plain =
+        |name: &str| find_forbidden_worktree_part(workspace, format!("{folder}/{name}")).is_none();
+    is_there("commondir") && is_there("gitdir") && OBEYED.into_iter().all(plain)
 }
 
 /// Returns true if a file `HEAD` makes its folder a repository for which git would run a program.
@@ -123,7 +189,8 @@ pub(super) fn is_repository_head(workspace: &Path, head: &str) -> bool {
 /// Returns true if a file `.git` leads to the folder of a submodule or a worktree in a repository of this workspace.
 pub(super) fn links_to_repository(workspace: &Path, file: &str) -> bool {
     let leads = || {
-        let text = String::from_utf8(read_regular_file(&workspace.join(file), 4096)?).ok()?;
+        let text =
+            String::from_utf8(read_regular_file(&workspace.join(file), MAX_LINK_BYTES)?).ok()?;
         let to = text.trim_end().strip_prefix("gitdir: ")?.to_owned();
         let real = workspace
             .join(file)

@@ -8,6 +8,7 @@
 //!   Settings that name no program, and hooks that are samples, stay (see [`repository`]).
 //! - `.husky` and `.githooks` in such a repository are folders like any other, as long as its settings do not name
 //!   them.
+//! - The files that `git worktree add` writes in the repository stay, if they lead to a folder of the workspace.
 //! - Folders with downloads or build results, such as `node_modules`, are not searched: packages contain the editor
 //!   settings of their authors, and people do not open those folders.
 //! - A secret that a command writes is its own, except `.envrc`, which shells run.
@@ -32,8 +33,8 @@ use crate::sandbox::{
 /// A secret to mimir, and a script for shells that enter its folder.
 const ENVRC: &str = ".envrc";
 
-/// The folder of the submodules in a repository.
-const MODULES: &str = "modules";
+/// The folder of the linked worktrees in a repository.
+const WORKTREES: &str = "worktrees";
 
 /// Files of a repository that git obeys, and that every tool working with it may have to write.
 const OBEYED_OF_GIT: [&str; 2] = ["info/attributes", "objects/info/alternates"];
@@ -65,6 +66,8 @@ enum MatchKind {
     Head,
     /// A folder from which a repository may run hooks.
     Hooks,
+    /// A file that git obeys, in the folder of a worktree.
+    WorktreeFile,
 }
 
 /// A workspace, or another writable folder, in its state when a command began.
@@ -134,8 +137,8 @@ pub(super) struct SearchFindings {
     pub(super) made: Vec<ForbiddenPath>,
     /// Files that agents and tools obey, and that are new or have changed.
     pub(super) obeyed: Vec<String>,
-    /// True if the command must end. Paths in a repository that it fetches do not count: a fetched repository may
-    /// contain any file, and is fetched as a whole.
+    /// True if the command must end. Paths in a repository that it fetches, or in a worktree that it adds, do not
+    /// count: a repository may contain any file, and is fetched or checked out as a whole.
     pub(super) ends: bool,
 }
 
@@ -256,11 +259,18 @@ impl TreeSnapshot {
                 .unwrap_or_default()
                 .to_owned()
         };
-        let is_fetched = |path: &str| {
-            let mut all = repositories.iter();
+        let is_below = |path: &str, repository: &str| {
             // A repository in the root of the workspace does not make other paths part of a fetch.
-            all.any(|repository| path.starts_with(&above(repository)) && *repository != ".git")
+            path.starts_with(&above(repository)) && repository != ".git"
         };
+        let is_fetched = |path: &str| repositories.iter().any(|one| is_below(path, one));
+        let links: Vec<&str> = new
+            .iter()
+            .filter(|one| one.what == MatchKind::GitLink)
+            .map(|one| one.path.as_str())
+            .filter(|path| repository::links_to_repository(&self.base, path))
+            .collect();
+        let is_checked_out = |path: &str| links.iter().any(|link| is_below(path, link));
         let mut searched = SearchFindings::default();
         let changed = walked
             .obeyed
@@ -272,13 +282,16 @@ impl TreeSnapshot {
             let refused = match one.what {
                 _ if repositories.iter().any(|repository| own(&repository)) => Vec::new(),
                 MatchKind::Repository => repository::find_forbidden_parts(&self.base, &one.path),
-                MatchKind::GitLink if repository::links_to_repository(&self.base, &one.path) => {
-                    Vec::new()
-                }
+                MatchKind::GitLink if links.contains(&one.path.as_str()) => Vec::new(),
                 MatchKind::Head => match repository::is_repository_head(&self.base, &one.path) {
                     true => vec![(one.path.clone(), one.describe_protected())],
                     false => Vec::new(),
                 },
+                MatchKind::WorktreeFile => {
+                    let path = one.path.clone();
+                    let found = repository::find_forbidden_worktree_part(&self.base, path);
+                    found.into_iter().collect()
+                }
                 MatchKind::Hooks if is_fetched(&one.path) => Vec::new(),
                 MatchKind::Protected | MatchKind::GitLink | MatchKind::Hooks => {
                     vec![(one.path.clone(), one.describe_protected())]
@@ -288,7 +301,7 @@ impl TreeSnapshot {
                 let Some(kept) = move_aside(&self.base, &path) else {
                     continue;
                 };
-                searched.ends |= !is_fetched(&path);
+                searched.ends |= !is_fetched(&path) && !is_checked_out(&path);
                 searched.made.push(ForbiddenPath {
                     path: self.display_path(path),
                     rule,
@@ -415,10 +428,14 @@ impl TreeSnapshot {
                 && !name.eq_ignore_ascii_case("hooks")
                 && !name.contains(SUFFIX)
             {
-                if INNER.contains(&name.as_str()) && (self.without.is_some() || name == MODULES) {
+                if INNER.contains(&name.as_str()) {
                     self.inner(&path, rule, found);
                 }
-                found.push(RuleMatch::new(path, rule));
+                // A command may add worktrees. A link would lead to folders that are not searched.
+                let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                if !(is_folder && self.without.is_none() && name == WORKTREES) {
+                    found.push(RuleMatch::new(path, rule));
+                }
             }
         }
     }
@@ -449,8 +466,18 @@ impl TreeSnapshot {
                 continue;
             };
             let there = |name: &&str| folder.join(name).symlink_metadata().is_ok();
-            let obeyed = OBEYED.into_iter().filter(there);
-            found.extend(obeyed.map(|name| RuleMatch::new(format!("{below}/{name}"), rule)));
+            let own_worktree = self.without.is_none() && at.ends_with(WORKTREES);
+            let obeyed = OBEYED.into_iter().filter(there).map(|name| {
+                let one = RuleMatch::new(format!("{below}/{name}"), rule);
+                match own_worktree {
+                    true => RuleMatch {
+                        what: MatchKind::WorktreeFile,
+                        ..one
+                    },
+                    false => one,
+                }
+            });
+            found.extend(obeyed);
         }
     }
 }

@@ -5,13 +5,14 @@ use std::io;
 use std::path::Path;
 
 use super::{MaskCollector, MountMask};
+use crate::run::workspace_guard::is_plain_worktree;
 use crate::sandbox::special_folders::{INNER, OBEYED, inner_repositories};
 
 /// The hooks folder. It is created empty in every repository that lacks it, as git itself does for new ones.
 pub(super) const HOOKS: &str = "hooks";
 
-/// The folder of the submodules in a repository.
-pub(super) const MODULES: &str = "modules";
+/// The folder of the linked worktrees in a repository.
+pub(super) const WORKTREES: &str = "worktrees";
 
 pub(super) fn is_inner(name: &str) -> bool {
     INNER.iter().any(|inner| name.eq_ignore_ascii_case(inner))
@@ -80,6 +81,23 @@ impl MaskCollector<'_> {
                 .take_while(|above| *above != Path::new(at));
             for above in above {
                 self.covers.insert(above.to_owned(), MountMask::Pin);
+            }
+        }
+    }
+
+    /// Covers the folders of worktrees that are outside the workspace. A command does not see those worktrees, and `git
+    /// worktree prune` would delete what belongs to them.
+    pub(super) fn mask_worktrees_elsewhere(&mut self, at: &str) {
+        let entries = self.canonical_path(at).read_dir();
+        for entry in entries.into_iter().flatten().flatten() {
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            let path = format!("{at}/{name}");
+            if !is_plain_worktree(&self.ground.base, &path)
+                && let Ok(kind) = entry.file_type()
+            {
+                self.cover(&path, kind, MountMask::ReadOnly);
             }
         }
     }

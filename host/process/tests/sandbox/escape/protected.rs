@@ -115,6 +115,14 @@ async fn executable_config_in_subfolders_is_renamed() {
     for (path, text) in [
         ("n1/.mcp.json", "echo x > n1/.mcp.json"),
         (
+            "n2/.git/worktrees/w/commondir",
+            "git init -q n2; mkdir -p n2/.git/worktrees/w; echo ../../../../evil > n2/.git/worktrees/w/commondir",
+        ),
+        (
+            "n2/.git/modules/m/commondir",
+            "git init -q n2; mkdir -p n2/.git/modules/m; echo ../../.. > n2/.git/modules/m/commondir",
+        ),
+        (
             "n2/.git/hooks/pre-commit",
             "git init -q n2; echo x > n2/.git/hooks/pre-commit",
         ),
@@ -180,6 +188,29 @@ async fn executable_config_in_subfolders_is_renamed() {
         assert!(!exists(&world.path().join(path)), "{path}");
         assert!(exists(&world.path().join(kept)), "{path}: nothing is lost");
     }
+}
+
+#[tokio::test]
+async fn forbidden_path_ends_none_of_several_commands() {
+    let world = World::new();
+    let scripts = [
+        "sleep 2; echo one",
+        "sleep 0.5; echo x > .bashrc; sleep 1; echo two",
+    ];
+    let scripts = scripts.map(|text| world.script(text));
+    let (one, two) = (sandbox(), sandbox());
+    let (one, two) = tokio::join!(run_in(&*one, &scripts[0]), run_in(&*two, &scripts[1]));
+    for (made, end) in [(one, "one\n"), (two, "two\n")] {
+        let said = Said::of(made.unwrap());
+        assert_eq!((said.code, said.out.as_str()), (0, end), "{said:?}");
+        assert!(
+            said.err
+                .contains("or another one that ran at the same time, created `.bashrc`"),
+            "{said:?}"
+        );
+    }
+    assert!(!exists(&world.path().join(".bashrc")));
+    assert!(exists(&world.path().join(".bashrc.refused-by-mimir")));
 }
 
 #[tokio::test]

@@ -353,7 +353,7 @@ async fn request_url_rules_see_the_normalized_url() {
         let foreseen = room.pipeline.explain(call("sample", json!({"url": url})));
         let evaluation = foreseen.await.unwrap().evaluation;
         assert_eq!(evaluation.decision(), Decision::Deny, "{url}");
-        let spoken = evaluation.reasons().iter();
+        let spoken = evaluation.reasons();
         let spoken = spoken.filter(|reason| reason.rule.contains("rules[0]"));
         assert_eq!(spoken.count(), 1, "{url}");
         assert!(!room.ok(json!({"url": url})).await);
