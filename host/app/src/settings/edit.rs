@@ -212,7 +212,7 @@ fn set_below(whole: &mut serde_json::Value, path: &[String], value: serde_json::
         let serde_json::Value::Object(map) = at else {
             return;
         };
-        at = map.entry(key.clone()).or_default();
+        at = map.entry(key.clone()).or_insert(serde_json::Value::Null);
     }
     *at = value;
 }

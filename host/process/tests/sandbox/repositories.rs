@@ -516,12 +516,19 @@ async fn submodule_in_the_workspace_can_commit() {
     assert!(!exists(&own.join("commondir")));
 }
 
-#[tokio::test]
-async fn worktree_can_be_added_to_an_existing_repository() {
+/// A workspace that is a repository, and its path.
+fn with_one_commit() -> (World, std::path::PathBuf) {
     let world = World::new();
     let at = world.path();
+    std::fs::create_dir(&at).unwrap();
     git(&at, &["init", "-q"]);
     git(&at, &["commit", "-q", "--allow-empty", "-m", "First"]);
+    (world, at)
+}
+
+#[tokio::test]
+async fn worktree_can_be_added_to_an_existing_repository() {
+    let (world, at) = with_one_commit();
     git(&at, &["worktree", "add", "-q", "../elsewhere"]);
     let said = world.sh("git worktree add -q work -b work").await;
     assert_eq!(said.code, 0, "{said:?}");
@@ -563,10 +570,7 @@ async fn worktree_that_leads_to_other_settings_is_refused() {
         ),
         ("", "cd ..; mv worktrees w; ln -s w worktrees"),
     ] {
-        let world = World::new();
-        let at = world.path();
-        git(&at, &["init", "-q"]);
-        git(&at, &["commit", "-q", "--allow-empty", "-m", "First"]);
+        let (world, at) = with_one_commit();
         let text = format!("git worktree add -q w; cd .git/worktrees; {text}; exit 0");
         let fault = run_in(&*sandbox(), &world.script(&text))
             .await
@@ -579,10 +583,7 @@ async fn worktree_that_leads_to_other_settings_is_refused() {
         assert!(!exists(&at.join(expected)), "{text}");
     }
     // Its files are read-only for later commands.
-    let world = World::new();
-    let at = world.path();
-    git(&at, &["init", "-q"]);
-    git(&at, &["commit", "-q", "--allow-empty", "-m", "First"]);
+    let (world, at) = with_one_commit();
     git(&at, &["worktree", "add", "-q", "w"]);
     let before = std::fs::read(at.join(".git/worktrees/w/commondir")).unwrap();
     let said = world

@@ -162,7 +162,7 @@ fn danger_names_dangerous_commands() {
         assert!(
             said.reasons().any(|reason| reason.rule == danger),
             "{command}: {:?}",
-            said.reasons()
+            said
         );
         assert_ne!(said.decision(), Decision::Allow, "{command}");
     }
@@ -257,12 +257,7 @@ fn command_paths_are_resolved_from_its_working_directory() {
         (&["cd own", "ls"], Decision::Allow),
     ] {
         let said = said(commands);
-        assert_eq!(
-            said.decision(),
-            expected,
-            "{commands:?}: {:?}",
-            said.reasons()
-        );
+        assert_eq!(said.decision(), expected, "{commands:?}: {:?}", said);
     }
     let many: Vec<String> = (0..20).map(|at| format!("cd a{at}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).chain(["cat b"]).collect();
@@ -313,7 +308,7 @@ fn exec_allowlist_of_a_team_applies_as_team_policy() {
             &LinkResolver::none(),
             &NoCommandRunner,
         );
-        assert_eq!(all.decision(), expected, "{command}: {:?}", all.reasons());
+        assert_eq!(all.decision(), expected, "{command}: {all:?}");
         assert!(
             all.reasons()
                 .filter(|one| one.source.starts_with("team.yml"))
