@@ -6,7 +6,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::backend::BoxFuture;
 use crate::config::{McpPackage, SandboxSettings};
-use crate::error::{ToolError, ToolErrorCode};
+use crate::error::ToolError;
 use crate::network::HostPattern;
 
 /// The program to start. It is defined by a person's settings, and out of reach for models.
@@ -75,17 +75,4 @@ pub trait ProgramHandle: Send + Sync {
 pub trait ProcessLauncher: Send + Sync {
     /// Starts a program. On success it is running.
     fn launch(&self, launch: LaunchSpec) -> BoxFuture<'_, Result<LaunchedProgram, ToolError>>;
-}
-
-/// A launcher that starts nothing.
-pub struct NoProcessLauncher;
-
-impl ProcessLauncher for NoProcessLauncher {
-    fn launch(&self, _: LaunchSpec) -> BoxFuture<'_, Result<LaunchedProgram, ToolError>> {
-        let error = ToolError::new(
-            ToolErrorCode::Unavailable,
-            "native programs cannot be run here",
-        );
-        Box::pin(std::future::ready(Err(error)))
-    }
 }

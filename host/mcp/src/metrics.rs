@@ -1,7 +1,7 @@
 //! Usage metrics in the Prometheus text format.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use mimir_core::{ApprovalAnswer, Outcome, ToolErrorCode};
 use parking_lot::Mutex;
@@ -98,120 +98,85 @@ impl ServerMetrics {
         sessions: usize,
         others: &[MetricFamily],
     ) -> String {
-        let mut text = String::new();
         let all = self.0.lock();
-        let mut line = |line: std::fmt::Arguments<'_>| {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{line}");
-        };
-        line(format_args!(
-            "{}",
-            head(
-                "mimir_calls_total",
-                "counter",
-                "Calls that have ended, by tool and code."
-            )
-        ));
+        let mut text = MetricsText::default();
+        let name = "mimir_calls_total";
+        text.family(name, "counter", "Calls that have ended, by tool and code.");
         for (tool, counts) in &all.tools {
             for (code, count) in &counts.codes {
-                line(format_args!(
-                    "mimir_calls_total{{tool=\"{tool}\",code=\"{code}\"}} {count}"
-                ));
+                text.sample(name, &[("tool", tool), ("code", code)], count);
             }
         }
-        line(format_args!(
-            "{}",
-            head(
-                "mimir_denials_total",
-                "counter",
-                "Calls denied by a rule, a person or a missing permission, by code."
-            )
-        ));
+        let name = "mimir_denials_total";
+        let help = "Calls denied by a rule, a person or a missing permission, by code.";
+        text.family(name, "counter", help);
         for (code, count) in &all.denials {
-            line(format_args!(
-                "mimir_denials_total{{code=\"{code}\"}} {count}"
-            ));
+            text.sample(name, &[("code", code)], count);
         }
-        line(format_args!(
-            "{}",
-            head(
-                "mimir_call_seconds",
-                "histogram",
-                "Duration of calls, excluding the time for approvals."
-            )
-        ));
+        let help = "Duration of calls, excluding the time for approvals.";
+        text.family("mimir_call_seconds", "histogram", help);
         for (tool, counts) in &all.tools {
-            let count = counts.timed;
-            for (bound, bucket_counts) in BUCKET_BOUNDS.iter().zip(counts.bucket_counts) {
-                line(format_args!(
-                    "mimir_call_seconds_bucket{{tool=\"{tool}\",le=\"{bound}\"}} {bucket_counts}"
-                ));
+            let bounds = BUCKET_BOUNDS.map(|bound| bound.to_string());
+            let bounds = bounds.iter().map(String::as_str).chain(["+Inf"]);
+            let buckets = counts.bucket_counts.into_iter().chain([counts.timed]);
+            for (bound, count) in bounds.zip(buckets) {
+                let labels = [("tool", tool.as_str()), ("le", bound)];
+                text.sample("mimir_call_seconds_bucket", &labels, count);
             }
-            line(format_args!(
-                "mimir_call_seconds_bucket{{tool=\"{tool}\",le=\"+Inf\"}} {count}"
-            ));
-            line(format_args!(
-                "mimir_call_seconds_sum{{tool=\"{tool}\"}} {}",
-                counts.seconds
-            ));
-            line(format_args!(
-                "mimir_call_seconds_count{{tool=\"{tool}\"}} {count}"
-            ));
+            let labels = [("tool", tool.as_str())];
+            text.sample("mimir_call_seconds_sum", &labels, counts.seconds);
+            text.sample("mimir_call_seconds_count", &labels, counts.timed);
         }
-        line(format_args!(
-            "{}",
-            head(
-                "mimir_approvals_total",
-                "counter",
-                "Approval answers of clients' users, by answer."
-            )
-        ));
+        let name = "mimir_approvals_total";
+        let help = "Approval answers of clients' users, by answer.";
+        text.family(name, "counter", help);
         for (answer, count) in &all.answers {
-            line(format_args!(
-                "mimir_approvals_total{{answer=\"{answer}\"}} {count}"
-            ));
+            text.sample(name, &[("answer", answer)], count);
         }
-        line(format_args!(
-            "{}",
-            head(
-                "mimir_calls_under_way",
-                "gauge",
-                "Calls that are running or waiting."
-            )
-        ));
-        line(format_args!("mimir_calls_under_way {under_way}"));
-        line(format_args!(
-            "{}",
-            head("mimir_sessions", "gauge", "Open sessions.")
-        ));
-        line(format_args!("mimir_sessions {sessions}"));
+        let help = "Calls that are running or waiting.";
+        text.gauge("mimir_calls_under_way", help, under_way);
+        text.gauge("mimir_sessions", "Open sessions.", sessions);
         for family in others {
-            let MetricFamily { name, help, .. } = family;
-            line(format_args!("{}", head(name, family.kind.as_str(), help)));
+            text.family(family.name, family.kind.as_str(), family.help);
             for (label, value) in &family.values {
-                match label {
-                    Some((label, label_value)) => {
-                        line(format_args!("{name}{{{label}=\"{label_value}\"}} {value}"));
-                    }
-                    None => line(format_args!("{name} {value}")),
-                }
+                text.sample(family.name, label.as_slice(), value);
             }
         }
         if let Some(bytes) = resident() {
-            let name = "process_resident_memory_bytes";
-            line(format_args!(
-                "{}",
-                head(name, "gauge", "Resident memory of this process.")
-            ));
-            line(format_args!("process_resident_memory_bytes {bytes}"));
+            let help = "Resident memory of this process.";
+            text.gauge("process_resident_memory_bytes", help, bytes);
         }
-        text
+        text.0
     }
 }
 
-/// Returns the header lines of a metric family.
-fn head(name: &str, kind: &str, help: &str) -> String {
-    format!("# HELP {name} {help}\n# TYPE {name} {kind}")
+/// Metrics in the text format. Labels are written unescaped.
+#[derive(Default)]
+struct MetricsText(String);
+
+impl MetricsText {
+    /// Writes the header lines of a metric family.
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    /// Writes the value for these labels.
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        self.0.push_str(name);
+        for (at, (label, text)) in labels.iter().enumerate() {
+            let before = if at == 0 { '{' } else { ',' };
+            let _ = write!(self.0, "{before}{label}=\"{text}\"");
+        }
+        let after = if labels.is_empty() { "" } else { "}" };
+        let _ = writeln!(self.0, "{after} {value}");
+    }
+
+    /// Writes a gauge with a single value.
+    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
+        self.family(name, "gauge", help);
+        self.sample(name, &[], value);
+    }
 }
 
 /// Returns the resident memory of this process in bytes, where the system reports it.

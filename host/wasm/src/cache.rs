@@ -6,10 +6,11 @@
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
 
 mod code;
 mod counts;
@@ -226,29 +227,19 @@ fn write(top: &Path, folder: &Path, key: &str, content: &[u8]) -> io::Result<()>
     })
 }
 
-/// Writes a file atomically.
+/// Writes a file atomically. Only this user can access it.
 fn write_to(
     top: &Path,
     folder: &Path,
     key: &str,
     fill: impl FnOnce(&mut fs::File) -> io::Result<()>,
 ) -> io::Result<()> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
     private::make_folder(top)?;
     private::make_folder(folder)?;
-    let count = NEXT.fetch_add(1, Ordering::Relaxed);
-    let temporary = folder.join(format!(".{}-{count}", std::process::id()));
-    let written = (|| {
-        let mut file = private::create(&temporary)?;
-        fill(&mut file)?;
-        drop(file);
-        fs::rename(&temporary, folder.join(key))
-    })();
-    if written.is_err() {
-        // The first error is the one to report.
-        fs::remove_file(&temporary).ok();
-    }
-    written
+    let mut file = NamedTempFile::new_in(folder)?;
+    fill(file.as_file_mut())?;
+    file.persist(folder.join(key))?;
+    Ok(())
 }
 
 #[cfg(test)]

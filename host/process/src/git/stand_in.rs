@@ -7,10 +7,12 @@
 //!
 //! They are stored in one folder of this user, named by their content, so that waiting containers can be reused.
 
-use std::fs::{self, DirBuilder, File, FileTimes, OpenOptions};
+use std::fs::{self, DirBuilder, File, FileTimes, OpenOptions, Permissions};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -82,18 +84,13 @@ impl StandInStore {
         if fs::read_to_string(&path).is_ok_and(|there| there == text) {
             return Some(path);
         }
-        // Written to a new name and renamed, since another process may read it.
-        let new = path.with_extension(std::process::id().to_string());
-        let _ = fs::remove_file(&new);
-        let mut options = OpenOptions::new();
-        let mut file = options
-            .write(true)
-            .create_new(true)
-            .mode(0o644)
-            .open(&new)
+        // Renamed when it is complete, since another process may read it.
+        let mut file = tempfile::Builder::new()
+            .permissions(Permissions::from_mode(0o644))
+            .tempfile_in(&self.0)
             .ok()?;
         file.write_all(text.as_bytes()).ok()?;
-        fs::rename(&new, &path).ok()?;
+        file.persist(&path).ok()?;
         Some(path)
     }
 
@@ -187,7 +184,6 @@ mod tests {
 
     #[test]
     fn stand_in_store_rejects_folders_writable_by_others() {
-        use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let open = folder.path().join("open");
         fs::create_dir(&open).unwrap();

@@ -20,8 +20,6 @@ pub struct ChosenSandbox {
     pub mounts: Vec<HostMount>,
     /// Network access of commands.
     pub network: CommandNetwork,
-    /// Protections that the sandbox provides on this machine, as lines of text for the user.
-    pub guarantees: Vec<String>,
 }
 
 /// Paths that the sandbox creates for each command, so that nothing can be mounted there.
@@ -87,18 +85,17 @@ fn choose_with(
         (true, Some(true)) => CommandNetwork::Proxy,
         (true, _) => CommandNetwork::None,
     };
-    let bounds = bounds(settings);
     let chosen = ChosenSandbox {
-        bounds,
+        bounds: bounds(settings),
         mounts: settings
             .bind_mounts
             .iter()
             .map(mount)
             .collect::<Result<_, _>>()?,
         network,
-        guarantees: sandbox.describe_guarantees(&bounds)?,
         sandbox,
     };
+    chosen.sandbox.available()?;
     let program = mimir_core::command::CommandProgram::Vector(Vec::new());
     chosen.sandbox.check_support(&CommandSpec {
         bounds: chosen.bounds,

@@ -62,14 +62,6 @@ mod unix {
             .open(path)
     }
 
-    pub fn create(path: &Path) -> io::Result<File> {
-        OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)
-    }
-
     pub fn make_folder(folder: &Path) -> io::Result<()> {
         if !folder.is_dir() {
             DirBuilder::new()
@@ -109,10 +101,6 @@ mod other {
 
     pub fn open(path: &Path) -> io::Result<File> {
         File::open(path)
-    }
-
-    pub fn create(path: &Path) -> io::Result<File> {
-        File::options().write(true).create_new(true).open(path)
     }
 
     pub fn make_folder(folder: &Path) -> io::Result<()> {

@@ -15,7 +15,7 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
@@ -26,6 +26,7 @@ use mimir_core::clock::Deadline;
 use mimir_core::paths::is_obeyed;
 use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
+use tempfile::NamedTempFile;
 
 use super::node::MountState;
 use super::refusal::{FsFault, RefusalCause};
@@ -509,14 +510,10 @@ impl UndoRecording {
     fn save(&self, record: &RecordDocument<'_>) -> io::Result<()> {
         let folder = &self.target.folder;
         make_backups(&self.target.workspace, folder)?;
-        let unfinished = folder.join(format!("{}.tmp", self.target.id));
-        let finished = folder.join(format!("{}.json", self.target.id));
-        let json = serde_json::to_vec(record)?;
-        let written = fs::write(&unfinished, json).and_then(|()| fs::rename(&unfinished, finished));
-        if written.is_err() {
-            fs::remove_file(&unfinished).ok();
-        }
-        written
+        let mut file = NamedTempFile::new_in(folder)?;
+        file.write_all(&serde_json::to_vec(record)?)?;
+        file.persist(folder.join(format!("{}.json", self.target.id)))?;
+        Ok(())
     }
 }
 

@@ -14,7 +14,7 @@ use crate::command::{
 use crate::decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer};
 use crate::error::{ToolError, ToolErrorCode};
 use crate::limits::Limits;
-use crate::needs::{DirectoryAccess, FileNeed, Needs};
+use crate::needs::{FileNeed, Needs};
 use crate::paths::PathRules;
 use crate::pipeline::StageContext;
 use crate::pipeline::call_command::{CallCommand, ParsedText};
@@ -66,12 +66,6 @@ impl PermittedCommand {
     /// Returns the directories below the workspace that the tool was granted: a command reaches no others.
     pub fn files(&self) -> &[FileNeed] {
         &self.files
-    }
-
-    /// Returns true if it may change the whole workspace.
-    pub fn writes_workspace(&self) -> bool {
-        let all = |need: &FileNeed| need.path == "." && need.access == DirectoryAccess::ReadWrite;
-        self.files.iter().any(all)
     }
 
     /// Returns the rules for the paths below the workspace that it may not reach or change.
