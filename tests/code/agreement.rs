@@ -111,6 +111,23 @@ fn bash_output_matches_recorded_bash() {
     assert!(differing.is_empty(), "{differing:?}");
 }
 
+// bash ends with 1 here, and with 2 for every other syntax error.
+#[test]
+fn bash_array_without_an_end_is_a_syntax_error() {
+    for code in [
+        "echo a\na=(1 2\necho b",
+        "echo a\na+=(1",
+        "echo a\ndeclare -a a=(1 2\necho b",
+        "echo a\na=(1 'x'\"y\"\necho ${a[@]}",
+    ] {
+        let left = Place::new().run("bash", code);
+        let said = "unexpected EOF while looking for matching `)'";
+        assert!(left.stderr.contains(said), "{code}: {left:?}");
+        assert_ne!(left.code, 0, "{code}: {left:?}");
+        assert!(!left.stdout.contains('b'), "{code}: {left:?}");
+    }
+}
+
 #[test]
 fn bash_names_the_limit_it_reached_and_stops() {
     for (code, sentence) in [

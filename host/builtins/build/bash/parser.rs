@@ -4,6 +4,9 @@
 //! the fuel of the call is used up.
 //!
 //! A subscript in a list of elements may hold spaces (`m=([a b]=1)`): as published, it is two elements.
+//!
+//! A list of elements and a `${` that have no end are syntax errors: as published, they swallow the rest of the script,
+//! and it succeeds.
 
 use super::SourceEdit;
 
@@ -100,5 +103,106 @@ pub const EDITS: &[SourceEdit] = &[
     }
 
     /// Parse a command list (commands connected by && or ||)\n",
+    ),
+    (
+        "src/parser/mod.rs",
+        "                None => break,
+                // bash: `a=(1 & 2)` is a syntax error at the operator.",
+        1,
+        "                None => {
+                    let err = self.error(\"unexpected EOF while looking for matching `)'\");
+                    self.defer_error(err);
+                    break;
+                }
+                Some(tokens::Token::Error(_)) => {
+                    if let Err(err) = self.check_error_token() {
+                        self.defer_error(err);
+                    }
+                    self.advance();
+                }
+                // bash: `a=(1 & 2)` is a syntax error at the operator.",
+    ),
+    (
+        "src/parser/mod.rs",
+        "    /// Check if current token is an error token and return the error if so\n",
+        1,
+        "    /// Keeps an error for the end of the input, unless there is one already.
+    fn defer_error(&self, error: Error) {
+        let first = self.deferred_error.take();
+        self.deferred_error.set(first.or(Some(error)));
+    }
+
+    /// Check if current token is an error token and return the error if so\n",
+    ),
+    (
+        "src/parser/mod.rs",
+        "                \"unterminated subscript\" => Some(']'),\n",
+        1,
+        "                \"unterminated subscript\" => Some(']'),
+                \"unterminated parameter expansion\" => Some('}'),\n",
+    ),
+    (
+        "src/parser/lexer.rs",
+        "                        break;
+                    }
+                }
+                _ => word.push(c),
+            }
+        }
+        Ok(())
+",
+        1,
+        "                        return Ok(());
+                    }
+                }
+                _ => word.push(c),
+            }
+        }
+        Err(\"unterminated parameter expansion\".to_string())
+",
+    ),
+    (
+        "src/parser/lexer.rs",
+        "                    content.push('}');
+                    if depth == 0 {
+                        break;
+                    }
+",
+        1,
+        "                    content.push('}');
+                    if depth == 0 {
+                        return Ok(());
+                    }
+",
+    ),
+    (
+        "src/parser/lexer.rs",
+        "                        depth += 1;
+                        content.push('{');
+                        self.advance();
+                    }
+                }
+                _ => {
+                    content.push(c);
+                    self.advance();
+                }
+            }
+        }
+        Ok(())
+",
+        1,
+        "                        depth += 1;
+                        content.push('{');
+                        self.advance();
+                    }
+                }
+                _ => {
+                    content.push(c);
+                    self.advance();
+                }
+            }
+        }
+        Err(\"unterminated parameter expansion\".to_string())
+",
     ),
 ];
