@@ -20,7 +20,8 @@ use mimir_core::audit::rfc3339;
 
 /// The end of the log as known to this writer.
 pub(super) struct ChainWriter {
-    /// The head file, which is also the lock: locked from [`ChainWriter::open`] or [`ChainWriter::resume`] to [`ChainWriter::leave`].
+    /// The head file, which is also the lock: locked from [`ChainWriter::open`] or [`ChainWriter::resume`] to
+    /// [`ChainWriter::leave`].
     head: File,
     log: Arc<File>,
     length: u64,

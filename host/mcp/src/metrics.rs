@@ -27,7 +27,8 @@ struct MetricsState {
 struct ToolCounters {
     /// Ended calls by error code; `OK` for successful ones.
     codes: BTreeMap<&'static str, u64>,
-    /// Number of timed calls. `bucket_counts` has the cumulative counts for [`BUCKET_BOUNDS`], `seconds` the total time.
+    /// Number of timed calls. `bucket_counts` has the cumulative counts for [`BUCKET_BOUNDS`], `seconds` the total
+    /// time.
     timed: u64,
     bucket_counts: [u64; BUCKET_BOUNDS.len()],
     seconds: f64,
@@ -47,7 +48,7 @@ const DENIALS: [ToolErrorCode; 3] = [
 const UNKNOWN: &str = "unknown";
 
 impl ServerMetrics {
-    /// Counts an ended call of this tool; none for an unknown tool.
+    /// Counts an ended call. `tool` is `None` for an unknown tool.
     pub(crate) fn count_call(&self, tool: Option<&str>, outcome: &Outcome) {
         let code = match outcome.result() {
             Ok(_) => "OK",
@@ -70,36 +71,41 @@ impl ServerMetrics {
     }
 
     /// Counts a call of this tool that its client stopped.
-    pub(crate) fn stopped(&self, tool: Option<&str>) {
+    pub(crate) fn count_stopped(&self, tool: Option<&str>) {
         self.count(tool, ToolErrorCode::Cancelled.as_str(), |_| {});
     }
 
     /// Counts an answer of a person, or of the client on their behalf.
-    pub(crate) fn answered(&self, answer: &ApprovalAnswer) {
+    pub(crate) fn count_answer(&self, answer: &ApprovalAnswer) {
         *self.0.lock().answers.entry(answer.as_str()).or_default() += 1;
     }
 
-    fn count(&self, tool: Option<&str>, code: &'static str, more: impl FnOnce(&mut ToolCounters)) {
+    fn count(
+        &self,
+        tool: Option<&str>,
+        code: &'static str,
+        update: impl FnOnce(&mut ToolCounters),
+    ) {
         let tool = tool.unwrap_or(UNKNOWN);
-        let mut all = self.0.lock();
-        if !all.tools.contains_key(tool) {
-            all.tools.insert(tool.to_owned(), ToolCounters::default());
+        let mut state = self.0.lock();
+        if !state.tools.contains_key(tool) {
+            state.tools.insert(tool.to_owned(), ToolCounters::default());
         }
-        if let Some(counts) = all.tools.get_mut(tool) {
+        if let Some(counts) = state.tools.get_mut(tool) {
             *counts.codes.entry(code).or_default() += 1;
-            more(counts);
+            update(counts);
         }
     }
 
     /// Returns all metrics as text, with the current values and those of other sources.
     pub(crate) fn text(
         &self,
-        under_way: usize,
+        active_calls: usize,
         sessions: usize,
         others: &[MetricFamily],
     ) -> String {
         let mut text = String::new();
-        let all = self.0.lock();
+        let state = self.0.lock();
         let mut line = |line: std::fmt::Arguments<'_>| {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{line}");
@@ -112,7 +118,7 @@ impl ServerMetrics {
                 "Calls that have ended, by tool and code."
             )
         ));
-        for (tool, counts) in &all.tools {
+        for (tool, counts) in &state.tools {
             for (code, count) in &counts.codes {
                 line(format_args!(
                     "mimir_calls_total{{tool=\"{tool}\",code=\"{code}\"}} {count}"
@@ -127,7 +133,7 @@ impl ServerMetrics {
                 "Calls denied by a rule, a person or a missing permission, by code."
             )
         ));
-        for (code, count) in &all.denials {
+        for (code, count) in &state.denials {
             line(format_args!(
                 "mimir_denials_total{{code=\"{code}\"}} {count}"
             ));
@@ -140,7 +146,7 @@ impl ServerMetrics {
                 "Duration of calls, excluding the time for approvals."
             )
         ));
-        for (tool, counts) in &all.tools {
+        for (tool, counts) in &state.tools {
             let count = counts.timed;
             for (bound, bucket_counts) in BUCKET_BOUNDS.iter().zip(counts.bucket_counts) {
                 line(format_args!(
@@ -166,7 +172,7 @@ impl ServerMetrics {
                 "Approval answers of clients' users, by answer."
             )
         ));
-        for (answer, count) in &all.answers {
+        for (answer, count) in &state.answers {
             line(format_args!(
                 "mimir_approvals_total{{answer=\"{answer}\"}} {count}"
             ));
@@ -179,7 +185,7 @@ impl ServerMetrics {
                 "Calls that are running or waiting."
             )
         ));
-        line(format_args!("mimir_calls_under_way {under_way}"));
+        line(format_args!("mimir_calls_under_way {active_calls}"));
         line(format_args!(
             "{}",
             head("mimir_sessions", "gauge", "Open sessions.")
@@ -197,7 +203,7 @@ impl ServerMetrics {
                 }
             }
         }
-        if let Some(bytes) = resident() {
+        if let Some(bytes) = resident_memory() {
             let name = "process_resident_memory_bytes";
             line(format_args!(
                 "{}",
@@ -215,7 +221,7 @@ fn head(name: &str, kind: &str, help: &str) -> String {
 }
 
 /// Returns the resident memory of this process in bytes, where the system reports it.
-fn resident() -> Option<u64> {
+fn resident_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status
         .lines()

@@ -218,7 +218,8 @@ struct TunnelWatch<'a> {
 }
 
 impl TunnelWatch<'_> {
-    /// Relays bytes in one direction until its end. The tunnel is authorized once more beyond `reauthorize_after` bytes.
+    /// Relays bytes in one direction until its end. The tunnel is authorized once more beyond `reauthorize_after`
+    /// bytes.
     async fn relay_one_way(
         &self,
         mut from: impl AsyncRead + Unpin,
@@ -252,7 +253,8 @@ impl TunnelWatch<'_> {
         }
     }
 
-    /// Runs an operation until it completes. Fails at the deadline, or if both directions have been silent for too long.
+    /// Runs an operation until it completes. Fails at the deadline, or if both directions have been silent for too
+    /// long.
     async fn with_timeout<T>(&self, work: impl Future<Output = io::Result<T>>) -> Result<T, Error> {
         let mut work = pin!(work);
         loop {

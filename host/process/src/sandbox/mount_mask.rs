@@ -3,8 +3,8 @@
 //! mounted.
 //!
 //! A mount needs an existing path. Missing paths are blocked by creating an empty folder where that does no harm; the
-//! rest is watched while the command runs (see `run/workspace_guard.rs`). A repository or a secret that a command creates
-//! itself, in a folder that had none, is not protected from it.
+//! rest is watched while the command runs (see `run/workspace_guard.rs`). A repository or a secret that a command
+//! creates itself, in a folder that had none, is not protected from it.
 //!
 //! A socket on which a program outside listens would bypass the sandbox, and is covered like a secret (see
 //! [`sockets`](super::sockets)).

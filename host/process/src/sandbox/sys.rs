@@ -108,7 +108,8 @@ impl ArgvMemory {
     /// it.
     pub(super) fn overwrite(&self) {
         // SAFETY: the kernel placed the arguments there at program start, in memory that stays mapped and is writable.
-        // The child has its own copy, in which only `process/root_plan.rs` and its siblings run, and that code does not read arguments.
+        // The child has its own copy, in which only `process/root_plan.rs` and its siblings run, and that code does not
+        // read arguments.
         unsafe { (self.0.start as *mut u8).write_bytes(0, self.0.len()) };
     }
 }
