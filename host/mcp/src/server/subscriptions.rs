@@ -15,7 +15,7 @@ use crate::catalogue::ListRevision;
 use crate::client::{McpServers, RemoteEntry, ResourceUpdate};
 
 use super::ClientSession;
-use super::resource_requests::fault;
+use super::resource_requests::protocol_error;
 use super::session::lock;
 
 /// Maximum number of resources that a session watches.

@@ -386,7 +386,7 @@ mod tests {
             at: gone.clone(),
         });
         let trial = TrialResult {
-            maker: SandboxMaker::Us,
+            maker: SandboxMaker::Native,
             proc: true,
         };
         let mut spec = CommandSpec::new(CommandProgram::Vector(vec!["true".into()]), workspace);
