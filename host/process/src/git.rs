@@ -197,7 +197,7 @@ impl<'a> TrackedPaths<'a> {
         Self {
             files: of_kind(Kind::File).collect(),
             folders: of_kind(Kind::Folder).collect(),
-            found: BTreeMap::new(),
+            entries: BTreeMap::new(),
         }
     }
 
