@@ -23,7 +23,7 @@ pub(super) type TimedLine<'a> = (UnsealedLine<'a>, SystemTime);
 #[derive(Default)]
 pub(super) struct BatchEvents {
     texts: Vec<u8>,
-    marks: Vec<EventBoundary>,
+    boundaries: Vec<EventBoundary>,
 }
 
 /// The end, hash and time of an event's text.
@@ -35,28 +35,28 @@ struct EventBoundary {
 }
 
 impl BatchEvents {
-    fn push(&mut self, (piece, time): TimedLine<'_>) {
-        self.texts.extend_from_slice(piece.text);
-        self.marks.push(EventBoundary {
+    fn push(&mut self, (line, time): TimedLine<'_>) {
+        self.texts.extend_from_slice(line.text);
+        self.boundaries.push(EventBoundary {
             end: self.texts.len(),
-            digest: piece.digest,
+            digest: line.digest,
             time,
         });
     }
 
     fn clear(&mut self) {
         self.texts.clear();
-        self.marks.clear();
+        self.boundaries.clear();
     }
 
     /// Iterates over the events.
     pub(super) fn iter(&self) -> impl Iterator<Item = TimedLine<'_>> {
-        let mut from = 0;
-        self.marks.iter().map(move |mark| {
-            let text = &self.texts[from..mark.end];
-            from = mark.end;
-            let digest = mark.digest.clone();
-            (UnsealedLine { text, digest }, mark.time)
+        let mut start = 0;
+        self.boundaries.iter().map(move |boundary| {
+            let text = &self.texts[start..boundary.end];
+            start = boundary.end;
+            let digest = boundary.digest.clone();
+            (UnsealedLine { text, digest }, boundary.time)
         })
     }
 }
@@ -101,7 +101,7 @@ impl EventBatcher {
     }
 
     /// Writes all events of a batch with `write`, unless that has been done. The batch takes no further events.
-    pub(super) fn settle(
+    pub(super) fn write_once(
         &self,
         batch: &Arc<BatchResult>,
         write: impl FnOnce(&BatchEvents) -> io::Result<()>,

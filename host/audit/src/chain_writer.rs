@@ -20,21 +20,22 @@ use mimir_core::audit::rfc3339;
 
 /// The end of the log as known to this writer.
 pub(super) struct ChainWriter {
-    /// The head file, which is also the lock: locked from [`ChainWriter::open`] or [`ChainWriter::resume`] to [`ChainWriter::leave`].
+    /// The head file, which is also the lock: locked from [`ChainWriter::open`] or [`ChainWriter::resume`] to
+    /// [`ChainWriter::unlock_log`].
     head: File,
     log: Arc<File>,
     length: u64,
     tip: LogHead,
     /// The head as last written to its file, possibly outdated, and the time of the last event.
-    headed: LogHead,
-    latest: SystemTime,
+    written_head: LogHead,
+    last_event_time: SystemTime,
     /// Sealed lines that are not written yet, and the head after them.
     lines: Vec<u8>,
-    next: LogHead,
+    next_tip: LogHead,
     /// Recovery details to be recorded before the next event.
     recovery: Option<ChainRecovery>,
     /// Number of times that it was resumed.
-    resumed: u32,
+    resume_count: u32,
     /// True if the reserve was used.
     reserve_used: bool,
 }
@@ -42,13 +43,13 @@ pub(super) struct ChainWriter {
 /// Damage found when the log was opened.
 #[derive(Default)]
 struct ChainRecovery {
-    why: Vec<String>,
+    reasons: Vec<String>,
     /// Bytes at the end that do not form a line.
     torn: Option<TrailingBytes>,
     /// True if the last line lacks its line end.
-    open: bool,
+    lacks_line_end: bool,
     /// The reason why the head could not be read.
-    lost: Option<HeadLoss>,
+    lost_head: Option<HeadLoss>,
 }
 
 /// The reason why no head named the end of the log. A crash never leaves the log without a valid head, but removing it
@@ -62,17 +63,18 @@ enum HeadLoss {
 
 impl ChainRecovery {
     /// Records bytes behind the line `last`. If only the line end is missing, they are the next line.
-    fn loose(&mut self, loose: TrailingBytes, last: LogHead) -> LogHead {
-        self.open = !loose.ended;
-        if let Some((link, hash)) = loose.whole
+    fn record_trailing_bytes(&mut self, trailing_bytes: TrailingBytes, last: LogHead) -> LogHead {
+        self.lacks_line_end = !trailing_bytes.ended;
+        if let Some((link, hash)) = trailing_bytes.unended_line
             && (link.seq, link.prev) == (last.seq + 1, last.hash)
         {
-            self.why.push("a crash had cut off a line end".to_owned());
+            self.reasons
+                .push("a crash had cut off a line end".to_owned());
             let seq = link.seq;
             return LogHead { seq, hash };
         }
-        self.why.push("a crash had torn a line".to_owned());
-        self.torn = Some(loose);
+        self.reasons.push("a crash had torn a line".to_owned());
+        self.torn = Some(trailing_bytes);
         last
     }
 }
@@ -130,39 +132,40 @@ const MAX_OPEN_ATTEMPTS: u32 = 100;
 
 impl ChainWriter {
     /// Opens the log, creates it if it is missing, and takes the lock.
-    pub(super) fn open(place: &LogPaths) -> io::Result<Self> {
-        place.prepare()?;
-        let head = locked(place)?;
-        let mut log = open_log(place)?;
+    pub(super) fn open(paths: &LogPaths) -> io::Result<Self> {
+        paths.create_folder()?;
+        let head = open_locked_head(paths)?;
+        let mut log = open_log(paths)?;
         let mut tail = LogTail::read(&log)?;
         if let Some(LastLine { tip, rotated: true }) = tail.last {
             // The writer of that line stopped before it renamed the file.
-            give_way(place, tip.seq)?;
-            log = open_log(place)?;
+            rename_full_file(paths, tip.seq)?;
+            log = open_log(paths)?;
             tail = LogTail::read(&log)?;
         }
         let last = match tail.last {
             Some(last) => Some(last.tip),
-            None => newest(place)?,
+            None => last_of_full_files(paths)?,
         };
         let mut last = last.unwrap_or(LogHead::START);
-        let mut found = ChainRecovery::default();
-        if let Some(loose) = tail.loose {
-            last = found.loose(loose, last);
+        let mut recovery = ChainRecovery::default();
+        if let Some(trailing_bytes) = tail.trailing_bytes {
+            last = recovery.record_trailing_bytes(trailing_bytes, last);
         }
-        let mut known = LogHead::read(&head)?;
-        if known == HeadState::Nothing && last == LogHead::START && found.why.is_empty() {
+        let mut head_state = LogHead::read(&head)?;
+        if head_state == HeadState::Nothing && last == LogHead::START && recovery.reasons.is_empty()
+        {
             // The head exists from the first line on: if it is missing later, it was removed.
             last.write(&head)?;
-            known = HeadState::Head(last);
+            head_state = HeadState::Head(last);
         }
-        let (tip, why) = settle(known, last);
-        let headed = match known {
+        let (tip, why) = reconcile(head_state, last);
+        let written_head = match head_state {
             HeadState::Head(head) => head,
             HeadState::Nothing | HeadState::Damaged => LogHead::START,
         };
-        found.why.extend(why);
-        found.lost = match known {
+        recovery.reasons.extend(why);
+        recovery.lost_head = match head_state {
             HeadState::Nothing if last.seq > 0 => Some(HeadLoss::Missing),
             HeadState::Damaged => Some(HeadLoss::Damaged),
             HeadState::Nothing | HeadState::Head(_) => None,
@@ -172,29 +175,29 @@ impl ChainWriter {
             log: Arc::new(log),
             length: tail.length,
             tip,
-            headed,
-            latest: SystemTime::UNIX_EPOCH,
+            written_head,
+            last_event_time: SystemTime::UNIX_EPOCH,
             lines: Vec::new(),
-            next: tip,
-            recovery: (!found.why.is_empty()).then_some(found),
-            resumed: 0,
+            next_tip: tip,
+            recovery: (!recovery.reasons.is_empty()).then_some(recovery),
+            resume_count: 0,
             reserve_used: false,
         })
     }
 
     /// Takes the lock again. Returns false if another writer has written since, so that this one no longer knows the
     /// end.
-    pub(super) fn resume(&mut self, place: &LogPaths) -> io::Result<bool> {
+    pub(super) fn resume(&mut self, paths: &LogPaths) -> io::Result<bool> {
         head::lock(&self.head)?;
-        self.resumed = self.resumed.wrapping_add(1);
+        self.resume_count = self.resume_count.wrapping_add(1);
         // Not by metadata: reading the time of the last write slows down the next write.
         let length = (&*self.log).seek(SeekFrom::End(0))?;
         Ok(length == self.length
-            && (!self.resumed.is_multiple_of(CHECK_EVERY) || is_at(&self.log, place.log())?))
+            && (!self.resume_count.is_multiple_of(CHECK_EVERY) || is_at(&self.log, paths.log())?))
     }
 
     /// Releases the lock.
-    pub(super) fn leave(&self) -> io::Result<()> {
+    pub(super) fn unlock_log(&self) -> io::Result<()> {
         self.head.unlock()
     }
 
@@ -217,60 +220,63 @@ impl ChainWriter {
     pub(super) fn append<'a>(
         &mut self,
         events: impl IntoIterator<Item = TimedLine<'a>>,
-        place: &LogPaths,
+        paths: &LogPaths,
         settings: &AuditSettings,
     ) -> io::Result<()> {
         let mut pause = Duration::ZERO;
-        for (piece, time) in events {
+        for (line, time) in events {
             // A clock that was set back counts as a pause.
-            pause = time.duration_since(self.latest).unwrap_or(BURST_INTERVAL);
-            self.latest = time;
+            pause = time
+                .duration_since(self.last_event_time)
+                .unwrap_or(BURST_INTERVAL);
+            self.last_event_time = time;
             if let Some(recovery) = self.recovery.take() {
-                self.recover(recovery, time, place)?;
+                self.recover(recovery, time, paths)?;
             }
             let length = self.length + self.lines.len() as u64;
-            if length > 0 && length + piece.len() > settings.max_bytes {
-                self.write(place, true)?;
-                self.rotate(time, place, settings)?;
+            if length > 0 && length + line.len() > settings.max_bytes {
+                self.write(paths, true)?;
+                self.rotate(time, paths, settings)?;
             }
-            self.seal(piece)?;
+            self.seal(line)?;
         }
-        self.write(place, pause >= BURST_INTERVAL)
+        self.write(paths, pause >= BURST_INTERVAL)
     }
 
-    fn seal(&mut self, piece: UnsealedLine<'_>) -> io::Result<()> {
-        self.next = piece.seal(&self.next, &mut self.lines)?;
+    fn seal(&mut self, line: UnsealedLine<'_>) -> io::Result<()> {
+        self.next_tip = line.seal(&self.next_tip, &mut self.lines)?;
         Ok(())
     }
 
     /// Writes the sealed lines, and the head if it is due or enough lines have gathered.
-    fn write(&mut self, place: &LogPaths, due: bool) -> io::Result<()> {
+    fn write(&mut self, paths: &LogPaths, due: bool) -> io::Result<()> {
         if self.lines.is_empty() {
             return Ok(());
         }
-        let due = due || self.next.seq.saturating_sub(self.headed.seq) >= head::WRITE_EVERY;
-        if let Err(error) = self.put(due) {
+        let due =
+            due || self.next_tip.seq.saturating_sub(self.written_head.seq) >= head::WRITE_EVERY;
+        if let Err(error) = self.write_or_truncate(due) {
             // The reserve is meant for this case. Without it, the error goes to the caller.
-            if !is_full(&error) || !reserve::release(place.reserve())? {
+            if !is_full(&error) || !reserve::release(paths.reserve())? {
                 return Err(error);
             }
             self.reserve_used = true;
-            self.put(due)?;
+            self.write_or_truncate(due)?;
         }
         if due {
-            self.headed = self.next;
+            self.written_head = self.next_tip;
         }
         self.length += self.lines.len() as u64;
-        self.tip = self.next;
+        self.tip = self.next_tip;
         self.lines.clear();
         Ok(())
     }
 
     /// Writes the lines, and the head if it is due; on failure neither is written.
-    fn put(&self, due: bool) -> io::Result<()> {
+    fn write_or_truncate(&self, due: bool) -> io::Result<()> {
         let mut written = (&*self.log).write_all(&self.lines);
         if due {
-            written = written.and_then(|()| self.next.write(&self.head));
+            written = written.and_then(|()| self.next_tip.write(&self.head));
         }
         if written.is_err() {
             // If this fails as well, the next writer finds a torn line.
@@ -282,52 +288,52 @@ impl ChainWriter {
     /// Records the damage that was found. Bytes that do not form a line stay in the file.
     fn recover(
         &mut self,
-        found: ChainRecovery,
+        recovery: ChainRecovery,
         time: SystemTime,
-        place: &LogPaths,
+        paths: &LogPaths,
     ) -> io::Result<()> {
-        let mut own = MaintenanceEntry::new(EventKind::Recovered, time);
-        own.detail = Some(found.why.join("; "));
-        own.torn_bytes = found.torn.map(|torn| torn.bytes);
-        own.torn_sha256 = found.torn.map(|torn| torn.sha256.to_string());
-        own.lost_head = found.lost;
-        if found.open {
+        let mut entry = MaintenanceEntry::new(EventKind::Recovered, time);
+        entry.detail = Some(recovery.reasons.join("; "));
+        entry.torn_bytes = recovery.torn.map(|torn| torn.bytes);
+        entry.torn_sha256 = recovery.torn.map(|torn| torn.sha256.to_string());
+        entry.lost_head = recovery.lost_head;
+        if recovery.lacks_line_end {
             self.lines.push(b'\n');
         }
-        self.seal(LineDraft::new(&own)?.piece())?;
-        self.write(place, true)
+        self.seal(LineDraft::new(&entry)?.unsealed())?;
+        self.write(paths, true)
     }
 
     /// Ends this file and continues in a new one.
     fn rotate(
         &mut self,
         time: SystemTime,
-        place: &LogPaths,
+        paths: &LogPaths,
         settings: &AuditSettings,
     ) -> io::Result<()> {
         let last = self.tip.seq + 1;
-        let full = place.segment(last);
-        let segments = place.segments()?;
+        let full = paths.segment(last);
+        let segments = paths.segments()?;
         let keep = settings.keep.max(1) as usize;
-        let (go, _) = segments.split_at((segments.len() + 1).saturating_sub(keep));
-        let mut own = MaintenanceEntry::new(EventKind::Rotated, time);
-        own.subject = full
+        let (expired, _) = segments.split_at((segments.len() + 1).saturating_sub(keep));
+        let mut entry = MaintenanceEntry::new(EventKind::Rotated, time);
+        entry.subject = full
             .file_name()
             .map(|name| name.to_string_lossy().into_owned());
-        own.first_kept = go.last().map(|segment| segment.last + 1);
-        self.seal(LineDraft::new(&own)?.piece())?;
-        self.write(place, true)?;
+        entry.first_kept = expired.last().map(|segment| segment.last + 1);
+        self.seal(LineDraft::new(&entry)?.unsealed())?;
+        self.write(paths, true)?;
         let durable = settings.durability == AuditDurability::Fsync;
         if durable {
             self.log.sync_data()?;
         }
-        give_way(place, last)?;
-        self.log = Arc::new(open_log(place)?);
+        rename_full_file(paths, last)?;
+        self.log = Arc::new(open_log(paths)?);
         self.length = 0;
         if durable {
-            place.sync_names()?;
+            paths.sync_names()?;
         }
-        for segment in go {
+        for segment in expired {
             // Files that cannot be removed now are removed at the next rotation.
             if let Err(error) = std::fs::remove_file(&segment.path) {
                 tracing::warn!(%error, path = %segment.path.display(), "cannot remove an old audit log file");
@@ -340,7 +346,7 @@ impl ChainWriter {
 impl Drop for ChainWriter {
     /// Writes the head at the end. If lines were removed before, the head shows it.
     fn drop(&mut self) {
-        if self.headed == self.tip || head::lock(&self.head).is_err() {
+        if self.written_head == self.tip || head::lock(&self.head).is_err() {
             return;
         }
         let behind = match LogHead::read(&self.head) {
@@ -355,11 +361,11 @@ impl Drop for ChainWriter {
 }
 
 /// Opens the head and takes the lock. If the head was replaced meanwhile, it is opened again.
-fn locked(place: &LogPaths) -> io::Result<File> {
+fn open_locked_head(paths: &LogPaths) -> io::Result<File> {
     for _ in 0..MAX_OPEN_ATTEMPTS {
-        let file = files::open_private(place.head(), OpenOptions::new().read(true).write(true))?;
+        let file = files::open_private(paths.head(), OpenOptions::new().read(true).write(true))?;
         head::lock(&file)?;
-        if is_at(&file, place.head())? {
+        if is_at(&file, paths.head())? {
             return Ok(file);
         }
     }
@@ -368,13 +374,13 @@ fn locked(place: &LogPaths) -> io::Result<File> {
     ))
 }
 
-fn open_log(place: &LogPaths) -> io::Result<File> {
-    files::open_private(place.log(), OpenOptions::new().read(true).append(true))
+fn open_log(paths: &LogPaths) -> io::Result<File> {
+    files::open_private(paths.log(), OpenOptions::new().read(true).append(true))
 }
 
 /// Renames the full file.
-fn give_way(place: &LogPaths, last: u64) -> io::Result<()> {
-    let full = place.segment(last);
+fn rename_full_file(paths: &LogPaths, last: u64) -> io::Result<()> {
+    let full = paths.segment(last);
     if full.exists() {
         let message = format!(
             "{} already exists; move it to another folder",
@@ -382,27 +388,27 @@ fn give_way(place: &LogPaths, last: u64) -> io::Result<()> {
         );
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
     }
-    std::fs::rename(place.log(), full)
+    std::fs::rename(paths.log(), full)
 }
 
 /// The last line of the newest full file.
-fn newest(place: &LogPaths) -> io::Result<Option<LogHead>> {
-    let Some(segment) = place.segments()?.pop() else {
+fn last_of_full_files(paths: &LogPaths) -> io::Result<Option<LogHead>> {
+    let Some(segment) = paths.segments()?.pop() else {
         return Ok(None);
     };
-    let tail = LogTail::read(&place.open(&segment.path)?)?;
+    let tail = LogTail::read(&paths.open(&segment.path)?)?;
     Ok(tail.last.map(|last| last.tip))
 }
 
 /// Determines the end of the chain, with a note if head and log differ. The one that is further along is right: the
 /// head is behind after a crash, and the log is behind if lines were removed from its end.
-fn settle(known: HeadState, log: LogHead) -> (LogHead, Option<String>) {
-    match known {
+fn reconcile(head_state: HeadState, log: LogHead) -> (LogHead, Option<String>) {
+    match head_state {
         HeadState::Nothing if log.seq == 0 => (log, None),
         HeadState::Nothing => (log, Some("audit.head was missing".to_owned())),
         HeadState::Damaged => (log, Some("audit.head was damaged".to_owned())),
         HeadState::Head(head) if head == log => (log, None),
-        HeadState::Head(head) if head.is_little_behind(log.seq) => (log, None),
+        HeadState::Head(head) if head.is_slightly_behind(log.seq) => (log, None),
         HeadState::Head(head) if head.seq < log.seq => {
             let why = format!(
                 "audit.head named line {}, but the log had reached line {}",

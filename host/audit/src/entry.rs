@@ -53,7 +53,7 @@ mod tests {
         let event = json!({"time": "2026-01-02T03:04:05.678Z", "tool": "a\u{1b}[31m\nb\u{202e}"});
         let mut line = vec![];
         let draft = LineDraft::new(&event).unwrap();
-        draft.piece().seal(&LogHead::START, &mut line).unwrap();
+        draft.unsealed().seal(&LogHead::START, &mut line).unwrap();
         let entry = AuditEntry::read(line.strip_suffix(b"\n").unwrap()).unwrap();
         assert_eq!(entry.seq(), 1);
         assert_eq!(entry.text("tool"), r"a b\u{202e}");

@@ -66,7 +66,7 @@ impl FileAuditSink {
         Some((*self.opened.get()?, now))
     }
 
-    fn failed(&self, source: io::Error) -> AuditError {
+    fn fail(&self, source: io::Error) -> AuditError {
         self.healthy.store(false, Ordering::Relaxed);
         AuditError {
             place: mimir_core::text::visible(&self.paths.log().display().to_string()),
@@ -77,11 +77,11 @@ impl FileAuditSink {
     /// Runs `work` with exclusive access to the end of the log. After an error, the log is reopened.
     fn locked<T>(&self, work: impl FnOnce(&mut ChainWriter) -> io::Result<T>) -> io::Result<T> {
         let mut slot = self.chain.0.lock();
-        let known = match slot.as_mut() {
+        let resumed = match slot.as_mut() {
             Some(chain) => chain.resume(&self.paths),
             None => Ok(false),
         };
-        if !matches!(known, Ok(true)) {
+        if !matches!(resumed, Ok(true)) {
             // Closing the head releases the lock.
             *slot = None;
             // Another process may have used the reserve.
@@ -92,7 +92,7 @@ impl FileAuditSink {
             None => slot.insert(ChainWriter::open(&self.paths)?),
         };
         self.opened.get_or_init(|| chain.tip());
-        let result = work(chain).and_then(|done| chain.leave().map(|()| done));
+        let result = work(chain).and_then(|value| chain.unlock_log().map(|()| value));
         if result.is_err() {
             *slot = None;
         }
@@ -114,20 +114,20 @@ impl FileAuditSink {
     }
 
     /// Runs an operation that may wait for the disk.
-    fn run_blocking<T>(&self, wait: impl FnOnce() -> T) -> T {
+    fn run_blocking<T>(&self, operation: impl FnOnce() -> T) -> T {
         match self.settings.durability {
-            AuditDurability::Write => wait(),
-            AuditDurability::Fsync => run_blocking(wait),
+            AuditDurability::Write => operation(),
+            AuditDurability::Fsync => run_blocking(operation),
         }
     }
 
     /// Writes all events of a batch, unless another thread has.
-    fn settle(&self, batch: &Arc<BatchResult>) -> Result<(), AuditError> {
-        let settle = || {
+    fn write_batch(&self, batch: &Arc<BatchResult>) -> Result<(), AuditError> {
+        let write = || {
             self.batcher
-                .settle(batch, |events| self.append(events.iter()))
+                .write_once(batch, |events| self.append(events.iter()))
         };
-        let result = self.run_blocking(settle);
+        let result = self.run_blocking(write);
         self.apply_failure_mode(result)
     }
 
@@ -136,7 +136,7 @@ impl FileAuditSink {
         let Err(error) = result else {
             return Ok(());
         };
-        let error = self.failed(error);
+        let error = self.fail(error);
         match self.settings.on_failure {
             AuditFailureMode::Refuse => Err(error),
             AuditFailureMode::Run => {
@@ -151,7 +151,7 @@ impl FileAuditSink {
         if self.healthy.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.locked(|_| reserve::keep(self.paths.reserve()))?;
+        self.locked(|_| reserve::create(self.paths.reserve()))?;
         self.healthy.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -170,17 +170,18 @@ fn draft(event: &AuditEvent) -> io::Result<LineDraft> {
 struct BatchWait<'a> {
     log: &'a FileAuditSink,
     batch: Option<Arc<BatchResult>>,
-    turns: u32,
+    poll_count: u32,
 }
 
 /// Maximum number of polls that an event waits for: one to gather, and more while another thread is writing, because
 /// waiting for its lock would waste time.
-const SPIN_TURNS: u32 = 4;
+const MAX_POLLS: u32 = 4;
 
 impl BatchWait<'_> {
-    fn waits(&self) -> bool {
+    fn must_wait(&self) -> bool {
         let busy = || self.batch.as_ref().is_some_and(|batch| batch.is_busy());
-        self.turns == 0 || (self.turns < SPIN_TURNS && (busy() || self.log.chain.0.is_locked()))
+        self.poll_count == 0
+            || (self.poll_count < MAX_POLLS && (busy() || self.log.chain.0.is_locked()))
     }
 }
 
@@ -188,12 +189,12 @@ impl Future for BatchWait<'_> {
     type Output = Result<(), AuditError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.waits() {
-            self.turns += 1;
+        if self.must_wait() {
+            self.poll_count += 1;
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let settled = self.batch.take().map(|batch| self.log.settle(&batch));
+        let settled = self.batch.take().map(|batch| self.log.write_batch(&batch));
         Poll::Ready(settled.unwrap_or(Ok(())))
     }
 }
@@ -201,7 +202,7 @@ impl Future for BatchWait<'_> {
 impl Drop for BatchWait<'_> {
     fn drop(&mut self) {
         if let Some(batch) = self.batch.take()
-            && let Err(error) = self.log.settle(&batch)
+            && let Err(error) = self.log.write_batch(&batch)
         {
             tracing::error!(%error, "a cancelled call could not be recorded");
         }
@@ -209,18 +210,18 @@ impl Drop for BatchWait<'_> {
 }
 
 /// Waits without blocking the other tasks of this thread, if the runtime has several threads.
-fn run_blocking<T>(wait: impl FnOnce() -> T) -> T {
+fn run_blocking<T>(operation: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor};
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
-        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(wait),
-        _ => wait(),
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(operation),
+        _ => operation(),
     }
 }
 
 impl AuditSink for FileAuditSink {
     fn ready(&self) -> Result<(), AuditError> {
         match (self.check_health(), self.settings.on_failure) {
-            (Err(error), AuditFailureMode::Refuse) => Err(self.failed(error)),
+            (Err(error), AuditFailureMode::Refuse) => Err(self.fail(error)),
             // With `run`, an event that is lost is reported when it occurs.
             (Ok(()), _) | (Err(_), AuditFailureMode::Run) => Ok(()),
         }
@@ -228,7 +229,7 @@ impl AuditSink for FileAuditSink {
 
     fn record(&self, event: &AuditEvent) -> Result<(), AuditError> {
         let result = draft(event).and_then(|draft| {
-            self.run_blocking(|| self.append(std::iter::once((draft.piece(), event.time))))
+            self.run_blocking(|| self.append(std::iter::once((draft.unsealed(), event.time))))
         });
         self.apply_failure_mode(result)
     }
@@ -240,8 +241,8 @@ impl AuditSink for FileAuditSink {
         match draft(event) {
             Ok(draft) => Box::pin(BatchWait {
                 log: self,
-                batch: Some(self.batcher.join((draft.piece(), event.time))),
-                turns: 0,
+                batch: Some(self.batcher.join((draft.unsealed(), event.time))),
+                poll_count: 0,
             }),
             Err(error) => Box::pin(std::future::ready(self.apply_failure_mode(Err(error)))),
         }

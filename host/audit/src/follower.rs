@@ -6,7 +6,7 @@ use std::io;
 use super::line::ChainLink;
 use super::log_paths::{LogPaths, is_at};
 use super::snapshot::{AuditLog, LogSnapshot};
-use super::tail::{is_rotated, part};
+use super::tail::{is_rotated, read_range};
 
 /// Maximum number of bytes read at once.
 const MAX_READ_BYTES: u64 = 1 << 20;
@@ -14,10 +14,10 @@ const MAX_READ_BYTES: u64 = 1 << 20;
 /// The position of a reader.
 #[derive(Debug)]
 pub struct LogFollower {
-    place: LogPaths,
+    paths: LogPaths,
     file: Option<File>,
     /// Offset up to which the file was read, and the beginning of an incomplete line.
-    at: u64,
+    offset: u64,
     partial_line: Vec<u8>,
     /// The number of the last line.
     seq: u64,
@@ -29,9 +29,9 @@ impl LogFollower {
     /// Creates a reader that begins after the last whole line of `snapshot`.
     pub fn behind(log: &AuditLog, snapshot: LogSnapshot) -> io::Result<Self> {
         let mut follower = Self {
-            place: log.place.clone(),
+            paths: log.paths.clone(),
             file: None,
-            at: 0,
+            offset: 0,
             partial_line: Vec::new(),
             seq: 0,
             file_ended: false,
@@ -41,10 +41,10 @@ impl LogFollower {
         }
         if let Some(last) = snapshot.parts.into_iter().next_back() {
             let tail = last.length.saturating_sub(MAX_READ_BYTES);
-            let bytes = part(&last.file, tail, last.length)?;
+            let bytes = read_range(&last.file, tail, last.length)?;
             let incomplete = bytes.iter().rev().take_while(|byte| **byte != b'\n');
             follower.partial_line = bytes[bytes.len() - incomplete.count()..].to_vec();
-            follower.at = last.length;
+            follower.offset = last.length;
             follower.file = Some(last.file);
         }
         Ok(follower)
@@ -70,8 +70,8 @@ impl LogFollower {
         let Some(file) = &self.file else {
             return Ok(false);
         };
-        let bytes = part(file, self.at, self.at + MAX_READ_BYTES)?;
-        self.at += bytes.len() as u64;
+        let bytes = read_range(file, self.offset, self.offset + MAX_READ_BYTES)?;
+        self.offset += bytes.len() as u64;
         let is_new = !bytes.is_empty();
         self.partial_line.extend_from_slice(&bytes);
         let Some(end) = self.partial_line.iter().rposition(|byte| *byte == b'\n') else {
@@ -97,30 +97,30 @@ impl LogFollower {
     fn has_next_file(&self) -> io::Result<bool> {
         match &self.file {
             Some(_) if self.file_ended => Ok(true),
-            Some(file) => Ok(!is_at(file, self.place.log())?),
+            Some(file) => Ok(!is_at(file, self.paths.log())?),
             None => Ok(true),
         }
     }
 
     /// Opens the next file, if there is one: a full one with later lines, or the current one.
     fn open_next_file(&mut self) -> io::Result<bool> {
-        let segments = self.place.segments()?;
+        let segments = self.paths.segments()?;
         let later = segments.iter().find(|segment| segment.last > self.seq);
         if let (None, Some(file)) = (later, &self.file)
-            && is_at(file, self.place.log())?
+            && is_at(file, self.paths.log())?
         {
             // The file has its last line and is about to be renamed.
             return Ok(false);
         }
-        let path = later.map_or(self.place.log(), |segment| segment.path.as_path());
-        let file = match self.place.open(path) {
+        let path = later.map_or(self.paths.log(), |segment| segment.path.as_path());
+        let file = match self.paths.open(path) {
             Ok(file) => file,
             // Between two files, or just renamed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),
         };
         self.file = Some(file);
-        self.at = 0;
+        self.offset = 0;
         self.partial_line.clear();
         self.file_ended = false;
         Ok(true)

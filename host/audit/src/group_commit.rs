@@ -110,7 +110,7 @@ mod tests {
     use std::time::Duration;
 
     const THREADS: u32 = 8;
-    const EACH: u32 = 5;
+    const WAITS_PER_THREAD: u32 = 5;
 
     #[test]
     fn group_commit_syncs_once_for_many_waiters() {
@@ -124,7 +124,7 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..THREADS {
                 scope.spawn(|| {
-                    for _ in 0..EACH {
+                    for _ in 0..WAITS_PER_THREAD {
                         let before = SYNCS.load(Ordering::SeqCst);
                         commit.wait(Arc::clone(&file)).unwrap();
                         // A wait that began earlier would not cover the write made just now.
@@ -134,8 +134,11 @@ mod tests {
             }
         });
         let syncs = SYNCS.load(Ordering::SeqCst);
-        assert!(syncs < THREADS * EACH / 2, "{syncs}");
-        assert_eq!(commit.state.lock().done, u64::from(THREADS * EACH));
+        assert!(syncs < THREADS * WAITS_PER_THREAD / 2, "{syncs}");
+        assert_eq!(
+            commit.state.lock().done,
+            u64::from(THREADS * WAITS_PER_THREAD)
+        );
     }
 
     #[test]

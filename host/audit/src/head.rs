@@ -34,7 +34,7 @@ struct HeadJson {
 
 impl LogHead {
     /// Returns true if it is behind a log with the last line `seq` by no more than a burst allows.
-    pub(super) fn is_little_behind(&self, seq: u64) -> bool {
+    pub(super) fn is_slightly_behind(&self, seq: u64) -> bool {
         self.seq < seq && seq - self.seq < WRITE_EVERY
     }
 
@@ -47,10 +47,10 @@ impl LogHead {
     /// Encodes it as JSON, padded with blanks to a constant length so that it can overwrite an older one.
     pub fn encode(&self) -> [u8; FILE_SIZE] {
         let mut bytes = [b' '; FILE_SIZE];
-        let mut room = &mut bytes[..];
+        let mut rest = &mut bytes[..];
         // This fits: at most 20 digits and 64 digits.
         let _ = io::Write::write_fmt(
-            &mut room,
+            &mut rest,
             format_args!(r#"{{"seq":{},"hash":"{}"}}"#, self.seq, self.hash),
         );
         bytes[FILE_SIZE - 1] = b'\n';
@@ -59,13 +59,13 @@ impl LogHead {
 
     /// Parses `{"seq": …, "hash": …}`.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let wire: HeadJson = serde_json::from_slice(bytes).ok()?;
-        if wire.seq > SEQ_MAX {
+        let json: HeadJson = serde_json::from_slice(bytes).ok()?;
+        if json.seq > SEQ_MAX {
             return None;
         }
         Some(Self {
-            seq: wire.seq,
-            hash: LineHash::read(wire.hash.as_bytes())?,
+            seq: json.seq,
+            hash: LineHash::read(json.hash.as_bytes())?,
         })
     }
 
@@ -115,7 +115,7 @@ pub(super) fn lock(file: &File) -> io::Result<()> {
         match file.lock() {
             // A signal interrupts the system call, which is not restarted automatically.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            done => return done,
+            result => return result,
         }
     }
 }

@@ -12,7 +12,7 @@ use super::{LineHash, LogHead};
 const TYPICAL_LINE_BYTES: usize = 768;
 
 /// Capacity for the additions of [`LineDraft::seal`]: two names, a number, a hash.
-pub(super) const SEAL: usize = 112;
+pub(super) const MAX_SEAL_BYTES: usize = 112;
 
 /// Maximum number of a line: the largest integer that every JSON reader represents exactly. It is never reached in
 /// practice.
@@ -36,7 +36,7 @@ impl LineDraft {
     }
 
     /// Borrows the draft.
-    pub(super) fn piece(&self) -> UnsealedLine<'_> {
+    pub(super) fn unsealed(&self) -> UnsealedLine<'_> {
         UnsealedLine {
             text: &self.text,
             digest: self.digest.clone(),
@@ -54,7 +54,7 @@ pub(super) struct UnsealedLine<'a> {
 impl UnsealedLine<'_> {
     /// Maximum length of the finished line.
     pub(super) fn len(&self) -> u64 {
-        (self.text.len() + SEAL) as u64
+        (self.text.len() + MAX_SEAL_BYTES) as u64
     }
 
     /// Appends the line with its link to `tip` and its line end to `lines`. Returns the new tip.
@@ -62,9 +62,9 @@ impl UnsealedLine<'_> {
         let Self { text, mut digest } = self;
         let seq = tip.seq.saturating_add(1);
         lines.extend_from_slice(text);
-        let from = lines.len();
+        let start = lines.len();
         write!(lines, r#","seq":{seq},"prev":"{}"}}"#, tip.hash)?;
-        digest.update(&lines[from..]);
+        digest.update(&lines[start..]);
         lines.push(b'\n');
         let hash = LineHash::from(digest);
         Ok(LogHead { seq, hash })
@@ -147,15 +147,15 @@ mod tests {
             truncated: true,
             ..bare.clone()
         };
-        let begins = |event: &AuditEvent, expected: &str| {
+        let assert_text = |event: &AuditEvent, expected: &str| {
             let draft = LineDraft::new(event).unwrap();
             assert_eq!(String::from_utf8_lossy(&draft.text), expected);
         };
-        begins(
+        assert_text(
             &bare,
             r#"{"time":"2023-11-14T22:13:20.123Z","event":"call","ok":true"#,
         );
-        begins(
+        assert_text(
             &full,
             concat!(
                 r#"{"time":"2023-11-14T22:13:20.123Z","event":"call","id":"01-2-3","#,
@@ -178,10 +178,10 @@ mod tests {
             hash: LineHash::digest_line(b"before"),
         };
         let draft = LineDraft::new(&json!({"event": "call", "tool": "x\",\"seq\":7"})).unwrap();
-        let most = draft.piece().len();
+        let max_length = draft.unsealed().len();
         let mut line = vec![];
-        let next = draft.piece().seal(&tip, &mut line).unwrap();
-        assert!(line.len() as u64 <= most);
+        let next = draft.unsealed().seal(&tip, &mut line).unwrap();
+        assert!(line.len() as u64 <= max_length);
         let line = line.strip_suffix(b"\n").unwrap();
         assert_eq!((next.seq, next.hash), (42, LineHash::digest_line(line)));
         let link = ChainLink::read(line).unwrap();

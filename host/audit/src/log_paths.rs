@@ -24,7 +24,7 @@ pub(super) struct LogSegment {
 }
 
 /// Number of path components below the workspace root: `.mimir`, `state`, and the log itself.
-const OWN_LEVELS: usize = 3;
+const LEVELS_BELOW_ROOT: usize = 3;
 
 /// Number of digits in a segment's name, so that names sort like numbers. Longer numbers are valid as well.
 const DIGITS: usize = 12;
@@ -56,9 +56,9 @@ impl LogPaths {
 
     /// The path of the full file whose last line is `last`.
     pub(super) fn segment(&self, last: u64) -> PathBuf {
-        let end = self.log.extension().unwrap_or_default().to_string_lossy();
+        let extension = self.log.extension().unwrap_or_default().to_string_lossy();
         self.log
-            .with_extension(format!("{last:0width$}.{end}", width = DIGITS))
+            .with_extension(format!("{last:0width$}.{extension}", width = DIGITS))
     }
 
     /// The full files, the oldest first.
@@ -69,23 +69,23 @@ impl LogPaths {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
-        let mut found = Vec::new();
+        let mut segments = Vec::new();
         for entry in entries {
             let path = entry?.path();
-            if let Some(last) = self.number(&path) {
-                found.push(LogSegment { last, path });
+            if let Some(last) = self.parse_segment_name(&path) {
+                segments.push(LogSegment { last, path });
             }
         }
-        found.sort_by_key(|segment| segment.last);
-        Ok(found)
+        segments.sort_by_key(|segment| segment.last);
+        Ok(segments)
     }
 
     /// The number in a segment's file name.
-    fn number(&self, path: &Path) -> Option<u64> {
+    fn parse_segment_name(&self, path: &Path) -> Option<u64> {
         let name = path.file_name()?.to_str()?;
         let stem = self.log.file_stem()?.to_str()?;
-        let end = self.log.extension()?.to_str()?;
-        let digits = name.strip_prefix(stem)?.strip_suffix(end)?;
+        let extension = self.log.extension()?.to_str()?;
+        let digits = name.strip_prefix(stem)?.strip_suffix(extension)?;
         let digits = digits.strip_prefix('.')?.strip_suffix('.')?;
         let last = digits.parse().ok()?;
         (self.segment(last) == path).then_some(last)
@@ -93,19 +93,19 @@ impl LogPaths {
 
     /// Opens one of the files for reading.
     pub(super) fn open(&self, path: &Path) -> io::Result<File> {
-        self.no_links()?;
+        self.check_for_links()?;
         files::open(path, LinkPolicy::Refuse)
     }
 
     /// Rejects symbolic links: the folders may come from a checkout, where a link could point anywhere.
-    fn no_links(&self) -> io::Result<()> {
-        let root = self.log.ancestors().nth(OWN_LEVELS);
+    fn check_for_links(&self) -> io::Result<()> {
+        let root = self.log.ancestors().nth(LEVELS_BELOW_ROOT);
         files::reject_links(root.unwrap_or(Path::new("")), &self.log)
     }
 
     /// Creates the folder if it is missing.
-    pub(super) fn prepare(&self) -> io::Result<()> {
-        self.no_links()?;
+    pub(super) fn create_folder(&self) -> io::Result<()> {
+        self.check_for_links()?;
         if let Some(folder) = self.log.parent() {
             std::fs::create_dir_all(folder)?;
             files::ignore(folder)?;
@@ -125,21 +125,21 @@ impl LogPaths {
 
 /// Returns true if the open file is still the one at `path`.
 pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
-    let there = match std::fs::metadata(path) {
-        Ok(there) => there,
+    let current = match std::fs::metadata(path) {
+        Ok(current) => current,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error),
     };
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt;
-        let here = file.metadata()?;
-        Ok((here.dev(), here.ino()) == (there.dev(), there.ino()))
+        let opened = file.metadata()?;
+        Ok((opened.dev(), opened.ino()) == (current.dev(), current.ino()))
     }
     #[cfg(not(unix))]
     {
         // An open file cannot be replaced on this platform, so the length is sufficient.
-        Ok(file.metadata()?.len() == there.len())
+        Ok(file.metadata()?.len() == current.len())
     }
 }
 
@@ -150,11 +150,11 @@ mod tests {
     #[test]
     fn segments_are_found_by_name_and_sorted() {
         let folder = tempfile::tempdir().unwrap();
-        let place = LogPaths::from_log(folder.path().join("audit.jsonl"));
-        let mut wanted = vec![];
+        let paths = LogPaths::from_log(folder.path().join("audit.jsonl"));
+        let mut expected = vec![];
         for last in [9, 10, 123_456_789_012_345] {
-            File::create(place.segment(last)).unwrap();
-            wanted.push(last);
+            File::create(paths.segment(last)).unwrap();
+            expected.push(last);
         }
         for other in [
             "audit.jsonl",
@@ -166,8 +166,8 @@ mod tests {
         ] {
             File::create(folder.path().join(other)).unwrap();
         }
-        let found = place.segments().unwrap();
+        let found = paths.segments().unwrap();
         let found: Vec<_> = found.iter().map(|segment| segment.last).collect();
-        assert_eq!(found, wanted);
+        assert_eq!(found, expected);
     }
 }

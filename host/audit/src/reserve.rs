@@ -14,18 +14,18 @@ use mimir_core::files::{self, LinkPolicy};
 const RESERVE_SIZE: usize = 64 << 10;
 
 /// Returns true if the reserve exists.
-pub(super) fn is_kept(path: &Path) -> bool {
+pub(super) fn exists(path: &Path) -> bool {
     std::fs::symlink_metadata(path)
         .is_ok_and(|meta| meta.is_file() && meta.len() == RESERVE_SIZE as u64)
 }
 
 /// Creates the reserve. Fails if the disk is full.
-pub(super) fn keep(path: &Path) -> io::Result<()> {
-    if is_kept(path) {
+pub(super) fn create(path: &Path) -> io::Result<()> {
+    if exists(path) {
         return Ok(());
     }
     let mut file = files::open_private(path, OpenOptions::new().write(true).truncate(true))?;
-    let written = file.write_all(&filling());
+    let written = file.write_all(&incompressible_bytes());
     if written.is_err() {
         // A partial reserve is useless, and other processes may need the space.
         file.set_len(0)?;
@@ -35,7 +35,7 @@ pub(super) fn keep(path: &Path) -> io::Result<()> {
 
 /// Frees the reserved space; returns false if there was none.
 pub(super) fn release(path: &Path) -> io::Result<bool> {
-    if !is_kept(path) {
+    if !exists(path) {
         return Ok(false);
     }
     files::open_with(path, LinkPolicy::Refuse, OpenOptions::new().write(true))?.set_len(0)?;
@@ -43,7 +43,7 @@ pub(super) fn release(path: &Path) -> io::Result<bool> {
 }
 
 /// Bytes that a file system can neither compress nor deduplicate.
-fn filling() -> Vec<u8> {
+fn incompressible_bytes() -> Vec<u8> {
     let mut bytes = Vec::with_capacity(RESERVE_SIZE);
     let mut block = Sha256::digest(b"mimir");
     while bytes.len() < RESERVE_SIZE {
@@ -63,9 +63,9 @@ mod tests {
         let path = folder.path().join("audit.reserve");
         assert!(!release(&path).unwrap());
         for _ in 0..2 {
-            keep(&path).unwrap();
-            keep(&path).unwrap();
-            assert!(is_kept(&path) && release(&path).unwrap());
+            create(&path).unwrap();
+            create(&path).unwrap();
+            assert!(exists(&path) && release(&path).unwrap());
             assert!(!release(&path).unwrap());
         }
     }

@@ -13,31 +13,31 @@ use super::log_paths::LogPaths;
 /// A log to read from.
 #[derive(Debug, Clone)]
 pub struct AuditLog {
-    pub(super) place: LogPaths,
+    pub(super) paths: LogPaths,
 }
 
 impl AuditLog {
     /// The log whose current file is at `path`.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self {
-            place: LogPaths::from_log(path.into()),
+            paths: LogPaths::from_log(path.into()),
         }
     }
 
     /// The path of the current file.
     pub fn path(&self) -> &Path {
-        self.place.log()
+        self.paths.log()
     }
 
     /// Takes a snapshot of the log. Writers wait only while it is taken.
     pub fn snapshot(&self) -> io::Result<LogSnapshot> {
-        let head = match self.place.open(self.place.head()) {
+        let head = match self.paths.open(self.paths.head()) {
             Ok(file) => Some(file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
         // Dropping the file releases the lock.
-        let known = match &head {
+        let head_state = match &head {
             Some(file) => {
                 head::lock(file)?;
                 LogHead::read(file)?
@@ -45,15 +45,15 @@ impl AuditLog {
             None => HeadState::Nothing,
         };
         let mut parts = Vec::new();
-        for segment in self.place.segments()? {
-            parts.push(SegmentSnapshot::open(&self.place, &segment.path)?);
+        for segment in self.paths.segments()? {
+            parts.push(SegmentSnapshot::open(&self.paths, &segment.path)?);
         }
-        match SegmentSnapshot::open(&self.place, self.place.log()) {
+        match SegmentSnapshot::open(&self.paths, self.paths.log()) {
             Ok(part) => parts.push(part),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        Ok(LogSnapshot { parts, known })
+        Ok(LogSnapshot { parts, head_state })
     }
 }
 
@@ -67,8 +67,8 @@ pub(super) struct SegmentSnapshot {
 }
 
 impl SegmentSnapshot {
-    fn open(place: &LogPaths, path: &Path) -> io::Result<Self> {
-        let file = place.open(path)?;
+    fn open(paths: &LogPaths, path: &Path) -> io::Result<Self> {
+        let file = paths.open(path)?;
         Ok(Self {
             name: path
                 .file_name()
@@ -79,18 +79,18 @@ impl SegmentSnapshot {
         })
     }
 
-    /// Calls `each` with every line until it breaks.
+    /// Calls `visit` with every line until it breaks.
     fn lines(
         &self,
-        each: &mut dyn FnMut(AuditLine<'_>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(AuditLine<'_>) -> ControlFlow<()>,
     ) -> io::Result<ControlFlow<()>> {
         (&self.file).seek(SeekFrom::Start(0))?;
-        let mut from = BufReader::with_capacity(BUFFER_BYTES, (&self.file).take(self.length));
+        let mut reader = BufReader::with_capacity(BUFFER_BYTES, (&self.file).take(self.length));
         let mut bytes = Vec::new();
         let mut number = 0;
         loop {
             bytes.clear();
-            if (&mut from)
+            if (&mut reader)
                 .take(MAX_LINE_BYTES)
                 .read_until(b'\n', &mut bytes)?
                 == 0
@@ -105,7 +105,7 @@ impl SegmentSnapshot {
                 bytes: &bytes,
                 ended,
             };
-            if each(line).is_break() {
+            if visit(line).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -135,7 +135,7 @@ pub struct AuditLine<'a> {
 #[derive(Debug)]
 pub struct LogSnapshot {
     pub(super) parts: Vec<SegmentSnapshot>,
-    pub(super) known: HeadState,
+    pub(super) head_state: HeadState,
 }
 
 impl LogSnapshot {
@@ -149,10 +149,10 @@ impl LogSnapshot {
         self.parts.iter().map(|part| part.length).sum()
     }
 
-    /// Calls `each` with every line, the oldest first, until it breaks.
-    pub fn lines(&self, mut each: impl FnMut(AuditLine<'_>) -> ControlFlow<()>) -> io::Result<()> {
+    /// Calls `visit` with every line, the oldest first, until it breaks.
+    pub fn lines(&self, mut visit: impl FnMut(AuditLine<'_>) -> ControlFlow<()>) -> io::Result<()> {
         for part in &self.parts {
-            if part.lines(&mut each)?.is_break() {
+            if part.lines(&mut visit)?.is_break() {
                 break;
             }
         }
@@ -194,23 +194,23 @@ impl LogSnapshot {
 
     /// The last `count` lines, the oldest first.
     pub fn last(&self, count: usize) -> io::Result<Vec<Vec<u8>>> {
-        let mut found: Vec<Vec<u8>> = Vec::new();
+        let mut lines: Vec<Vec<u8>> = Vec::new();
         for part in self.parts.iter().rev() {
-            if found.len() >= count {
+            if lines.len() >= count {
                 break;
             }
-            let mut own = std::collections::VecDeque::new();
+            let mut part_lines = std::collections::VecDeque::new();
             let _all = part.lines(&mut |line| {
                 if line.ended {
-                    own.push_back(line.bytes.to_vec());
+                    part_lines.push_back(line.bytes.to_vec());
                 }
-                if own.len() > count - found.len() {
-                    own.pop_front();
+                if part_lines.len() > count - lines.len() {
+                    part_lines.pop_front();
                 }
                 ControlFlow::Continue(())
             })?;
-            found.splice(..0, own);
+            lines.splice(..0, part_lines);
         }
-        Ok(found)
+        Ok(lines)
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct LogTail {
     /// The last line of the chain, if there is one near the end.
     pub(super) last: Option<LastLine>,
     /// The bytes behind it, if any.
-    pub(super) loose: Option<TrailingBytes>,
+    pub(super) trailing_bytes: Option<TrailingBytes>,
 }
 
 /// The last line of the chain.
@@ -38,7 +38,7 @@ pub(super) struct TrailingBytes {
     /// True if they end with a line end.
     pub(super) ended: bool,
     /// Link and hash of the line, if only its line end is missing.
-    pub(super) whole: Option<(ChainLink, LineHash)>,
+    pub(super) unended_line: Option<(ChainLink, LineHash)>,
 }
 
 /// Number of bytes searched backwards for a whole line, at first and at most. Crashes leave far fewer behind.
@@ -52,21 +52,21 @@ impl LogTail {
         let mut window = MIN_WINDOW;
         loop {
             let from = length.saturating_sub(window);
-            let bytes = part(file, from, length)?;
-            if let Some((last, end)) = find(&bytes, from == 0) {
-                let loose = loose(&bytes[end..]);
+            let bytes = read_range(file, from, length)?;
+            if let Some((last, end)) = find_last_line(&bytes, from == 0) {
+                let trailing_bytes = trailing_bytes(&bytes[end..]);
                 let last = Some(last);
                 return Ok(Self {
                     length,
                     last,
-                    loose,
+                    trailing_bytes,
                 });
             }
             if from == 0 || window >= MAX_WINDOW {
                 return Ok(Self {
                     length,
                     last: None,
-                    loose: loose(&bytes),
+                    trailing_bytes: trailing_bytes(&bytes),
                 });
             }
             window *= 8;
@@ -75,32 +75,32 @@ impl LogTail {
 }
 
 /// The bytes from `from` to `to`, or to the end of the file if that comes first.
-pub(super) fn part(mut file: &File, from: u64, to: u64) -> io::Result<Vec<u8>> {
+pub(super) fn read_range(mut file: &File, from: u64, to: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(from))?;
     file.take(to.saturating_sub(from)).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-fn loose(bytes: &[u8]) -> Option<TrailingBytes> {
+fn trailing_bytes(bytes: &[u8]) -> Option<TrailingBytes> {
     let sha256 = LineHash::digest_line(bytes);
     (!bytes.is_empty()).then(|| TrailingBytes {
         bytes: bytes.len() as u64,
         sha256,
         ended: bytes.ends_with(b"\n"),
-        whole: ChainLink::read(bytes).map(|link| (link, sha256)),
+        unended_line: ChainLink::read(bytes).map(|link| (link, sha256)),
     })
 }
 
-/// Finds the last whole line of the chain and its end. `whole` is true if the window starts at the beginning of a
-/// line; otherwise its first line is skipped.
-fn find(bytes: &[u8], whole: bool) -> Option<(LastLine, usize)> {
+/// Finds the last whole line of the chain and its end. `starts_at_line` is true if the window starts at the beginning
+/// of a line; otherwise its first line is skipped.
+fn find_last_line(bytes: &[u8], starts_at_line: bool) -> Option<(LastLine, usize)> {
     let mut end = bytes.iter().rposition(|byte| *byte == b'\n')?;
     loop {
         let start = bytes[..end].iter().rposition(|byte| *byte == b'\n');
         let from = match start {
             Some(at) => at + 1,
-            None if whole => 0,
+            None if starts_at_line => 0,
             None => return None,
         };
         let line = &bytes[from..end];
@@ -144,21 +144,21 @@ mod tests {
     fn tail_finds_the_last_valid_line_before_garbage() {
         let draft = LineDraft::new(&json!({"event": "call", "long": "x".repeat(40_000)})).unwrap();
         let mut line = vec![];
-        let tip = draft.piece().seal(&LogHead::START, &mut line).unwrap();
+        let tip = draft.unsealed().seal(&LogHead::START, &mut line).unwrap();
         let good = |tail: &LogTail| tail.last.as_ref().map(|last| last.tip) == Some(tip);
         let clean = tail(&[&line]);
-        assert!(good(&clean) && clean.loose.is_none());
+        assert!(good(&clean) && clean.trailing_bytes.is_none());
         for rubbish in [&b"{\"time\":"[..], b"a\nb\n", b"\n", &[b'z'; 100_000]] {
             let found = tail(&[b"first\n", &line, rubbish]);
             assert!(good(&found), "{rubbish:?}");
-            let loose = found.loose.unwrap();
-            assert_eq!(loose.sha256, LineHash::digest_line(rubbish));
-            assert_eq!(loose.ended, rubbish.ends_with(b"\n"));
+            let trailing_bytes = found.trailing_bytes.unwrap();
+            assert_eq!(trailing_bytes.sha256, LineHash::digest_line(rubbish));
+            assert_eq!(trailing_bytes.ended, rubbish.ends_with(b"\n"));
         }
         let none = tail(&[b"a\nb"]);
-        assert!(none.last.is_none() && none.loose.unwrap().bytes == 3);
+        assert!(none.last.is_none() && none.trailing_bytes.unwrap().bytes == 3);
         let empty = tail(&[]);
-        assert!(empty.last.is_none() && empty.loose.is_none());
+        assert!(empty.last.is_none() && empty.trailing_bytes.is_none());
     }
 
     #[test]

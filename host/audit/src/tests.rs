@@ -52,7 +52,7 @@ impl Bench {
         text.lines().map(str::to_owned).collect()
     }
 
-    fn put(&self, lines: &[String]) {
+    fn write_lines(&self, lines: &[String]) {
         fs::write(self.path(), lines.join("\n") + "\n").unwrap();
     }
 
@@ -61,11 +61,11 @@ impl Bench {
     }
 
     /// The findings: kind, line in the file, and number in the log.
-    fn found(&self) -> Vec<(ChainFault, Option<u64>, Option<u64>)> {
+    fn faults(&self) -> Vec<(ChainFault, Option<u64>, Option<u64>)> {
         let report = self.report();
-        let found = report.findings.iter();
-        found
-            .map(|found| (found.fault, found.line, found.seq))
+        let findings = report.findings.iter();
+        findings
+            .map(|finding| (finding.fault, finding.line, finding.seq))
             .collect()
     }
 
@@ -135,7 +135,7 @@ fn verify_works_with_the_documented_shell_script() {
     assert_eq!(run(), "");
     let mut lines = bench.lines();
     lines[9] = lines[9].replace("echo", "evil");
-    bench.put(&lines);
+    bench.write_lines(&lines);
     assert!(run().contains("\"seq\":11,"), "{}", run());
 }
 

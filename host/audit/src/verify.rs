@@ -123,21 +123,21 @@ pub fn verify(
     noted: Option<&str>,
     remembered: Option<LogHead>,
 ) -> io::Result<VerifyReport> {
-    let head = match snapshot.known {
+    let head = match snapshot.head_state {
         HeadState::Head(head) => Some(head),
         HeadState::Nothing | HeadState::Damaged => None,
     };
     let mut walk = ChainWalk::new(head, noted.map(str::to_ascii_lowercase), remembered);
     snapshot.lines(|line| {
         match ChainedLine::read(line) {
-            Some(own) => walk.line(own),
-            None => walk.loose(line),
+            Some(line) => walk.line(line),
+            None => walk.unchained_line(line),
         }
         ControlFlow::Continue(())
     })?;
-    let mut report = walk.finish(snapshot.known);
+    let mut report = walk.finish(snapshot.head_state);
     report.files = snapshot.files();
-    report.ok = !report.findings.iter().any(|found| found.fault.is_bad());
+    report.ok = !report.findings.iter().any(|finding| finding.fault.is_bad());
     report.more = report.findings.len().saturating_sub(MAX_FINDINGS);
     report.findings.truncate(MAX_FINDINGS);
     Ok(report)
@@ -184,10 +184,10 @@ impl ChainedLine {
         // A last line without its line end counts as torn, whatever it contains.
         let link = ChainLink::read(line.bytes).filter(|_| line.ended)?;
         // Few lines are events of the log itself; the others need not be parsed.
-        let own = [&br#""event":"rotated""#[..], br#""event":"recovered""#]
+        let is_maintenance = [&br#""event":"rotated""#[..], br#""event":"recovered""#]
             .iter()
             .any(|mark| line.bytes.windows(mark.len()).any(|part| part == *mark));
-        let said = match own {
+        let maintenance = match is_maintenance {
             true => serde_json::from_slice(line.bytes).unwrap_or_default(),
             false => MaintenanceFields::default(),
         };
@@ -196,7 +196,7 @@ impl ChainedLine {
             seq: link.seq,
             prev: link.prev,
             hash: LineHash::digest_line(line.bytes),
-            maintenance: said,
+            maintenance,
         })
     }
 }

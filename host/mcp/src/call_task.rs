@@ -26,11 +26,11 @@ impl CallTask {
     pub(crate) fn detach(self) -> Self {
         match self {
             Self::Inline(call) => Self::Detached(DetachedTask(tokio::spawn(call))),
-            apart @ Self::Detached(_) => apart,
+            detached @ Self::Detached(_) => detached,
         }
     }
 
-    /// Waits for the outcome; none if the call panicked.
+    /// Waits for the outcome. Returns `None` if the call panicked.
     pub(crate) async fn outcome(&mut self) -> Option<Outcome> {
         match self {
             Self::Inline(call) => Some(call.await),

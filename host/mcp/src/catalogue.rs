@@ -28,8 +28,8 @@ const PAGE_SIZE: usize = 250;
 pub(crate) struct ToolCatalogue {
     snapshot: Arc<PipelineSnapshot>,
     tools: Vec<Tool>,
-    /// Tools that are not listed, but found by search.
-    found: Vec<Tool>,
+    /// Tools that are found by search instead of being listed.
+    searchable: Vec<Tool>,
     /// Resources and prompts of the servers behind this one.
     pub(crate) library: ResourceLibrary,
 }
@@ -54,30 +54,32 @@ impl ToolCatalogue {
                 || !readers.iter().any(|name| name == tool.name().as_str())
         });
         let marks = snapshot.policy.untrusted_marking();
-        let listed = listed.map(|tool| (server_of(tool), listed_as(tool, marks)));
+        let listed = listed.map(|tool| (server_of(tool), definition_with_marks(tool, marks)));
         let listed: Vec<(Option<&str>, Tool)> = listed.collect();
-        let searched = searched(&listed, snapshot.policy.discovery_budget());
+        let searched = choose_searched_servers(&listed, snapshot.policy.discovery_budget());
         let names = searched.iter().flatten().map(|name| (*name).to_owned());
         let names: Vec<String> = names.collect();
-        let (found, tools): (Vec<_>, Vec<_>) = listed
+        let (searchable, tools): (Vec<_>, Vec<_>) = listed
             .into_iter()
             .partition(|(server, _)| searched.contains(server));
-        let only = |tools: Vec<(_, Tool)>| tools.into_iter().map(|(_, tool)| tool).collect();
-        let (found, mut tools): (Vec<Tool>, Vec<Tool>) = (only(found), only(tools));
-        if !found.is_empty() {
-            tools.extend(discovery::discovery_tools(found.len(), &names));
+        let without_server =
+            |tools: Vec<(_, Tool)>| tools.into_iter().map(|(_, tool)| tool).collect();
+        let (searchable, mut tools): (Vec<Tool>, Vec<Tool>) =
+            (without_server(searchable), without_server(tools));
+        if !searchable.is_empty() {
+            tools.extend(discovery::discovery_tools(searchable.len(), &names));
             tools.sort_by(|one, other| one.name.cmp(&other.name));
         }
-        let shows = |name: &str| {
+        let seen_entries_of = |name: &str| {
             let tool = snapshot.registry.get(name);
             let tool = tool.filter(|tool| snapshot.policy.is_listed(tool))?;
-            let seen = tool.origin.listed.iter().filter(|entry| entry.is_seen);
-            Some(seen.map(|entry| entry.words.clone()).collect())
+            let seen_entries = tool.origin.listed.iter().filter(|entry| entry.is_seen);
+            Some(seen_entries.map(|entry| entry.words.clone()).collect())
         };
-        let library = servers.map(|servers| servers.library(shows));
+        let library = servers.map(|servers| servers.library(seen_entries_of));
         Self {
             tools,
-            found,
+            searchable,
             library: library.unwrap_or_default(),
             snapshot,
         }
@@ -90,26 +92,26 @@ impl ToolCatalogue {
 
     /// Counts the lists that differ from the other catalogue's for a client.
     pub(crate) fn count_changes(&self, other: &Self, revision: &mut ListRevision) -> bool {
-        let (ours, theirs) = (&self.library, &other.library);
-        let tools = self.tools != other.tools || self.found != other.found;
-        let prompts = ours.prompts != theirs.prompts;
-        let resources = ours.resources != theirs.resources || ours.templates != theirs.templates;
+        let (own, others) = (&self.library, &other.library);
+        let tools = self.tools != other.tools || self.searchable != other.searchable;
+        let prompts = own.prompts != others.prompts;
+        let resources = own.resources != others.resources || own.templates != others.templates;
         revision.tools += u64::from(tools);
         revision.prompts += u64::from(prompts);
         revision.resources += u64::from(resources);
         tools || prompts || resources
     }
 
-    /// Handles a call of a discovery tool; none if there are no such tools, or the name is another.
-    pub(crate) fn find(
+    /// Handles a call of a discovery tool. Returns `None` if there are none, or if it is a call of another tool.
+    pub(crate) fn handle_discovery_call(
         &self,
         name: &str,
         arguments: &JsonObject,
     ) -> Option<discovery::DiscoveryReply> {
-        if self.found.is_empty() {
+        if self.searchable.is_empty() {
             return None;
         }
-        discovery::find(name, arguments, &self.found, &self.tools)
+        discovery::handle_discovery_call(name, arguments, &self.searchable, &self.tools)
     }
 
     /// Returns a page of tools, and the cursor of the next one. A cursor is the last name on the page before, so it
@@ -122,8 +124,8 @@ impl ToolCatalogue {
         let start = self.tools.partition_point(|tool| &*tool.name <= after);
         let rest = &self.tools[start..];
         // A valid cursor is the name of a tool, and only the last page has none after it.
-        let is_none = |cursor| rest.is_empty() || mimir_core::ToolName::new(cursor).is_err();
-        if cursor.is_some_and(is_none) {
+        let is_invalid = |cursor| rest.is_empty() || mimir_core::ToolName::new(cursor).is_err();
+        if cursor.is_some_and(is_invalid) {
             return Err(ErrorData::invalid_params(
                 "the cursor is not valid, or the list is shorter now: list the tools from the beginning",
                 None,
@@ -135,14 +137,14 @@ impl ToolCatalogue {
     }
 }
 
-/// Returns the server of a tool; none for mimir's own tools and those of the workspace.
+/// Returns the server of a tool, or `None` for mimir's own tools and those of the workspace.
 fn server_of(tool: &mimir_core::Tool) -> Option<&str> {
     (tool.source == ToolSource::Mcp).then_some(tool.origin.plugin.as_str())
 }
 
 /// Chooses the servers whose tools are found by search instead of being listed: the largest ones, until the rest fits
 /// into the token budget. All other tools form one group, which is considered last.
-fn searched<'a>(
+fn choose_searched_servers<'a>(
     tools: &[(Option<&'a str>, Tool)],
     budget: Option<u64>,
 ) -> BTreeSet<Option<&'a str>> {
@@ -168,15 +170,15 @@ fn searched<'a>(
     searched
 }
 
-/// Returns a tool in the form for clients that get these marks.
-fn listed_as(tool: &mimir_core::Tool, marks: UntrustedMarking) -> Tool {
+/// Returns the definition of a tool for clients whose results get these marks.
+fn definition_with_marks(tool: &mimir_core::Tool, marks: UntrustedMarking) -> Tool {
     let mut listed = definition(tool);
     match marks {
         UntrustedMarking::All => {
             let schema = listed.output_schema.take();
             listed.output_schema = schema.map(|schema| {
                 let schema = Arc::unwrap_or_clone(schema);
-                object(untrusted_marks::relax_schema(Value::Object(schema)))
+                schema_object(untrusted_marks::relax_schema(Value::Object(schema)))
             });
         }
         UntrustedMarking::Text => listed.output_schema = None,
@@ -188,7 +190,7 @@ fn listed_as(tool: &mimir_core::Tool, marks: UntrustedMarking) -> Tool {
 /// Returns a tool in the form of `tools/list`.
 pub fn definition(tool: &mimir_core::Tool) -> Tool {
     let definition = &tool.definition;
-    let hints = vouched(tool);
+    let hints = trusted_hints(tool);
     let annotations = ToolAnnotations::from_raw(
         // Clients from before 2025-06-18 look for the title here.
         definition.title.clone(),
@@ -214,20 +216,20 @@ pub fn definition(tool: &mimir_core::Tool) -> Tool {
     let mut listed = Tool::new(
         definition.name.to_string(),
         description,
-        object(definition.input_schema.to_value()),
+        schema_object(definition.input_schema.to_value()),
     )
     .with_annotations(annotations)
     .with_meta(MetaObject(meta));
     listed.title.clone_from(&definition.title);
     if let Some(schema) = &definition.output_schema {
-        listed = listed.with_raw_output_schema(object(schema.to_value()));
+        listed = listed.with_raw_output_schema(schema_object(schema.to_value()));
     }
     listed
 }
 
 /// Returns the hints on a tool's effects for clients. Clients may ask their person less often for a tool that claims
 /// to be harmless, so hints count only if a person, or the absence of imports, vouches for the tool.
-fn vouched(tool: &mimir_core::Tool) -> ToolHints {
+fn trusted_hints(tool: &mimir_core::Tool) -> ToolHints {
     match (tool.source, tool.trust) {
         // A person who allows the tools of a server has seen their descriptions, not their effects.
         (
@@ -244,7 +246,7 @@ fn vouched(tool: &mimir_core::Tool) -> ToolHints {
 }
 
 /// Returns a schema in MCP's form, whose root must declare an object.
-fn object(schema: Value) -> Arc<JsonObject> {
+fn schema_object(schema: Value) -> Arc<JsonObject> {
     match for_models(schema) {
         Value::Object(object) => Arc::new(object),
         _ => Arc::default(),

@@ -75,8 +75,8 @@ const QUEUE_CAPACITY: usize = 256;
 
 impl ClientObserver {
     /// Creates an observer and the receivers of its messages. `min_level` is the client's minimum log level,
-    /// `supported` the server requests that it supports. If `separate_answers` is true, questions are sent in the response
-    /// to the client's request. `make_approver` creates the approver from a channel to the client.
+    /// `supported` the server requests that it supports. If `separate_answers` is true, questions are sent in the
+    /// response to the client's request. `make_approver` creates the approver from a channel to the client.
     pub(crate) fn new(
         progress: bool,
         min_level: Option<MinLogLevel>,
@@ -156,15 +156,16 @@ impl upstream_request::UpstreamRequestHandler for ClientObserver {
         requests: Vec<UpstreamRequest>,
     ) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {
         Box::pin(async move {
-            let gone = || ToolError::unavailable("the client that made the call has disconnected");
+            let disconnected =
+                || ToolError::unavailable("the client that made the call has disconnected");
             let (answer, answered) = oneshot::channel();
             let early_answers = std::mem::take(&mut *lock(&self.early_answers));
             if let Some(answers) = collect_answers(&requests, &early_answers) {
                 return Ok(answers);
             }
             let question = ClientQuestion::Requests(ForwardedRequests { requests, answer });
-            self.ask.send(question).await.map_err(|_| gone())?;
-            answered.await.unwrap_or_else(|_| Err(gone()))
+            self.ask.send(question).await.map_err(|_| disconnected())?;
+            answered.await.unwrap_or_else(|_| Err(disconnected()))
         })
     }
 }
@@ -174,11 +175,11 @@ pub(crate) fn collect_answers(
     requests: &[UpstreamRequest],
     early_answers: &BTreeMap<String, Value>,
 ) -> Option<Vec<Value>> {
-    let each = requests.iter().map(|request| {
+    let answers = requests.iter().map(|request| {
         let answer = early_answers.get(&request.name)?;
         elicitation::is_answer(request.kind, answer).then(|| answer.clone())
     });
-    each.collect()
+    answers.collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

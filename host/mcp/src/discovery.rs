@@ -38,7 +38,7 @@ pub(crate) fn discovery_tools(count: usize, servers: &[String]) -> Vec<Tool> {
     } else {
         ""
     };
-    let of = if named.is_empty() {
+    let servers_note = if named.is_empty() {
         String::new()
     } else {
         format!(" (of the servers {}{more})", named.join(", "))
@@ -75,7 +75,7 @@ pub(crate) fn discovery_tools(count: usize, servers: &[String]) -> Vec<Tool> {
         tool(
             SEARCH,
             format!(
-                "Searches {count} unlisted tools{of} by words in their descriptions. Search here before you say that something cannot be done."
+                "Searches {count} unlisted tools{servers_note} by words in their descriptions. Search here before you say that something cannot be done."
             ),
             json!({"type": "object", "required": ["query"], "additionalProperties": false,
                 "properties": {"query": text("Search words, such as `send mail`; an empty query returns the first tools.")}}),
@@ -92,73 +92,75 @@ pub(crate) enum DiscoveryReply {
     Call { name: String, arguments: JsonObject },
 }
 
-/// Handles a call of one of the three discovery tools; `None` for any other. `all` are the tools that are searched,
+/// Handles a call of one of the three discovery tools; `None` for any other. `tools` are the tools that are searched,
 /// `listed` those in the list.
-pub(crate) fn find(
+pub(crate) fn handle_discovery_call(
     name: &str,
     arguments: &JsonObject,
-    all: &[Tool],
+    tools: &[Tool],
     listed: &[Tool],
 ) -> Option<DiscoveryReply> {
-    let word = |key: &str| arguments.get(key).and_then(Value::as_str);
-    let wants = |key: &str| {
-        let words = format!("`{name}` needs the string argument `{key}` [INVALID_INPUT]");
-        DiscoveryReply::Answer(CallToolResult::error(vec![ContentBlock::text(words)]))
+    let string_argument = |key: &str| arguments.get(key).and_then(Value::as_str);
+    let missing_argument = |key: &str| {
+        let message = format!("`{name}` needs the string argument `{key}` [INVALID_INPUT]");
+        DiscoveryReply::Answer(CallToolResult::error(vec![ContentBlock::text(message)]))
     };
     Some(match name {
-        SEARCH => match word("query") {
-            Some(query) => DiscoveryReply::Answer(search(query, all)),
-            None => wants("query"),
+        SEARCH => match string_argument("query") {
+            Some(query) => DiscoveryReply::Answer(search(query, tools)),
+            None => missing_argument("query"),
         },
-        DESCRIBE => match word("name") {
-            Some(wanted) => DiscoveryReply::Answer(describe(wanted, all.iter().chain(listed))),
-            None => wants("name"),
+        DESCRIBE => match string_argument("name") {
+            Some(tool_name) => {
+                DiscoveryReply::Answer(describe(tool_name, tools.iter().chain(listed)))
+            }
+            None => missing_argument("name"),
         },
-        CALL => match (word("name"), arguments.get("arguments")) {
+        CALL => match (string_argument("name"), arguments.get("arguments")) {
             // The discovery tools cannot be called through themselves.
-            (Some(SEARCH | DESCRIBE | CALL) | None, _) => wants("name"),
-            (Some(wanted), None) => DiscoveryReply::Call {
-                name: wanted.to_owned(),
+            (Some(SEARCH | DESCRIBE | CALL) | None, _) => missing_argument("name"),
+            (Some(tool_name), None) => DiscoveryReply::Call {
+                name: tool_name.to_owned(),
                 arguments: JsonObject::new(),
             },
-            (Some(wanted), Some(Value::Object(arguments))) => DiscoveryReply::Call {
-                name: wanted.to_owned(),
+            (Some(tool_name), Some(Value::Object(arguments))) => DiscoveryReply::Call {
+                name: tool_name.to_owned(),
                 arguments: arguments.clone(),
             },
             (Some(_), Some(_)) => {
-                let words = "`arguments` is not an object [INVALID_INPUT]";
-                DiscoveryReply::Answer(CallToolResult::error(vec![ContentBlock::text(words)]))
+                let message = "`arguments` is not an object [INVALID_INPUT]";
+                DiscoveryReply::Answer(CallToolResult::error(vec![ContentBlock::text(message)]))
             }
         },
         _ => return None,
     })
 }
 
-fn search(query: &str, all: &[Tool]) -> CallToolResult {
+fn search(query: &str, tools: &[Tool]) -> CallToolResult {
     let query = query.to_lowercase();
-    let words: Vec<&str> = query
+    let terms: Vec<&str> = query
         .split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .collect();
-    let mut scored: Vec<(usize, &Tool)> = all
+    let mut scored: Vec<(usize, &Tool)> = tools
         .iter()
-        .map(|tool| (score(tool, &words), tool))
-        .filter(|(score, _)| *score > 0 || words.is_empty())
+        .map(|tool| (score(tool, &terms), tool))
+        .filter(|(score, _)| *score > 0 || terms.is_empty())
         .collect();
     // The sort is stable, so equal matches keep their order.
     scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
     let count = scored.len();
-    let found: Vec<Value> = scored
+    let results: Vec<Value> = scored
         .iter()
         .take(MAX_RESULTS)
         .map(|(_, tool)| {
-            let words = tool.description.as_deref().unwrap_or_default();
-            let words = mimir_core::text::prefix(words, MAX_DESCRIPTION_CHARS);
-            json!({"name": tool.name, "description": words})
+            let description = tool.description.as_deref().unwrap_or_default();
+            let description = mimir_core::text::prefix(description, MAX_DESCRIPTION_CHARS);
+            json!({"name": tool.name, "description": description})
         })
         .collect();
-    let found = json!({"tools": found, "found": count, "of": all.len()});
-    CallToolResult::success(vec![ContentBlock::text(found.to_string())])
+    let results = json!({"tools": results, "found": count, "of": tools.len()});
+    CallToolResult::success(vec![ContentBlock::text(results.to_string())])
 }
 
 /// Returns true for the names of the discovery tools, which no other tool can have.
@@ -167,28 +169,28 @@ pub(crate) fn is_discovery_tool(name: &str) -> bool {
 }
 
 /// Returns the relevance of a tool: a match in its name counts more than one in its description.
-fn score(tool: &Tool, words: &[&str]) -> usize {
+fn score(tool: &Tool, terms: &[&str]) -> usize {
     let name = tool.name.to_lowercase();
     let title = tool.title.as_deref().unwrap_or_default().to_lowercase();
-    let about = tool
+    let description = tool
         .description
         .as_deref()
         .unwrap_or_default()
         .to_lowercase();
-    let each = words.iter().map(|word| {
-        let named = name.split('_').any(|part| part == *word);
-        8 * usize::from(named)
+    let each = terms.iter().map(|word| {
+        let is_name_part = name.split('_').any(|part| part == *word);
+        8 * usize::from(is_name_part)
             + 4 * usize::from(name.contains(word))
             + 2 * usize::from(title.contains(word))
-            + usize::from(about.contains(word))
+            + usize::from(description.contains(word))
     });
     each.sum()
 }
 
-fn describe<'a>(name: &str, mut all: impl Iterator<Item = &'a Tool>) -> CallToolResult {
-    let Some(tool) = all.find(|tool| tool.name == name) else {
-        let words = format!("unknown tool: find tools with `{SEARCH}` [NOT_FOUND]");
-        return CallToolResult::error(vec![ContentBlock::text(words)]);
+fn describe<'a>(name: &str, mut tools: impl Iterator<Item = &'a Tool>) -> CallToolResult {
+    let Some(tool) = tools.find(|tool| tool.name == name) else {
+        let message = format!("unknown tool: find tools with `{SEARCH}` [NOT_FOUND]");
+        return CallToolResult::error(vec![ContentBlock::text(message)]);
     };
     let text = serde_json::to_string(tool).unwrap_or_default();
     CallToolResult::success(vec![ContentBlock::text(text)])

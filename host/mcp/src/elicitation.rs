@@ -43,19 +43,19 @@ pub(crate) fn supported_requests(
     let Some(all) = capabilities else {
         return Vec::new();
     };
-    let each = [
+    let kinds = [
         (UpstreamRequestKind::Form, can_ask(capabilities)),
         (UpstreamRequestKind::Model, all.sampling.is_some()),
         (UpstreamRequestKind::Roots, all.roots.is_some()),
     ];
-    let has = each.into_iter().filter(|(_, has)| *has);
-    has.map(|(want, _)| want).collect()
+    let supported = kinds.into_iter().filter(|(_, is_supported)| *is_supported);
+    supported.map(|(kind, _)| kind).collect()
 }
 
 /// Returns true if a value is an answer to a request of this kind.
-pub(crate) fn is_answer(want: UpstreamRequestKind, answer: &Value) -> bool {
+pub(crate) fn is_answer(kind: UpstreamRequestKind, answer: &Value) -> bool {
     let answer = answer.clone();
-    match want {
+    match kind {
         UpstreamRequestKind::Form => serde_json::from_value::<ElicitResult>(answer).is_ok(),
         UpstreamRequestKind::Model => serde_json::from_value::<CreateMessageResult>(answer).is_ok(),
         UpstreamRequestKind::Roots => serde_json::from_value::<ListRootsResult>(answer).is_ok(),
@@ -74,14 +74,14 @@ pub(crate) enum AnswerScope {
 /// Returns the form for a card; none if the card is too long. `note` describes the fault in the previous answer.
 pub(crate) fn approval_form(
     card: &Card,
-    whose: AnswerScope,
+    scope: AnswerScope,
     note: Option<&str>,
 ) -> Option<ElicitRequestParams> {
     let message = message(card, note);
     (message.len() <= MAX_FORM_SIZE).then(|| ElicitRequestParams::FormElicitationParams {
         meta: None,
         message,
-        requested_schema: schema(card, whose),
+        requested_schema: schema(card, scope),
     })
 }
 
@@ -107,19 +107,22 @@ fn message(card: &Card, note: Option<&str>) -> String {
     lines.push(format!("risk: {}", card.risk.as_str()));
     lines.push("arguments:".to_owned());
     quote(&card.arguments, &mut lines);
-    for fact in card.sections() {
-        lines.push(format!("{}:", fact.title));
-        fact.lines.iter().for_each(|line| quote(line, &mut lines));
+    for section in card.sections() {
+        lines.push(format!("{}:", section.title));
+        section
+            .lines
+            .iter()
+            .for_each(|line| quote(line, &mut lines));
     }
     lines.join("\n")
 }
 
-fn quote(text: &str, to: &mut Vec<String>) {
-    to.extend(text.lines().map(|line| format!("{GUTTER}{line}")));
+fn quote(text: &str, lines: &mut Vec<String>) {
+    lines.extend(text.lines().map(|line| format!("{GUTTER}{line}")));
 }
 
 /// Returns the fields of the form. Nothing is preselected: an answer must be chosen by the person.
-fn schema(card: &Card, whose: AnswerScope) -> ElicitationSchema {
+fn schema(card: &Card, scope: AnswerScope) -> ElicitationSchema {
     let mut answers = vec![("once", "once: yes, allow this call.")];
     if card.always.is_some() {
         answers.push((
@@ -127,20 +130,23 @@ fn schema(card: &Card, whose: AnswerScope) -> ElicitationSchema {
             "session: yes, allow what \"always\" covers until this connection ends.",
         ));
     }
-    if card.always.is_some() && whose == AnswerScope::Owner {
+    if card.always.is_some() && scope == AnswerScope::Owner {
         answers.push(("always", "always: yes, allow until revoked."));
     }
     if card.editable {
         answers.push(("edit", "edit: allow it with the arguments below instead."));
     }
     answers.push(("no", "no: deny."));
-    let words: Vec<&str> = answers.iter().map(|(_, words)| *words).collect();
-    let words = words.join(" ");
+    let descriptions: Vec<&str> = answers
+        .iter()
+        .map(|(_, description)| *description)
+        .collect();
+    let descriptions = descriptions.join(" ");
     let answers = answers.iter().map(|(answer, _)| (*answer).to_owned());
     let answers = answers.collect();
     let answer = EnumSchema::builder(answers)
         .title("Answer")
-        .description(words)
+        .description(descriptions)
         .build();
     let arguments = StringSchema::new()
         .title("Arguments")
@@ -157,7 +163,7 @@ fn schema(card: &Card, whose: AnswerScope) -> ElicitationSchema {
 /// Parses the person's answer. The error describes what is wrong with it, so that the person is asked again.
 pub(crate) fn parse_answer(
     card: &Card,
-    whose: AnswerScope,
+    scope: AnswerScope,
     result: &ElicitResult,
 ) -> Result<ApprovalAnswer, &'static str> {
     match result.action {
@@ -187,7 +193,7 @@ pub(crate) fn parse_answer(
         Some(text) => Some(serde_json::from_str::<Value>(text)),
     };
     let answer = field(ANSWER).and_then(Value::as_str).unwrap_or_default();
-    let yes = match answer {
+    let approval = match answer {
         "no" => return Ok(ApprovalAnswer::No),
         "edit" if card.editable => {
             return match edited {
@@ -198,19 +204,19 @@ pub(crate) fn parse_answer(
         }
         "once" => ApprovalAnswer::Once,
         "session" if card.always.is_some() => ApprovalAnswer::Session,
-        "always" if card.always.is_some() && whose == AnswerScope::Owner => ApprovalAnswer::Always,
+        "always" if card.always.is_some() && scope == AnswerScope::Owner => ApprovalAnswer::Always,
         _ => return Err("This is not one of the possible answers."),
     };
     // Edited arguments together with a yes mean the edited ones: they are checked, and approved, as a new call.
     match edited {
-        None => Ok(yes),
-        Some(Ok(value)) if is_as_shown(&value, card) => Ok(yes),
+        None => Ok(approval),
+        Some(Ok(value)) if is_unchanged(&value, card) => Ok(approval),
         Some(Ok(value)) if value.is_object() => Ok(ApprovalAnswer::Edit(value)),
         Some(_) => Err("These arguments are not a JSON object."),
     }
 }
 
-fn is_as_shown(value: &Value, card: &Card) -> bool {
+fn is_unchanged(value: &Value, card: &Card) -> bool {
     serde_json::from_str::<Value>(&card.arguments).is_ok_and(|shown| shown == *value)
 }
 

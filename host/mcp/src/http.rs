@@ -118,7 +118,7 @@ impl ToolServer {
             .disable_allowed_origins()
             .with_json_response(true)
             .with_max_request_body_bytes(MAX_BODY_SIZE);
-        let end = config.cancellation_token.clone();
+        let cancellation = config.cancellation_token.clone();
         let server = self.clone();
         let factory = move || Ok(server.session());
         Ok(HttpService(Arc::new(HttpServiceState {
@@ -128,7 +128,7 @@ impl ToolServer {
             figures: options.figures,
             inner: StreamableHttpService::new(factory, Arc::clone(&sessions), config),
             sessions,
-            close: Box::new(move || end.cancel()),
+            close: Box::new(move || cancellation.cancel()),
         })))
     }
 }
@@ -141,25 +141,25 @@ impl HttpService {
         self.0.server.wait_until_idle(at_most).await;
     }
 
-    async fn answer<B>(&self, request: Request<B>) -> BoxedResponse
+    async fn handle<B>(&self, request: Request<B>) -> BoxedResponse
     where
         B: Body + Send + 'static,
         B::Error: Into<BodyError>,
     {
-        if let Err(refusal) = self.0.guard.address(&request) {
-            return refused(refusal);
+        if let Err(refusal) = self.0.guard.check_address(&request) {
+            return refusal_response(refusal);
         }
-        let page = cors::page(request.headers());
-        let mut answer = match cors::preflight(&request) {
-            Some(answer) => answer,
-            None => self.answer_allowed(request).await,
+        let page_origin = cors::page_origin(request.headers());
+        let mut response = match cors::preflight(&request) {
+            Some(response) => response,
+            None => self.handle_allowed(request).await,
         };
-        cors::share(&mut answer, page);
-        answer
+        cors::add_headers(&mut response, page_origin);
+        response
     }
 
     /// Answers a request that passed the host and origin checks.
-    async fn answer_allowed<B>(&self, request: Request<B>) -> BoxedResponse
+    async fn handle_allowed<B>(&self, request: Request<B>) -> BoxedResponse
     where
         B: Body + Send + 'static,
         B::Error: Into<BodyError>,
@@ -167,36 +167,39 @@ impl HttpService {
         let shared = &self.0;
         let path = request.uri().path().to_owned();
         if path == "/healthz" {
-            return text(StatusCode::OK, "ok\n");
+            return text_response(StatusCode::OK, "ok\n");
         }
-        let mut until = None;
+        let mut expires = None;
         let principal = match &shared.identity {
             Some(identity) => {
-                if let Some(answer) = identity.described(&path) {
-                    return answer;
+                if let Some(response) = identity.metadata_response(&path) {
+                    return response;
                 }
-                match identity.judge(request.headers()).await {
-                    Ok((principal, ends)) => {
-                        until = Some(ends);
+                match identity.verify(request.headers()).await {
+                    Ok((principal, expiry)) => {
+                        expires = Some(expiry);
                         principal
                     }
-                    Err(denied) => return identity.refuse(denied),
+                    Err(denied) => return identity.rejection_response(denied),
                 }
             }
-            None => match shared.guard.token(request.headers()) {
+            None => match shared.guard.authenticate(request.headers()) {
                 Ok(principal) => principal,
-                Err(refusal) => return refused(refusal),
+                Err(refusal) => return refusal_response(refusal),
             },
         };
         match (path.as_str(), request.method()) {
             ("/metrics", &Method::GET) => {
                 let sessions = shared.sessions.count().await;
-                let others = shared.figures.as_ref().map(|figures| figures());
-                let others = others.unwrap_or_default();
-                text(StatusCode::OK, &shared.server.metrics(sessions, &others))
+                let other_metrics = shared.figures.as_ref().map(|figures| figures());
+                let other_metrics = other_metrics.unwrap_or_default();
+                text_response(
+                    StatusCode::OK,
+                    &shared.server.metrics(sessions, &other_metrics),
+                )
             }
-            (ENDPOINT, _) => self.speak(request, principal, until).await,
-            _ => text(
+            (ENDPOINT, _) => self.handle_mcp(request, principal, expires).await,
+            _ => text_response(
                 StatusCode::NOT_FOUND,
                 "not found: the MCP endpoint is /mcp\n",
             ),
@@ -208,11 +211,11 @@ impl HttpService {
     /// The meaning of a disconnect depends on the protocol generation. Since 2026-07-28 it cancels the request, by
     /// dropping the future or the body. Before, it SHOULD NOT be treated as a cancellation: the stream may be resumed,
     /// and a call ends with a `notifications/cancelled` or with its session.
-    async fn speak<B>(
+    async fn handle_mcp<B>(
         &self,
         mut request: Request<B>,
         principal: Principal,
-        until: Option<Instant>,
+        expires: Option<Instant>,
     ) -> BoxedResponse
     where
         B: Body + Send + 'static,
@@ -220,71 +223,71 @@ impl HttpService {
     {
         let shared = &self.0;
         let id = session_id(request.headers());
-        let posts = request.method() == Method::POST;
-        let visit = match self.visit(posts, id.as_deref(), &principal) {
-            Ok(visit) => visit,
-            Err(refusal) => return refused(refusal),
+        let is_post = request.method() == Method::POST;
+        let lease = match self.lease_session(is_post, id.as_deref(), &principal) {
+            Ok(lease) => lease,
+            Err(refusal) => return refusal_response(refusal),
         };
-        let ends = request.method() == Method::DELETE;
+        let is_delete = request.method() == Method::DELETE;
         let extensions = request.extensions_mut();
         extensions.insert(principal.clone());
-        if let Some(visit) = &visit {
+        if let Some(lease) = &lease {
             // The response holds the lease for as long as it is being sent.
-            extensions.insert(Arc::clone(visit));
+            extensions.insert(Arc::clone(lease));
         }
         let is_json = has_json(request.headers());
         let (parts, body) = request.into_parts();
         let (body, failure) = TrackedBody::new(body);
         let request = Request::from_parts(parts, body);
-        let guest = RequestScope::new(principal);
-        let answered = guest.run_scoped(shared.inner.handle(request));
-        let answer = match (until, &shared.identity) {
-            (Some(until), Some(identity)) => match timeout_at(until, answered).await {
-                Ok(answer) => answer,
-                Err(_) => return identity.refuse(TokenRejection::EXPIRED),
+        let scope = RequestScope::new(principal);
+        let handling = scope.run_scoped(shared.inner.handle(request));
+        let response = match (expires, &shared.identity) {
+            (Some(expires), Some(identity)) => match timeout_at(expires, handling).await {
+                Ok(response) => response,
+                Err(_) => return identity.rejection_response(TokenRejection::EXPIRED),
             },
-            _ => answered.await,
+            _ => handling.await,
         };
-        if guest.is_over_limit() {
-            return refused(HttpRefusal::Full);
+        if scope.is_over_limit() {
+            return refusal_response(HttpRefusal::Full);
         }
         if failure.is_late() {
-            return text(
+            return text_response(
                 StatusCode::REQUEST_TIMEOUT,
                 "the request body did not arrive in time\n",
             );
         }
         if failure.is_broken() {
-            return text(StatusCode::BAD_REQUEST, "the request body is incomplete\n");
+            return text_response(StatusCode::BAD_REQUEST, "the request body is incomplete\n");
         }
-        if posts && is_json && answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
-            return malformed(answer).await;
+        if is_post && is_json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            return json_rpc_error(response).await;
         }
-        if let Some(id) = id.filter(|_| ends && answer.status().is_success()) {
+        if let Some(id) = id.filter(|_| is_delete && response.status().is_success()) {
             shared.sessions.sessions().remove(&id);
             // Clients accept no other status for the end of a session.
             return empty(StatusCode::NO_CONTENT);
         }
-        bind_to_session(answer, visit, until)
+        bind_to_session(response, lease, expires)
     }
 
     /// Checks the limits for a request, and that its session belongs to the principal.
-    fn visit(
+    fn lease_session(
         &self,
-        posts: bool,
+        is_post: bool,
         session: Option<&str>,
         principal: &Principal,
     ) -> Result<Option<Arc<SessionLease>>, HttpRefusal> {
         let shared = &self.0;
-        if posts && shared.server.calls() >= MAX_CALLS {
+        if is_post && shared.server.calls() >= MAX_CALLS {
             return Err(HttpRefusal::Busy);
         }
         let Some(id) = session else {
             return Ok(None);
         };
-        let visit = shared.sessions.sessions().lease(id, principal);
-        visit
-            .map(|visit| Some(Arc::new(visit)))
+        let lease = shared.sessions.sessions().lease(id, principal);
+        lease
+            .map(|lease| Some(Arc::new(lease)))
             .ok_or(HttpRefusal::NoSession)
     }
 }
@@ -305,7 +308,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let http = self.clone();
-        Box::pin(async move { Ok(http.answer(request).await) })
+        Box::pin(async move { Ok(http.handle(request).await) })
     }
 }
 
@@ -340,50 +343,50 @@ const SYNTAX_ERRORS: [&str; 12] = [
 
 /// Replaces the response to a JSON body that is not valid JSON, or not an MCP message, by a JSON-RPC error. The
 /// library answers both with status 415 and plain text.
-async fn malformed(answer: BoxedResponse) -> BoxedResponse {
-    let why = answer.into_body().collect().await;
+async fn json_rpc_error(response: BoxedResponse) -> BoxedResponse {
+    let why = response.into_body().collect().await;
     let why = why
         .map(http_body_util::Collected::to_bytes)
         .unwrap_or_default();
     let why = String::from_utf8_lossy(&why);
     let why = why.trim_start_matches("fail to deserialize request body ");
-    let (code, message) = if SYNTAX_ERRORS.iter().any(|words| why.starts_with(words)) {
+    let (code, message) = if SYNTAX_ERRORS.iter().any(|prefix| why.starts_with(prefix)) {
         (-32700, "the body is not valid JSON")
     } else {
         (-32600, "the body is JSON, but not one JSON-RPC message")
     };
     let error = json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": message}});
-    let mut answer = text(StatusCode::BAD_REQUEST, &error.to_string());
+    let mut response = text_response(StatusCode::BAD_REQUEST, &error.to_string());
     let kind = ::http::HeaderValue::from_static("application/json");
-    answer
+    response
         .headers_mut()
         .insert(::http::header::CONTENT_TYPE, kind);
-    answer
+    response
 }
 
 /// Returns a response without a body.
 fn empty(status: StatusCode) -> BoxedResponse {
-    let mut answer = text(status, "");
-    answer.headers_mut().clear();
-    answer
+    let mut response = text_response(status, "");
+    response.headers_mut().clear();
+    response
 }
 
-fn text(status: StatusCode, text: &str) -> BoxedResponse {
+fn text_response(status: StatusCode, text: &str) -> BoxedResponse {
     let body = Full::new(Bytes::copy_from_slice(text.as_bytes()));
-    let mut answer = Response::new(body.boxed());
-    *answer.status_mut() = status;
+    let mut response = Response::new(body.boxed());
+    *response.status_mut() = status;
     let plain = ::http::HeaderValue::from_static("text/plain; charset=utf-8");
-    answer
+    response
         .headers_mut()
         .insert(::http::header::CONTENT_TYPE, plain);
-    answer
+    response
 }
 
-fn refused(refusal: HttpRefusal) -> BoxedResponse {
-    let mut answer = text(refusal.status(), refusal.words());
+fn refusal_response(refusal: HttpRefusal) -> BoxedResponse {
+    let mut response = text_response(refusal.status(), refusal.message());
     if let Some((name, value)) = refusal.header() {
         let value = ::http::HeaderValue::from_static(value);
-        answer.headers_mut().insert(name, value);
+        response.headers_mut().insert(name, value);
     }
-    answer
+    response
 }

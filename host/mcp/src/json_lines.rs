@@ -26,16 +26,16 @@ pub(crate) enum JsonLineChunk {
 
 /// Reads a stream line by line.
 pub(crate) struct JsonLineReader<R> {
-    from: BufReader<R>,
+    reader: BufReader<R>,
     line: Vec<u8>,
     /// Set if the beginning of the current line has already been returned.
     parted: bool,
 }
 
 impl<R: AsyncRead + Unpin> JsonLineReader<R> {
-    pub(crate) fn new(from: R) -> Self {
+    pub(crate) fn new(reader: R) -> Self {
         Self {
-            from: BufReader::new(from),
+            reader: BufReader::new(reader),
             line: Vec::new(),
             parted: false,
         }
@@ -44,11 +44,11 @@ impl<R: AsyncRead + Unpin> JsonLineReader<R> {
     /// Returns the next chunk. Cancel-safe: the future can be dropped without losing data.
     pub(crate) async fn next(&mut self) -> JsonLineChunk {
         loop {
-            let bytes = match self.from.fill_buf().await {
+            let bytes = match self.reader.fill_buf().await {
                 Ok([]) | Err(_) => return JsonLineChunk::End,
                 Ok(bytes) => bytes,
             };
-            let (taken, whole) = match bytes.iter().position(|byte| *byte == b'\n') {
+            let (taken, is_complete) = match bytes.iter().position(|byte| *byte == b'\n') {
                 Some(at) => (at + 1, true),
                 None => (bytes.len(), false),
             };
@@ -57,8 +57,8 @@ impl<R: AsyncRead + Unpin> JsonLineReader<R> {
                 return JsonLineChunk::Part(std::mem::take(&mut self.line));
             }
             self.line.extend_from_slice(&bytes[..taken]);
-            self.from.consume(taken);
-            if whole {
+            self.reader.consume(taken);
+            if is_complete {
                 self.parted = false;
                 return JsonLineChunk::Line(std::mem::take(&mut self.line));
             }
@@ -79,8 +79,8 @@ impl<W> Clone for JsonLineWriter<W> {
 }
 
 impl<W: AsyncWrite + Unpin> JsonLineWriter<W> {
-    pub(crate) fn new(to: W) -> Self {
-        Self(Arc::new(Mutex::new(Some(to))))
+    pub(crate) fn new(writer: W) -> Self {
+        Self(Arc::new(Mutex::new(Some(writer))))
     }
 
     /// Writes a message as a line.
@@ -91,12 +91,12 @@ impl<W: AsyncWrite + Unpin> JsonLineWriter<W> {
     /// Writes a line, passed without its end.
     async fn write(&self, mut line: Vec<u8>) -> io::Result<()> {
         line.push(b'\n');
-        let mut to = self.0.lock().await;
-        let Some(to) = &mut *to else {
+        let mut writer = self.0.lock().await;
+        let Some(writer) = &mut *writer else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
-        to.write_all(&line).await?;
-        to.flush().await
+        writer.write_all(&line).await?;
+        writer.flush().await
     }
 
     /// Closes the stream: the reader sees the end after the lines written so far.
@@ -142,7 +142,7 @@ mod tests {
                     length += part.len();
                 }
                 JsonLineChunk::Line(line) => break line,
-                JsonLineChunk::End => panic!("it ends"),
+                JsonLineChunk::End => panic!("the stream has ended"),
             }
         };
         assert!(last.ends_with(b"end\n"));

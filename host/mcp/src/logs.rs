@@ -10,7 +10,7 @@ use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam, RequestMetaObje
 use rmcp::service::Peer;
 use serde_json::Value;
 
-/// The minimum log level that a client wants.
+/// The minimum log level of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MinLogLevel(u8);
 
@@ -30,17 +30,17 @@ impl MinLogLevel {
 
     /// Returns true if a line of this level is wanted.
     pub(crate) fn accepts(self, level: LogLevel) -> bool {
-        rank(as_theirs(level)) >= self.0
+        rank(to_mcp_level(level)) >= self.0
     }
 }
 
 /// Sends a log line. Errors are ignored: the client cannot be told.
 pub(crate) async fn send(peer: &Peer<RoleServer>, logger: &str, level: LogLevel, data: Value) {
-    let line = LoggingMessageNotificationParam::new(as_theirs(level), data).with_logger(logger);
+    let line = LoggingMessageNotificationParam::new(to_mcp_level(level), data).with_logger(logger);
     let _ = peer.notify_logging_message(line).await;
 }
 
-const fn as_theirs(level: LogLevel) -> LoggingLevel {
+const fn to_mcp_level(level: LogLevel) -> LoggingLevel {
     match level {
         LogLevel::Debug => LoggingLevel::Debug,
         LogLevel::Info => LoggingLevel::Info,

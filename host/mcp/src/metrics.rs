@@ -27,7 +27,8 @@ struct MetricsState {
 struct ToolCounters {
     /// Ended calls by error code; `OK` for successful ones.
     codes: BTreeMap<&'static str, u64>,
-    /// Number of timed calls. `bucket_counts` has the cumulative counts for [`BUCKET_BOUNDS`], `seconds` the total time.
+    /// Number of timed calls. `bucket_counts` has the cumulative counts for [`BUCKET_BOUNDS`], `seconds` the total
+    /// time.
     timed: u64,
     bucket_counts: [u64; BUCKET_BOUNDS.len()],
     seconds: f64,
@@ -47,7 +48,7 @@ const DENIALS: [ToolErrorCode; 3] = [
 const UNKNOWN: &str = "unknown";
 
 impl ServerMetrics {
-    /// Counts an ended call of this tool; none for an unknown tool.
+    /// Counts an ended call. `tool` is `None` for an unknown tool.
     pub(crate) fn count_call(&self, tool: Option<&str>, outcome: &Outcome) {
         let code = match outcome.result() {
             Ok(_) => "OK",
@@ -70,39 +71,44 @@ impl ServerMetrics {
     }
 
     /// Counts a call of this tool that its client stopped.
-    pub(crate) fn stopped(&self, tool: Option<&str>) {
+    pub(crate) fn count_stopped(&self, tool: Option<&str>) {
         self.count(tool, ToolErrorCode::Cancelled.as_str(), |_| {});
     }
 
     /// Counts an answer of a person, or of the client on their behalf.
-    pub(crate) fn answered(&self, answer: &ApprovalAnswer) {
+    pub(crate) fn count_answer(&self, answer: &ApprovalAnswer) {
         *self.0.lock().answers.entry(answer.as_str()).or_default() += 1;
     }
 
-    fn count(&self, tool: Option<&str>, code: &'static str, more: impl FnOnce(&mut ToolCounters)) {
+    fn count(
+        &self,
+        tool: Option<&str>,
+        code: &'static str,
+        update: impl FnOnce(&mut ToolCounters),
+    ) {
         let tool = tool.unwrap_or(UNKNOWN);
-        let mut all = self.0.lock();
-        if !all.tools.contains_key(tool) {
-            all.tools.insert(tool.to_owned(), ToolCounters::default());
+        let mut state = self.0.lock();
+        if !state.tools.contains_key(tool) {
+            state.tools.insert(tool.to_owned(), ToolCounters::default());
         }
-        if let Some(counts) = all.tools.get_mut(tool) {
+        if let Some(counts) = state.tools.get_mut(tool) {
             *counts.codes.entry(code).or_default() += 1;
-            more(counts);
+            update(counts);
         }
     }
 
     /// Returns all metrics as text, with the current values and those of other sources.
     pub(crate) fn text(
         &self,
-        under_way: usize,
+        active_calls: usize,
         sessions: usize,
         others: &[MetricFamily],
     ) -> String {
-        let all = self.0.lock();
+        let state = self.0.lock();
         let mut text = MetricsText::default();
         let name = "mimir_calls_total";
         text.family(name, "counter", "Calls that have ended, by tool and code.");
-        for (tool, counts) in &all.tools {
+        for (tool, counts) in &state.tools {
             for (code, count) in &counts.codes {
                 text.sample(name, &[("tool", tool), ("code", code)], count);
             }
@@ -110,12 +116,12 @@ impl ServerMetrics {
         let name = "mimir_denials_total";
         let help = "Calls denied by a rule, a person or a missing permission, by code.";
         text.family(name, "counter", help);
-        for (code, count) in &all.denials {
+        for (code, count) in &state.denials {
             text.sample(name, &[("code", code)], count);
         }
         let help = "Duration of calls, excluding the time for approvals.";
         text.family("mimir_call_seconds", "histogram", help);
-        for (tool, counts) in &all.tools {
+        for (tool, counts) in &state.tools {
             let bounds = BUCKET_BOUNDS.map(|bound| bound.to_string());
             let bounds = bounds.iter().map(String::as_str).chain(["+Inf"]);
             let buckets = counts.bucket_counts.into_iter().chain([counts.timed]);
@@ -130,11 +136,11 @@ impl ServerMetrics {
         let name = "mimir_approvals_total";
         let help = "Approval answers of clients' users, by answer.";
         text.family(name, "counter", help);
-        for (answer, count) in &all.answers {
+        for (answer, count) in &state.answers {
             text.sample(name, &[("answer", answer)], count);
         }
         let help = "Calls that are running or waiting.";
-        text.gauge("mimir_calls_under_way", help, under_way);
+        text.gauge("mimir_calls_under_way", help, active_calls);
         text.gauge("mimir_sessions", "Open sessions.", sessions);
         for family in others {
             text.family(family.name, family.kind.as_str(), family.help);
@@ -142,7 +148,7 @@ impl ServerMetrics {
                 text.sample(family.name, label.as_slice(), value);
             }
         }
-        if let Some(bytes) = resident() {
+        if let Some(bytes) = resident_memory() {
             let help = "Resident memory of this process.";
             text.gauge("process_resident_memory_bytes", help, bytes);
         }
@@ -180,7 +186,7 @@ impl MetricsText {
 }
 
 /// Returns the resident memory of this process in bytes, where the system reports it.
-fn resident() -> Option<u64> {
+fn resident_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status
         .lines()

@@ -34,7 +34,7 @@ pub(crate) struct StructuredFormat<'a> {
 
 /// Converts the outcome of a call.
 pub(crate) fn to_tool_result(outcome: &Outcome, structure: StructuredFormat<'_>) -> CallToolResult {
-    let mark = mark(outcome);
+    let mark = untrusted_mark(outcome);
     let mut result = match outcome.result() {
         Ok(output) => success(output, mark.as_ref(), structure),
         Err(error) => failure(error, mark.as_ref()),
@@ -46,7 +46,7 @@ pub(crate) fn to_tool_result(outcome: &Outcome, structure: StructuredFormat<'_>)
 }
 
 /// Returns the mark for untrusted content; none if there is no such content.
-pub(crate) fn mark(outcome: &Outcome) -> Option<UntrustedMark> {
+pub(crate) fn untrusted_mark(outcome: &Outcome) -> Option<UntrustedMark> {
     let label = outcome.label();
     (label.trust == TrustLevel::Untrusted).then(|| UntrustedMark::new(&label.origin))
 }
@@ -57,11 +57,11 @@ fn success(
     structure: StructuredFormat<'_>,
 ) -> CallToolResult {
     let mut content = Vec::new();
-    let mut room = MAX_FILES_CHARS;
+    let mut remaining = MAX_FILES_CHARS;
     for part in &output.content {
-        match fits(part, &mut room) {
-            true => block(part, mark, &mut content),
-            false => text(&left_out(part), mark, &mut content),
+        match fits(part, &mut remaining) {
+            true => push_block(part, mark, &mut content),
+            false => push_text(&omission_note(part), mark, &mut content),
         }
     }
     let has_text = |part: &Content| matches!(part, Content::Text { .. });
@@ -70,10 +70,10 @@ fn success(
         && !output.content.iter().any(has_text)
     {
         // Most clients pass only the text to a model.
-        text(&value.to_string(), mark, &mut content);
+        push_text(&value.to_string(), mark, &mut content);
     }
     let structured = structured.filter(|value| value.is_object());
-    match structured.map(|value| structure.shown(value, mark)) {
+    match structured.map(|value| structure.structured_content(value, mark)) {
         Some(Ok(shown)) => {
             let mut result = CallToolResult::success(content);
             result.structured_content = shown;
@@ -90,7 +90,7 @@ fn success(
 
 impl StructuredFormat<'_> {
     /// Returns the structured result for clients. Some pass this to their model instead of the text.
-    fn shown(
+    fn structured_content(
         &self,
         value: &Value,
         mark: Option<&UntrustedMark>,
@@ -103,8 +103,8 @@ impl StructuredFormat<'_> {
             // No schema requires it, and the text has its content with marks.
             (UntrustedMarking::Text, _) | (UntrustedMarking::All, None) => Ok(None),
             (UntrustedMarking::All, Some(schema)) => {
-                let seen = SchemaVocabulary::from_schema(schema.to_value());
-                let marked = untrusted_marks::mark_value(value, mark, &seen);
+                let vocabulary = SchemaVocabulary::from_schema(schema.to_value());
+                let marked = untrusted_marks::mark_value(value, mark, &vocabulary);
                 marked.map(Some).ok_or_else(|| {
                     let message = "the call was made, but its structured result has too many strings to mark each of them: its text follows. Ask for less at a time, or set `mcp: {marks: text}` in the user's settings to get results as text only";
                     ToolError::limit_exceeded(message)
@@ -151,43 +151,43 @@ pub(crate) fn mark_resource(contents: &mut ResourceContents, mark: &UntrustedMar
 
 fn failure(error: &ToolError, mark: Option<&UntrustedMark>) -> CallToolResult {
     let mut content = Vec::new();
-    let mut words = error.to_string();
+    let mut message = error.to_string();
     if !error.remedies.is_empty() {
         // The hint itself is withheld from the model, which would ask the user for it.
-        words.push_str(". The mimir log tells its user how to allow it.");
+        message.push_str(". The mimir log tells its user how to allow it.");
     }
-    text(&words, mark, &mut content);
+    push_text(&message, mark, &mut content);
     if let Some(details) = &error.details {
-        text(&details.to_string(), mark, &mut content);
+        push_text(&details.to_string(), mark, &mut content);
     }
     CallToolResult::error(content)
 }
 
 /// Returns true if a part can be included; a file is subtracted from the room left for files.
-fn fits(part: &Content, room: &mut usize) -> bool {
-    let packed = |data: &[u8]| data.len().div_ceil(3) * 4;
+fn fits(part: &Content, remaining: &mut usize) -> bool {
+    let base64_size = |data: &[u8]| data.len().div_ceil(3) * 4;
     match part {
         Content::Text { .. } => true,
         Content::Image { data, .. } | Content::Audio { data, .. } => {
-            packed(data) <= MAX_MEDIUM_SIZE
+            base64_size(data) <= MAX_MEDIUM_SIZE
         }
         Content::File {
             data, mime_type, ..
         } => {
-            let size = match words(data, mime_type) {
+            let size = match file_text(data, mime_type) {
                 Some(text) => text.chars().count(),
-                None => packed(data),
+                None => base64_size(data),
             };
-            let left = room.checked_sub(size);
-            *room = left.unwrap_or(*room);
-            left.is_some()
+            let rest = remaining.checked_sub(size);
+            *remaining = rest.unwrap_or(*remaining);
+            rest.is_some()
         }
     }
 }
 
 /// Returns the note that replaces a part that is too large.
-fn left_out(part: &Content) -> String {
-    let (what, kind, most) = match part {
+fn omission_note(part: &Content) -> String {
+    let (what, kind, limit) = match part {
         Content::File {
             name, mime_type, ..
         } => {
@@ -207,50 +207,50 @@ fn left_out(part: &Content) -> String {
     let kind = mimir_core::text::visible(kind);
     let size = part.len();
     format!(
-        "[left out: {what} ({kind}, {size} bytes): the limit in a result is {most} characters. The call was made: ask for a smaller part, or ask your user to run it with `mimir call … --json`, which returns everything]"
+        "[left out: {what} ({kind}, {size} bytes): the limit in a result is {limit} characters. The call was made: ask for a smaller part, or ask your user to run it with `mimir call … --json`, which returns everything]"
     )
 }
 
-fn text(text: &str, mark: Option<&UntrustedMark>, to: &mut Vec<ContentBlock>) {
-    to.push(ContentBlock::text(match mark {
+fn push_text(text: &str, mark: Option<&UntrustedMark>, content: &mut Vec<ContentBlock>) {
+    content.push(ContentBlock::text(match mark {
         Some(mark) => mark.around(text),
         None => text.to_owned(),
     }));
 }
 
-fn block(part: &Content, mark: Option<&UntrustedMark>, to: &mut Vec<ContentBlock>) {
+fn push_block(part: &Content, mark: Option<&UntrustedMark>, content: &mut Vec<ContentBlock>) {
     if let Some(mark) = mark
         && !matches!(part, Content::Text { .. })
     {
-        to.push(ContentBlock::text(mark.before()));
+        content.push(ContentBlock::text(mark.before()));
     }
     match part {
-        Content::Text { text: words } => text(words, mark, to),
+        Content::Text { text } => push_text(text, mark, content),
         Content::Image { data, mime_type } => {
-            to.push(ContentBlock::image(STANDARD.encode(data), mime_type));
+            content.push(ContentBlock::image(STANDARD.encode(data), mime_type));
         }
         Content::Audio { data, mime_type } => {
-            to.push(ContentBlock::audio(STANDARD.encode(data), mime_type));
+            content.push(ContentBlock::audio(STANDARD.encode(data), mime_type));
         }
         Content::File {
             data,
             mime_type,
             name,
-        } => to.push(ContentBlock::resource(file(
+        } => content.push(ContentBlock::resource(file(
             data,
             mime_type,
             name,
-            to.len(),
+            content.len(),
         ))),
     }
 }
 
 /// Returns a file as an embedded resource. Its URI identifies it within this result only.
-fn file(data: &[u8], mime_type: &str, name: &str, at: usize) -> ResourceContents {
-    let uri = format!("mimir:///files/{at}/{}", escaped(name));
-    let words = words(data, mime_type);
+fn file(data: &[u8], mime_type: &str, name: &str, index: usize) -> ResourceContents {
+    let uri = format!("mimir:///files/{index}/{}", escape_uri_segment(name));
+    let text = file_text(data, mime_type);
     let mime_type = Some(mime_type.to_owned());
-    match words {
+    match text {
         Some(text) => ResourceContents::TextResourceContents {
             uri,
             mime_type,
@@ -267,7 +267,7 @@ fn file(data: &[u8], mime_type: &str, name: &str, at: usize) -> ResourceContents
 }
 
 /// Returns the content of a file if it is text.
-fn words<'a>(data: &'a [u8], mime_type: &str) -> Option<&'a str> {
+fn file_text<'a>(data: &'a [u8], mime_type: &str) -> Option<&'a str> {
     let text = is_text(mime_type).then(|| std::str::from_utf8(data).ok());
     text.flatten()
 }
@@ -284,22 +284,22 @@ fn is_text(mime_type: &str) -> bool {
 }
 
 /// Escapes a name for use as a URI segment.
-fn escaped(name: &str) -> String {
-    let mut all = String::with_capacity(name.len());
+fn escape_uri_segment(name: &str) -> String {
+    let mut segment = String::with_capacity(name.len());
     for byte in name.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                all.push(char::from(byte));
+                segment.push(char::from(byte));
             }
-            _ => all.push_str(&format!("%{byte:02X}")),
+            _ => segment.push_str(&format!("%{byte:02X}")),
         }
     }
-    all
+    segment
 }
 
 /// Returns the information on the outcome besides its content.
 pub(crate) fn outcome_meta(outcome: &Outcome) -> Value {
-    let mut facts = json!({
+    let mut meta = json!({
         "label": outcome.label(),
         "truncated": outcome.truncated(),
         "redactions": outcome.redactions(),
@@ -308,15 +308,15 @@ pub(crate) fn outcome_meta(outcome: &Outcome) -> Value {
     match outcome.result() {
         Ok(output) => {
             if let Some(code) = output.exit_code {
-                facts["exitCode"] = code.into();
+                meta["exitCode"] = code.into();
             }
         }
         Err(error) => {
-            facts["code"] = error.code.as_str().into();
+            meta["code"] = error.code.as_str().into();
             if let Some(details) = &error.details {
-                facts["details"] = details.clone();
+                meta["details"] = details.clone();
             }
         }
     }
-    facts
+    meta
 }

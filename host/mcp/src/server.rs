@@ -46,7 +46,7 @@ pub struct ToolServer(Arc<ToolServerState>);
 
 struct ToolServerState {
     pipeline: Pipeline,
-    asking: ApprovalOptions,
+    approval: ApprovalOptions,
     on_refusal: OnRefusal,
     pending_calls: PendingCalls,
     catalogue: Mutex<Arc<ToolCatalogue>>,
@@ -67,14 +67,14 @@ struct ToolServerState {
 
 impl ToolServer {
     /// Creates a server for this pipeline.
-    pub fn new(pipeline: Pipeline, asking: ApprovalOptions, on_refusal: OnRefusal) -> Self {
-        Self::with_servers(pipeline, asking, on_refusal, None)
+    pub fn new(pipeline: Pipeline, approval: ApprovalOptions, on_refusal: OnRefusal) -> Self {
+        Self::with_servers(pipeline, approval, on_refusal, None)
     }
 
     /// Creates a server for this pipeline that also passes on resources and prompts of these MCP servers.
     pub fn with_servers(
         pipeline: Pipeline,
-        asking: ApprovalOptions,
+        approval: ApprovalOptions,
         on_refusal: OnRefusal,
         servers: Option<Arc<McpServers>>,
     ) -> Self {
@@ -82,7 +82,7 @@ impl ToolServer {
         let catalogue = Mutex::new(Arc::new(catalogue));
         Self(Arc::new(ToolServerState {
             pipeline,
-            asking,
+            approval,
             on_refusal,
             pending_calls: PendingCalls::default(),
             catalogue,
@@ -127,24 +127,24 @@ impl ToolServer {
 
     /// Waits until no call is in progress and each is in the audit log, for at most the given time.
     pub async fn wait_until_idle(&self, at_most: Duration) {
-        let mut busy = self.0.active_calls.subscribe();
-        let quiet = busy.wait_for(|calls| *calls == 0);
-        let _ = tokio::time::timeout(at_most, quiet).await;
+        let mut active_calls = self.0.active_calls.subscribe();
+        let idle = active_calls.wait_for(|calls| *calls == 0);
+        let _ = tokio::time::timeout(at_most, idle).await;
     }
 
     /// Returns the current tool catalogue.
     pub(crate) fn catalogue(&self) -> Arc<ToolCatalogue> {
         let shared = &self.0;
-        let mut known = shared.catalogue.lock();
+        let mut catalogue = shared.catalogue.lock();
         let snapshot = shared.pipeline.snapshot();
-        if !known.is_built_from(&snapshot) {
-            let now = Arc::new(ToolCatalogue::build(snapshot, shared.servers.as_deref()));
-            let before = std::mem::replace(&mut *known, now);
+        if !catalogue.is_built_from(&snapshot) {
+            let new_catalogue = Arc::new(ToolCatalogue::build(snapshot, shared.servers.as_deref()));
+            let previous = std::mem::replace(&mut *catalogue, new_catalogue);
             shared
                 .revision
-                .send_if_modified(|revision| known.count_changes(&before, revision));
+                .send_if_modified(|revision| catalogue.count_changes(&previous, revision));
         }
-        Arc::clone(&known)
+        Arc::clone(&catalogue)
     }
 
     /// Returns the MCP servers behind this one.
@@ -158,19 +158,19 @@ impl ToolServer {
     }
 
     /// Returns the approver of a call: the client's person if the client supports it, then the next one.
-    fn person(&self, client: Option<ClientApprover>) -> Box<dyn Approver> {
-        let asking = &self.0.asking;
+    fn approver(&self, client: Option<ClientApprover>) -> Box<dyn Approver> {
+        let approval = &self.0.approval;
         let client = client.map(|client| Arc::new(client) as Arc<dyn Approver>);
-        let all = client.into_iter().chain([Arc::clone(&asking.next)]);
+        let approvers = client.into_iter().chain([Arc::clone(&approval.next)]);
         Box::new(ApproverChain::new(
-            all.collect(),
-            asking.timeout,
-            Arc::clone(&asking.clock),
+            approvers.collect(),
+            approval.timeout,
+            Arc::clone(&approval.clock),
         ))
     }
 
     /// Counts a call as in progress until the guard is dropped.
-    fn busy(&self) -> BusyCallGuard {
+    fn begin_call(&self) -> BusyCallGuard {
         self.0.active_calls.send_modify(|calls| *calls += 1);
         BusyCallGuard(self.clone())
     }

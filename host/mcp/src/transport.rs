@@ -55,39 +55,39 @@ impl ToolServer {
     {
         let transport = InitializeFilter {
             inner: StdioServerTransport::new(reader, writer),
-            begun: false,
+            has_selected_protocol: false,
         };
-        let ended = self.converse(transport, stop).await;
+        let ended = self.serve_session(transport, stop).await;
         self.wait_until_idle(SHUTDOWN_TIMEOUT).await;
         ended
     }
 
-    async fn converse(
+    async fn serve_session(
         &self,
         transport: impl Transport<RoleServer> + 'static,
         stop: impl Future<Output = ()>,
     ) -> Result<(), ServeError> {
         let mut stop = std::pin::pin!(stop);
         let session = self.session();
-        let gone = session.gone().clone();
-        let begun = tokio::select! {
+        let close_signal = session.close_signal().clone();
+        let started = tokio::select! {
             biased;
             () = &mut stop => return Ok(()),
-            begun = session.serve(transport) => begun,
+            started = session.serve(transport) => started,
         };
-        let running = match begun {
+        let running = match started {
             Ok(running) => running,
             // The client connected and disconnected without a request.
             Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
             Err(error) => return Err(ServeError::Initialize(error.to_string())),
         };
-        let end = running.cancellation_token();
+        let cancellation = running.cancellation_token();
         let mut ended = std::pin::pin!(running.waiting());
         let ended = tokio::select! {
             ended = &mut ended => ended,
             () = &mut stop => {
-                gone.close();
-                end.cancel();
+                close_signal.close();
+                cancellation.cancel();
                 ended.await
             }
         };
@@ -102,7 +102,7 @@ impl ToolServer {
 /// not end the connection.
 struct InitializeFilter<R, W> {
     inner: StdioServerTransport<R, W>,
-    begun: bool,
+    has_selected_protocol: bool,
 }
 
 impl<R, W> Transport<RoleServer> for InitializeFilter<R, W>
@@ -122,7 +122,7 @@ where
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
             let message = self.inner.receive().await?;
-            if self.begun {
+            if self.has_selected_protocol {
                 return Some(message);
             }
             let ClientJsonRpcMessage::Request(request) = &message else {
@@ -133,10 +133,10 @@ where
                 && wrong.method == "initialize"
                 && let Some(error) = describe_invalid_params(&wrong.method, wrong.params.as_ref())
             {
-                self.inner.say(Some(request.id.clone()), error);
+                self.inner.send_error(Some(request.id.clone()), error);
                 continue;
             }
-            self.begun = begins(&request.request);
+            self.has_selected_protocol = selects_protocol(&request.request);
             return Some(message);
         }
     }
@@ -147,13 +147,13 @@ where
 }
 
 /// Returns true if a request selects the protocol: by its method, or by declaring a version.
-fn begins(request: &ClientRequest) -> bool {
+fn selects_protocol(request: &ClientRequest) -> bool {
     match request {
         ClientRequest::InitializeRequest(_) => true,
         ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => false,
         other => {
-            let era = &ProtocolVersion::V_2026_07_28;
-            other.get_meta().missing_required_keys(era).is_empty()
+            let newest = &ProtocolVersion::V_2026_07_28;
+            other.get_meta().missing_required_keys(newest).is_empty()
         }
     }
 }

@@ -44,7 +44,7 @@ const DROPPED: [&str; 17] = [
 /// Relaxes an output schema so that every result that matches it also matches with marks.
 pub(crate) fn relax_schema(mut schema: Value) -> Value {
     relax(&mut schema);
-    if refers_to_itself(&schema, &schema) {
+    if refs_resolve(&schema, &schema) {
         schema
     } else {
         // A reference points to a part that was removed.
@@ -53,19 +53,19 @@ pub(crate) fn relax_schema(mut schema: Value) -> Value {
 }
 
 /// Returns true if each `$ref` in `part` resolves inside `schema`.
-fn refers_to_itself(part: &Value, schema: &Value) -> bool {
+fn refs_resolve(part: &Value, schema: &Value) -> bool {
     match part {
         Value::Object(map) => {
             let resolves = match map.get("$ref") {
-                Some(Value::String(place)) => match place.strip_prefix('#') {
+                Some(Value::String(reference)) => match reference.strip_prefix('#') {
                     Some(pointer) => schema.pointer(pointer).is_some(),
                     None => false,
                 },
                 _ => true,
             };
-            resolves && map.values().all(|inner| refers_to_itself(inner, schema))
+            resolves && map.values().all(|inner| refs_resolve(inner, schema))
         }
-        Value::Array(items) => items.iter().all(|inner| refers_to_itself(inner, schema)),
+        Value::Array(items) => items.iter().all(|inner| refs_resolve(inner, schema)),
         _ => true,
     }
 }
@@ -80,12 +80,12 @@ fn relax(schema: &mut Value) {
         map.remove("additionalProperties");
     }
     for key in ["enum", "const"] {
-        let keeps = map.get(key).is_none_or(|value| {
+        let is_kept = map.get(key).is_none_or(|value| {
             let mut words = Vec::new();
-            strings(value, &mut words);
+            collect_strings(value, &mut words);
             words.iter().all(|word| is_word(word))
         });
-        if !keeps {
+        if !is_kept {
             map.remove(key);
         }
     }
@@ -115,17 +115,17 @@ pub(crate) struct SchemaVocabulary {
 impl SchemaVocabulary {
     /// Collects the names in an output schema.
     pub(crate) fn from_schema(mut schema: Value) -> Self {
-        let mut seen = Self::default();
-        seen.look(&mut schema);
-        seen
+        let mut vocabulary = Self::default();
+        vocabulary.collect(&mut schema);
+        vocabulary
     }
 
-    fn look(&mut self, schema: &mut Value) {
+    fn collect(&mut self, schema: &mut Value) {
         let Value::Object(map) = schema else { return };
         for key in ["enum", "const"] {
             if let Some(value) = map.get(key) {
                 let mut words = Vec::new();
-                strings(value, &mut words);
+                collect_strings(value, &mut words);
                 for word in words.into_iter().filter(|word| is_word(word)) {
                     self.names.insert(word.clone());
                     self.words.insert(word.clone());
@@ -140,7 +140,7 @@ impl SchemaVocabulary {
             self.names.extend(names.map(str::to_owned));
         }
         for inner in children(map) {
-            self.look(inner);
+            self.collect(inner);
         }
     }
 }
@@ -149,38 +149,38 @@ impl SchemaVocabulary {
 pub(crate) fn mark_value(
     value: &Value,
     mark: &UntrustedMark,
-    seen: &SchemaVocabulary,
+    vocabulary: &SchemaVocabulary,
 ) -> Option<Value> {
-    let mut left = MAX_STRINGS;
-    mark_strings(value, mark, seen, &mut left)
+    let mut remaining = MAX_STRINGS;
+    mark_strings(value, mark, vocabulary, &mut remaining)
 }
 
 fn mark_strings(
     value: &Value,
     mark: &UntrustedMark,
-    seen: &SchemaVocabulary,
-    left: &mut usize,
+    vocabulary: &SchemaVocabulary,
+    remaining: &mut usize,
 ) -> Option<Value> {
     Some(match value {
-        Value::String(text) if text.is_empty() || seen.words.contains(text) => value.clone(),
+        Value::String(text) if text.is_empty() || vocabulary.words.contains(text) => value.clone(),
         Value::String(text) => {
-            *left = left.checked_sub(1)?;
+            *remaining = remaining.checked_sub(1)?;
             Value::String(mark.inline(text))
         }
         Value::Array(items) => {
             let items = items.iter();
-            let items = items.map(|item| mark_strings(item, mark, seen, left));
+            let items = items.map(|item| mark_strings(item, mark, vocabulary, remaining));
             Value::Array(items.collect::<Option<_>>()?)
         }
         Value::Object(members) => {
             let members = members.iter().map(|(name, value)| {
-                let name = if seen.names.contains(name) || is_name(name) {
+                let name = if vocabulary.names.contains(name) || is_name(name) {
                     name.clone()
                 } else {
-                    *left = left.checked_sub(1)?;
+                    *remaining = remaining.checked_sub(1)?;
                     mark.inline(name)
                 };
-                Some((name, mark_strings(value, mark, seen, left)?))
+                Some((name, mark_strings(value, mark, vocabulary, remaining)?))
             });
             Value::Object(members.collect::<Option<_>>()?)
         }
@@ -188,13 +188,15 @@ fn mark_strings(
     })
 }
 
-fn strings<'a>(value: &'a Value, all: &mut Vec<&'a String>) {
+fn collect_strings<'a>(value: &'a Value, strings: &mut Vec<&'a String>) {
     match value {
-        Value::String(text) => all.push(text),
-        Value::Array(items) => items.iter().for_each(|item| strings(item, all)),
+        Value::String(text) => strings.push(text),
+        Value::Array(items) => items.iter().for_each(|item| collect_strings(item, strings)),
         Value::Object(members) => {
-            members.keys().for_each(|name| all.push(name));
-            members.values().for_each(|value| strings(value, all));
+            members.keys().for_each(|name| strings.push(name));
+            members
+                .values()
+                .for_each(|value| collect_strings(value, strings));
         }
         _ => {}
     }

@@ -43,7 +43,7 @@ pub trait RequestAuthorizer: Send + Sync {
     /// Allows the request, or returns the reason for a refusal.
     fn authorize<'a>(
         &'a self,
-        ask: OutboundRequest<'a>,
+        request: OutboundRequest<'a>,
     ) -> BoxFuture<'a, Result<RequestPermit, ToolError>>;
 
     /// Called for a hop that the policy refuses by its name, by its address or because the policy has changed. May

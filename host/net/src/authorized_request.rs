@@ -30,12 +30,12 @@ impl AuthorizedRequest {
         if self.guard.generation() == self.generation {
             return Ok(());
         }
-        let now = self.guard.current();
+        let current = self.guard.current();
         check_verdict(
-            now.policy.judge(&self.target, self.method.as_str()),
+            current.policy.judge(&self.target, self.method.as_str()),
             self.permit,
         )?;
-        self.generation = now.generation;
+        self.generation = current.generation;
         Ok(())
     }
 }

@@ -19,9 +19,9 @@ use crate::hyper_errors;
 /// changes to one that would not have allowed the request.
 pub struct ResponseBody {
     inner: Option<Incoming>,
-    watch: ResponseBounds,
+    bounds: ResponseBounds,
     timer: Option<Pin<Box<Sleep>>>,
-    last: Instant,
+    last_frame: Instant,
     received: u64,
 }
 
@@ -35,33 +35,33 @@ pub(crate) struct ResponseBounds {
 }
 
 impl ResponseBody {
-    pub(crate) fn new(inner: Incoming, watch: ResponseBounds) -> Self {
+    pub(crate) fn new(inner: Incoming, bounds: ResponseBounds) -> Self {
         Self {
             inner: Some(inner),
-            watch,
+            bounds,
             timer: None,
-            last: Instant::now(),
+            last_frame: Instant::now(),
             received: 0,
         }
     }
 
     /// The deadline for the whole body.
     pub(crate) fn deadline(&self) -> Instant {
-        self.watch.authorized.deadline
+        self.bounds.authorized.deadline
     }
 
     /// Checks a received frame.
     fn check(&mut self, frame: &Frame<Bytes>) -> Result<(), Error> {
-        self.watch.authorized.recheck_policy()?;
-        self.last = Instant::now();
-        if self.last >= self.watch.authorized.deadline {
+        self.bounds.authorized.recheck_policy()?;
+        self.last_frame = Instant::now();
+        if self.last_frame >= self.bounds.authorized.deadline {
             return Err(self.timeout_error());
         }
         self.received += frame.data_ref().map_or(0, |data| data.len() as u64);
-        if self.received > self.watch.limit {
+        if self.received > self.bounds.limit {
             return Err(Error::TooLarge {
                 what: "the answer's body",
-                limit: self.watch.limit,
+                limit: self.bounds.limit,
             });
         }
         Ok(())
@@ -70,14 +70,14 @@ impl ResponseBody {
     /// Releases the connection: it is reused if the response is complete, and closed otherwise.
     fn end(&mut self) {
         self.inner = None;
-        self.watch.slot = None;
+        self.bounds.slot = None;
     }
 
     fn timeout_error(&self) -> Error {
-        let whole = Instant::now() >= self.watch.authorized.deadline;
+        let whole = Instant::now() >= self.bounds.authorized.deadline;
         let (stage, after) = match whole {
-            true => (RequestStage::Whole, self.watch.authorized.whole),
-            false => (RequestStage::Body, self.watch.between),
+            true => (RequestStage::Whole, self.bounds.authorized.whole),
+            false => (RequestStage::Body, self.bounds.between),
         };
         Error::Timeout { stage, after }
     }
@@ -87,10 +87,10 @@ impl ResponseBody {
     fn poll_timeout(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
         loop {
             let due = self
-                .watch
+                .bounds
                 .authorized
                 .deadline
-                .min(self.last + self.watch.between);
+                .min(self.last_frame + self.bounds.between);
             let timer = self
                 .timer
                 .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));

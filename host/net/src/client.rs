@@ -40,12 +40,12 @@ pub(crate) use tunnel::Tunnel;
 
 /// Limits for idle connections: their number per origin, and their lifetime. A tool that sends requests one after the
 /// other needs one; more would only burden servers.
-const IDLE: usize = 8;
-/// See [`IDLE`]. Shorter than the usual timeout of servers.
-const IDLE_TIME: Duration = Duration::from_secs(30);
+const MAX_IDLE_CONNECTIONS: usize = 8;
+/// See [`MAX_IDLE_CONNECTIONS`]. Shorter than the usual timeout of servers.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Sends requests under the policy of one [`PolicyGuard`]. Connections are pooled and reused by this client and its clones
-/// only: give each tool its own client.
+/// Sends requests under the policy of one [`PolicyGuard`]. Connections are pooled and reused by this client and its
+/// clones only: give each tool its own client.
 #[derive(Clone)]
 pub struct HttpClient {
     shared: Arc<HttpClientState>,
@@ -173,12 +173,12 @@ impl HttpClient {
             .response)
     }
 
-    /// Checks, authorizes and sends one hop, which has `left` of the time.
+    /// Checks, authorizes and sends one hop, which has `time_left`.
     pub(crate) async fn send_hop(
         &self,
         hop: RequestHop,
         mut upload: UploadBody,
-        left: Duration,
+        time_left: Duration,
     ) -> Result<HopResponse, Error> {
         headers::check(&hop.method, &hop.headers)?;
         upload.announce(headers::content_length(&hop.headers)?)?;
@@ -188,14 +188,14 @@ impl HttpClient {
             mut headers,
             number,
         } = hop;
-        let before = self.shared.guard.current();
-        let verdict = before.policy.judge(&target, method.as_str());
+        let checked = self.shared.guard.current();
+        let verdict = checked.policy.judge(&target, method.as_str());
         if let NetworkVerdict::Refused(refusal) = verdict {
             return Err(self
                 .explain_refusal(&target, &method, Error::Blocked(refusal))
                 .await);
         }
-        let ask = OutboundRequest {
+        let outbound = OutboundRequest {
             target: &target,
             method: &method,
             headers: &headers,
@@ -203,16 +203,20 @@ impl HttpClient {
             hop: number,
             verdict: &verdict,
         };
-        let permit = self.authorize.authorize(ask).await.map_err(Error::Denied)?;
-        let deadline = Instant::now() + left;
+        let permit = self
+            .authorize
+            .authorize(outbound)
+            .await
+            .map_err(Error::Denied)?;
+        let deadline = Instant::now() + time_left;
         let slot = self.acquire_slot().await?;
         // An approval may have taken an hour, and other requests may have held the slots: the current policy is what
         // counts.
         self.authorize.reload_policy();
-        let now = self.shared.guard.current();
-        let verdict = match now.generation == before.generation {
+        let current = self.shared.guard.current();
+        let verdict = match current.generation == checked.generation {
             true => verdict,
-            false => now.policy.judge(&target, method.as_str()),
+            false => current.policy.judge(&target, method.as_str()),
         };
         if let Err(error) = check_verdict(verdict, permit) {
             return Err(self.explain_refusal(&target, &method, error).await);
@@ -221,40 +225,40 @@ impl HttpClient {
             Some(swap) => SwappedSecrets::into_headers(&**swap, target.origin(), &mut headers),
             None => SwappedSecrets::default(),
         };
-        let hold = AuthorizedRequest {
+        let authorized = AuthorizedRequest {
             guard: Arc::clone(&self.shared.guard),
-            generation: now.generation,
+            generation: current.generation,
             target: Arc::new(target),
             method,
             permit,
             deadline,
             whole: self.limits.whole,
         };
-        let mut request = Request::new(upload.with_authorization(hold.clone()));
-        *request.uri_mut() = wire_uri(&hold.target)?;
-        request.method_mut().clone_from(&hold.method);
+        let mut request = Request::new(upload.with_authorization(authorized.clone()));
+        *request.uri_mut() = wire_uri(&authorized.target)?;
+        request.method_mut().clone_from(&authorized.method);
         *request.headers_mut() = headers;
 
-        let answer = match self.exchange(&now, request, left).await {
-            Ok(answer) => answer,
+        let response = match self.exchange(&current, request, time_left).await {
+            Ok(response) => response,
             Err(error) => {
                 return Err(self
-                    .explain_refusal(&hold.target, &hold.method, error)
+                    .explain_refusal(&authorized.target, &authorized.method, error)
                     .await);
             }
         };
-        let watch = ResponseBounds {
+        let bounds = ResponseBounds {
             limit: self.limits.body_bytes,
             between: self.limits.between_bytes,
-            authorized: hold,
+            authorized,
             slot: Some(slot),
         };
-        let mut response = answer.map(|inner| ResponseBody::new(inner, watch));
+        let mut response = response.map(|inner| ResponseBody::new(inner, bounds));
         mark_sensitive(response.headers_mut());
         Ok(HopResponse { response, swapped })
     }
 
-    /// Tells the authorizer about a hop that the policy refuses.
+    /// Lets the authorizer explain why the policy refuses a hop.
     async fn explain_refusal(
         &self,
         target: &RequestTarget,
@@ -272,43 +276,43 @@ impl HttpClient {
     /// Sends a request and waits for the head of the response.
     async fn exchange(
         &self,
-        now: &NetworkPolicySnapshot,
+        current: &NetworkPolicySnapshot,
         mut request: Request<UploadBody>,
-        left: Duration,
+        time_left: Duration,
     ) -> Result<Response<Incoming>, Error> {
         let start = Instant::now();
-        let (deadline, whole) = (start + left, self.limits.whole);
-        let late = |stage, after| match Instant::now() >= deadline {
+        let (deadline, whole) = (start + time_left, self.limits.whole);
+        let timeout_error = |stage, after| match Instant::now() >= deadline {
             true => timed_out(RequestStage::Whole, whole),
             false => timed_out(stage, after),
         };
         // The connector applies the client's own limit, and reports which step took too long.
         let connect = match self.limits.connect < self.shared.limits.connect {
-            true => self.limits.connect.min(left),
-            false => left,
+            true => self.limits.connect.min(time_left),
+            false => time_left,
         };
         let mut connected = capture_connection(&mut request);
-        let sending = self.shared.pool(now).request(request);
+        let sending = self.shared.pool(current).request(request);
         tokio::pin!(sending);
         let early = tokio::select! {
             biased;
-            answer = &mut sending => Some(answer),
+            response = &mut sending => Some(response),
             () = async { drop(connected.wait_for_connection_metadata().await) } => None,
-            () = sleep_until(start + connect) => return Err(late(RequestStage::Connect, self.limits.connect)),
+            () = sleep_until(start + connect) => return Err(timeout_error(RequestStage::Connect, self.limits.connect)),
         };
-        let answer = match early {
-            Some(answer) => answer,
+        let response = match early {
+            Some(response) => response,
             None => {
                 let first_byte = self.limits.first_byte;
                 let until = deadline.min(Instant::now() + first_byte);
-                let answer = timeout_at(until, sending).await;
-                answer.map_err(|_| late(RequestStage::Headers, first_byte))?
+                let response = timeout_at(until, sending).await;
+                response.map_err(|_| timeout_error(RequestStage::Headers, first_byte))?
             }
         };
-        let head = self.shared.limits.header_bytes;
-        let answer = answer.map_err(|e| hyper_errors::from_client_error(&e, head))?;
-        hyper_errors::check_header_count(answer.headers(), head)?;
-        Ok(answer)
+        let header_limit = self.shared.limits.header_bytes;
+        let response = response.map_err(|e| hyper_errors::from_client_error(&e, header_limit))?;
+        hyper_errors::check_header_count(response.headers(), header_limit)?;
+        Ok(response)
     }
 
     /// Waits until fewer requests than the limit are open.
@@ -356,7 +360,11 @@ impl HttpClientState {
         };
         let mut last = self.last.lock();
         match &*last {
-            Some((of, at, root)) if of == scheme && at == authority => root.join(path),
+            Some((last_scheme, last_authority, root))
+                if last_scheme == scheme && last_authority == authority =>
+            {
+                root.join(path)
+            }
             _ => {
                 let root = RequestTarget::parse(&format!("{scheme}://{authority}/"))?;
                 let target = root.join(path)?;
@@ -368,15 +376,17 @@ impl HttpClientState {
 
     /// Returns the connections made under this policy. Connections of an older policy are dropped: idle ones close at
     /// once, and none gets another request.
-    fn pool(&self, now: &NetworkPolicySnapshot) -> Pool<PolicyConnector, UploadBody> {
-        let mut kept = self.pool.lock();
-        match &*kept {
-            Some((generation, pool)) if *generation == now.generation => pool.clone(),
+    fn pool(&self, current: &NetworkPolicySnapshot) -> Pool<PolicyConnector, UploadBody> {
+        let mut cached = self.pool.lock();
+        match &*cached {
+            Some((generation, pool)) if *generation == current.generation => pool.clone(),
             // A request that was checked before the policy changed; its connection is not pooled.
-            Some((generation, _)) if *generation > now.generation => self.new_pool(&now.policy),
+            Some((generation, _)) if *generation > current.generation => {
+                self.new_pool(&current.policy)
+            }
             _ => {
-                let pool = self.new_pool(&now.policy);
-                *kept = Some((now.generation, pool.clone()));
+                let pool = self.new_pool(&current.policy);
+                *cached = Some((current.generation, pool.clone()));
                 pool
             }
         }
@@ -390,14 +400,18 @@ impl HttpClientState {
             servers: self.servers.clone(),
             limit: self.limits.connect,
         };
-        let head = self.limits.header_bytes;
+        let header_limit = self.limits.header_bytes;
         Pool::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_TIME)
-            .pool_max_idle_per_host(IDLE)
-            .http1_max_buf_size(usize::try_from(head).unwrap_or(usize::MAX).max(HTTP1_LEAST))
-            .http2_max_header_list_size(head)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
+            .http1_max_buf_size(
+                usize::try_from(header_limit)
+                    .unwrap_or(usize::MAX)
+                    .max(MIN_HTTP1_BUFFER),
+            )
+            .http2_max_header_list_size(header_limit)
             .build(connector)
     }
 }
@@ -410,8 +424,8 @@ fn is_rooted_path(path: &str) -> bool {
         .is_some_and(|rest| !rest.starts_with(slash))
 }
 
-/// hyper takes no smaller buffer.
-const HTTP1_LEAST: usize = 8192;
+/// The smallest buffer that hyper accepts.
+const MIN_HTTP1_BUFFER: usize = 8192;
 
 impl fmt::Debug for HttpClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -429,10 +443,10 @@ mod tests {
     #[test]
     fn origin_cache_does_not_change_url_parsing() {
         let guard = Arc::new(PolicyGuard::new(NetworkPolicy::default()));
-        let asks = Arc::new(PolicyOnly);
+        let authorizer = Arc::new(PolicyOnly);
         let client = HttpClient::new(
             guard,
-            asks,
+            authorizer,
             TlsRoots::default(),
             RequestLimits::default(),
             None,

@@ -15,7 +15,7 @@ use crate::limits::RequestLimits;
 pub(crate) const ACCEPT: &str = "gzip, deflate, br, zstd";
 
 /// Bytes decompressed before other tasks get a turn.
-const STEP: usize = 64 << 10;
+const STEP_BYTES: usize = 64 << 10;
 
 /// RFC 9659: a decoder need not support a larger window, and an encoder must not require one.
 const ZSTD_WINDOW: u64 = 8 << 20;
@@ -29,31 +29,33 @@ pub async fn unpack(
     let Some(mut source) = decoder_for(&packed, headers)? else {
         return Ok(packed);
     };
-    let most = limits.body_bytes;
+    let limit = limits.body_bytes;
     let suspicious = limits
         .ratio
         .saturating_mul(packed.len() as u64)
         .max(RequestLimits::RATIO_FROM);
-    let mut whole = BytesMut::new();
-    let mut part = vec![0; STEP];
+    let mut output = BytesMut::new();
+    let mut buffer = vec![0; STEP_BYTES];
     loop {
-        let count = source.read(&mut part).map_err(|error| fault(&error))?;
-        let Some(new) = part.get(..count).filter(|new| !new.is_empty()) else {
-            return Ok(whole.freeze());
+        let count = source
+            .read(&mut buffer)
+            .map_err(|error| decode_error(&error))?;
+        let Some(new) = buffer.get(..count).filter(|new| !new.is_empty()) else {
+            return Ok(output.freeze());
         };
-        let size = (whole.len() + new.len()) as u64;
+        let size = (output.len() + new.len()) as u64;
         if size > suspicious {
             return Err(Error::Bomb {
                 ratio: limits.ratio,
             });
         }
-        if size > most {
+        if size > limit {
             return Err(Error::TooLarge {
                 what: "the decompressed response",
-                limit: most,
+                limit,
             });
         }
-        whole.extend_from_slice(new);
+        output.extend_from_slice(new);
         tokio::task::yield_now().await;
     }
 }
@@ -62,8 +64,8 @@ pub async fn unpack(
 fn decoder_for(packed: &Bytes, headers: &HeaderMap) -> Result<Option<Box<dyn Read + Send>>, Error> {
     let values = headers.get_all(CONTENT_ENCODING).iter();
     let words = values.flat_map(|value| value.to_str().unwrap_or("?").split(','));
-    let named: Vec<String> = words.map(|word| word.trim().to_ascii_lowercase()).collect();
-    let mut codings = named
+    let names: Vec<String> = words.map(|word| word.trim().to_ascii_lowercase()).collect();
+    let mut codings = names
         .iter()
         .filter(|word| !word.is_empty() && *word != "identity");
     let Some(coding) = codings.next() else {
@@ -88,7 +90,7 @@ fn decoder_for(packed: &Bytes, headers: &HeaderMap) -> Result<Option<Box<dyn Rea
         "br" if packed.first().is_some_and(|first| first & 0x7f == 0x11) => {
             return Err(Error::Encoding("its window is too large".to_owned()));
         }
-        "br" => Box::new(brotli_decompressor::Decompressor::new(input, STEP)),
+        "br" => Box::new(brotli_decompressor::Decompressor::new(input, STEP_BYTES)),
         "zstd" => Box::new(ZstdReader::new(input)),
         other => {
             let other = mimir_core::text::visible(mimir_core::text::prefix(other, 40));
@@ -109,7 +111,7 @@ fn has_zlib_header(packed: &[u8]) -> bool {
     }
 }
 
-fn fault(error: &io::Error) -> Error {
+fn decode_error(error: &io::Error) -> Error {
     Error::Encoding(match error.kind() {
         io::ErrorKind::UnexpectedEof => "it ends too early".to_owned(),
         _ => mimir_core::text::visible(mimir_core::text::prefix(&error.to_string(), 200)),
@@ -131,13 +133,13 @@ impl ZstdReader {
     }
 
     /// Begins the next frame; `false` at the end.
-    fn next(&mut self) -> io::Result<bool> {
+    fn begin_frame(&mut self) -> io::Result<bool> {
         let mut input = match self.frame.take() {
             Some(frame) => frame.into_inner(),
             None => self.input.take().unwrap_or_else(|| Bytes::new().reader()),
         };
         while input.get_ref().has_remaining() {
-            if let Some(length) = skippable(input.get_ref()) {
+            if let Some(length) = skippable_frame_length(input.get_ref()) {
                 let rest = input.get_mut();
                 rest.advance(length.min(rest.remaining()));
                 continue;
@@ -151,13 +153,13 @@ impl ZstdReader {
 }
 
 /// Returns the length of the frame that begins here if it is a skippable one; RFC 8878 section 3.1.2.
-fn skippable(rest: &[u8]) -> Option<usize> {
-    let (head, _) = rest.split_first_chunk::<8>()?;
-    let [0x50..=0x5f, 0x2a, 0x4d, 0x18, length @ ..] = *head else {
+fn skippable_frame_length(rest: &[u8]) -> Option<usize> {
+    let (header, _) = rest.split_first_chunk::<8>()?;
+    let [0x50..=0x5f, 0x2a, 0x4d, 0x18, length @ ..] = *header else {
         return None;
     };
     let length = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
-    Some(length.saturating_add(head.len()))
+    Some(length.saturating_add(header.len()))
 }
 
 impl Read for ZstdReader {
@@ -169,7 +171,7 @@ impl Read for ZstdReader {
                     return Ok(count);
                 }
             }
-            if !self.next()? {
+            if !self.begin_frame()? {
                 return Ok(0);
             }
         }

@@ -20,21 +20,21 @@ pub(crate) async fn dial(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
         .take(MAX_ADDRESSES)
         .peekable();
     let mut attempts = JoinSet::new();
-    let mut failed = None;
+    let mut first_error = None;
     loop {
         if let Some(address) = waiting.next() {
             attempts.spawn(TcpStream::connect(address));
         }
         tokio::select! {
-            done = attempts.join_next() => match done {
+            result = attempts.join_next() => match result {
                 Some(Ok(Ok(stream))) => {
                     stream.set_nodelay(true)?;
                     return Ok(stream);
                 }
                 // The first failure is the one of the address that the resolver prefers.
-                Some(Ok(Err(error))) => failed = failed.or(Some(error)),
-                Some(Err(error)) => failed = failed.or_else(|| Some(io::Error::other(error))),
-                None => return Err(failed.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into())),
+                Some(Ok(Err(error))) => first_error = first_error.or(Some(error)),
+                Some(Err(error)) => first_error = first_error.or_else(|| Some(io::Error::other(error))),
+                None => return Err(first_error.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into())),
             },
             () = tokio::time::sleep(STAGGER), if waiting.peek().is_some() => {}
         }
@@ -43,16 +43,16 @@ pub(crate) async fn dial(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
 
 /// Orders the addresses so that their families alternate, beginning with the family of the first address.
 fn alternate_families(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
-    let first = addresses.first().is_some_and(SocketAddr::is_ipv6);
-    let (mut one, mut other): (Vec<SocketAddr>, Vec<SocketAddr>) = addresses
+    let is_ipv6_first = addresses.first().is_some_and(SocketAddr::is_ipv6);
+    let (mut preferred, mut others): (Vec<SocketAddr>, Vec<SocketAddr>) = addresses
         .iter()
-        .partition(|address| address.is_ipv6() == first);
-    one.reverse();
-    other.reverse();
+        .partition(|address| address.is_ipv6() == is_ipv6_first);
+    preferred.reverse();
+    others.reverse();
     let mut ordered = Vec::with_capacity(addresses.len());
-    while !(one.is_empty() && other.is_empty()) {
-        ordered.extend(one.pop());
-        ordered.extend(other.pop());
+    while !(preferred.is_empty() && others.is_empty()) {
+        ordered.extend(preferred.pop());
+        ordered.extend(others.pop());
     }
     ordered
 }
@@ -68,11 +68,11 @@ mod tests {
                 .map(|address| address.parse().unwrap())
                 .collect()
         };
-        let given =
+        let addresses =
             parse("[2001:db8::1]:1 [2001:db8::2]:1 [2001:db8::3]:1 192.0.2.1:1 192.0.2.2:1");
-        let turns =
+        let expected =
             parse("[2001:db8::1]:1 192.0.2.1:1 [2001:db8::2]:1 192.0.2.2:1 [2001:db8::3]:1");
-        assert_eq!(alternate_families(&given), turns);
+        assert_eq!(alternate_families(&addresses), expected);
         assert_eq!(alternate_families(&[]), []);
     }
 

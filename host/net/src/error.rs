@@ -293,8 +293,8 @@ impl Error {
     pub(crate) fn find_source(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
         let mut next = Some(error);
         while let Some(error) = next {
-            if let Some(ours) = error.downcast_ref::<Self>() {
-                return Some(ours.clone());
+            if let Some(own_error) = error.downcast_ref::<Self>() {
+                return Some(own_error.clone());
             }
             next = error.source();
         }

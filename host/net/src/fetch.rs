@@ -67,7 +67,7 @@ impl HttpClient {
             headers,
             has_body: !body.is_empty(),
         };
-        let mut left = self.limits().whole;
+        let mut time_left = self.limits().whole;
         for number in 0..=self.limits().redirects {
             let hop = RequestHop {
                 target: request.target.clone(),
@@ -81,10 +81,14 @@ impl HttpClient {
                 Bytes::new()
             };
             let upload = UploadBody::full(bytes, self.limits().upload_bytes);
-            let (sent, spent) = self.send_timed(hop, upload, left).await?;
-            let (parts, response_body) = sent.response.into_parts();
-            let next =
-                redirect::location(&request.target, parts.status, &parts.headers, &sent.swapped)?;
+            let (hop_response, spent) = self.send_timed(hop, upload, time_left).await?;
+            let (parts, response_body) = hop_response.response.into_parts();
+            let next = redirect::location(
+                &request.target,
+                parts.status,
+                &parts.headers,
+                &hop_response.swapped,
+            )?;
             let Some(target) = next else {
                 let (body, trailers) = self.read_body(response_body, &parts.headers).await?;
                 return Ok(FetchedResponse {
@@ -96,8 +100,8 @@ impl HttpClient {
                     redirects: number,
                 });
             };
-            left = left.saturating_sub(spent);
-            request.redirect_to(target, parts.status, &sent.swapped);
+            time_left = time_left.saturating_sub(spent);
+            request.redirect_to(target, parts.status, &hop_response.swapped);
         }
         Err(Error::TooManyRedirects(self.limits().redirects))
     }
@@ -107,17 +111,17 @@ impl HttpClient {
         &self,
         hop: RequestHop,
         upload: UploadBody,
-        left: Duration,
+        time_left: Duration,
     ) -> Result<(HopResponse, Duration), Error> {
-        if left.is_zero() {
+        if time_left.is_zero() {
             return Err(Error::Timeout {
                 stage: RequestStage::Whole,
                 after: self.limits().whole,
             });
         }
-        let sent = self.send_hop(hop, upload, left).await?;
-        let spent = left.saturating_sub(sent.response.body().time_left());
-        Ok((sent, spent))
+        let hop_response = self.send_hop(hop, upload, time_left).await?;
+        let spent = time_left.saturating_sub(hop_response.response.body().time_left());
+        Ok((hop_response, spent))
     }
 
     /// Reads the whole body of a response.

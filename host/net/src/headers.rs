@@ -27,7 +27,7 @@ const FORBIDDEN: [HeaderName; 14] = [
 ];
 
 /// Limit in bytes for all headers of a request; servers accept less.
-const BYTES: usize = 64 << 10;
+const MAX_HEADER_BYTES: usize = 64 << 10;
 
 /// Parses headers from plain text, such as the arguments of a call. Refuses a name or value that would break out of
 /// its line.
@@ -44,10 +44,10 @@ pub fn parse<'a>(
 ) -> Result<HeaderMap, Error> {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
-        let shown = || mimir_core::text::visible(mimir_core::text::prefix(name, 100));
-        let bad = || Error::InvalidHeader(shown());
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
-        let value = HeaderValue::from_str(value).map_err(|_| bad())?;
+        let visible_name = || mimir_core::text::visible(mimir_core::text::prefix(name, 100));
+        let invalid = || Error::InvalidHeader(visible_name());
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
+        let value = HeaderValue::from_str(value).map_err(|_| invalid())?;
         map.try_append(name, value).map_err(|_| too_many())?;
     }
     Ok(map)
@@ -61,8 +61,8 @@ pub(crate) fn check(method: &Method, headers: &HeaderMap) -> Result<(), Error> {
     }
     let mut bytes = 0;
     for (name, value) in headers {
-        let te = *name == header::TE && value != "trailers";
-        if te || FORBIDDEN.contains(name) {
+        let is_unsupported_te = *name == header::TE && value != "trailers";
+        if is_unsupported_te || FORBIDDEN.contains(name) {
             return Err(Error::ForbiddenHeader(name.to_string()));
         }
         // Counts as RFC 7541 section 4.1 does.
@@ -71,8 +71,11 @@ pub(crate) fn check(method: &Method, headers: &HeaderMap) -> Result<(), Error> {
     if headers.len() > RequestLimits::HEADERS {
         return Err(too_many());
     }
-    if bytes > BYTES {
-        let (what, limit) = ("all the request's headers together", BYTES as u64);
+    if bytes > MAX_HEADER_BYTES {
+        let (what, limit) = (
+            "all the request's headers together",
+            MAX_HEADER_BYTES as u64,
+        );
         return Err(Error::TooLarge { what, limit });
     }
     Ok(())
@@ -87,14 +90,14 @@ fn too_many() -> Error {
 
 /// Returns the length that the caller announces for the body.
 pub(crate) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, Error> {
-    let mut all = headers.get_all(header::CONTENT_LENGTH).iter();
-    let Some(first) = all.next() else {
+    let mut values = headers.get_all(header::CONTENT_LENGTH).iter();
+    let Some(first) = values.next() else {
         return Ok(None);
     };
     let text = first.to_str().unwrap_or_default();
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse() {
-        Ok(length) if digits && all.next().is_none() => Ok(Some(length)),
+        Ok(length) if digits && values.next().is_none() => Ok(Some(length)),
         _ => Err(Error::InvalidHeader("content-length".to_owned())),
     }
 }

@@ -9,21 +9,21 @@ pub(crate) fn from_client_error(
     error: &hyper_util::client::legacy::Error,
     header_limit: u32,
 ) -> Error {
-    if let Some(ours) = Error::find_source(error) {
-        return ours;
+    if let Some(own_error) = Error::find_source(error) {
+        return own_error;
     }
     let source = error.source();
     match source.and_then(|source| source.downcast_ref::<hyper::Error>()) {
         Some(inner) if inner.is_parse_too_large() => Error::Head {
             bytes: header_limit.into(),
-            headers: HEADERS,
+            headers: MAX_HEADERS,
         },
         Some(inner) => from_hyper_error(inner),
         // hyper's own text names a part of the library and does not describe the server.
         None if source.is_none() => {
             Error::Protocol("the connection closed before a response arrived".to_owned())
         }
-        None => Error::Protocol(reason(error)),
+        None => Error::Protocol(innermost_text(error)),
     }
 }
 
@@ -32,10 +32,10 @@ pub(crate) fn check_header_count(
     headers: &http::HeaderMap,
     header_limit: u32,
 ) -> Result<(), Error> {
-    match headers.len() > HEADERS {
+    match headers.len() > MAX_HEADERS {
         true => Err(Error::Head {
             bytes: header_limit.into(),
-            headers: HEADERS,
+            headers: MAX_HEADERS,
         }),
         false => Ok(()),
     }
@@ -43,39 +43,39 @@ pub(crate) fn check_header_count(
 
 /// Limit for the number of response headers that hyper reads. hyper accepts a higher limit, but then allocates space
 /// for the headers of every response, which every request would pay for.
-const HEADERS: usize = 100;
+const MAX_HEADERS: usize = 100;
 
 /// hyper's error texts for endless chunk extensions and trailers; a test triggers each of them.
-const OVER: [&str; 3] = [
+const FRAMING_ERRORS: [&str; 3] = [
     "chunk trailers bytes over limit",
     "chunk trailers count overflow",
     "chunk extensions over limit",
 ];
 
 /// hyper's own limit for these, in bytes.
-const FRAMING: u64 = 16 << 10;
+const MAX_FRAMING_BYTES: u64 = 16 << 10;
 
 /// Converts the error of an exchange that broke.
 pub(crate) fn from_hyper_error(error: &hyper::Error) -> Error {
-    if let Some(ours) = Error::find_source(error) {
-        return ours;
+    if let Some(own_error) = Error::find_source(error) {
+        return own_error;
     }
-    if OVER.contains(&reason(error).as_str()) {
+    if FRAMING_ERRORS.contains(&innermost_text(error).as_str()) {
         return Error::TooLarge {
             what: "the trailers and chunk extensions of the response",
-            limit: FRAMING,
+            limit: MAX_FRAMING_BYTES,
         };
     }
     let why = if error.is_incomplete_message() || error.is_canceled() {
         "the connection closed before the response was complete".to_owned()
     } else {
-        reason(error)
+        innermost_text(error)
     };
     Error::Protocol(why)
 }
 
 /// Returns the innermost error text: the outer ones only name the part of hyper that saw the error.
-fn reason(error: &(dyn StdError + 'static)) -> String {
+fn innermost_text(error: &(dyn StdError + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;

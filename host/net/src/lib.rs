@@ -2,8 +2,8 @@
 //! socket.
 //!
 //! A request passes these steps in order: URL, scheme and method; port and host by the policy; the authorizer
-//! ([`RequestAuthorizer`]); one lookup of the name ([`Resolver`]); a check of *every* address returned; a connection to a
-//! checked address, with the name kept for TLS and `Host`; secrets in place of their placeholders ([`SecretSwap`]).
+//! ([`RequestAuthorizer`]); one lookup of the name ([`Resolver`]); a check of *every* address returned; a connection to
+//! a checked address, with the name kept for TLS and `Host`; secrets in place of their placeholders ([`SecretSwap`]).
 //! [`HttpClient::fetch`] takes each redirect through the same steps.
 //!
 //! [`Proxy`] offers the same client to foreign programs over HTTP.

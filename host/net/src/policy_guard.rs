@@ -10,8 +10,8 @@ use parking_lot::RwLock;
 /// one are not reused, and responses still in transfer are checked again.
 #[derive(Debug)]
 pub struct PolicyGuard {
-    now: RwLock<NetworkPolicySnapshot>,
-    /// That number, readable without a lock.
+    current: RwLock<NetworkPolicySnapshot>,
+    /// The generation of the current policy, readable without a lock.
     generation: AtomicU64,
 }
 
@@ -26,7 +26,7 @@ impl PolicyGuard {
     /// Creates a guard with this policy.
     pub fn new(policy: NetworkPolicy) -> Self {
         Self {
-            now: RwLock::new(NetworkPolicySnapshot {
+            current: RwLock::new(NetworkPolicySnapshot {
                 policy: Arc::new(policy),
                 generation: 0,
             }),
@@ -36,10 +36,10 @@ impl PolicyGuard {
 
     /// Replaces the policy in force.
     pub fn set(&self, policy: NetworkPolicy) {
-        let mut now = self.now.write();
-        now.policy = Arc::new(policy);
-        now.generation += 1;
-        self.generation.store(now.generation, Ordering::Release);
+        let mut current = self.current.write();
+        current.policy = Arc::new(policy);
+        current.generation += 1;
+        self.generation.store(current.generation, Ordering::Release);
     }
 
     /// Returns the policy in force.
@@ -48,8 +48,8 @@ impl PolicyGuard {
     }
 
     pub(crate) fn current(&self) -> NetworkPolicySnapshot {
-        let now = self.now.read();
-        now.clone()
+        let current = self.current.read();
+        current.clone()
     }
 
     pub(crate) fn generation(&self) -> u64 {

@@ -62,14 +62,14 @@ impl std::fmt::Debug for Proxy {
 }
 
 /// Time limit for the head of a request. It comes from the same machine.
-const HEAD: Duration = Duration::from_secs(30);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Limit in bytes for the head of a request.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// Headers that belong to one connection and not to the request (RFC 9110 section 7.6.1), in addition to those listed
 /// in `Connection`.
-const OF_CONNECTION: [HeaderName; 8] = [
+const CONNECTION_HEADERS: [HeaderName; 8] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
@@ -103,15 +103,15 @@ impl Proxy {
 
     /// Serves one connection to its end. Dropping the future closes it, with everything that passes through it.
     pub async fn serve(&self, io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
-        let (opened, mut open) = mpsc::unbounded_channel::<OpenedTunnel>();
+        let (tunnel_sender, mut tunnel_queue) = mpsc::unbounded_channel::<OpenedTunnel>();
         let service = service_fn(move |request| {
-            let (proxy, opened) = (self.clone(), opened.clone());
-            async move { Ok::<_, Infallible>(proxy.answer(request, &opened).await) }
+            let (proxy, tunnels) = (self.clone(), tunnel_sender.clone());
+            async move { Ok::<_, Infallible>(proxy.handle_request(request, &tunnels).await) }
         });
         let mut server = http1::Builder::new();
         server
             .timer(TokioTimer::new())
-            .header_read_timeout(HEAD)
+            .header_read_timeout(HEAD_TIMEOUT)
             .max_buf_size(MAX_HEAD_BYTES)
             .preserve_header_case(true);
         let serving = server
@@ -119,12 +119,14 @@ impl Proxy {
             .with_upgrades();
         // A tunnel begins when the connection stops speaking HTTP.
         let tunnels = async {
-            while let Some((tunnel, target, upgrade)) = open.recv().await {
-                let Ok(inside) = upgrade.await else { continue };
-                let carried = self
-                    .relay_tunnel(tunnel, &target, TokioIo::new(inside))
+            while let Some((tunnel, target, upgrade)) = tunnel_queue.recv().await {
+                let Ok(client_io) = upgrade.await else {
+                    continue;
+                };
+                let result = self
+                    .relay_tunnel(tunnel, &target, TokioIo::new(client_io))
                     .await;
-                if let Err(error) = carried {
+                if let Err(error) = result {
                     tracing::debug!(%error, "closed a tunnel of a command");
                 }
             }
@@ -142,13 +144,13 @@ impl Proxy {
         &self,
         tunnel: Tunnel,
         target: &RequestTarget,
-        mut inside: impl AsyncRead + AsyncWrite + Send + Unpin,
+        mut client_io: impl AsyncRead + AsyncWrite + Send + Unpin,
     ) -> Result<(), Error> {
-        let carried = match tunnel.read_client_hello(&mut inside).await {
-            Ok(begun) => tunnel.relay(begun, &mut inside).await,
+        let result = match tunnel.read_client_hello(&mut client_io).await {
+            Ok(start) => tunnel.relay(start, &mut client_io).await,
             Err(error) => Err(error),
         };
-        let error = match carried {
+        let error = match result {
             Err(
                 error @ (Error::ClearTunnel(_) | Error::TunnelName { .. } | Error::NotTls { .. }),
             ) => error,
@@ -158,39 +160,39 @@ impl Proxy {
             .refusals
             .handle_refusal(target, &Method::CONNECT, error)
             .await;
-        let answer = match error {
+        let response = match error {
             Error::TunnelName { .. } => alert(UNRECOGNIZED_NAME),
             Error::NotTls { .. } => alert(UNEXPECTED_MESSAGE),
             _ => {
                 let (status, text) = (status(&error), error_text(&error));
                 let length = text.len();
                 let head = format!(
-                    "HTTP/1.1 {status}\r\ncontent-type: {PLAIN}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
+                    "HTTP/1.1 {status}\r\ncontent-type: {PLAIN_TEXT}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
                 );
                 (head + &text).into_bytes()
             }
         };
         // A client that no longer reads loses nothing by a failed write.
-        let _ = inside.write_all(&answer).await;
-        let _ = inside.shutdown().await;
+        let _ = client_io.write_all(&response).await;
+        let _ = client_io.shutdown().await;
         Err(error)
     }
 
-    async fn answer(
+    async fn handle_request(
         &self,
         request: Request<Incoming>,
-        opened: &mpsc::UnboundedSender<OpenedTunnel>,
+        tunnels: &mpsc::UnboundedSender<OpenedTunnel>,
     ) -> Response<ProxyBody> {
         if !self.credential.is_in(request.headers()) {
             return unauthorized();
         }
         let (method, uri) = (request.method().clone(), request.uri().clone());
-        let answer = match method == Method::CONNECT {
-            true => self.connect(request, opened).await,
+        let response = match method == Method::CONNECT {
+            true => self.connect(request, tunnels).await,
             false => self.forward(request).await,
         };
-        let error = match answer {
-            Ok(answer) => return answer,
+        let error = match response {
+            Ok(response) => return response,
             Err(error) => error,
         };
         let blocked = matches!(error, Error::Blocked(_) | Error::BlockedAddress(_));
@@ -205,24 +207,24 @@ impl Proxy {
     async fn connect(
         &self,
         request: Request<Incoming>,
-        opened: &mpsc::UnboundedSender<OpenedTunnel>,
+        tunnels: &mpsc::UnboundedSender<OpenedTunnel>,
     ) -> Result<Response<ProxyBody>, Error> {
         let target = target(request.method(), request.uri())?;
         let tunnel = self.client.tunnel(target.clone()).await?;
         // The receiver outlives this connection.
-        let _ = opened.send((tunnel, target, upgrade::on(request)));
+        let _ = tunnels.send((tunnel, target, upgrade::on(request)));
         Ok(Response::new(empty_body()))
     }
 
     async fn forward(&self, mut request: Request<Incoming>) -> Result<Response<ProxyBody>, Error> {
         let to = target(request.method(), request.uri())?;
         *request.uri_mut() = crate::uri(&to.to_string())?;
-        strip(request.headers_mut());
+        strip_connection_headers(request.headers_mut());
         // The client sets it from the real target of the request.
         request.headers_mut().remove(header::HOST);
-        let mut answer = self.client.send(request).await?;
-        strip(answer.headers_mut());
-        Ok(answer.map(BodyExt::boxed_unsync))
+        let mut response = self.client.send(request).await?;
+        strip_connection_headers(response.headers_mut());
+        Ok(response.map(BodyExt::boxed_unsync))
     }
 }
 
@@ -247,7 +249,7 @@ fn target(method: &Method, uri: &Uri) -> Result<RequestTarget, Error> {
 }
 
 /// Removes headers that concern only the program and this proxy.
-fn strip(headers: &mut HeaderMap) {
+fn strip_connection_headers(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
         .iter()
@@ -255,7 +257,7 @@ fn strip(headers: &mut HeaderMap) {
         .flat_map(|value| value.split(','))
         .filter_map(|name| name.trim().parse().ok())
         .collect();
-    for name in named.iter().chain(&OF_CONNECTION) {
+    for name in named.iter().chain(&CONNECTION_HEADERS) {
         headers.remove(name);
     }
 }
@@ -275,7 +277,7 @@ fn alert(description: u8) -> Vec<u8> {
     vec![21, 3, 3, 0, 2, 2, description]
 }
 
-const PLAIN: &str = "text/plain; charset=utf-8";
+const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
 
 fn status(error: &Error) -> StatusCode {
     match error.code() {
@@ -295,30 +297,31 @@ fn error_text(error: &Error) -> String {
     format!("mimir: {}: {text}\n", error.code())
 }
 
-/// The response to a request without the credential. Programs that wait to be asked for it then send it.
+/// Builds the response to a request without the credential. Programs that send it only on request then repeat the
+/// request with it.
 fn unauthorized() -> Response<ProxyBody> {
     let text = "mimir: PERMISSION_DENIED: the proxy of a command serves that command only: expected the user and the \
                 password of its own variable `http_proxy`\n";
-    let mut answer = plain(StatusCode::PROXY_AUTHENTICATION_REQUIRED, text.to_owned());
+    let mut response = text_response(StatusCode::PROXY_AUTHENTICATION_REQUIRED, text.to_owned());
     let challenge = HeaderValue::from_static("Basic realm=\"mimir\"");
-    answer
+    response
         .headers_mut()
         .insert(header::PROXY_AUTHENTICATE, challenge);
-    answer
+    response
 }
 
 /// Formats a refusal for the program and its user.
 fn refusal_response(error: &Error) -> Response<ProxyBody> {
-    plain(status(error), error_text(error))
+    text_response(status(error), error_text(error))
 }
 
-fn plain(status: StatusCode, text: String) -> Response<ProxyBody> {
+fn text_response(status: StatusCode, text: String) -> Response<ProxyBody> {
     let body = Full::from(text).map_err(|never: Infallible| match never {});
-    let mut answer = Response::new(body.boxed_unsync());
-    *answer.status_mut() = status;
-    let kind = HeaderValue::from_static(PLAIN);
-    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
-    answer
+    let mut response = Response::new(body.boxed_unsync());
+    *response.status_mut() = status;
+    let kind = HeaderValue::from_static(PLAIN_TEXT);
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
 }
 
 #[cfg(test)]
@@ -327,23 +330,23 @@ mod tests {
 
     #[test]
     fn target_is_read_from_method_and_uri() {
-        let of = |method: &Method, uri: &str| target(method, &uri.parse().unwrap());
-        let tunnel = of(&Method::CONNECT, "a.example:8443").unwrap();
+        let target_of = |method: &Method, uri: &str| target(method, &uri.parse().unwrap());
+        let tunnel = target_of(&Method::CONNECT, "a.example:8443").unwrap();
         assert_eq!(
             (tunnel.host().to_string(), tunnel.port()),
             ("a.example".to_owned(), 8443)
         );
         assert_eq!(
-            of(&Method::CONNECT, "0x7f.1:80")
+            target_of(&Method::CONNECT, "0x7f.1:80")
                 .unwrap()
                 .host()
                 .to_string(),
             "127.0.0.1"
         );
-        assert!(of(&Method::CONNECT, "a.example").is_err());
-        assert!(of(&Method::GET, "/path").is_err());
-        assert!(of(&Method::GET, "http://user@a.example/").is_err());
-        let plain = of(&Method::GET, "http://a.example/x?y").unwrap();
+        assert!(target_of(&Method::CONNECT, "a.example").is_err());
+        assert!(target_of(&Method::GET, "/path").is_err());
+        assert!(target_of(&Method::GET, "http://user@a.example/").is_err());
+        let plain = target_of(&Method::GET, "http://a.example/x?y").unwrap();
         assert_eq!(plain.to_string(), "http://a.example/x?y");
     }
 
@@ -359,7 +362,7 @@ mod tests {
         ] {
             headers.insert(name, value.parse().unwrap());
         }
-        strip(&mut headers);
+        strip_connection_headers(&mut headers);
         assert_eq!(headers.len(), 1, "{headers:?}");
     }
 }

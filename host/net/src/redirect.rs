@@ -44,11 +44,11 @@ pub(crate) fn location(
     let (301..=303 | 307 | 308) = status.as_u16() else {
         return Ok(None);
     };
-    let mut all = headers.get_all(header::LOCATION).iter();
-    let Some(location) = all.next() else {
+    let mut values = headers.get_all(header::LOCATION).iter();
+    let Some(location) = values.next() else {
         return Ok(None);
     };
-    if all.any(|other| other != location) {
+    if values.any(|other| other != location) {
         return Err(Error::Redirect("it has two `location` headers".to_owned()));
     }
     let text = std::str::from_utf8(location.as_bytes())
@@ -86,15 +86,15 @@ impl RedirectableRequest {
                 .for_each(|name| drop(self.headers.remove(name)));
         }
         if target.origin() != self.target.origin() {
-            let stays = |(name, value): (&HeaderName, &HeaderValue)| {
-                let wanted =
+            let is_dropped = |(name, value): (&HeaderName, &HeaderValue)| {
+                let may_follow =
                     HARMLESS.contains(name) || (self.has_body && BODY_HEADERS.contains(name));
-                let secret = value.is_sensitive() || swapped.names.contains(name);
-                !wanted || secret
+                let is_secret = value.is_sensitive() || swapped.names.contains(name);
+                !may_follow || is_secret
             };
-            let stay = self.headers.iter().filter(|header| stays(*header));
-            let stay: Vec<HeaderName> = stay.map(|(name, _)| name.clone()).collect();
-            for name in stay {
+            let dropped = self.headers.iter().filter(|header| is_dropped(*header));
+            let dropped: Vec<HeaderName> = dropped.map(|(name, _)| name.clone()).collect();
+            for name in dropped {
                 self.headers.remove(name);
             }
         }

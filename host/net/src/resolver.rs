@@ -43,20 +43,20 @@ pub(crate) async fn resolve_checked(
             origin: target.origin().to_string(),
         });
     }
-    let known = policy.addresses(target);
-    let found = match (known, target.host()) {
-        (Some(known), _) => known,
+    let fixed = policy.addresses(target);
+    let addresses = match (fixed, target.host()) {
+        (Some(fixed), _) => fixed,
         (None, NetworkHost::Ip(address)) => vec![*address],
         (None, NetworkHost::Name(name)) => lookup(resolver, name, limit).await?,
     };
-    for address in &found {
+    for address in &addresses {
         policy
             .judge_address(target, *address)
             .map_err(Error::BlockedAddress)?;
     }
     // An address that wraps an IPv4 address connects to that one.
     let port = target.port();
-    let sockets = found
+    let sockets = addresses
         .iter()
         .map(|ip| SocketAddr::new(ip.to_canonical(), port));
     Ok(sockets.collect())
@@ -67,14 +67,14 @@ async fn lookup(
     name: &str,
     limit: Duration,
 ) -> Result<Vec<IpAddr>, Error> {
-    let failed = |why: &str| Error::Dns {
+    let dns_error = |why: &str| Error::Dns {
         host: name.to_owned(),
         why: why.to_owned(),
     };
     match tokio::time::timeout(limit, resolver.resolve(name)).await {
-        Ok(Ok(found)) if found.is_empty() => Err(failed("it has no address")),
-        Ok(Ok(found)) => Ok(found),
-        Ok(Err(error)) => Err(failed(&error.to_string())),
+        Ok(Ok(addresses)) if addresses.is_empty() => Err(dns_error("it has no address")),
+        Ok(Ok(addresses)) => Ok(addresses),
+        Ok(Err(error)) => Err(dns_error(&error.to_string())),
         Err(_) => Err(Error::Timeout {
             stage: RequestStage::Dns,
             after: limit,

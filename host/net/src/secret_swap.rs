@@ -51,21 +51,21 @@ impl SwappedSecrets {
         if self.values.is_empty() {
             return false;
         }
-        let plain = percent_decoded(text);
+        let plain = percent_decode(text);
         self.values.iter().any(|value| {
             let words = value.as_bytes().split(|byte| byte.is_ascii_whitespace());
             words
                 .filter(|word| word.len() >= MIN_SECRET_LENGTH)
-                .any(|word| holds(text.as_bytes(), word) || holds(&plain, word))
+                .any(|word| contains_bytes(text.as_bytes(), word) || contains_bytes(&plain, word))
         })
     }
 }
 
-fn holds(text: &[u8], word: &[u8]) -> bool {
+fn contains_bytes(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len()).any(|window| window == word)
 }
 
-fn percent_decoded(text: &str) -> Vec<u8> {
+fn percent_decode(text: &str) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, tail)) = rest.split_first() {

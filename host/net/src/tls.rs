@@ -37,11 +37,11 @@ pub struct TlsRoots {
 
 /// The platform's roots, read when the first TLS connection is made: parsing them takes milliseconds.
 static PLATFORM: LazyLock<Vec<CertificateDer<'static>>> = LazyLock::new(|| {
-    let found = rustls_native_certs::load_native_certs();
-    for error in &found.errors {
+    let platform = rustls_native_certs::load_native_certs();
+    for error in &platform.errors {
         tracing::warn!(%error, "cannot read a root certificate of the platform");
     }
-    found.certs
+    platform.certs
 });
 
 impl TlsRoots {
@@ -59,7 +59,7 @@ impl TlsRoots {
                 path: mimir_core::text::visible(&file.display().to_string()),
                 why,
             };
-            let before = extra.len();
+            let count_before = extra.len();
             let read = CertificateDer::pem_file_iter(file);
             for certificate in read.map_err(|e| fault(format!("cannot be read: {e}")))? {
                 let certificate =
@@ -68,7 +68,7 @@ impl TlsRoots {
                 usable.map_err(|e| fault(format!("has a certificate that cannot be used: {e}")))?;
                 extra.push(certificate);
             }
-            if extra.len() == before {
+            if extra.len() == count_before {
                 return Err(fault("contains no certificate".to_owned()));
             }
         }
@@ -145,29 +145,32 @@ impl TlsClient {
         if let Some(fault) = &self.roots.fault {
             return Err(fault.clone());
         }
-        let failed = |why: String| Error::Tls {
+        let handshake_error = |why: String| Error::Tls {
             host: host.clone(),
             why,
         };
         let config = self.config.get_or_try_init(|| async {
             let roots = self.roots.clone();
-            let made = tokio::task::spawn_blocking(move || roots.config()).await;
-            let made = made.map_err(|e| failed(e.to_string()))?;
-            made.map(Arc::new).map_err(|e| failed(e.to_string()))
+            let config = tokio::task::spawn_blocking(move || roots.config()).await;
+            let config = config.map_err(|e| handshake_error(e.to_string()))?;
+            config
+                .map(Arc::new)
+                .map_err(|e| handshake_error(e.to_string()))
         });
         let connector = TlsConnector::from(Arc::clone(config.await?));
         let name = match target.host() {
             NetworkHost::Ip(address) => ServerName::from(*address),
-            NetworkHost::Name(name) => ServerName::try_from(name.to_string())
-                .map_err(|_| failed("its name is not valid in a certificate".to_owned()))?,
+            NetworkHost::Name(name) => ServerName::try_from(name.to_string()).map_err(|_| {
+                handshake_error("its name is not valid in a certificate".to_owned())
+            })?,
         };
         let connected = connector.connect(name, stream).await;
-        connected.map_err(|error| fault(&host, &error))
+        connected.map_err(|error| tls_error(&host, &error))
     }
 }
 
 /// Classifies a TLS error: wrong name, untrusted certificate, or another failure.
-fn fault(host: &str, error: &io::Error) -> Error {
+fn tls_error(host: &str, error: &io::Error) -> Error {
     let host = host.to_owned();
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
     let why = match inner {

@@ -57,20 +57,20 @@ impl UploadBody {
     }
 
     /// Ties the body to its authorization: it ends when that is revoked, and when its time is over.
-    pub(crate) fn with_authorization(mut self, hold: AuthorizedRequest) -> Self {
-        self.authorized = Some(hold);
+    pub(crate) fn with_authorization(mut self, authorized: AuthorizedRequest) -> Self {
+        self.authorized = Some(authorized);
         self
     }
 
-    fn judge(&mut self) -> Result<(), Error> {
-        let Some(hold) = &mut self.authorized else {
+    fn check_authorization(&mut self) -> Result<(), Error> {
+        let Some(authorized) = &mut self.authorized else {
             return Ok(());
         };
-        if Instant::now() >= hold.deadline {
-            let (stage, after) = (RequestStage::Whole, hold.whole);
+        if Instant::now() >= authorized.deadline {
+            let (stage, after) = (RequestStage::Whole, authorized.whole);
             return Err(Error::Timeout { stage, after });
         }
-        hold.recheck_policy()
+        authorized.recheck_policy()
     }
 
     /// Checks the body against the length that a header announces.
@@ -81,7 +81,7 @@ impl UploadBody {
         }
         self.announced = length;
         match (length, size.exact()) {
-            (Some(length), Some(exact)) if length != exact => Err(mismatch()),
+            (Some(length), Some(exact)) if length != exact => Err(length_mismatch()),
             _ => Ok(()),
         }
     }
@@ -94,7 +94,7 @@ impl UploadBody {
     }
 }
 
-fn mismatch() -> Error {
+fn length_mismatch() -> Error {
     Error::InvalidRequest("the length of its body differs from `content-length`".to_owned())
 }
 
@@ -115,7 +115,7 @@ impl HttpBody for UploadBody {
         };
         match &frame {
             Poll::Ready(Some(Ok(frame))) => {
-                if let Err(error) = this.judge() {
+                if let Err(error) = this.check_authorization() {
                     return Poll::Ready(Some(Err(error.into())));
                 }
                 if let Some(data) = frame.data_ref() {
@@ -128,7 +128,7 @@ impl HttpBody for UploadBody {
                     .announced
                     .is_some_and(|announced| this.sent > announced)
                 {
-                    return Poll::Ready(Some(Err(mismatch().into())));
+                    return Poll::Ready(Some(Err(length_mismatch().into())));
                 }
             }
             Poll::Ready(None)
@@ -136,7 +136,7 @@ impl HttpBody for UploadBody {
                     .announced
                     .is_some_and(|announced| this.sent != announced) =>
             {
-                return Poll::Ready(Some(Err(mismatch().into())));
+                return Poll::Ready(Some(Err(length_mismatch().into())));
             }
             _ => {}
         }

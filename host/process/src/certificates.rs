@@ -19,8 +19,8 @@ const IN_SANDBOX: &str = "/etc/mimir-certificates.pem";
 /// The path of wget's settings in a sandbox. wget has no variable for certificates, only one for its settings file.
 const WGETRC_IN_SANDBOX: &str = "/etc/mimir-wgetrc";
 
-/// The variables that name a file of certificates to programs. Each program uses it instead of its own, but node adds
-/// it. npm prefers the file of the machine's `npmrc` to those of node, unless a variable names another.
+/// The variables that name a file of certificates to programs. Most programs use it instead of their own certificates;
+/// node adds it to them. npm prefers the file of the machine's `npmrc` to that of node, unless its own variable is set.
 const VARIABLES: [&str; 10] = [
     "AWS_CA_BUNDLE",
     "CARGO_HTTP_CAINFO",
@@ -62,23 +62,24 @@ impl CertificateTrust {
         if roots.is_empty() {
             return Ok(None);
         }
-        let changed = |path: &Path| path.metadata().and_then(|found| found.modified()).ok();
+        let modified_at = |path: &Path| path.metadata().and_then(|meta| meta.modified()).ok();
         let key: BundleKey = roots
             .iter()
             .map(|root| workspace.join(root))
-            .map(|path| (path.clone(), changed(&path)))
+            .map(|path| (path.clone(), modified_at(&path)))
             .collect();
-        let mut kept = self.0.lock();
-        if let Some((of, bundle)) = &*kept
-            && *of == key
+        let mut cached = self.0.lock();
+        if let Some((cached_key, bundle)) = &*cached
+            && *cached_key == key
         {
             return Ok(Some(Arc::clone(bundle)));
         }
         let roots = TlsRoots::from_folder(workspace, roots).map_err(SandboxError::Roots)?;
         let bundle = CertificateBundle::new(roots.pem().as_bytes());
-        let failed = SandboxError::io_error("the file of trusted certificates cannot be written");
-        let bundle = Arc::new(bundle.map_err(failed)?);
-        *kept = Some((key, Arc::clone(&bundle)));
+        let write_error =
+            SandboxError::io_error("the file of trusted certificates cannot be written");
+        let bundle = Arc::new(bundle.map_err(write_error)?);
+        *cached = Some((key, Arc::clone(&bundle)));
         Ok(Some(bundle))
     }
 }
@@ -103,9 +104,10 @@ impl CertificateBundle {
     /// win.
     pub(crate) fn add_to_spec(&self, spec: &mut CommandSpec, has_mounts: bool) {
         let from = &self.path;
-        let at = match has_mounts {
-            true => Path::new(IN_SANDBOX),
-            false => from,
+        let at = if has_mounts {
+            Path::new(IN_SANDBOX)
+        } else {
+            from
         };
         let value = at.to_string_lossy().into_owned();
         let mut set = |name: &str, value: &str| {
@@ -137,10 +139,10 @@ mod tests {
         let trust = CertificateTrust::default();
         assert!(trust.bundle_for(folder.path(), &[]).unwrap().is_none());
         let missing = trust.bundle_for(folder.path(), &["none.pem".to_owned()]);
-        let said = missing.unwrap_err().to_string();
+        let message = missing.unwrap_err().to_string();
         assert!(
-            said.contains("network.extraRoots") && said.contains("none.pem"),
-            "{said}"
+            message.contains("network.extraRoots") && message.contains("none.pem"),
+            "{message}"
         );
     }
 
@@ -150,13 +152,25 @@ mod tests {
         let mut spec = CommandSpec::new(CommandProgram::Vector(vec!["true".into()]), "/w");
         spec.environment = vec![("SSL_CERT_FILE".into(), "/own".into())];
         bundle.add_to_spec(&mut spec, true);
-        let of = |name: &str| {
-            let mut found = spec.environment.iter().filter(|(own, _)| own == name);
-            (found.next().map(|(_, value)| value.clone()), found.count())
+        let value_and_duplicates = |name: &str| {
+            let mut matches = spec.environment.iter().filter(|(own, _)| own == name);
+            (
+                matches.next().map(|(_, value)| value.clone()),
+                matches.count(),
+            )
         };
-        assert_eq!(of("SSL_CERT_FILE"), (Some("/own".into()), 0));
-        assert_eq!(of("CURL_CA_BUNDLE"), (Some(IN_SANDBOX.into()), 0));
-        assert_eq!(of("WGETRC"), (Some(WGETRC_IN_SANDBOX.into()), 0));
+        assert_eq!(
+            value_and_duplicates("SSL_CERT_FILE"),
+            (Some("/own".into()), 0)
+        );
+        assert_eq!(
+            value_and_duplicates("CURL_CA_BUNDLE"),
+            (Some(IN_SANDBOX.into()), 0)
+        );
+        assert_eq!(
+            value_and_duplicates("WGETRC"),
+            (Some(WGETRC_IN_SANDBOX.into()), 0)
+        );
         assert_eq!(spec.mounts.len(), 2);
         assert!(spec.mounts.iter().all(|mount| !mount.writable));
         let mut unmounted = CommandSpec::new(CommandProgram::Vector(vec!["true".into()]), "/w");

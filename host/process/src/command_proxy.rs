@@ -39,14 +39,14 @@ pub(crate) fn proxy_for_command(
     workspace: &Path,
     refusals: &Refusals,
 ) -> Proxy {
-    let outside = permitted.network().clone();
-    let reach = outside.reach();
+    let egress = permitted.network().clone();
+    let reach = egress.reach();
     // Unreadable certificates are reported only to requests that need them.
     let roots =
         TlsRoots::from_folder(workspace, &reach.roots).unwrap_or_else(TlsRoots::unavailable);
     let guard = Arc::new(PolicyGuard::new(reach.policy.clone()));
     let gate = Arc::new(ProxyEffectGate {
-        outside,
+        egress,
         guard: Arc::clone(&guard),
         refusals: refusals.clone(),
     });
@@ -60,44 +60,44 @@ pub(crate) fn proxy_for_command(
 pub struct Refusals(Arc<Mutex<BTreeMap<String, String>>>);
 
 impl Refusals {
-    /// Adds the refusal of a host, with the setting that would allow it. Only the first one of a host counts.
-    pub(crate) fn add(&self, host: String, why: &str, way: &str) {
-        let mut all = self.0.lock();
-        let note = format!("`{host}` was not reached: {why}; to allow it: {way}");
-        all.entry(host).or_insert(note);
+    /// Records the refusal of a host, with the setting that would allow it. Further refusals of the host are ignored.
+    pub(crate) fn add(&self, host: String, why: &str, remedy: &str) {
+        let mut notes = self.0.lock();
+        let note = format!("`{host}` was not reached: {why}; to allow it: {remedy}");
+        notes.entry(host).or_insert(note);
     }
 
     /// Removes and returns one sentence for each host.
     pub(crate) fn take(&self) -> Vec<String> {
-        let mut all = self.0.lock();
-        std::mem::take(&mut *all).into_values().collect()
+        let mut notes = self.0.lock();
+        std::mem::take(&mut *notes).into_values().collect()
     }
 }
 
 /// Hands each request to the effect gate.
 struct ProxyEffectGate {
-    outside: CommandEgress,
+    egress: CommandEgress,
     guard: Arc<PolicyGuard>,
     refusals: Refusals,
 }
 
 impl ProxyEffectGate {
     /// Records a refused tunnel for the result of the command.
-    fn note(&self, target: &RequestTarget, method: &Method, error: &ToolError) {
+    fn record_refusal(&self, target: &RequestTarget, method: &Method, error: &ToolError) {
         if *method == Method::CONNECT {
-            let way = match &*error.remedies {
-                [] => self.outside.way_to(target, method.as_str()),
-                ways => ways.join(", or "),
+            let remedy = match &*error.remedies {
+                [] => self.egress.way_to(target, method.as_str()),
+                remedies => remedies.join(", or "),
             };
             self.refusals
-                .add(target.host().to_string(), &error.message, &way);
+                .add(target.host().to_string(), &error.message, &remedy);
         }
     }
 }
 
 impl RequestAuthorizer for ProxyEffectGate {
     fn reload_policy(&self) {
-        let now = self.outside.reach();
+        let now = self.egress.reach();
         if *self.guard.policy() != now.policy {
             self.guard.set(now.policy.clone());
         }
@@ -105,22 +105,23 @@ impl RequestAuthorizer for ProxyEffectGate {
 
     fn authorize<'a>(
         &'a self,
-        ask: OutboundRequest<'a>,
+        request: OutboundRequest<'a>,
     ) -> BoxFuture<'a, Result<RequestPermit, ToolError>> {
         Box::pin(async move {
-            let headers = ask.headers.iter();
+            let headers = request.headers.iter();
             let headers: Vec<&[u8]> = headers
                 .flat_map(|(name, value)| [name.as_str().as_bytes(), value.as_bytes()])
                 .collect();
-            let egress = OutgoingRequest {
+            let outgoing = OutgoingRequest {
                 headers: &headers,
-                body: ask.body,
-                ..egress(ask.target, ask.method)
+                body: request.body,
+                ..request_without_headers(request.target, request.method)
             };
-            let consent = self.outside.request(egress).await;
-            let consent = consent.inspect_err(|error| self.note(ask.target, ask.method, error))?;
+            let permission = self.egress.request(outgoing).await;
+            let permission = permission
+                .inspect_err(|error| self.record_refusal(request.target, request.method, error))?;
             self.reload_policy();
-            Ok(match consent {
+            Ok(match permission {
                 EgressPermission::Listed => RequestPermit::Listed,
                 EgressPermission::Unlisted => RequestPermit::Unlisted,
             })
@@ -129,7 +130,10 @@ impl RequestAuthorizer for ProxyEffectGate {
 }
 
 /// Describes a request that was refused before its headers were read.
-fn egress<'a>(target: &'a RequestTarget, method: &'a Method) -> OutgoingRequest<'a> {
+fn request_without_headers<'a>(
+    target: &'a RequestTarget,
+    method: &'a Method,
+) -> OutgoingRequest<'a> {
     OutgoingRequest {
         target,
         method: method.as_str(),
@@ -146,20 +150,20 @@ impl ProxyRefusalHandler for ProxyEffectGate {
         error: Error,
     ) -> BoxFuture<'a, Error> {
         Box::pin(async move {
-            let egress = egress(target, method);
+            let request = request_without_headers(target, method);
             match error {
                 // The network policy refused it before the gate was asked; the gate gives the reason and records the
                 // refusal.
-                Error::Blocked(_) => match self.outside.request(egress).await {
+                Error::Blocked(_) => match self.egress.request(request).await {
                     Err(why) => {
-                        self.note(target, method, &why);
+                        self.record_refusal(target, method, &why);
                         Error::Denied(why)
                     }
                     Ok(_) => error,
                 },
                 error => {
-                    self.outside
-                        .refused(egress, ToolErrorCode::PolicyDenied, &error.to_string());
+                    self.egress
+                        .refused(request, ToolErrorCode::PolicyDenied, &error.to_string());
                     error
                 }
             }

@@ -9,26 +9,26 @@ use crate::sandbox::SandboxError;
 
 /// Returns the settings for a command with this target.
 pub(crate) fn settings_for_target(
-    all: &SandboxSettings,
+    general: &SandboxSettings,
     target: CommandTarget,
 ) -> Result<SandboxSettings, SandboxError> {
     let language = match target {
-        CommandTarget::Default => return Ok(all.clone()),
-        CommandTarget::HostPrograms => return settings_for_host_programs(all),
+        CommandTarget::Default => return Ok(general.clone()),
+        CommandTarget::HostPrograms => return settings_for_host_programs(general),
         CommandTarget::Container(language) => language,
     };
-    let image = all.images.get(&language).or(all.image.as_ref());
+    let image = general.images.get(&language).or(general.image.as_ref());
     let image = image.ok_or(SandboxError::NoContainerImage(language))?;
     Ok(SandboxSettings {
         mode: Some(SandboxMode::Container),
         image: Some(image.clone()),
-        ..all.clone()
+        ..general.clone()
     })
 }
 
 /// Settings for the programs of this machine: without an explicit mode, the kernel's sandbox.
-fn settings_for_host_programs(all: &SandboxSettings) -> Result<SandboxSettings, SandboxError> {
-    let mode = match all.mode.unwrap_or_default() {
+fn settings_for_host_programs(general: &SandboxSettings) -> Result<SandboxSettings, SandboxError> {
+    let mode = match general.mode.unwrap_or_default() {
         SandboxMode::Container => return Err(SandboxError::ContainersOnly),
         SandboxMode::Auto => SandboxMode::Process,
         mode => mode,
@@ -38,7 +38,7 @@ fn settings_for_host_programs(all: &SandboxSettings) -> Result<SandboxSettings, 
         // These settings apply to containers only.
         image: None,
         socket: None,
-        ..all.clone()
+        ..general.clone()
     })
 }
 
@@ -49,7 +49,7 @@ mod tests {
     use mimir_core::code::CodeLanguage;
     use serde_json::json;
 
-    fn at(
+    fn settings_for(
         written: serde_json::Value,
         target: CommandTarget,
     ) -> Result<SandboxSettings, SandboxError> {
@@ -60,12 +60,12 @@ mod tests {
     fn container_image_of_a_language_precedes_the_default_image() {
         let python = CommandTarget::Container(CodeLanguage::Python);
         let both = json!({"image": "debian", "images": {"python": "python:3"}});
-        let settings = at(both.clone(), python).unwrap();
+        let settings = settings_for(both.clone(), python).unwrap();
         assert_eq!(settings.mode, Some(SandboxMode::Container));
         assert_eq!(settings.image.as_deref(), Some("python:3"));
-        let other = at(both, CommandTarget::Container(CodeLanguage::Bash)).unwrap();
+        let other = settings_for(both, CommandTarget::Container(CodeLanguage::Bash)).unwrap();
         assert_eq!(other.image.as_deref(), Some("debian"));
-        let fault = at(json!("process"), python).unwrap_err();
+        let fault = settings_for(json!("process"), python).unwrap_err();
         assert_eq!(fault.code(), ToolErrorCode::Unavailable);
         let error = mimir_core::ToolError::from(fault);
         assert!(error.remedies[0].contains("sandbox.images"), "{error:?}");
@@ -74,19 +74,19 @@ mod tests {
 
     #[test]
     fn host_programs_are_unavailable_in_container_mode() {
-        let fault = at(
+        let fault = settings_for(
             json!({"mode": "container", "image": "x"}),
             CommandTarget::HostPrograms,
         )
         .unwrap_err();
         assert_eq!(fault.code(), ToolErrorCode::Unavailable);
-        let free = at(
+        let auto = settings_for(
             json!({"mode": "auto", "image": "x"}),
             CommandTarget::HostPrograms,
         )
         .unwrap();
-        assert_eq!((free.mode, free.image), (Some(SandboxMode::Process), None));
-        let none = at(json!("none"), CommandTarget::HostPrograms).unwrap();
+        assert_eq!((auto.mode, auto.image), (Some(SandboxMode::Process), None));
+        let none = settings_for(json!("none"), CommandTarget::HostPrograms).unwrap();
         assert_eq!(none.mode, Some(SandboxMode::None));
     }
 }

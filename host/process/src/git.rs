@@ -38,7 +38,7 @@ pub(crate) fn prepare(spec: &mut CommandSpec, hidden: &[HiddenPath], repositorie
         .filter_map(|path| GitRepository::find(spec, path))
         .collect();
     for repository in &repositories {
-        spec.git.extend(repository.programs_off());
+        spec.git.extend(repository.program_overrides());
     }
     spec.git.sort();
     spec.git.dedup();
@@ -53,26 +53,26 @@ pub(crate) fn prepare(spec: &mut CommandSpec, hidden: &[HiddenPath], repositorie
     for repository in &repositories {
         repository.read_index(&mut tracked);
     }
-    if tracked.is_any() {
+    if tracked.has_entries() {
         spec.git.push(("core.checkStat".into(), "minimal".into()));
         spec.git.push(("core.trustctime".into(), "false".into()));
         // For the tool `git`, which reports the files that it has not compared.
-        let named = tracked.found.keys().take(MAX_NAMED_PATHS);
+        let named = tracked.entries.keys().take(MAX_NAMED_PATHS);
         spec.git
             .extend(named.map(|path| ("mimir.hidden".into(), (*path).to_owned())));
     }
-    exclude(spec, &store, &repositories, hidden, &tracked);
+    ignore_hidden_files(spec, &store, &repositories, hidden, &tracked);
     hide_content(spec, &store, &repositories, hidden);
-    for one in hidden {
-        let stand_in = match (one.kind, tracked.found.get(one.path.as_str())) {
+    for hidden_path in hidden {
+        let path = hidden_path.path.as_str();
+        let stand_in = match (hidden_path.kind, tracked.entries.get(path)) {
             (Kind::File, Some(files)) => files.first().and_then(|(_, stat)| store.file(*stat)),
             (Kind::File, None) => store.socket(),
             (Kind::Folder, Some(files)) => store.folder(files),
             (Kind::Folder, None) | (Kind::Other, _) => None,
         };
         if let Some(stand_in) = stand_in {
-            spec.stand_ins
-                .insert(spec.workspace.join(&one.path), stand_in);
+            spec.stand_ins.insert(spec.workspace.join(path), stand_in);
         }
     }
 }
@@ -80,26 +80,26 @@ pub(crate) fn prepare(spec: &mut CommandSpec, hidden: &[HiddenPath], repositorie
 /// The file of ignored paths that git reads in a sandbox.
 const EXCLUDES: &str = "/etc/git-exclude";
 
-/// Makes git ignore hidden files that are not tracked: it would fail at the first that it may not read. A repository
-/// that has its own `core.excludesFile` is left alone.
-fn exclude(
+/// Makes git ignore hidden files that are not tracked: it would fail at the first one that it may not read. Does
+/// nothing if a repository has its own `core.excludesFile`.
+fn ignore_hidden_files(
     spec: &mut CommandSpec,
     store: &StandInStore,
     repositories: &[GitRepository],
     hidden: &[HiddenPath],
     tracked: &TrackedPaths<'_>,
 ) {
-    let own = |one: &GitRepository| one.config.value("core", "excludesfile").is_some();
-    if repositories.iter().any(own) {
+    let has_own_excludes = |one: &GitRepository| one.config.value("core", "excludesfile").is_some();
+    if repositories.iter().any(has_own_excludes) {
         return;
     }
     let mut lines = String::new();
     for root in roots(repositories) {
-        for one in hidden.iter().filter(|one| one.kind == Kind::File) {
-            let below = one.path.strip_prefix(root);
-            let below = below.filter(|_| !tracked.found.contains_key(one.path.as_str()));
-            if let Some(path) = below.filter(|path| !path.contains('\n')) {
-                lines.push_str(&pattern(path));
+        for file in hidden.iter().filter(|file| file.kind == Kind::File) {
+            let path = file.path.strip_prefix(root);
+            let path = path.filter(|_| !tracked.entries.contains_key(file.path.as_str()));
+            if let Some(path) = path.filter(|path| !path.contains('\n')) {
+                lines.push_str(&exact_pattern(path));
                 lines.push('\n');
             }
         }
@@ -112,11 +112,11 @@ fn add_settings_file(
     spec: &mut CommandSpec,
     store: &StandInStore,
     lines: &str,
-    (key, at): (&str, &str),
+    (key, mount_path): (&str, &str),
 ) {
-    if let Some(from) = (!lines.is_empty()).then(|| store.text(lines)).flatten() {
-        spec.mounts.push(HostMount::read_only_at(from, at));
-        spec.git.push((key.into(), at.into()));
+    if let Some(file) = (!lines.is_empty()).then(|| store.text(lines)).flatten() {
+        spec.mounts.push(HostMount::read_only_at(file, mount_path));
+        spec.git.push((key.into(), mount_path.into()));
     }
 }
 
@@ -127,32 +127,35 @@ const ATTRIBUTES: &str = "/etc/git-attributes";
 /// name them without their content, which is in the objects of the repository.
 ///
 /// This keeps secrets out of output that did not ask for them. It is not a boundary: attributes of the repository and
-/// options such as `--text` take precedence. A repository that has its own `core.attributesFile` is left alone.
+/// options such as `--text` take precedence. Does nothing if a repository has its own `core.attributesFile`.
 fn hide_content(
     spec: &mut CommandSpec,
     store: &StandInStore,
     repositories: &[GitRepository],
     hidden: &[HiddenPath],
 ) {
-    let own = |one: &GitRepository| one.config.value("core", "attributesfile").is_some();
-    if repositories.iter().any(own) {
+    let has_own_attributes =
+        |one: &GitRepository| one.config.value("core", "attributesfile").is_some();
+    if repositories.iter().any(has_own_attributes) {
         return;
     }
     let mut lines = String::new();
     for root in roots(repositories) {
-        for one in hidden {
-            let Some(path) = one.path.strip_prefix(root) else {
+        for hidden_path in hidden {
+            let Some(path) = hidden_path.path.strip_prefix(root) else {
                 continue;
             };
-            let below = match one.kind {
+            let suffix = match hidden_path.kind {
                 Kind::File => "",
                 Kind::Folder => "/**",
                 Kind::Other => continue,
             };
             // Quoted as in C, because a space would end the pattern.
-            let pattern = pattern(path).replace('\\', "\\\\").replace('"', "\\\"");
+            let pattern = exact_pattern(path)
+                .replace('\\', "\\\\")
+                .replace('"', "\\\"");
             if !path.contains('\n') {
-                lines.push_str(&format!("\"{pattern}{below}\" -diff\n"));
+                lines.push_str(&format!("\"{pattern}{suffix}\" -diff\n"));
             }
         }
     }
@@ -166,7 +169,7 @@ fn roots(repositories: &[GitRepository]) -> BTreeSet<&str> {
 }
 
 /// Returns the pattern that matches only this path of a working tree.
-fn pattern(path: &str) -> String {
+fn exact_pattern(path: &str) -> String {
     let mut pattern = String::from("/");
     for letter in path.chars() {
         if matches!(letter, '\\' | '*' | '?' | '[' | ' ') {
@@ -182,28 +185,28 @@ fn pattern(path: &str) -> String {
 struct TrackedPaths<'a> {
     files: BTreeSet<&'a str>,
     folders: Vec<&'a str>,
-    found: BTreeMap<&'a str, Vec<(String, IndexStat)>>,
+    entries: BTreeMap<&'a str, Vec<(String, IndexStat)>>,
 }
 
 impl<'a> TrackedPaths<'a> {
     fn new(hidden: &'a [HiddenPath]) -> Self {
-        let of = |kind: Kind| {
+        let of_kind = |kind: Kind| {
             let paths = hidden.iter().filter(move |one| one.kind == kind);
             paths.map(|one| one.path.as_str())
         };
         Self {
-            files: of(Kind::File).collect(),
-            folders: of(Kind::Folder).collect(),
-            found: BTreeMap::new(),
+            files: of_kind(Kind::File).collect(),
+            folders: of_kind(Kind::Folder).collect(),
+            entries: BTreeMap::new(),
         }
     }
 
-    fn is_any(&self) -> bool {
-        !self.found.is_empty()
+    fn has_entries(&self) -> bool {
+        !self.entries.is_empty()
     }
 
     /// Returns the hidden path that equals or contains a path, with the rest of the path.
-    fn hides<'p>(&self, path: &'p str) -> Option<(&'a str, &'p str)> {
+    fn find_hidden<'p>(&self, path: &'p str) -> Option<(&'a str, &'p str)> {
         if let Some(file) = self.files.get(path) {
             return Some((*file, ""));
         }
@@ -213,9 +216,10 @@ impl<'a> TrackedPaths<'a> {
         })
     }
 
-    fn is_below(&self, root: &str) -> bool {
-        let is = |path: &str| root.is_empty() || path.starts_with(root);
-        self.files.iter().any(|path| is(path)) || self.folders.iter().any(|path| is(path))
+    fn has_path_below(&self, root: &str) -> bool {
+        let is_inside = |path: &str| root.is_empty() || path.starts_with(root);
+        self.files.iter().any(|path| is_inside(path))
+            || self.folders.iter().any(|path| is_inside(path))
     }
 }
 
@@ -231,15 +235,16 @@ struct GitRepository {
 impl GitRepository {
     fn find(spec: &CommandSpec, path: &str) -> Option<Self> {
         let workspace = &spec.workspace;
-        let at = workspace.join(path);
-        let kind = at.symlink_metadata().ok()?.file_type();
-        let git = match kind.is_dir() {
-            true => at.clone(),
-            false => linked_repository::target(&at)?,
+        let dot_git = workspace.join(path);
+        let kind = dot_git.symlink_metadata().ok()?.file_type();
+        let git = if kind.is_dir() {
+            dot_git
+        } else {
+            linked_repository::link_target(&dot_git)?
         };
         // Outside of the workspace, only folders that have been checked and mounted.
-        let shown = |mount: &crate::sandbox::HostMount| git.starts_with(&mount.from);
-        if !git.starts_with(workspace) && !spec.mounts.iter().any(shown) {
+        let contains_git = |mount: &crate::sandbox::HostMount| git.starts_with(&mount.from);
+        if !git.starts_with(workspace) && !spec.mounts.iter().any(contains_git) {
             return None;
         }
         let root = path.strip_suffix(".git")?.to_owned();
@@ -247,10 +252,10 @@ impl GitRepository {
         Some(Self { root, git, config })
     }
 
-    /// Settings that switch off the repository's own programs that display manuals, list archives and merge: each has
-    /// a name that the repository chooses.
-    fn programs_off(&self) -> Vec<(String, String)> {
-        let mut off = Vec::new();
+    /// Returns the settings that disable the repository's own programs for manuals, archives and merges. Their names
+    /// are chosen by the repository, so each one is overridden separately.
+    fn program_overrides(&self) -> Vec<(String, String)> {
+        let mut overrides = Vec::new();
         for entry in self.config.entries() {
             let Some(name) = entry.subsection.as_deref() else {
                 continue;
@@ -263,35 +268,36 @@ impl GitRepository {
                 }
                 // `git log --diff-merges=remerge` merges as well.
                 ("merge", "driver") => {
-                    off.push((format!("merge.{name}.driver"), MERGE.to_owned()));
+                    overrides.push((format!("merge.{name}.driver"), MERGE.to_owned()));
                     continue;
                 }
                 _ => continue,
             };
-            off.push((key, "false".to_owned()));
+            overrides.push((key, "false".to_owned()));
         }
-        off
+        overrides
     }
 
     /// Adds the index entries of hidden files.
     fn read_index(&self, tracked: &mut TrackedPaths<'_>) {
-        if !tracked.is_below(&self.root) {
+        if !tracked.has_path_below(&self.root) {
             return;
         }
         let hash = self.config.object_hash();
-        let path = |name: &str| match self.root.is_empty() {
-            true => name.to_owned(),
-            false => format!("{}{name}", self.root),
-        };
-        let is_hidden = |name: &str| tracked.hides(&path(name)).is_some();
+        let workspace_path = |name: &str| format!("{}{name}", self.root);
+        let is_hidden = |name: &str| tracked.find_hidden(&workspace_path(name)).is_some();
         let Some(index) = GitIndex::read(&self.git, hash, &is_hidden) else {
             return;
         };
         for (name, stat) in index.into_stats() {
-            let path = path(&name);
-            if let Some((hidden, rest)) = tracked.hides(&path) {
+            let path = workspace_path(&name);
+            if let Some((hidden, rest)) = tracked.find_hidden(&path) {
                 let rest = rest.to_owned();
-                tracked.found.entry(hidden).or_default().push((rest, stat));
+                tracked
+                    .entries
+                    .entry(hidden)
+                    .or_default()
+                    .push((rest, stat));
             }
         }
     }
@@ -299,14 +305,14 @@ impl GitRepository {
 
 /// Runs git for a test, and returns what it prints.
 #[cfg(test)]
-fn run_git(folder: &std::path::Path, words: &[&str]) -> String {
-    let done = std::process::Command::new("git")
+fn run_git(folder: &std::path::Path, args: &[&str]) -> String {
+    let output = std::process::Command::new("git")
         .args(["-c", "user.name=n", "-c", "user.email=e@e"])
         .args(["-c", "protocol.file.allow=always"])
-        .args(words)
+        .args(args)
         .current_dir(folder)
         .output()
         .unwrap();
-    assert!(done.status.success(), "{words:?}: {done:?}");
-    String::from_utf8(done.stdout).unwrap()
+    assert!(output.status.success(), "{args:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
 }

@@ -1,7 +1,7 @@
 //! Variables of this process that say how the network is reached: certificates, proxies and the settings of npm.
 //!
-//! A program in no sandbox gets them, since behind a company's proxy it reaches nothing without them. One in a sandbox
-//! with network access gets the certificates. Values that hold a credential are left out.
+//! A program without a sandbox gets all of them: behind a company proxy it could not reach anything without them. A
+//! sandboxed program with network access gets the certificates. Values that contain a credential are left out.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -29,22 +29,24 @@ const NPM: &str = "NPM_CONFIG_";
 /// Parts of names of npm's settings that are credentials.
 const CREDENTIALS: [&str; 5] = ["_AUTH", "AUTHTOKEN", "PASSWORD", "TOKEN", "OTP"];
 
-/// A variable that a program in no sandbox gets, or does not get because of its value.
+/// A variable for programs without a sandbox, or one that is withheld because of its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AmbientVariable {
     /// Its name.
     pub name: String,
-    /// Its value, or `None` where that holds a credential.
+    /// Its value, or `None` if that contains a credential.
     pub value: Option<String>,
 }
 
-/// The variables of this process that programs in no sandbox get, and those that are left out for their value.
+/// Returns the variables of this process for programs without a sandbox, and those that are withheld.
 pub fn variables() -> Vec<AmbientVariable> {
-    selected(std::env::vars_os())
+    select_variables(std::env::vars_os())
 }
 
-fn selected(all: impl Iterator<Item = (OsString, OsString)>) -> Vec<AmbientVariable> {
-    let mut found: Vec<AmbientVariable> = all
+fn select_variables(
+    environment: impl Iterator<Item = (OsString, OsString)>,
+) -> Vec<AmbientVariable> {
+    let mut variables: Vec<AmbientVariable> = environment
         .filter_map(|(name, value)| {
             let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
             if value.is_empty() {
@@ -70,8 +72,8 @@ fn selected(all: impl Iterator<Item = (OsString, OsString)>) -> Vec<AmbientVaria
             })
         })
         .collect();
-    found.sort_by(|one, other| one.name.cmp(&other.name));
-    found
+    variables.sort_by(|one, other| one.name.cmp(&other.name));
+    variables
 }
 
 /// Returns true if a value is a URL with a user or a password.
@@ -81,12 +83,12 @@ fn has_userinfo(value: &str) -> bool {
     authority.contains('@')
 }
 
-/// Adds the variables for a program in no sandbox; a variable that is set for it explicitly wins.
+/// Adds the variables for a program without a sandbox. Variables that are set for it explicitly take precedence.
 pub(crate) fn pass_variables(environment: &mut Vec<(String, String)>) {
-    add(environment, variables());
+    add_missing(environment, variables());
 }
 
-fn add(environment: &mut Vec<(String, String)>, variables: Vec<AmbientVariable>) {
+fn add_missing(environment: &mut Vec<(String, String)>, variables: Vec<AmbientVariable>) {
     for AmbientVariable { name, value } in variables {
         if let Some(value) = value.filter(|_| !environment.iter().any(|(other, _)| *other == name))
         {
@@ -98,25 +100,25 @@ fn add(environment: &mut Vec<(String, String)>, variables: Vec<AmbientVariable>)
 /// Lets a program in a sandbox trust the certificates that this process is configured to trust: sets the variables,
 /// and mounts the files that they name.
 pub(crate) fn trust_certificates(spec: &mut CommandSpec) {
-    let mut found = variables();
-    found.retain(|variable| CERTIFICATES.contains(&variable.name.as_str()));
-    for path in found
+    let mut variables = variables();
+    variables.retain(|variable| CERTIFICATES.contains(&variable.name.as_str()));
+    for path in variables
         .iter()
         .filter_map(|variable| variable.value.as_deref())
     {
         let at = Path::new(path);
         // The sandbox already mounts these system folders.
-        let shown = ["/usr", "/etc/ssl/certs", "/etc/pki"]
+        let is_mounted = ["/usr", "/etc/ssl/certs", "/etc/pki"]
             .iter()
             .any(|folder| at.starts_with(folder));
         if let Ok(from) = at.canonicalize()
             && at.is_absolute()
-            && !shown
+            && !is_mounted
         {
             spec.mounts.push(HostMount::read_only_at(from, at));
         }
     }
-    add(&mut spec.environment, found);
+    add_missing(&mut spec.environment, variables);
 }
 
 #[cfg(test)]
@@ -135,20 +137,20 @@ mod tests {
             ("GITHUB_TOKEN", "ghp_x"),
             ("NO_PROXY", ""),
         ];
-        let found = selected(
+        let selected = select_variables(
             all.into_iter()
                 .map(|(name, value)| (name.into(), value.into())),
         );
-        let mut given = vec![("https_proxy".to_owned(), "mine".to_owned())];
-        add(&mut given, found.clone());
-        given.sort();
-        let names: Vec<&str> = given.iter().map(|(name, _)| name.as_str()).collect();
+        let mut environment = vec![("https_proxy".to_owned(), "mine".to_owned())];
+        add_missing(&mut environment, selected.clone());
+        environment.sort();
+        let names: Vec<&str> = environment.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(
             names,
             ["NODE_EXTRA_CA_CERTS", "NPM_CONFIG_REGISTRY", "https_proxy"]
         );
-        assert_eq!(given[2].1, "mine");
-        let left_out = found.iter().filter(|variable| variable.value.is_none());
+        assert_eq!(environment[2].1, "mine");
+        let left_out = selected.iter().filter(|variable| variable.value.is_none());
         let left_out: Vec<&str> = left_out.map(|variable| variable.name.as_str()).collect();
         assert_eq!(
             left_out,

@@ -99,7 +99,7 @@ impl BackgroundJobs {
         let owners = self.owners.lock();
         let jobs = owners
             .get(owner)
-            .map(|owned| owned.jobs.iter().map(JobEntry::job).collect());
+            .map(|owned| owned.jobs.iter().map(JobEntry::status).collect());
         jobs.unwrap_or_default()
     }
 
@@ -127,7 +127,7 @@ impl BackgroundJobs {
         stop.notify_one();
         // If the other end is gone, the session has ended and the command with it.
         let _ = ended.wait_for(Option::is_some).await;
-        self.find(owner, job, JobEntry::job)
+        self.find(owner, job, JobEntry::status)
     }
 
     pub(crate) fn end_session(&self, session: &str) {
@@ -140,11 +140,11 @@ impl BackgroundJobs {
         &self,
         owner: &JobOwner,
         job: JobId,
-        take: impl Fn(&JobEntry) -> T,
+        read: impl Fn(&JobEntry) -> T,
     ) -> Result<T, SandboxError> {
         let owners = self.owners.lock();
         let entries = owners.get(owner).into_iter().flat_map(|owned| &owned.jobs);
-        let mut matches = entries.filter(|entry| entry.id == job).map(take);
+        let mut matches = entries.filter(|entry| entry.id == job).map(read);
         matches.next().ok_or(SandboxError::NoJob(job.0))
     }
 }
@@ -176,7 +176,7 @@ impl JobEntry {
         *self.state.ended.borrow()
     }
 
-    fn job(&self) -> JobStatus {
+    fn status(&self) -> JobStatus {
         let ended = self.exit();
         JobStatus {
             id: self.id,

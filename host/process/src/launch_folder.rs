@@ -1,5 +1,4 @@
-//! An empty start folder for a program, and the check whether anything that it is started with leads into the
-//! workspace.
+//! An empty start folder for a program, and a check for parts of its launch that refer to the workspace.
 //!
 //! A model may write a new file in the workspace. A program that loads modules from its working directory, as Python,
 //! Node and npx do, or that is configured to load from there, would run it.
@@ -24,11 +23,11 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 const MAX_ATTEMPTS: usize = 1_000;
 
 impl EmptyFolder {
-    /// Creates one below `base`, which may not be in the workspace.
+    /// Creates a folder below `base`, which may not be in the workspace.
     pub(crate) fn create_in(base: &Path, workspace: &Path) -> Result<Self, SandboxError> {
         let fault =
             || SandboxError::io_error("the empty start folder of a program cannot be created");
-        folder(base, true).map_err(fault())?;
+        create_folder(base, true).map_err(fault())?;
         let base = base.canonicalize().map_err(fault())?;
         check_ownership(&base).map_err(fault())?;
         if base.starts_with(workspace) {
@@ -39,7 +38,7 @@ impl EmptyFolder {
         for _ in 0..MAX_ATTEMPTS {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let path = base.join(format!("{}-{number}", std::process::id()));
-            match folder(&path, false) {
+            match create_folder(&path, false) {
                 Ok(()) => return Ok(Self(path)),
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(fault()(error)),
@@ -60,7 +59,7 @@ impl Drop for EmptyFolder {
     }
 }
 
-fn folder(path: &Path, with_parents: bool) -> std::io::Result<()> {
+fn create_folder(path: &Path, with_parents: bool) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(with_parents);
     #[cfg(unix)]
@@ -96,22 +95,22 @@ pub(crate) fn path_outside(workspace: &Path) -> Option<String> {
 }
 
 fn path_without_workspace(path: &std::ffi::OsStr, workspace: &Path) -> Option<String> {
-    let all: Vec<PathBuf> = std::env::split_paths(path).collect();
+    let folders: Vec<PathBuf> = std::env::split_paths(path).collect();
     let is_inside = |folder: &PathBuf| {
         let real = folder.canonicalize();
         normalize_path(folder).starts_with(workspace)
             || real.is_ok_and(|real| real.starts_with(workspace))
     };
-    let left: Vec<&PathBuf> = all.iter().filter(|folder| !is_inside(folder)).collect();
-    if left.len() == all.len() {
+    let outside: Vec<&PathBuf> = folders.iter().filter(|folder| !is_inside(folder)).collect();
+    if outside.len() == folders.len() {
         return None;
     }
-    std::env::join_paths(left).ok()?.into_string().ok()
+    std::env::join_paths(outside).ok()?.into_string().ok()
 }
 
-/// Describes the part of a launch that leads into the workspace: its start folder, its program, an argument, or a
-/// variable such as `PYTHONPATH`.
-pub(crate) fn leads_into(
+/// Describes the first part of a launch that refers to the workspace: the start folder, the program, an argument, or a
+/// variable such as `PYTHONPATH`. Returns `None` if no part does.
+pub(crate) fn describe_workspace_reference(
     workspace: &Path,
     directory: &Path,
     launch: &LaunchSpec,
@@ -122,34 +121,35 @@ pub(crate) fn leads_into(
         let real = path.canonicalize();
         path.starts_with(workspace) || real.is_ok_and(|real| real.starts_with(workspace))
     };
-    let shown = |text: &str| mimir_core::text::visible(mimir_core::text::prefix(text, 200));
+    let display = |text: &str| mimir_core::text::visible(mimir_core::text::prefix(text, 200));
     if let Some(named) = &launch.directory {
-        return Some(format!("its `cwd`, `{}`,", shown(named)));
+        return Some(format!("its `cwd`, `{}`,", display(named)));
     }
     let (program, arguments) = launch.args.split_first()?;
     if candidate_files(program).iter().any(|file| inside(file)) {
-        return Some(format!("its program, `{}`,", shown(program)));
+        return Some(format!("its program, `{}`,", display(program)));
     }
     // A folder that a person passed as data is not a program.
-    let given: Vec<PathBuf> = launch
+    let data_folders: Vec<PathBuf> = launch
         .folders
         .iter()
         .flatten()
         .map(|folder| normalize_path(&workspace.join(&folder.path)))
         .collect();
-    let is_given = |path: &PathBuf| given.contains(&normalize_path(path));
-    if let Some(word) = arguments.iter().find(|word| {
-        let mut paths = paths(word).into_iter();
-        paths.any(|path| inside(&path) && !is_given(&path))
+    let is_data_folder = |path: &PathBuf| data_folders.contains(&normalize_path(path));
+    if let Some(argument) = arguments.iter().find(|argument| {
+        let mut paths = possible_paths(argument).into_iter();
+        paths.any(|path| inside(&path) && !is_data_folder(&path))
     }) {
-        return Some(format!("its argument `{}`", shown(word)));
+        return Some(format!("its argument `{}`", display(argument)));
     }
     let mut variables = launch.environment.iter();
-    let (name, _) = variables.find(|(_, value)| paths(value).iter().any(|path| inside(path)))?;
-    Some(format!("its variable `{}`", shown(name)))
+    let (name, _) =
+        variables.find(|(_, value)| possible_paths(value).iter().any(|path| inside(path)))?;
+    Some(format!("its variable `{}`", display(name)))
 }
 
-/// The files that a program name may refer to: the path itself, or the first match in the `PATH`.
+/// Returns the files that a program name may refer to: the path itself, or the first match in the `PATH`.
 fn candidate_files(program: &str) -> Vec<PathBuf> {
     if program.contains(std::path::is_separator) {
         return vec![program.into()];
@@ -160,17 +160,22 @@ fn candidate_files(program: &str) -> Vec<PathBuf> {
     files.find(|file| file.is_file()).into_iter().collect()
 }
 
-/// The paths that a word may name: `--config=a/b`, `file:///a/b`, `/a:/b`, `-I/a`, words of a script.
-fn paths(word: &str) -> Vec<PathBuf> {
-    let ends = |c: char| matches!(c, '=' | ':' | ';' | ',' | '"' | '\'') || c.is_whitespace();
-    let mut all = Vec::new();
-    for part in word.split(ends).chain([word]).filter(|it| !it.is_empty()) {
-        all.push(PathBuf::from(part));
+/// Returns the paths that a word may name: `--config=a/b`, `file:///a/b`, `/a:/b`, `-I/a`, words of a script.
+fn possible_paths(word: &str) -> Vec<PathBuf> {
+    let is_separator =
+        |c: char| matches!(c, '=' | ':' | ';' | ',' | '"' | '\'') || c.is_whitespace();
+    let mut paths = Vec::new();
+    for part in word
+        .split(is_separator)
+        .chain([word])
+        .filter(|it| !it.is_empty())
+    {
+        paths.push(PathBuf::from(part));
         if let Some((_, rest)) = part.split_once('/') {
-            all.push(Path::new("/").join(rest.trim_start_matches('/')));
+            paths.push(Path::new("/").join(rest.trim_start_matches('/')));
         }
     }
-    all
+    paths
 }
 
 /// Removes `.` and `..` from a path, without looking at the file system.

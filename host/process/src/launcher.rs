@@ -15,12 +15,12 @@ use mimir_core::{ToolError, ToolErrorCode};
 use mimir_net::Proxy;
 
 use crate::inherited_env;
-use crate::launch_folder::{EmptyFolder, leads_into, path_outside};
+use crate::launch_folder::{EmptyFolder, describe_workspace_reference, path_outside};
 use crate::run::workspace_guard::{GuardBreach, WorkspaceGuard};
 use crate::runner::ReadySandbox;
 use crate::sandbox::{
     CommandHandle, CommandNetwork, CommandSpec, CommandStdin, HostMount, SandboxError,
-    WorkspacePart, beside,
+    WorkspacePart, writable_outside_folders,
 };
 
 /// Interval of the search for files that may not be created: longer than for a command, since such a program runs for
@@ -33,31 +33,32 @@ pub type ProxyFactory = dyn Fn(&LaunchSpec) -> Result<Proxy, ToolError> + Send +
 /// Starts programs in the sandbox that each asks for.
 pub struct ProgramLauncher {
     workspace: PathBuf,
-    /// The folder in which programs without a start folder get an empty one each.
-    empty: PathBuf,
+    /// The folder in which each program without a start folder gets an empty one.
+    empty_folders: PathBuf,
     proxies: Option<Arc<ProxyFactory>>,
 }
 
 impl ProgramLauncher {
     /// Creates a launcher for programs that see `workspace`. Programs that name no folder in it start in an empty one
-    /// below `empty`, which holds no files that they could load as modules.
-    pub fn new(workspace: impl Into<PathBuf>, empty: impl Into<PathBuf>) -> Self {
+    /// below `empty_folders`, which holds no files that they could load as modules.
+    pub fn new(workspace: impl Into<PathBuf>, empty_folders: impl Into<PathBuf>) -> Self {
         Self {
             workspace: workspace.into(),
-            empty: empty.into(),
+            empty_folders: empty_folders.into(),
             proxies: None,
         }
     }
 
-    /// Gives programs that ask for the network the proxies that `make` creates. Without it none of these is started.
+    /// Gives programs that ask for the network the proxies that `factory` creates. Without it, such programs are not
+    /// started.
     #[must_use]
-    pub fn with_proxies(mut self, make: Arc<ProxyFactory>) -> Self {
-        self.proxies = Some(make);
+    pub fn with_proxies(mut self, factory: Arc<ProxyFactory>) -> Self {
+        self.proxies = Some(factory);
         self
     }
 
     async fn start(&self, launch: LaunchSpec) -> Result<LaunchedProgram, ToolError> {
-        let open = launch.secrets || launch.sandbox.mode == Some(SandboxMode::None);
+        let is_privileged = launch.secrets || launch.sandbox.mode == Some(SandboxMode::None);
         let ready = ReadySandbox::choose(&self.workspace, launch.sandbox.clone()).await?;
         let mut spec = ready.spec_of_command(&CommandRequest {
             program: CommandProgram::Vector(launch.args.clone()),
@@ -68,13 +69,17 @@ impl ProgramLauncher {
             target: CommandTarget::Default,
         })?;
         let sandbox = ready.sandbox();
-        match sandbox.enforces_path_rules() {
-            true => self.confine(&mut spec, &launch)?,
-            false => inherited_env::pass_variables(&mut spec.environment),
+        if sandbox.enforces_path_rules() {
+            self.confine(&mut spec, &launch)?;
+        } else {
+            inherited_env::pass_variables(&mut spec.environment);
         }
         let empty = match launch.directory {
             Some(_) => None,
-            None => Some(EmptyFolder::create_in(&self.empty, &spec.workspace)?),
+            None => Some(EmptyFolder::create_in(
+                &self.empty_folders,
+                &spec.workspace,
+            )?),
         };
         if let Some(empty) = &empty {
             spec.directory = empty.path().to_owned();
@@ -87,25 +92,26 @@ impl ProgramLauncher {
                 });
             }
         }
-        if open
+        if is_privileged
             && !launch.workspace_code
-            && let Some(what) = leads_into(&spec.workspace, &spec.directory, &launch)
+            && let Some(reference) =
+                describe_workspace_reference(&spec.workspace, &spec.directory, &launch)
         {
-            return Err(SandboxError::WorkspaceCode(what).into());
+            return Err(SandboxError::WorkspaceCode(reference).into());
         }
-        let named = spec.environment.iter().any(|(name, _)| name == "PATH");
-        if open
+        let has_own_path = spec.environment.iter().any(|(name, _)| name == "PATH");
+        if is_privileged
             && !launch.workspace_code
-            && !named
+            && !has_own_path
             && sandbox.name() != "container"
             && let Some(path) = path_outside(&spec.workspace)
         {
             spec.environment.push(("PATH".to_owned(), path));
         }
         // New files in the workspace cannot come from a program that has no write access to it.
-        let writes =
-            spec.visible_parts.iter().any(|part| part.writable) || !beside(&spec).is_empty();
-        let mut guard = match sandbox.enforces_path_rules() && writes {
+        let may_write = spec.visible_parts.iter().any(|part| part.writable)
+            || !writable_outside_folders(&spec).is_empty();
+        let mut guard = match sandbox.enforces_path_rules() && may_write {
             true => WorkspaceGuard::new(&spec),
             false => WorkspaceGuard::disabled(),
         };
@@ -152,7 +158,7 @@ impl ProgramLauncher {
         if spec.network == CommandNetwork::Proxy {
             let make = self.proxies.as_ref();
             spec.proxy = make.map(|make| make(launch)).transpose()?;
-            if launch.hosts.iter().any(is_of_this_machine) {
+            if launch.hosts.iter().any(is_this_machine) {
                 // It must ask the proxy for this machine too: the loopback in its sandbox is a different one.
                 for name in ["no_proxy", "NO_PROXY"] {
                     if !spec.environment.iter().any(|(other, _)| other == name) {
@@ -167,7 +173,7 @@ impl ProgramLauncher {
 }
 
 /// Returns true if a host is this machine: programs use no proxy for it by default.
-fn is_of_this_machine(host: &HostPattern) -> bool {
+fn is_this_machine(host: &HostPattern) -> bool {
     let text = host.to_string();
     let text = text
         .split_once("://")
@@ -195,8 +201,8 @@ struct GuardedProgram {
 impl ProgramHandle for GuardedProgram {
     fn wait(&mut self) -> BoxFuture<'_, Result<i32, ToolError>> {
         Box::pin(async move {
-            let mut look = tokio::time::interval(POLL_INTERVAL);
-            look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            let mut guard_poll = tokio::time::interval(POLL_INTERVAL);
+            guard_poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
                 tokio::select! {
                     exit = self.handle.wait() => {
@@ -208,7 +214,7 @@ impl ProgramHandle for GuardedProgram {
                             None => Ok(exit.code),
                         };
                     }
-                    _ = look.tick(), if self.breach.is_none() => {
+                    _ = guard_poll.tick(), if self.breach.is_none() => {
                         self.breach = self.guard.check();
                         if self.breach.is_some() {
                             self.handle.kill().await;
@@ -230,15 +236,15 @@ impl ProgramHandle for GuardedProgram {
 
 fn breach_error(breach: &GuardBreach) -> ToolError {
     let (code, message) = match breach {
-        GuardBreach::Made(made) => (
+        GuardBreach::Created(created) => (
             ToolErrorCode::PermissionDenied,
-            format!("it was stopped: it created {}", made.describe()),
+            format!("it was stopped: it created {}", created.describe()),
         ),
-        GuardBreach::MadeBySome(made) => (
+        GuardBreach::CreatedConcurrently(created) => (
             ToolErrorCode::PermissionDenied,
             format!(
                 "it was stopped, like all commands that ran at the same time: one of them created {}",
-                made.describe()
+                created.describe()
             ),
         ),
         GuardBreach::Uncovered(path) => (

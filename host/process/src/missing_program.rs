@@ -1,7 +1,7 @@
 //! Commands that a shell could not find or run: they get the same code, message and nearest names as a program without
 //! a shell.
 //!
-//! Out of scope: texts whose shell found all programs that they name.
+//! Out of scope: scripts whose programs were all found.
 
 use mimir_core::command::{
     CapturedOutput, CommandOutput, CommandProgram, ParsedCommand, ParsedProgram, ShellWord,
@@ -9,19 +9,19 @@ use mimir_core::command::{
 
 use crate::sandbox::{CommandSpec, Sandbox, SandboxError};
 
-/// Exit codes of a shell if a program cannot be run, or does not exist.
-const ENDS: [i32; 2] = [126, 127];
+/// The exit codes of a shell for a program that cannot be run, or does not exist.
+const SHELL_EXIT_CODES: [i32; 2] = [126, 127];
 
 /// Messages of bash and of the shells named sh, after the name of the program.
-const WORDS: [&str; 3] = [
+const NOT_FOUND_MESSAGES: [&str; 3] = [
     ": command not found",
     ": not found",
     ": No such file or directory",
 ];
-const MAY_NOT: &str = ": Permission denied";
+const PERMISSION_DENIED: &str = ": Permission denied";
 
-/// Adds to the result of a shell text that ended because of a program. If the text is only that one command, it is an
-/// error; else a note at the end of the output, since the rest of it has run.
+/// Explains the failure of a script in which the shell could not run a program. If the script is only that one command,
+/// returns an error; otherwise adds a note to the end of the output, since the rest of the script has run.
 pub(crate) fn explain_missing_program(
     sandbox: &dyn Sandbox,
     (spec, script): (&CommandSpec, &ParsedProgram),
@@ -30,29 +30,33 @@ pub(crate) fn explain_missing_program(
     let CommandProgram::Script(_) = &spec.program else {
         return Ok(finished);
     };
-    if !ENDS.contains(&finished.exit_code) {
+    if !SHELL_EXIT_CODES.contains(&finished.exit_code) {
         return Ok(finished);
     }
-    let said = String::from_utf8_lossy(&finished.stderr.bytes).into_owned();
-    let mut faults = script.commands.iter().filter_map(name).filter_map(|name| {
-        let blamed = said.lines().find_map(|line| blamed(name, line))?;
-        Some(fault(sandbox, spec, name, blamed))
-    });
-    let Some(fault) = faults.next() else {
+    let stderr = String::from_utf8_lossy(&finished.stderr.bytes).into_owned();
+    let mut errors = script
+        .commands
+        .iter()
+        .filter_map(program_name)
+        .filter_map(|name| {
+            let complaint = stderr.lines().find_map(|line| find_complaint(name, line))?;
+            Some(program_error(sandbox, spec, name, complaint))
+        });
+    let Some(error) = errors.next() else {
         return Ok(finished);
     };
-    let alone = script.commands.len() == 1 && script.unknown.is_empty();
-    if alone && finished.stdout.bytes.is_empty() {
-        return Err(fault);
+    let is_single_command = script.commands.len() == 1 && script.unknown.is_empty();
+    if is_single_command && finished.stdout.bytes.is_empty() {
+        return Err(error);
     }
     for captured in [&mut finished.stderr, &mut finished.combined] {
-        note(captured, &fault);
+        append_note(captured, &error);
     }
     Ok(finished)
 }
 
 /// The program of a command, if it is known.
-fn name(command: &ParsedCommand) -> Option<&str> {
+fn program_name(command: &ParsedCommand) -> Option<&str> {
     match command.words.first()? {
         ShellWord::Known(name) => Some(name),
         _ => None,
@@ -62,39 +66,41 @@ fn name(command: &ParsedCommand) -> Option<&str> {
 /// The reason that a shell gives for a program that it did not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ShellComplaint {
-    Absent,
-    MayNot,
+    NotFound,
+    PermissionDenied,
 }
 
 /// Returns the reason that this line of a shell's output gives for the program.
-fn blamed(name: &str, line: &str) -> Option<ShellComplaint> {
-    let absent = WORDS.iter().map(|words| (words, ShellComplaint::Absent));
-    let (before, blamed) = absent
-        .chain([(&MAY_NOT, ShellComplaint::MayNot)])
-        .find_map(|(words, blamed)| Some((line.strip_suffix(words)?, blamed)))?;
+fn find_complaint(name: &str, line: &str) -> Option<ShellComplaint> {
+    let not_found = NOT_FOUND_MESSAGES
+        .iter()
+        .map(|message| (message, ShellComplaint::NotFound));
+    let (before, complaint) = not_found
+        .chain([(&PERMISSION_DENIED, ShellComplaint::PermissionDenied)])
+        .find_map(|(message, complaint)| Some((line.strip_suffix(message)?, complaint)))?;
     // The shell's own name and a line number come first.
-    let is_it = before.strip_suffix(name)?;
-    (is_it.is_empty() || is_it.ends_with(' ')).then_some(blamed)
+    let prefix = before.strip_suffix(name)?;
+    (prefix.is_empty() || prefix.ends_with(' ')).then_some(complaint)
 }
 
 /// Returns the error of the sandbox for this program; a container knows no more than the shell in it.
-fn fault(
+fn program_error(
     sandbox: &dyn Sandbox,
     spec: &CommandSpec,
     name: &str,
-    blamed: ShellComplaint,
+    complaint: ShellComplaint,
 ) -> SandboxError {
-    match (sandbox.check_program(name, &spec.directory), blamed) {
+    match (sandbox.check_program(name, &spec.directory), complaint) {
         (Err(fault), _) => fault,
-        (Ok(()), ShellComplaint::Absent) => SandboxError::not_found(name, []),
-        (Ok(()), ShellComplaint::MayNot) => SandboxError::NotExecutable {
+        (Ok(()), ShellComplaint::NotFound) => SandboxError::not_found(name, []),
+        (Ok(()), ShellComplaint::PermissionDenied) => SandboxError::NotExecutable {
             program: name.to_owned(),
             why: "the system refuses to run it",
         },
     }
 }
 
-fn note(captured: &mut CapturedOutput, fault: &SandboxError) {
+fn append_note(captured: &mut CapturedOutput, fault: &SandboxError) {
     if !captured.bytes.is_empty() && !captured.bytes.ends_with(b"\n") {
         captured.bytes.push(b'\n');
     }
@@ -109,33 +115,37 @@ mod tests {
 
     #[test]
     fn missing_program_is_recognized_in_shell_messages() {
-        for (line, name, wanted) in [
+        for (line, name, expected) in [
             (
                 "bash: line 1: carg: command not found",
                 "carg",
-                Some(ShellComplaint::Absent),
+                Some(ShellComplaint::NotFound),
             ),
             (
                 "sh: 1: carg: not found",
                 "carg",
-                Some(ShellComplaint::Absent),
+                Some(ShellComplaint::NotFound),
             ),
-            ("sh: carg: not found", "carg", Some(ShellComplaint::Absent)),
+            (
+                "sh: carg: not found",
+                "carg",
+                Some(ShellComplaint::NotFound),
+            ),
             (
                 "bash: line 1: ./x: Permission denied",
                 "./x",
-                Some(ShellComplaint::MayNot),
+                Some(ShellComplaint::PermissionDenied),
             ),
             (
                 "bash: line 1: ./y: No such file or directory",
                 "./y",
-                Some(ShellComplaint::Absent),
+                Some(ShellComplaint::NotFound),
             ),
             ("bash: line 1: xcarg: command not found", "carg", None),
             ("cat: carg: No such file or directory", "cat", None),
             ("carg: it failed", "carg", None),
         ] {
-            assert_eq!(blamed(name, line), wanted, "{line}");
+            assert_eq!(find_complaint(name, line), expected, "{line}");
         }
     }
 }

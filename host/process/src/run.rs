@@ -29,19 +29,19 @@ use workspace_guard::{GuardBreach, WorkspaceGuard};
 pub(crate) use workspace_guard::{HiddenKind, HiddenPath};
 
 /// Time between the request to end a command and its kill.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE_PERIOD: Duration = Duration::from_secs(2);
 
-/// Time for reading outputs after the command has exited. Its own output has been written by then.
-const DRAIN: Duration = Duration::from_millis(500);
+/// Time limit for reading the outputs after the command has exited. Its own output has been written by then.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Time that a killed command may take to exit. It takes moments, unless the kernel waits for a disk.
-const GONE: Duration = Duration::from_secs(10);
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Interval of the search for files that may not be created.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Bytes read at once: the capacity of a pipe.
-const CHUNK: usize = 64 * 1024;
+const CHUNK_BYTES: usize = 64 * 1024;
 
 /// A callback that receives output as it arrives.
 pub type OutputCallback<'a> = &'a mut (dyn FnMut(CommandStream, &[u8]) + Send);
@@ -50,11 +50,11 @@ pub type OutputCallback<'a> = &'a mut (dyn FnMut(CommandStream, &[u8]) + Send);
 pub async fn run(
     sandbox: &dyn Sandbox,
     spec: &CommandSpec,
-    watch: OutputCallback<'_>,
+    on_output: OutputCallback<'_>,
 ) -> Result<CommandOutput, SandboxError> {
     RunningCommand::begin(sandbox, spec)
         .await?
-        .wait(watch)
+        .wait(on_output)
         .await
 }
 
@@ -63,16 +63,16 @@ struct CommandOutputs {
     stdout: OutputBuffer,
     stderr: OutputBuffer,
     combined: OutputBuffer,
-    /// True if the last line of both has ended.
+    /// True if the last line of the combined output has ended.
     at_line_start: bool,
 }
 
 impl CommandOutputs {
-    fn new(keep: usize) -> Self {
+    fn new(limit: usize) -> Self {
         Self {
-            stdout: OutputBuffer::new(keep),
-            stderr: OutputBuffer::new(keep),
-            combined: OutputBuffer::new(keep),
+            stdout: OutputBuffer::new(limit),
+            stderr: OutputBuffer::new(limit),
+            combined: OutputBuffer::new(limit),
             at_line_start: true,
         }
     }
@@ -88,7 +88,7 @@ impl CommandOutputs {
         }
     }
 
-    fn finished(self, exit_code: i32, duration: Duration, obeyed: Vec<String>) -> CommandOutput {
+    fn into_output(self, exit_code: i32, duration: Duration, obeyed: Vec<String>) -> CommandOutput {
         CommandOutput {
             exit_code,
             stdout: self.stdout.into_captured(),
@@ -109,16 +109,16 @@ enum CommandPhase {
     /// It was killed.
     Killed,
     /// It has exited; its remaining output is still read.
-    Gone,
+    Exited,
 }
 
 /// Why a command was stopped.
 enum CommandStopReason {
-    Time,
+    Timeout,
     /// A caller requested it.
     Requested,
-    /// It created something that it may not create, or could change something that is protected.
-    Breached(GuardBreach),
+    /// It created a forbidden path, or a protected path was no longer covered.
+    Breach(GuardBreach),
 }
 
 /// A running command. Dropping it kills the command and all processes that it started.
@@ -129,7 +129,7 @@ pub(crate) struct RunningCommand {
     phase: CommandPhase,
     begun: Instant,
     /// The end of the phase, if it is limited in time.
-    until: Option<Instant>,
+    deadline: Option<Instant>,
     stopped: Option<CommandStopReason>,
     /// Notified when the command is to end.
     stop: Arc<Notify>,
@@ -175,7 +175,7 @@ impl RunningCommand {
             guard,
             phase: CommandPhase::Running,
             begun,
-            until: spec.timeout.map(|timeout| begun + timeout),
+            deadline: spec.timeout.map(|timeout| begun + timeout),
             stopped: None,
             stop: Arc::default(),
             stdin: match &spec.stdin {
@@ -194,47 +194,47 @@ impl RunningCommand {
     /// Runs the command until it has exited.
     pub(crate) async fn wait(
         mut self,
-        watch: OutputCallback<'_>,
+        on_output: OutputCallback<'_>,
     ) -> Result<CommandOutput, SandboxError> {
         let stdin = std::mem::take(&mut self.stdin);
-        let exit = self.finish(&stdin, watch).await?;
+        let exit = self.run_until_exit(&stdin, on_output).await?;
         self.obeyed = self.guard.take_obeyed();
         let unattributed = self.guard.take_unattributed();
         for note in self.notes.finish(&self.obeyed, &unattributed) {
             let end = if self.outputs.at_line_start { "" } else { "\n" };
             let note = format!("{end}[{note}]\n");
             self.outputs.add(CommandStream::Stderr, note.as_bytes());
-            watch(CommandStream::Stderr, note.as_bytes());
+            on_output(CommandStream::Stderr, note.as_bytes());
         }
-        self.verdict(exit)
+        self.into_result(exit)
     }
 
-    async fn finish(
+    async fn run_until_exit(
         &mut self,
         stdin: &[u8],
-        watch: OutputCallback<'_>,
+        on_output: OutputCallback<'_>,
     ) -> Result<CommandExit, SandboxError> {
-        let (mut out, mut err) = (vec![0; CHUNK], vec![0; CHUNK]);
+        let (mut out, mut err) = (vec![0; CHUNK_BYTES], vec![0; CHUNK_BYTES]);
         let (mut out_open, mut err_open) = (true, true);
         let mut input = Some(stdin);
         let mut exit = None;
-        let mut look = tokio::time::interval(POLL_INTERVAL);
-        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut guard_poll = tokio::time::interval(POLL_INTERVAL);
+        guard_poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             if let Some(exit) = exit
                 && !(out_open || err_open)
             {
                 return Ok(exit);
             }
-            let until = self.until;
+            let deadline = self.deadline;
             tokio::select! {
                 read = self.child.stdout.read(&mut out), if out_open => {
-                    out_open = self.store(CommandStream::Stdout, read, &out, watch);
+                    out_open = self.store(CommandStream::Stdout, read, &out, on_output);
                 }
                 read = self.child.stderr.read(&mut err), if err_open => {
-                    err_open = self.store(CommandStream::Stderr, read, &err, watch);
+                    err_open = self.store(CommandStream::Stderr, read, &err, on_output);
                 }
-                wrote = feed(&mut self.child.stdin, input), if input.is_some() => {
+                wrote = write_input(&mut self.child.stdin, input), if input.is_some() => {
                     input = wrote.and_then(|count| input?.get(count..)).filter(|rest| !rest.is_empty());
                     if input.is_none() {
                         self.child.stdin = Box::new(tokio::io::sink());
@@ -243,10 +243,10 @@ impl RunningCommand {
                 ended = self.child.handle.wait(), if exit.is_none() => {
                     exit = Some(ended?);
                     self.final_check().await;
-                    (self.phase, self.until) = (CommandPhase::Gone, Some(Instant::now() + DRAIN));
+                    (self.phase, self.deadline) = (CommandPhase::Exited, Some(Instant::now() + DRAIN_TIMEOUT));
                 }
-                () = at(until), if until.is_some() => {
-                    if let Some(exit) = self.time_is_up(exit).await? {
+                () = sleep_until_deadline(deadline), if deadline.is_some() => {
+                    if let Some(exit) = self.handle_deadline(exit).await? {
                         return Ok(exit);
                     }
                 }
@@ -254,7 +254,7 @@ impl RunningCommand {
                     self.stopped.get_or_insert(CommandStopReason::Requested);
                     self.request_end().await;
                 }
-                _ = look.tick(), if exit.is_none() => {
+                _ = guard_poll.tick(), if exit.is_none() => {
                     if self.check_guard() {
                         self.kill().await;
                     }
@@ -269,25 +269,25 @@ impl RunningCommand {
         stream: CommandStream,
         read: io::Result<usize>,
         bytes: &[u8],
-        watch: &mut (dyn FnMut(CommandStream, &[u8]) + Send),
+        on_output: &mut (dyn FnMut(CommandStream, &[u8]) + Send),
     ) -> bool {
         // A read error counts as the end of the output.
         let bytes = bytes.get(..read.unwrap_or(0)).unwrap_or_default();
         self.outputs.add(stream, bytes);
-        self.notes.read(stream, bytes);
+        self.notes.scan(stream, bytes);
         if !bytes.is_empty() {
-            watch(stream, bytes);
+            on_output(stream, bytes);
         }
         !bytes.is_empty()
     }
 
-    async fn time_is_up(
+    async fn handle_deadline(
         &mut self,
         exit: Option<CommandExit>,
     ) -> Result<Option<CommandExit>, SandboxError> {
         match self.phase {
             CommandPhase::Running => {
-                self.stopped.get_or_insert(CommandStopReason::Time);
+                self.stopped.get_or_insert(CommandStopReason::Timeout);
                 self.request_end().await;
                 Ok(None)
             }
@@ -300,88 +300,91 @@ impl RunningCommand {
                 error: io::ErrorKind::TimedOut.into(),
             }),
             // A process outside of the sandbox holds the output open.
-            CommandPhase::Gone => Ok(exit),
+            CommandPhase::Exited => Ok(exit),
         }
     }
 
     async fn request_end(&mut self) {
         self.child.handle.terminate().await;
-        (self.phase, self.until) = (CommandPhase::Terminating, Some(Instant::now() + GRACE));
+        (self.phase, self.deadline) = (
+            CommandPhase::Terminating,
+            Some(Instant::now() + GRACE_PERIOD),
+        );
     }
 
     async fn kill(&mut self) {
         self.child.handle.kill().await;
-        (self.phase, self.until) = (CommandPhase::Killed, Some(Instant::now() + GONE));
+        (self.phase, self.deadline) = (CommandPhase::Killed, Some(Instant::now() + KILL_TIMEOUT));
     }
 
     /// Looks for files that may not be created. Returns true if the command must be killed for them.
     fn check_guard(&mut self) -> bool {
-        if matches!(self.stopped, Some(CommandStopReason::Breached(_))) {
+        if matches!(self.stopped, Some(CommandStopReason::Breach(_))) {
             return false;
         }
         let Some(breach) = self.guard.check() else {
             return false;
         };
-        self.stopped = Some(CommandStopReason::Breached(breach));
+        self.stopped = Some(CommandStopReason::Breach(breach));
         true
     }
 
-    /// Repeats the search after the command has exited. Its findings take precedence over any other reason for the
-    /// end.
+    /// Checks for forbidden files once more after the command has exited. A finding takes precedence over any other
+    /// stop reason.
     async fn final_check(&mut self) {
         let breach = self.guard.final_check().await;
         if let Some(breach) =
-            breach.filter(|_| !matches!(self.stopped, Some(CommandStopReason::Breached(_))))
+            breach.filter(|_| !matches!(self.stopped, Some(CommandStopReason::Breach(_))))
         {
-            self.stopped = Some(CommandStopReason::Breached(breach));
+            self.stopped = Some(CommandStopReason::Breach(breach));
         }
     }
 
-    fn verdict(self, exit: CommandExit) -> Result<CommandOutput, SandboxError> {
+    fn into_result(self, exit: CommandExit) -> Result<CommandOutput, SandboxError> {
         let after = self.begun.elapsed();
-        let finished = self.outputs.finished(exit.code, after, self.obeyed);
-        let stopped = |bound, finished| {
+        let output = self.outputs.into_output(exit.code, after, self.obeyed);
+        let stopped = |bound, output| {
             Box::new(StoppedCommand {
                 after,
                 bound,
-                finished,
+                finished: output,
             })
         };
         match self.stopped {
-            Some(CommandStopReason::Time) => Err(SandboxError::Timeout(stopped(0, finished))),
-            Some(CommandStopReason::Breached(GuardBreach::Uncovered(path))) => {
+            Some(CommandStopReason::Timeout) => Err(SandboxError::Timeout(stopped(0, output))),
+            Some(CommandStopReason::Breach(GuardBreach::Uncovered(path))) => {
                 Err(SandboxError::Uncovered {
                     path,
-                    stopped: stopped(0, finished),
+                    stopped: stopped(0, output),
                 })
             }
-            Some(CommandStopReason::Breached(GuardBreach::Made(made))) => {
-                Err(SandboxError::Shielded {
-                    path: made.path,
-                    rule: made.rule,
-                    kept: made.renamed_to,
-                    others: made.more,
-                    stopped: stopped(0, finished),
+            Some(CommandStopReason::Breach(GuardBreach::Created(created))) => {
+                Err(SandboxError::ForbiddenPathCreated {
+                    path: created.path,
+                    rule: created.rule,
+                    renamed_to: created.renamed_to,
+                    others: created.more,
+                    stopped: stopped(0, output),
                 })
             }
-            Some(CommandStopReason::Breached(GuardBreach::MadeBySome(made))) => {
-                Err(SandboxError::ConcurrentlyShielded {
-                    made: made.describe(),
-                    stopped: stopped(0, finished),
+            Some(CommandStopReason::Breach(GuardBreach::CreatedConcurrently(created))) => {
+                Err(SandboxError::ForbiddenPathCreatedConcurrently {
+                    created: created.describe(),
+                    stopped: stopped(0, output),
                 })
             }
             // Something was killed for its memory. If the command went on all the same and reports success, that
             // counts.
             None if exit.out_of_memory && exit.code != 0 => {
-                Err(SandboxError::Memory(stopped(self.memory, finished)))
+                Err(SandboxError::Memory(stopped(self.memory, output)))
             }
-            Some(CommandStopReason::Requested) | None => Ok(finished),
+            Some(CommandStopReason::Requested) | None => Ok(output),
         }
     }
 }
 
 /// Writes some of the input. A closed pipe is not an error: the command has closed it, or has exited.
-async fn feed(
+async fn write_input(
     to: &mut (dyn tokio::io::AsyncWrite + Send + Sync + Unpin),
     input: Option<&[u8]>,
 ) -> Option<usize> {
@@ -391,8 +394,8 @@ async fn feed(
     }
 }
 
-async fn at(until: Option<Instant>) {
-    if let Some(until) = until {
-        sleep_until(until).await;
+async fn sleep_until_deadline(deadline: Option<Instant>) {
+    if let Some(deadline) = deadline {
+        sleep_until(deadline).await;
     }
 }

@@ -37,15 +37,15 @@ pub struct SandboxRunner {
     settings: SandboxSettings,
     /// The workspace as text.
     root: OnceLock<Option<String>>,
-    /// The state of each place that commands have asked for.
+    /// The sandbox of each target that commands have requested.
     slots: Mutex<Vec<(CommandTarget, Arc<SandboxSlot>)>>,
     jobs: BackgroundJobs,
     sessions: CommandSessions,
     trust: CertificateTrust,
 }
 
-/// The known state of a place. Locked while the sandbox is chosen: two choices at once would create two sandboxes of
-/// one kind, each with control groups or containers of its own.
+/// The sandbox of a target, if it is known. Locked while the sandbox is chosen: two choices at once would create two
+/// sandboxes of one kind, each with control groups or containers of its own.
 type SandboxSlot = tokio::sync::Mutex<KnownSandbox>;
 
 #[derive(Default)]
@@ -55,10 +55,10 @@ struct KnownSandbox {
     failed: Option<(Instant, ToolError)>,
 }
 
-/// A failed choice that took longer than `SLOW` is remembered for `REMEMBERED`: each call in that time would wait for
-/// the same engine that does not respond.
-const SLOW: Duration = Duration::from_secs(1);
-const REMEMBERED: Duration = Duration::from_secs(10);
+/// A failed choice that took longer than `SLOW_FAILURE` is remembered for `FAILURE_TTL`: each call in that time would
+/// wait for the same engine that does not respond.
+const SLOW_FAILURE: Duration = Duration::from_secs(1);
+const FAILURE_TTL: Duration = Duration::from_secs(10);
 
 impl SandboxRunner {
     /// Creates the port for commands in this folder. Nothing is checked before a command runs.
@@ -90,10 +90,10 @@ impl SandboxRunner {
         Ok(spec)
     }
 
-    /// Returns the sandbox of a place; a successful choice is stored. A failure, such as a missing image, may be gone
+    /// Returns the sandbox of a target; a successful choice is stored. A failure, such as a missing image, may be gone
     /// by the next command, so it is remembered only if it took long to find out.
-    async fn ready(&self, place: CommandTarget) -> Result<Arc<ReadySandbox>, ToolError> {
-        let slot = self.slot(place);
+    async fn ready_sandbox(&self, target: CommandTarget) -> Result<Arc<ReadySandbox>, ToolError> {
+        let slot = self.slot(target);
         let mut known = slot.lock().await;
         if let Some(ready) = &known.ready {
             return Ok(Arc::clone(ready));
@@ -104,13 +104,13 @@ impl SandboxRunner {
         {
             return Err(error.clone());
         }
-        let settings = command_settings::settings_for_target(&self.settings, place)?;
+        let settings = command_settings::settings_for_target(&self.settings, target)?;
         match ReadySandbox::choose(&self.workspace, settings).await {
             Ok(ready) => Ok(Arc::clone(known.ready.insert(Arc::new(ready)))),
             Err(fault) => {
                 let error = ToolError::from(fault);
-                let slow = begun.elapsed() > SLOW;
-                known.failed = slow.then(|| (Instant::now() + REMEMBERED, error.clone()));
+                let slow = begun.elapsed() > SLOW_FAILURE;
+                known.failed = slow.then(|| (Instant::now() + FAILURE_TTL, error.clone()));
                 Err(error)
             }
         }
@@ -133,13 +133,13 @@ impl SandboxRunner {
         }
     }
 
-    fn slot(&self, place: CommandTarget) -> Arc<SandboxSlot> {
+    fn slot(&self, target: CommandTarget) -> Arc<SandboxSlot> {
         let mut slots = self.slots.lock();
-        if let Some((_, slot)) = slots.iter().find(|(at, _)| *at == place) {
+        if let Some((_, slot)) = slots.iter().find(|(known, _)| *known == target) {
             return Arc::clone(slot);
         }
         let slot = Arc::<SandboxSlot>::default();
-        slots.push((place, Arc::clone(&slot)));
+        slots.push((target, Arc::clone(&slot)));
         slot
     }
 }
@@ -150,8 +150,8 @@ fn every_sandbox_has_bash() -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders = std::env::split_paths(&path);
     folders.any(|folder| {
-        let seen = folder.starts_with("/usr") || folder.starts_with("/bin");
-        seen && folder.join("bash").is_file()
+        let is_visible = folder.starts_with("/usr") || folder.starts_with("/bin");
+        is_visible && folder.join("bash").is_file()
     })
 }
 
@@ -179,11 +179,11 @@ impl CommandRunner for SandboxRunner {
 
     fn sandbox_name<'a>(
         &'a self,
-        place: CommandTarget,
+        target: CommandTarget,
         program: &'a str,
     ) -> BoxFuture<'a, Result<&'static str, ToolError>> {
         Box::pin(async move {
-            let ready = self.ready(place).await?;
+            let ready = self.ready_sandbox(target).await?;
             ready.sandbox().check_program(program, &ready.workspace)?;
             Ok(ready.sandbox().name())
         })
@@ -195,7 +195,7 @@ impl CommandRunner for SandboxRunner {
         observer: Arc<dyn CallObserver>,
     ) -> BoxFuture<'_, Result<CommandOutput, ToolError>> {
         Box::pin(async move {
-            let ready = self.ready(command.command().target).await?;
+            let ready = self.ready_sandbox(command.command().target).await?;
             let spec = self.spec(&ready, &command, Some(command.timeout()))?;
             let mut lines = LineForwarder::new(observer);
             let finished = run(ready.sandbox(), &spec, &mut |stream, bytes| {
@@ -213,20 +213,20 @@ impl CommandRunner for SandboxRunner {
 
     fn start(&self, command: PermittedCommand) -> BoxFuture<'_, Result<JobId, ToolError>> {
         Box::pin(async move {
-            let ready = self.ready(command.command().target).await?;
+            let ready = self.ready_sandbox(command.command().target).await?;
             // It continues after the call, so the call's own time limit does not end it. The job stores its output.
             let spec = CommandSpec {
                 output_limit: 0,
                 ..self.spec(&ready, &command, command.command().timeout)?
             };
-            let shown = command.command().program.text().into_owned();
+            let command_text = command.command().program.text().into_owned();
             let (sandbox, owner) = (ready.sandbox(), command.owner());
             let ports = command.ports();
             if !ports.is_empty() {
                 sandbox.shares_network()?;
             }
             let served = (!ports.is_empty()).then(|| self.sessions.name_ports(owner, ports));
-            let started = self.jobs.start(sandbox, &spec, owner, shown, served);
+            let started = self.jobs.start(sandbox, &spec, owner, command_text, served);
             Ok(started.await?)
         })
     }
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn script_for_a_container_is_parsed_without_assuming_bash() {
         let folder = tempfile::tempdir().unwrap();
-        for (mode, image, alike) in [
+        for (mode, image, assumes_bash) in [
             (SandboxMode::None, None, true),
             (SandboxMode::Process, None, true),
             (SandboxMode::Auto, None, true),
@@ -298,21 +298,21 @@ mod tests {
                     .unwrap()
             };
             let unread = read("[[ a > g ]]").unknown;
-            assert_eq!(unread.is_empty(), alike, "{mode:?}: {unread:?}");
+            assert_eq!(unread.is_empty(), assumes_bash, "{mode:?}: {unread:?}");
             assert!(read("[ -f g ] && ls >/dev/null 2>&1").unknown.is_empty());
         }
     }
 
     /// An engine that accepts connections, and closes each after a while without a response.
     #[cfg(unix)]
-    fn silent(at: &Path) -> Arc<std::sync::atomic::AtomicUsize> {
+    fn listen_silently(at: &Path) -> Arc<std::sync::atomic::AtomicUsize> {
         let listener = std::os::unix::net::UnixListener::bind(at).unwrap();
         let count = Arc::<std::sync::atomic::AtomicUsize>::default();
         let counted = Arc::clone(&count);
         std::thread::spawn(move || {
             for connection in listener.incoming() {
                 counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-                std::thread::sleep(SLOW + SLOW / 2);
+                std::thread::sleep(SLOW_FAILURE + SLOW_FAILURE / 2);
                 drop(connection);
             }
         });
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[cfg(unix)]
-    fn contained(socket: &Path) -> SandboxSettings {
+    fn container_settings(socket: &Path) -> SandboxSettings {
         SandboxSettings {
             mode: Some(SandboxMode::Container),
             image: Some("x".into()),
@@ -334,22 +334,32 @@ mod tests {
     async fn engine_timeout_is_shared_and_blocks_no_other_target() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("s");
-        let asked = silent(&socket);
-        let commands = SandboxRunner::new(folder.path(), contained(&socket));
+        let connections = listen_silently(&socket);
+        let commands = SandboxRunner::new(folder.path(), container_settings(&socket));
         let begun = Instant::now();
         let machine = async {
             tokio::time::sleep(Duration::from_millis(50)).await;
-            // Another place can be chosen meanwhile.
-            assert!(commands.ready(CommandTarget::HostPrograms).await.is_err());
+            // The sandbox of another target can be chosen meanwhile.
+            assert!(
+                commands
+                    .ready_sandbox(CommandTarget::HostPrograms)
+                    .await
+                    .is_err()
+            );
             begun.elapsed()
         };
-        let usual = || commands.ready(CommandTarget::Default);
-        let (one, other, another, meanwhile) = tokio::join!(usual(), usual(), usual(), machine);
-        assert!(meanwhile < SLOW, "{meanwhile:?}");
-        for error in [one, other, another, usual().await] {
+        let default_sandbox = || commands.ready_sandbox(CommandTarget::Default);
+        let (one, other, another, meanwhile) = tokio::join!(
+            default_sandbox(),
+            default_sandbox(),
+            default_sandbox(),
+            machine
+        );
+        assert!(meanwhile < SLOW_FAILURE, "{meanwhile:?}");
+        for error in [one, other, another, default_sandbox().await] {
             assert_eq!(error.err().unwrap().code, ToolErrorCode::Unavailable);
         }
-        assert_eq!(asked.load(std::sync::atomic::Ordering::SeqCst), 1);
+        assert_eq!(connections.load(std::sync::atomic::Ordering::SeqCst), 1);
     }
 
     #[cfg(unix)]
@@ -358,18 +368,18 @@ mod tests {
         use mimir_core::launch::{LaunchSpec, ProcessLauncher as _};
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("s");
-        let _asked = silent(&socket);
+        let _connections = listen_silently(&socket);
         let programs = crate::ProgramLauncher::new(folder.path(), folder.path().join("empty"));
         let launch = LaunchSpec {
             args: vec!["true".into()],
-            sandbox: contained(&socket),
+            sandbox: container_settings(&socket),
             ..LaunchSpec::default()
         };
         let begun = Instant::now();
         tokio::select! {
-            _ = programs.launch(launch) => panic!("it has an answer"),
+            _ = programs.launch(launch) => panic!("the engine does not answer, but the launch returned"),
             () = tokio::time::sleep(Duration::from_millis(50)) => {}
         }
-        assert!(begun.elapsed() < SLOW, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < SLOW_FAILURE, "{:?}", begun.elapsed());
     }
 }

@@ -54,7 +54,7 @@ pub(crate) use file_identity::open_by_no_link;
 pub use none::NoSandbox;
 #[cfg(target_os = "linux")]
 pub use process::ProcessSandbox;
-pub(crate) use ruled_folder::{RuledFolder, beside, read_only_mounts};
+pub(crate) use ruled_folder::{RuledFolder, read_only_mounts, writable_outside_folders};
 #[cfg(target_os = "macos")]
 pub use seatbelt::SeatbeltSandbox;
 pub(crate) use special_folders::{

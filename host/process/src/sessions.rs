@@ -15,7 +15,7 @@ use crate::sandbox::CommandSession;
 /// The state of each session, by the plugin that has run its commands: commands of different plugins share nothing.
 #[derive(Default)]
 pub(crate) struct CommandSessions {
-    all: Arc<Mutex<BTreeMap<JobOwner, CommandSessionEntry>>>,
+    sessions: Arc<Mutex<BTreeMap<JobOwner, CommandSessionEntry>>>,
     /// The number of commands that name ports: most sessions have none, and each request checks this.
     serving: Arc<AtomicUsize>,
 }
@@ -44,16 +44,16 @@ pub(crate) struct NamedPorts {
 impl CommandSessions {
     /// The resources that the commands of this owner share.
     pub(crate) fn session(&self, owner: &JobOwner) -> Arc<CommandSession> {
-        let mut all = self.all.lock();
-        let now = all.values().map(|entry| entry.used).max().unwrap_or(0) + 1;
-        if !all.contains_key(owner) && all.len() >= MAX_SESSIONS {
-            let idle = all.iter().filter(|(_, entry)| entry.ports.is_empty());
+        let mut entries = self.sessions.lock();
+        let now = entries.values().map(|entry| entry.used).max().unwrap_or(0) + 1;
+        if !entries.contains_key(owner) && entries.len() >= MAX_SESSIONS {
+            let idle = entries.iter().filter(|(_, entry)| entry.ports.is_empty());
             let oldest = idle.min_by_key(|(_, entry)| entry.used);
             if let Some(oldest) = oldest.map(|(owner, _)| owner.clone()) {
-                all.remove(&oldest);
+                entries.remove(&oldest);
             }
         }
-        let entry = all.entry(owner.clone()).or_default();
+        let entry = entries.entry(owner.clone()).or_default();
         entry.used = now;
         Arc::clone(&entry.session)
     }
@@ -61,15 +61,15 @@ impl CommandSessions {
     /// Registers ports that a command serves.
     pub(crate) fn name_ports(&self, owner: &JobOwner, ports: &[u16]) -> NamedPorts {
         self.serving.fetch_add(1, Ordering::Relaxed);
-        let mut all = self.all.lock();
-        let entry = all.entry(owner.clone()).or_default();
+        let mut entries = self.sessions.lock();
+        let entry = entries.entry(owner.clone()).or_default();
         for port in ports {
             *entry.ports.entry(*port).or_default() += 1;
         }
         NamedPorts {
             owner: owner.clone(),
             ports: ports.to_vec(),
-            sessions: Arc::downgrade(&self.all),
+            sessions: Arc::downgrade(&self.sessions),
             serving: Arc::clone(&self.serving),
         }
     }
@@ -79,8 +79,8 @@ impl CommandSessions {
         if self.serving.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }
-        let all = self.all.lock();
-        let of_session = all.iter().filter(|(owner, _)| owner.session == session);
+        let entries = self.sessions.lock();
+        let of_session = entries.iter().filter(|(owner, _)| owner.session == session);
         let mut ports: Vec<u16> = of_session
             .flat_map(|(_, entry)| entry.ports.keys().copied())
             .collect();
@@ -96,7 +96,7 @@ impl CommandSessions {
         port: u16,
     ) -> io::Result<tokio::net::TcpStream> {
         let serving = self
-            .all
+            .sessions
             .lock()
             .iter()
             .find(|(owner, entry)| owner.session == session && entry.ports.contains_key(&port))
@@ -109,7 +109,9 @@ impl CommandSessions {
 
     /// Forgets a session. Its shared resources are freed when the last of its commands ends.
     pub(crate) fn end_session(&self, session: &str) {
-        self.all.lock().retain(|owner, _| owner.session != session);
+        self.sessions
+            .lock()
+            .retain(|owner, _| owner.session != session);
     }
 }
 
@@ -119,8 +121,8 @@ impl Drop for NamedPorts {
         let Some(sessions) = self.sessions.upgrade() else {
             return;
         };
-        let mut all = sessions.lock();
-        let Some(entry) = all.get_mut(&self.owner) else {
+        let mut entries = sessions.lock();
+        let Some(entry) = entries.get_mut(&self.owner) else {
             return;
         };
         for port in &self.ports {
@@ -148,13 +150,13 @@ mod tests {
     #[tokio::test]
     async fn session_ports_are_listed_while_a_command_serves_them() {
         let sessions = CommandSessions::default();
-        let one = sessions.name_ports(&owner("a", "p"), &[8080, 3000]);
-        let other = sessions.name_ports(&owner("a", "p"), &[3000]);
+        let first = sessions.name_ports(&owner("a", "p"), &[8080, 3000]);
+        let second = sessions.name_ports(&owner("a", "p"), &[3000]);
         assert_eq!(sessions.ports("a"), [3000, 8080]);
         assert!(sessions.ports("b").is_empty());
-        drop(one);
+        drop(first);
         assert_eq!(sessions.ports("a"), [3000]);
-        drop(other);
+        drop(second);
         assert!(sessions.ports("a").is_empty());
         assert!(sessions.connect("a", 3000).await.is_err());
     }
@@ -171,7 +173,7 @@ mod tests {
             sessions.session(&owner(&number.to_string(), "p"));
         }
         assert!(!Arc::ptr_eq(&first, &sessions.session(&owner("a", "p"))));
-        assert!(sessions.all.lock().len() <= MAX_SESSIONS);
+        assert!(sessions.sessions.lock().len() <= MAX_SESSIONS);
         let served = sessions.name_ports(&owner("a", "p"), &[1]);
         sessions.end_session("a");
         assert!(!Arc::ptr_eq(&first, &sessions.session(&owner("a", "p"))));

@@ -1,5 +1,5 @@
-//! Files of the workspace that may decide which program a name runs: programs installed by `rustup`, `mise`, `asdf` or
-//! `pyenv` read them first, and some of these files may name a program of the workspace itself.
+//! Files of the workspace that may decide which program a name runs. Programs installed by `rustup`, `mise`, `asdf` or
+//! `pyenv` read them first, and such a file may name a program in the workspace.
 //!
 //! Out of scope: whether such a program may run.
 
@@ -45,7 +45,7 @@ const OTHERS: &[(&str, &[&str])] = &[
 ];
 
 /// Files that affect all of them.
-const OF_ALL: &[&str] = &[
+const COMMON_FILES: &[&str] = &[
     ".tool-versions",
     ".mise.toml",
     ".mise.local.toml",
@@ -64,7 +64,7 @@ const MAX_FILE_BYTES: u64 = 64 << 10;
 /// root.
 pub(crate) fn selecting_file(workspace: &Path, program: &str, folder: &str) -> Option<String> {
     let name = program.rsplit('/').next().unwrap_or(program);
-    let (own, is_rust): (&[&str], bool) = match RUST.contains(&name) {
+    let (own_files, is_rust): (&[&str], bool) = match RUST.contains(&name) {
         true => (RUST_FILES, true),
         false => (OTHERS.iter().find(|(other, _)| *other == name)?.1, false),
     };
@@ -73,16 +73,20 @@ pub(crate) fn selecting_file(workspace: &Path, program: &str, folder: &str) -> O
     // From the folder up to the root. Files above the root are the person's own.
     let folders = Path::new(folder).ancestors();
     let folders = folders.chain(real.iter().flat_map(|real| real.ancestors()));
-    let mut files =
-        folders.flat_map(|folder| own.iter().chain(OF_ALL).map(|file| folder.join(file)));
-    let is_odd = |file: &Path| {
+    let mut files = folders.flat_map(|folder| {
+        own_files
+            .iter()
+            .chain(COMMON_FILES)
+            .map(|file| folder.join(file))
+    });
+    let is_unusual = |file: &Path| {
         let name = file.file_name().unwrap_or_default();
         match is_rust && RUST_FILES.iter().any(|one| name == *one) {
             true => has_unusual_content(&workspace.join(file), names_path),
-            false => has_unusual_content(&workspace.join(file), may_lead_away),
+            false => has_unusual_content(&workspace.join(file), may_name_program),
         }
     };
-    let found = files.find(|file| is_odd(file))?;
+    let found = files.find(|file| is_unusual(file))?;
     Some(found.to_string_lossy().replace('\\', "/"))
 }
 
@@ -93,7 +97,7 @@ fn canonical_folder(workspace: &Path, folder: &str) -> Option<PathBuf> {
 }
 
 /// Returns true if the file exists and has unusual content or cannot be read.
-fn has_unusual_content(file: &Path, is_odd: fn(&str) -> bool) -> bool {
+fn has_unusual_content(file: &Path, is_unusual: fn(&str) -> bool) -> bool {
     match file.metadata() {
         Err(error) => error.kind() != std::io::ErrorKind::NotFound && !is_no_folder(&error),
         // Opening a pipe would block.
@@ -103,7 +107,7 @@ fn has_unusual_content(file: &Path, is_odd: fn(&str) -> bool) -> bool {
             let mut text = String::new();
             let read = std::fs::File::open(file)
                 .and_then(|file| file.take(MAX_FILE_BYTES).read_to_string(&mut text));
-            read.is_err() || is_odd(&text)
+            read.is_err() || is_unusual(&text)
         }
     }
 }
@@ -119,9 +123,9 @@ fn names_path(text: &str) -> bool {
 }
 
 /// Returns true for a file of another manager with a path, a command run for its output, or a hook.
-fn may_lead_away(text: &str) -> bool {
-    let odd = ["path", "/", "\\", "..", "{{", "hooks", "_.", "exec", "ref:"];
-    odd.iter().any(|odd| text.contains(odd))
+fn may_name_program(text: &str) -> bool {
+    let markers = ["path", "/", "\\", "..", "{{", "hooks", "_.", "exec", "ref:"];
+    markers.iter().any(|marker| text.contains(marker))
 }
 
 #[cfg(test)]
@@ -133,8 +137,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let workspace = folder.path();
         std::fs::create_dir_all(workspace.join("a/b")).unwrap();
-        let asks = |program: &str, at: &str| selecting_file(workspace, program, at);
-        assert_eq!(asks("cargo", "a/b"), None);
+        let file_for = |program: &str, path: &str| selecting_file(workspace, program, path);
+        assert_eq!(file_for("cargo", "a/b"), None);
         for (file, text, program, odd) in [
             (
                 "rust-toolchain.toml",
@@ -176,23 +180,29 @@ mod tests {
             ("mise.toml", "[tools]\nnode = \"22\"\n", "node", false),
             ("mise.toml", "[hooks]\nenter = \"x\"\n", "node", true),
         ] {
-            let at = workspace.join("a").join(file);
-            std::fs::write(&at, text).unwrap();
-            let found = odd.then(|| format!("a/{file}"));
-            assert_eq!(asks(program, "a/b"), found, "{program}: {text}");
-            assert_eq!(asks(program, "a"), found, "{program}: {text}");
+            let path = workspace.join("a").join(file);
+            std::fs::write(&path, text).unwrap();
+            let expected = odd.then(|| format!("a/{file}"));
+            assert_eq!(file_for(program, "a/b"), expected, "{program}: {text}");
+            assert_eq!(file_for(program, "a"), expected, "{program}: {text}");
             // Files in subfolders are not read.
-            assert_eq!(asks(program, ""), None, "{program}: {text}");
-            std::fs::remove_file(at).unwrap();
+            assert_eq!(file_for(program, ""), None, "{program}: {text}");
+            std::fs::remove_file(path).unwrap();
         }
         #[cfg(unix)]
         {
             std::os::unix::fs::symlink("a/b", workspace.join("link")).unwrap();
             std::fs::write(workspace.join("a/rust-toolchain"), "/tc").unwrap();
-            assert_eq!(asks("cargo", "link").as_deref(), Some("a/rust-toolchain"));
+            assert_eq!(
+                file_for("cargo", "link").as_deref(),
+                Some("a/rust-toolchain")
+            );
             std::fs::remove_file(workspace.join("a/rust-toolchain")).unwrap();
         }
         std::fs::write(workspace.join("rust-toolchain"), [0xff]).unwrap();
-        assert!(asks("/usr/bin/cargo", "a/b").is_some(), "it cannot be read");
+        assert!(
+            file_for("/usr/bin/cargo", "a/b").is_some(),
+            "an unreadable file counts"
+        );
     }
 }

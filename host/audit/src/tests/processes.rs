@@ -65,14 +65,14 @@ fn processes_rotating_at_once_lose_no_lines() {
     assert_eq!(report.findings, []);
     assert!(report.files > 30, "{} files", report.files);
     let events = bench.events();
-    let of = |kind: EventKind| {
+    let count_of = |kind: EventKind| {
         events
             .iter()
             .filter(|e| e.text("event") == kind.as_str())
             .count()
     };
     assert_eq!(
-        (of(EventKind::Call), of(EventKind::Rotated)),
+        (count_of(EventKind::Call), count_of(EventKind::Rotated)),
         (1000, report.files - 1)
     );
 }
@@ -96,7 +96,7 @@ fn processes_killed_while_writing_leave_a_valid_log() {
     let bench = Bench::new();
     for round in 0..5 {
         let mut children = [(); 2].map(|()| start(&bench, u64::MAX, 64 << 10));
-        let begun = Instant::now();
+        let start_time = Instant::now();
         // Cheaper than counting.
         let lines = || {
             let head = fs::read_to_string(bench.file("audit.head")).unwrap_or_default();
@@ -105,7 +105,7 @@ fn processes_killed_while_writing_leave_a_valid_log() {
         };
         let before = lines();
         // The processes are killed while they write, not while they start.
-        while lines() < before + 50 && begun.elapsed() < Duration::from_secs(5) {
+        while lines() < before + 50 && start_time.elapsed() < Duration::from_secs(5) {
             std::thread::sleep(Duration::from_millis(1 + round));
         }
         for child in &mut children {

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::*;
 
-fn torn(bench: &Bench, bytes: &[u8]) {
+fn append_bytes(bench: &Bench, bytes: &[u8]) {
     let mut file = fs::OpenOptions::new()
         .append(true)
         .open(bench.path())
@@ -17,17 +17,17 @@ fn recovery_records_a_torn_line_and_continues() {
     for rest in [&b"{\"time\":\"20"[..], b"\n", b"{}\n{\"time\"", &[0; 5000]] {
         let bench = Bench::new();
         bench.write(3);
-        torn(&bench, rest);
+        append_bytes(&bench, rest);
         if !rest.ends_with(b"\n") {
             let report = bench.report();
             assert!(report.ok, "{report:?}");
-            assert_eq!(bench.found(), [(ChainFault::Torn, Some(4), None)]);
+            assert_eq!(bench.faults(), [(ChainFault::Torn, Some(4), None)]);
             assert_eq!((report.lines, report.head.seq), (3, 3));
         }
         bench.write(2);
         let report = bench.report();
         assert!(report.ok, "{report:?}");
-        assert_eq!(bench.found(), [(ChainFault::Torn, Some(4), None)]);
+        assert_eq!(bench.faults(), [(ChainFault::Torn, Some(4), None)]);
         assert_eq!((report.lines, report.head.seq), (6, 6));
         let events = bench.events();
         assert_eq!(events[3].text("event"), "recovered");
@@ -46,9 +46,9 @@ fn recovery_accepts_a_line_without_its_newline() {
         let text = fs::read_to_string(bench.path()).unwrap();
         fs::write(bench.path(), text.trim_end()).unwrap();
         fs::write(bench.file("audit.head"), head).unwrap();
-        assert_eq!(bench.found(), [(ChainFault::Torn, Some(count + 1), None)]);
+        assert_eq!(bench.faults(), [(ChainFault::Torn, Some(count + 1), None)]);
         bench.write(1);
-        assert_eq!(bench.found(), []);
+        assert_eq!(bench.faults(), []);
         assert_eq!(bench.report().lines, count + 3);
     }
 }
@@ -57,12 +57,12 @@ fn recovery_accepts_a_line_without_its_newline() {
 fn recovery_torn_bytes_changed_later_are_a_fault() {
     let bench = Bench::new();
     bench.write(3);
-    torn(&bench, b"{\"time\":\"20");
+    append_bytes(&bench, b"{\"time\":\"20");
     bench.write(1);
     let mut lines = bench.lines();
     lines[3] = "{\"time\":\"21".to_owned();
-    bench.put(&lines);
-    assert_eq!(bench.found(), [(ChainFault::Inserted, Some(4), None)]);
+    bench.write_lines(&lines);
+    assert_eq!(bench.faults(), [(ChainFault::Inserted, Some(4), None)]);
 }
 
 #[test]
@@ -72,10 +72,10 @@ fn recovery_of_a_head_behind_is_not_a_fault() {
     let head = fs::read(bench.file("audit.head")).unwrap();
     bench.write(16);
     fs::write(bench.file("audit.head"), head).unwrap();
-    assert_eq!(bench.found(), [(ChainFault::Behind, None, Some(3))]);
+    assert_eq!(bench.faults(), [(ChainFault::Behind, None, Some(3))]);
     assert!(bench.report().ok);
     bench.write(1);
-    assert_eq!(bench.found(), []);
+    assert_eq!(bench.faults(), []);
     assert_eq!(bench.events()[19].text("event"), "recovered");
 }
 
@@ -88,9 +88,9 @@ fn recovery_without_a_valid_head_remains_a_fault() {
             None => fs::remove_file(bench.file("audit.head")).unwrap(),
             Some(content) => fs::write(bench.file("audit.head"), content).unwrap(),
         }
-        assert_eq!(bench.found(), [(ChainFault::Headless, None, None)]);
+        assert_eq!(bench.faults(), [(ChainFault::Headless, None, None)]);
         bench.write(1);
-        assert_eq!(bench.found(), [(ChainFault::Headless, Some(4), Some(4))]);
+        assert_eq!(bench.faults(), [(ChainFault::Headless, Some(4), Some(4))]);
         let events = bench.events();
         assert!(events[3].text("detail").contains("audit.head was"));
     }
@@ -101,9 +101,9 @@ fn recovery_of_a_removed_log_leaves_a_gap() {
     let bench = Bench::new();
     bench.write(3);
     fs::remove_file(bench.path()).unwrap();
-    assert_eq!(bench.found(), [(ChainFault::Truncated, None, Some(1))]);
+    assert_eq!(bench.faults(), [(ChainFault::Truncated, None, Some(1))]);
     bench.write(1);
-    assert_eq!(bench.found(), [(ChainFault::Removed, Some(1), Some(1))]);
+    assert_eq!(bench.faults(), [(ChainFault::Removed, Some(1), Some(1))]);
     let report = bench.report();
     assert_eq!((report.lines, report.head.seq), (2, 5));
 }
@@ -130,7 +130,7 @@ fn recovery_appends_after_foreign_content() {
     assert_eq!((lines[0].as_str(), lines.len()), ("old line", 5));
     let report = bench.report();
     assert!(report.ok && report.lines == 3, "{report:?}");
-    assert_eq!(bench.found(), [(ChainFault::Torn, Some(1), None)]);
+    assert_eq!(bench.faults(), [(ChainFault::Torn, Some(1), None)]);
 }
 
 #[test]
@@ -151,29 +151,29 @@ fn unwritable_log_refuses_calls_unless_configured() {
 fn head_lags_by_a_limited_number_of_lines() {
     let bench = Bench::new();
     let log = bench.open();
-    let behind = |lines: u64| {
+    let head_lag = |lines: u64| {
         let head = fs::read(bench.file("audit.head")).unwrap();
         lines - LogHead::decode(&head).unwrap().seq
     };
     // All events have the same time.
     for lines in 1..=40 {
         log.record(&event(0)).unwrap();
-        assert!(behind(lines) < 16, "{lines}");
-        assert!(bench.report().ok && bench.found().is_empty());
+        assert!(head_lag(lines) < 16, "{lines}");
+        assert!(bench.report().ok && bench.faults().is_empty());
     }
-    assert!(behind(40) > 0, "the head is not written for each event");
+    assert!(head_lag(40) > 0, "the head is not written for each event");
     // An event after a pause updates the head at once, and so does the end.
     log.record(&event(1_000)).unwrap();
-    assert_eq!(behind(41), 0);
+    assert_eq!(head_lag(41), 0);
     log.record(&event(1_000)).unwrap();
-    assert_eq!(behind(42), 1);
+    assert_eq!(head_lag(42), 1);
     drop(log);
-    assert_eq!(behind(42), 0);
+    assert_eq!(head_lag(42), 0);
 }
 
 #[test]
 fn truncation_is_detected_while_the_head_lags() {
-    for goes_on in [true, false] {
+    for continues in [true, false] {
         let bench = Bench::new();
         let log = bench.open();
         for _ in 0..5 {
@@ -181,12 +181,12 @@ fn truncation_is_detected_while_the_head_lags() {
         }
         let mut lines = bench.lines();
         lines.truncate(3);
-        bench.put(&lines);
-        if goes_on {
+        bench.write_lines(&lines);
+        if continues {
             log.record(&event(0)).unwrap();
         }
         drop(log);
-        let found = bench.found();
+        let found = bench.faults();
         let truncated =
             |fault: &ChainFault| matches!(fault, ChainFault::Truncated | ChainFault::Removed);
         assert!(

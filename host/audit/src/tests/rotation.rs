@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn small() -> Bench {
+fn bench_with_small_files() -> Bench {
     let mut bench = Bench::new();
     bench.settings.max_bytes = 4096;
     bench.settings.keep = 1000;
@@ -13,7 +13,10 @@ fn segments(bench: &Bench) -> Vec<PathBuf> {
     let mut found: Vec<_> = fs::read_dir(bench.folder.path())
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "jsonl")
+        })
         .collect();
     found.sort();
     found
@@ -21,7 +24,7 @@ fn segments(bench: &Bench) -> Vec<PathBuf> {
 
 #[test]
 fn rotation_continues_the_chain_and_limits_file_size() {
-    let bench = small();
+    let bench = bench_with_small_files();
     bench.write(100);
     let report = bench.report();
     assert!(report.ok && report.files > 4, "{report:?}");
@@ -32,38 +35,38 @@ fn rotation_continues_the_chain_and_limits_file_size() {
     }
     let first = segments(&bench)[0].clone();
     fs::remove_file(first).unwrap();
-    let found = bench.found();
+    let found = bench.faults();
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].0, found[0].1), (ChainFault::Removed, Some(1)));
 }
 
 #[test]
 fn rotation_deletes_old_files_and_records_it() {
-    let mut bench = small();
+    let mut bench = bench_with_small_files();
     bench.settings.keep = 2;
     bench.write(150);
     let report = bench.report();
     assert!(report.ok, "{report:?}");
     assert_eq!(report.files, 3);
-    assert_eq!(bench.found(), [(ChainFault::Dropped, None, None)]);
+    assert_eq!(bench.faults(), [(ChainFault::Dropped, None, None)]);
     assert!(report.first > Some(50) && report.head.seq > 150);
     // One file more than the log records is missing.
     fs::remove_file(&segments(&bench)[0]).unwrap();
     assert!(
         bench
-            .found()
+            .faults()
             .iter()
-            .any(|found| found.0 == ChainFault::Removed)
+            .any(|fault| fault.0 == ChainFault::Removed)
     );
 }
 
 #[test]
 fn rotation_crash_at_any_step_loses_no_lines() {
-    let bench = small();
+    let bench = bench_with_small_files();
     bench.write(40);
     let full = segments(&bench)[0].clone();
     // A crash after the last line, before the file was renamed.
-    let before = small();
+    let before = bench_with_small_files();
     fs::copy(&full, before.path()).unwrap();
     let last = AuditLog::at(before.path())
         .snapshot()
@@ -78,23 +81,23 @@ fn rotation_crash_at_any_step_loses_no_lines() {
         LineHash::digest_line(&last[0])
     );
     fs::write(before.file("audit.head"), format!("{head:<127}\n")).unwrap();
-    assert_eq!(before.found(), []);
+    assert_eq!(before.faults(), []);
     before.write(1);
     assert_eq!(segments(&before).len(), 2);
-    assert_eq!(before.found(), []);
+    assert_eq!(before.faults(), []);
     // A crash after the file was renamed, before the next one existed.
-    let after = small();
+    let after = bench_with_small_files();
     fs::copy(&full, after.file(&entry.text("subject"))).unwrap();
     fs::write(after.file("audit.head"), format!("{head:<127}\n")).unwrap();
-    assert_eq!(after.found(), []);
+    assert_eq!(after.faults(), []);
     after.write(1);
-    assert_eq!(after.found(), []);
+    assert_eq!(after.faults(), []);
     assert_eq!(after.report().head.seq, entry.seq() + 1);
 }
 
 #[test]
 fn rotation_does_not_overwrite_an_existing_file() {
-    let bench = small();
+    let bench = bench_with_small_files();
     let log = bench.open();
     let mut count = 0;
     while bench.report().files < 2 {
@@ -102,7 +105,7 @@ fn rotation_does_not_overwrite_an_existing_file() {
         count += 1;
     }
     // An equal number of lines, written again.
-    let twin = small();
+    let twin = bench_with_small_files();
     let log = twin.open();
     let full = segments(&bench)[0].file_name().unwrap().to_owned();
     fs::write(twin.folder.path().join(&full), "mine").unwrap();
@@ -116,11 +119,11 @@ fn rotation_does_not_overwrite_an_existing_file() {
 
 #[test]
 fn rotation_is_followed_by_readers() {
-    let bench = small();
+    let bench = bench_with_small_files();
     let log = AuditLog::at(bench.path());
     let mut follower = LogFollower::behind(&log, log.snapshot().unwrap()).unwrap();
     assert_eq!(follower.poll().unwrap(), Vec::<Vec<u8>>::new());
-    let mut seen = vec![];
+    let mut followed = vec![];
     for burst in [1, 2, 60, 1, 90, 7] {
         bench.write(burst);
         loop {
@@ -128,7 +131,7 @@ fn rotation_is_followed_by_readers() {
             if lines.is_empty() {
                 break;
             }
-            seen.extend(
+            followed.extend(
                 lines
                     .iter()
                     .map(|line| AuditEntry::read(line).unwrap().seq()),
@@ -136,7 +139,7 @@ fn rotation_is_followed_by_readers() {
         }
     }
     let last = bench.report().head.seq;
-    assert_eq!(seen, (1..=last).collect::<Vec<_>>());
+    assert_eq!(followed, (1..=last).collect::<Vec<_>>());
     let snapshot = log.snapshot().unwrap();
     let lines = snapshot.last(50).unwrap();
     let lines: Vec<_> = lines

@@ -4,12 +4,12 @@ use super::*;
 
 const LINES: u64 = 12;
 
-fn with(change: impl FnOnce(&mut Vec<String>)) -> Bench {
+fn tampered_bench(change: impl FnOnce(&mut Vec<String>)) -> Bench {
     let bench = Bench::new();
     bench.write(LINES);
     let mut lines = bench.lines();
     change(&mut lines);
-    bench.put(&lines);
+    bench.write_lines(&lines);
     bench
 }
 
@@ -20,67 +20,68 @@ fn forged(seq: u64, prev: LineHash) -> String {
 
 #[test]
 fn tampering_changed_line_is_reported() {
-    let changed = |at: usize| with(|lines| lines[at] = lines[at].replace("echo", "evil"));
+    let changed = |at: usize| tampered_bench(|lines| lines[at] = lines[at].replace("echo", "evil"));
     assert_eq!(
-        changed(4).found(),
+        changed(4).faults(),
         [(ChainFault::Changed, Some(5), Some(5))]
     );
     assert_eq!(
-        changed(0).found(),
+        changed(0).faults(),
         [(ChainFault::Changed, Some(1), Some(1))]
     );
     // Only the head follows the last line.
     let last = changed(LINES as usize - 1);
     assert_eq!(
-        last.found(),
+        last.faults(),
         [(ChainFault::Changed, Some(LINES), Some(LINES))]
     );
-    let renumbered = with(|lines| lines[4] = lines[4].replace("\"seq\":5,", "\"seq\":50,"));
+    let renumbered =
+        tampered_bench(|lines| lines[4] = lines[4].replace("\"seq\":5,", "\"seq\":50,"));
     assert!(
         renumbered
-            .found()
+            .faults()
             .contains(&(ChainFault::Changed, Some(5), Some(5)))
     );
-    let formless = with(|lines| lines[4] = lines[4].replace("\"seq\":5,", ""));
-    assert_eq!(formless.found(), [(ChainFault::Changed, Some(5), Some(5))]);
-    let formless = with(|lines| lines[LINES as usize - 1].truncate(50));
+    let formless = tampered_bench(|lines| lines[4] = lines[4].replace("\"seq\":5,", ""));
+    assert_eq!(formless.faults(), [(ChainFault::Changed, Some(5), Some(5))]);
+    let formless = tampered_bench(|lines| lines[LINES as usize - 1].truncate(50));
     assert_eq!(
-        formless.found(),
+        formless.faults(),
         [(ChainFault::Changed, Some(LINES), Some(LINES))]
     );
 }
 
 #[test]
 fn tampering_removed_lines_are_reported() {
-    let found = with(|lines| drop(lines.remove(4))).found();
+    let found = tampered_bench(|lines| drop(lines.remove(4))).faults();
     assert_eq!(found, [(ChainFault::Removed, Some(5), Some(5))]);
-    let bench = with(|lines| drop(lines.drain(4..8)));
-    assert_eq!(bench.found(), [(ChainFault::Removed, Some(5), Some(5))]);
+    let bench = tampered_bench(|lines| drop(lines.drain(4..8)));
+    assert_eq!(bench.faults(), [(ChainFault::Removed, Some(5), Some(5))]);
     assert!(bench.report().findings[0].text.contains("lines 5 to 8"));
-    let found = with(|lines| drop(lines.drain(..3))).found();
+    let found = tampered_bench(|lines| drop(lines.drain(..3))).faults();
     assert_eq!(found, [(ChainFault::Removed, Some(1), Some(1))]);
 }
 
 #[test]
 fn tampering_truncation_is_reported() {
-    for left in [0, 1, LINES as usize - 1] {
-        let bench = with(|lines| lines.truncate(left));
-        if left == 0 {
+    for remaining in [0, 1, LINES as usize - 1] {
+        let bench = tampered_bench(|lines| lines.truncate(remaining));
+        if remaining == 0 {
             fs::write(bench.path(), "").unwrap();
         }
-        let found = bench.found();
+        let found = bench.faults();
         assert_eq!(
             found,
-            [(ChainFault::Truncated, None, Some(left as u64 + 1))]
+            [(ChainFault::Truncated, None, Some(remaining as u64 + 1))]
         );
     }
     // In the middle of the last line.
-    let bench = with(|_| ());
+    let bench = tampered_bench(|_| ());
     let text = fs::read_to_string(bench.path()).unwrap();
     for cut in [1, 40] {
         fs::write(bench.path(), &text[..text.len() - cut]).unwrap();
         assert_eq!(
-            bench.found(),
+            bench.faults(),
             [(ChainFault::Truncated, Some(LINES), Some(LINES))]
         );
     }
@@ -88,36 +89,37 @@ fn tampering_truncation_is_reported() {
 
 #[test]
 fn tampering_reordered_lines_are_reported() {
-    let found = with(|lines| lines.swap(4, 5)).found();
+    let found = tampered_bench(|lines| lines.swap(4, 5)).faults();
     assert_eq!(found, [(ChainFault::Reordered, Some(6), Some(5))]);
-    let found = with(|lines| {
+    let found = tampered_bench(|lines| {
         let line = lines.remove(2);
         lines.insert(8, line);
     })
-    .found();
+    .faults();
     assert_eq!(found, [(ChainFault::Reordered, Some(9), Some(3))]);
-    let found = with(|lines| lines.reverse()).found();
+    let found = tampered_bench(|lines| lines.reverse()).faults();
     assert_eq!(found.len(), LINES as usize - 1);
-    assert!(found.iter().all(|found| found.0 == ChainFault::Reordered));
+    assert!(found.iter().all(|fault| fault.0 == ChainFault::Reordered));
 }
 
 #[test]
 fn tampering_inserted_lines_are_reported() {
-    let copied = with(|lines| lines.insert(7, lines[6].clone()));
-    assert_eq!(copied.found(), [(ChainFault::Inserted, Some(8), Some(7))]);
-    let copied = with(|lines| lines.insert(7, lines[1].clone()));
-    assert_eq!(copied.found(), [(ChainFault::Inserted, Some(8), Some(2))]);
-    let foreign = with(|lines| lines.insert(7, "{\"event\":\"call\"}".to_owned()));
-    assert_eq!(foreign.found(), [(ChainFault::Inserted, Some(8), None)]);
+    let copied = tampered_bench(|lines| lines.insert(7, lines[6].clone()));
+    assert_eq!(copied.faults(), [(ChainFault::Inserted, Some(8), Some(7))]);
+    let copied = tampered_bench(|lines| lines.insert(7, lines[1].clone()));
+    assert_eq!(copied.faults(), [(ChainFault::Inserted, Some(8), Some(2))]);
+    let foreign = tampered_bench(|lines| lines.insert(7, "{\"event\":\"call\"}".to_owned()));
+    assert_eq!(foreign.faults(), [(ChainFault::Inserted, Some(8), None)]);
     // With the right number and linked to the previous line.
-    let joined =
-        with(|lines| lines.insert(7, forged(8, LineHash::digest_line(lines[6].as_bytes()))));
-    assert_eq!(joined.found(), [(ChainFault::Inserted, Some(8), Some(8))]);
-    let at_the_end = with(|lines| {
+    let joined = tampered_bench(|lines| {
+        lines.insert(7, forged(8, LineHash::digest_line(lines[6].as_bytes())))
+    });
+    assert_eq!(joined.faults(), [(ChainFault::Inserted, Some(8), Some(8))]);
+    let at_the_end = tampered_bench(|lines| {
         let prev = LineHash::digest_line(lines[LINES as usize - 2].as_bytes());
         lines.insert(LINES as usize - 1, forged(LINES, prev));
     });
-    let found = at_the_end.found();
+    let found = at_the_end.faults();
     assert_eq!(found, [(ChainFault::Inserted, Some(LINES), Some(LINES))]);
 }
 
@@ -134,22 +136,22 @@ fn tampering_rewritten_log_does_not_match_a_noted_hash() {
             line
         })
         .collect();
-    bench.put(&lines);
+    bench.write_lines(&lines);
     assert_eq!(
-        bench.found(),
+        bench.faults(),
         [(ChainFault::Changed, Some(LINES), Some(LINES))]
     );
     // With another head, these files alone do not show the change.
     let head = format!(r#"{{"seq":{LINES},"hash":"{tip}"}}"#);
     fs::write(bench.file("audit.head"), format!("{head:<127}\n")).unwrap();
-    assert_eq!(bench.found(), []);
+    assert_eq!(bench.faults(), []);
     let snapshot = AuditLog::at(bench.path()).snapshot().unwrap();
     let report = verify(&snapshot, Some(noted.as_str()), None).unwrap();
     assert_eq!(report.findings[0].fault, ChainFault::NotNoted);
 }
 
 /// The findings against a last line that was stored earlier.
-fn against(bench: &Bench, remembered: LogHead) -> Vec<(ChainFault, Option<u64>)> {
+fn forgotten_faults(bench: &Bench, remembered: LogHead) -> Vec<(ChainFault, Option<u64>)> {
     let snapshot = AuditLog::at(bench.path()).snapshot().unwrap();
     let report = verify(&snapshot, None, Some(remembered)).unwrap();
     let found = report.findings.iter();
@@ -161,33 +163,33 @@ fn against(bench: &Bench, remembered: LogHead) -> Vec<(ChainFault, Option<u64>)>
 
 #[test]
 fn tampering_truncation_with_a_lost_head_remains_a_fault() {
-    for left in [1, 3] {
+    for remaining in [1, 3] {
         for content in [None, Some("nonsense"), Some("")] {
             let bench = Bench::new();
             bench.write(6);
             let remembered = bench.report().head;
-            assert_eq!(against(&bench, remembered), []);
+            assert_eq!(forgotten_faults(&bench, remembered), []);
             let lines = bench.lines();
-            bench.put(&lines[..left]);
+            bench.write_lines(&lines[..remaining]);
             match content {
                 None => fs::remove_file(bench.file("audit.head")).unwrap(),
                 Some(content) => fs::write(bench.file("audit.head"), content).unwrap(),
             }
-            assert_eq!(bench.found(), [(ChainFault::Headless, None, None)]);
+            assert_eq!(bench.faults(), [(ChainFault::Headless, None, None)]);
             bench.write(6);
             // The line that records it is named, and later lines do not hide it.
-            let said = left as u64 + 1;
+            let recorded_at = remaining as u64 + 1;
             assert_eq!(
-                bench.found(),
-                [(ChainFault::Headless, Some(said), Some(said))]
+                bench.faults(),
+                [(ChainFault::Headless, Some(recorded_at), Some(recorded_at))]
             );
             bench.write(6);
             assert_eq!(
-                bench.found(),
-                [(ChainFault::Headless, Some(said), Some(said))]
+                bench.faults(),
+                [(ChainFault::Headless, Some(recorded_at), Some(recorded_at))]
             );
             assert_eq!(
-                against(&bench, remembered),
+                forgotten_faults(&bench, remembered),
                 [(ChainFault::Forgotten, Some(6))]
             );
         }
@@ -202,9 +204,9 @@ fn tampering_removed_log_is_detected_by_remembered_head() {
     for file in ["audit.jsonl", "audit.head"] {
         fs::remove_file(bench.file(file)).unwrap();
     }
-    assert_eq!(bench.found(), []);
+    assert_eq!(bench.faults(), []);
     assert_eq!(
-        against(&bench, remembered),
+        forgotten_faults(&bench, remembered),
         [(ChainFault::Forgotten, Some(1))]
     );
     let log = bench.open();
@@ -224,9 +226,9 @@ fn crash_before_the_first_head_is_not_a_fault() {
     let head = fs::read(bench.file("audit.head")).unwrap();
     log.record(&event(0)).unwrap();
     fs::write(bench.file("audit.head"), head).unwrap();
-    assert_eq!(bench.found(), []);
+    assert_eq!(bench.faults(), []);
     bench.write(1);
-    assert_eq!(bench.found(), []);
+    assert_eq!(bench.faults(), []);
 }
 
 /// Deterministic pseudo-random numbers.
@@ -246,15 +248,15 @@ impl Dice {
 fn tampering_random_changes_are_detected() {
     let bench = Bench::new();
     bench.write(LINES);
-    let good = fs::read(bench.path()).unwrap();
+    let original = fs::read(bench.path()).unwrap();
     let mut dice = Dice(7);
     for round in 0..500 {
-        let mut bytes = good.clone();
+        let mut bytes = original.clone();
         let at = dice.roll(bytes.len());
-        let what = dice.roll(5);
-        match what {
+        let kind = dice.roll(5);
+        match kind {
             0 => bytes[at] = bytes[at].wrapping_add(1 + dice.roll(255) as u8),
-            1 => drop(bytes.drain(at..(at + 1 + dice.roll(900)).min(good.len()))),
+            1 => drop(bytes.drain(at..(at + 1 + dice.roll(900)).min(original.len()))),
             2 => bytes.truncate(at),
             3 => bytes.insert(at, dice.roll(256) as u8),
             _ => {
@@ -263,16 +265,16 @@ fn tampering_random_changes_are_detected() {
                 bytes.splice(at..at, copy);
             }
         }
-        if bytes == good {
+        if bytes == original {
             continue;
         }
         fs::write(bench.path(), &bytes).unwrap();
         let report = bench.report();
         // A crash leaves bytes without a line end behind the last line; nothing was lost.
-        let harmless = bytes.starts_with(&good) && !bytes.ends_with(b"\n");
+        let harmless = bytes.starts_with(&original) && !bytes.ends_with(b"\n");
         assert_eq!(
             report.ok, harmless,
-            "round {round}, {what} at {at}: {report:#?}"
+            "round {round}, {kind} at {at}: {report:#?}"
         );
     }
 }

@@ -8,7 +8,7 @@ pub(super) struct SequenceGap {
     pub(super) from: u64,
     pub(super) to: u64,
     /// The line that follows.
-    pub(super) before: LinePosition,
+    pub(super) following: LinePosition,
 }
 
 /// All gaps, in the order in which they were found.
@@ -17,30 +17,45 @@ pub(super) struct SequenceGaps(Vec<SequenceGap>);
 
 impl SequenceGaps {
     /// Records that the lines `from` to `to` are missing.
-    pub(super) fn add(&mut self, from: u64, to: u64, before: LinePosition) {
-        self.0.push(SequenceGap { from, to, before });
+    pub(super) fn add(&mut self, from: u64, to: u64, following: LinePosition) {
+        self.0.push(SequenceGap {
+            from,
+            to,
+            following,
+        });
     }
 
     /// Removes a line that was found later; returns false if it was not missing.
     pub(super) fn fill(&mut self, seq: u64) -> bool {
-        let Some(at) = self
+        let Some(index) = self
             .0
             .iter()
             .position(|gap| (gap.from..=gap.to).contains(&seq))
         else {
             return false;
         };
-        let SequenceGap { from, to, before } = self.0.remove(at);
+        let SequenceGap {
+            from,
+            to,
+            following,
+        } = self.0.remove(index);
         let parts = [(from, seq - 1), (seq + 1, to)];
         for (from, to) in parts.into_iter().rev().filter(|(from, to)| from <= to) {
-            let before = before.clone();
-            self.0.insert(at, SequenceGap { from, to, before });
+            let following = following.clone();
+            self.0.insert(
+                index,
+                SequenceGap {
+                    from,
+                    to,
+                    following,
+                },
+            );
         }
         true
     }
 
     /// The gaps that remain, from line `first` on.
-    pub(super) fn left(self, first: u64) -> impl Iterator<Item = SequenceGap> {
+    pub(super) fn remaining(self, first: u64) -> impl Iterator<Item = SequenceGap> {
         self.0.into_iter().filter_map(move |gap| {
             let from = gap.from.max(first);
             (from <= gap.to).then_some(SequenceGap { from, ..gap })
@@ -54,15 +69,15 @@ mod tests {
 
     #[test]
     fn gaps_are_split_by_late_lines() {
-        let place = LinePosition {
+        let position = LinePosition {
             file: "audit.jsonl".to_owned(),
             line: 1,
         };
         let mut gaps = SequenceGaps::default();
-        gaps.add(3, 9, place);
+        gaps.add(3, 9, position);
         assert!(gaps.fill(5) && gaps.fill(9) && gaps.fill(3));
         assert!(!gaps.fill(5) && !gaps.fill(10));
-        let left: Vec<_> = gaps.left(4).map(|gap| (gap.from, gap.to)).collect();
-        assert_eq!(left, [(4, 4), (6, 8)]);
+        let remaining: Vec<_> = gaps.remaining(4).map(|gap| (gap.from, gap.to)).collect();
+        assert_eq!(remaining, [(4, 4), (6, 8)]);
     }
 }

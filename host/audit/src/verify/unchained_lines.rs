@@ -7,12 +7,12 @@ use crate::LineHash;
 use crate::snapshot::AuditLine;
 
 /// Maximum number of lines that are listed.
-const MAX_NAMED: usize = 200;
+const MAX_POSITIONS: usize = 200;
 
 /// Consecutive lines that do not belong to the chain.
 #[derive(Default)]
 pub(super) struct UnchainedLines {
-    places: Vec<LinePosition>,
+    positions: Vec<LinePosition>,
     lines: u64,
     /// The number of bytes and their digest, without the end of the last line.
     bytes: u64,
@@ -30,18 +30,18 @@ impl UnchainedLines {
         self.digest.update(line.bytes);
         self.bytes += line.bytes.len() as u64;
         self.ended = line.ended;
-        if self.places.len() < MAX_NAMED {
-            self.places.push(LinePosition::of(line));
+        if self.positions.len() < MAX_POSITIONS {
+            self.positions.push(LinePosition::of(line));
         }
     }
 
-    /// The positions of the lines, up to [`MAX_NAMED`].
-    pub(super) fn places(&self) -> &[LinePosition] {
-        &self.places
+    /// The positions of the lines, up to [`MAX_POSITIONS`].
+    pub(super) fn positions(&self) -> &[LinePosition] {
+        &self.positions
     }
 
     pub(super) fn first(&self) -> Option<&LinePosition> {
-        self.places.first()
+        self.positions.first()
     }
 
     pub(super) fn lines(&self) -> u64 {
@@ -59,7 +59,7 @@ impl UnchainedLines {
 
     /// Returns true if these are the bytes that the next writer has recorded. The last line end may be among them, or
     /// was written by that writer.
-    pub(super) fn matches_recovery(&self, said: &MaintenanceFields) -> bool {
+    pub(super) fn matches_recovery(&self, maintenance: &MaintenanceFields) -> bool {
         let with_end = self.digest.clone().chain_update(b"\n");
         [
             (self.bytes, self.digest.clone()),
@@ -67,8 +67,8 @@ impl UnchainedLines {
         ]
         .into_iter()
         .any(|(bytes, digest)| {
-            said.torn_bytes == Some(bytes)
-                && said.torn_sha256.as_deref() == Some(LineHash::from(digest).as_str())
+            maintenance.torn_bytes == Some(bytes)
+                && maintenance.torn_sha256.as_deref() == Some(LineHash::from(digest).as_str())
         })
     }
 }

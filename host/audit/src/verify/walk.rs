@@ -12,7 +12,7 @@ use crate::{EventKind, LineHash, LogHead};
 /// A possible predecessor of the next line: there are several if a line was inserted.
 struct TipCandidate {
     /// `None` before the first line.
-    place: Option<LinePosition>,
+    position: Option<LinePosition>,
     hash: LineHash,
 }
 
@@ -29,11 +29,11 @@ pub(super) struct ChainWalk {
     first: Option<u64>,
     lines: u64,
     gaps: SequenceGaps,
-    loose: Option<UnchainedLines>,
+    unchained: Option<UnchainedLines>,
     first_kept: u64,
     /// True if the line named by the head was found, and the position of another line with its number.
-    head_met: bool,
-    head_missed: Option<LinePosition>,
+    head_found: bool,
+    head_mismatch: Option<LinePosition>,
     noted_at: Option<u64>,
     findings: Vec<VerifyFinding>,
 }
@@ -45,7 +45,7 @@ impl ChainWalk {
         remembered: Option<LogHead>,
     ) -> Self {
         let start = TipCandidate {
-            place: None,
+            position: None,
             hash: LineHash::ZERO,
         };
         Self {
@@ -58,153 +58,153 @@ impl ChainWalk {
             first: None,
             lines: 0,
             gaps: SequenceGaps::default(),
-            loose: None,
+            unchained: None,
             first_kept: 1,
             // The head of an empty log.
-            head_met: head == Some(LogHead::START),
-            head_missed: None,
+            head_found: head == Some(LogHead::START),
+            head_mismatch: None,
             noted_at: None,
             findings: Vec::new(),
         }
     }
 
-    fn find(
+    fn report(
         &mut self,
         fault: ChainFault,
-        place: Option<&LinePosition>,
+        position: Option<&LinePosition>,
         seq: Option<u64>,
         text: String,
     ) {
         self.findings.push(VerifyFinding {
             fault,
-            file: place.map(|place| place.file.clone()),
-            line: place.map(|place| place.line),
+            file: position.map(|position| position.file.clone()),
+            line: position.map(|position| position.line),
             seq,
             text,
         });
     }
 
     /// Handles a line that does not belong to the chain.
-    pub(super) fn loose(&mut self, line: AuditLine<'_>) {
-        self.loose.get_or_insert_default().push(line);
+    pub(super) fn unchained_line(&mut self, line: AuditLine<'_>) {
+        self.unchained.get_or_insert_default().push(line);
     }
 
     /// Handles a line of the chain.
-    pub(super) fn line(&mut self, own: ChainedLine) {
+    pub(super) fn line(&mut self, line: ChainedLine) {
         self.lines += 1;
-        self.first = Some(self.first.map_or(own.seq, |first| first.min(own.seq)));
+        self.first = Some(self.first.map_or(line.seq, |first| first.min(line.seq)));
         let noted = self.noted.as_deref();
-        if noted.is_some_and(|noted| own.hash.as_str().starts_with(noted)) {
-            self.noted_at = Some(own.seq);
+        if noted.is_some_and(|noted| line.hash.as_str().starts_with(noted)) {
+            self.noted_at = Some(line.seq);
         }
-        if let Some(head) = self.head.filter(|head| head.seq == own.seq) {
-            match head.hash == own.hash {
-                true => self.head_met = true,
-                false => self.head_missed = Some(own.position.clone()),
+        if let Some(head) = self.head.filter(|head| head.seq == line.seq) {
+            match head.hash == line.hash {
+                true => self.head_found = true,
+                false => self.head_mismatch = Some(line.position.clone()),
             }
         }
         if self
             .remembered
-            .is_some_and(|remembered| remembered.seq == own.seq)
+            .is_some_and(|remembered| remembered.seq == line.seq)
         {
-            self.remembered_at = Some((own.position.clone(), own.hash));
+            self.remembered_at = Some((line.position.clone(), line.hash));
         }
-        if let Some(what) = describe_lost_head(&own.maintenance) {
+        if let Some(head_state) = describe_lost_head(&line.maintenance) {
             let text = format!(
-                "audit.head was {what} when this was written: lines before it may have been removed from the end"
+                "audit.head was {head_state} when this was written: lines before it may have been removed from the end"
             );
-            self.find(
+            self.report(
                 ChainFault::Headless,
-                Some(&own.position),
-                Some(own.seq),
+                Some(&line.position),
+                Some(line.seq),
                 text,
             );
         }
-        if own.maintenance.event == EventKind::Rotated.as_str() {
-            let kept = own.maintenance.first_kept.unwrap_or_default();
+        if line.maintenance.event == EventKind::Rotated.as_str() {
+            let kept = line.maintenance.first_kept.unwrap_or_default();
             self.first_kept = self.first_kept.max(kept);
         }
-        if let Some(loose) = self.loose.take() {
-            self.compare_unchained(loose, &own);
+        if let Some(unchained) = self.unchained.take() {
+            self.compare_unchained(unchained, &line);
         }
-        if own.seq <= self.seq {
-            self.backward(own);
-        } else if own.seq == self.seq + 1 {
-            self.accept_next(own);
+        if line.seq <= self.seq {
+            self.accept_earlier(line);
+        } else if line.seq == self.seq + 1 {
+            self.accept_next(line);
         } else {
-            self.forward(own);
+            self.accept_later(line);
         }
     }
 
     /// Handles lines that do not belong to the chain, before a line that does.
-    fn compare_unchained(&mut self, loose: UnchainedLines, own: &ChainedLine) {
-        if own.maintenance.event == EventKind::Recovered.as_str()
-            && loose.matches_recovery(&own.maintenance)
+    fn compare_unchained(&mut self, unchained: UnchainedLines, line: &ChainedLine) {
+        if line.maintenance.event == EventKind::Recovered.as_str()
+            && unchained.matches_recovery(&line.maintenance)
         {
             let text = format!(
                 "{} bytes torn off by a crash; recorded in line {}",
-                loose.bytes(),
-                own.seq
+                unchained.bytes(),
+                line.seq
             );
-            self.find(ChainFault::Torn, loose.first(), None, text);
-        } else if own.seq.checked_sub(self.seq + 1) == Some(loose.lines()) {
-            self.changed(&loose);
-            self.seq = own.seq - 1;
+            self.report(ChainFault::Torn, unchained.first(), None, text);
+        } else if line.seq.checked_sub(self.seq + 1) == Some(unchained.lines()) {
+            self.report_changed(&unchained);
+            self.seq = line.seq - 1;
             self.tips.clear();
         } else {
-            self.inserted(&loose);
+            self.report_inserted(&unchained);
         }
     }
 
-    /// Handles as many loose lines as there are missing ones.
-    fn changed(&mut self, loose: &UnchainedLines) {
-        for (seq, place) in (self.seq + 1..).zip(loose.places()) {
+    /// Handles as many unchained lines as there are missing ones.
+    fn report_changed(&mut self, unchained: &UnchainedLines) {
+        for (seq, position) in (self.seq + 1..).zip(unchained.positions()) {
             let text = "it no longer has the format of a log line".to_owned();
-            self.find(ChainFault::Changed, Some(place), Some(seq), text);
+            self.report(ChainFault::Changed, Some(position), Some(seq), text);
         }
     }
 
-    fn inserted(&mut self, loose: &UnchainedLines) {
-        for place in loose.places() {
+    fn report_inserted(&mut self, unchained: &UnchainedLines) {
+        for position in unchained.positions() {
             let text = "it is not a line of this log".to_owned();
-            self.find(ChainFault::Inserted, Some(place), None, text);
+            self.report(ChainFault::Inserted, Some(position), None, text);
         }
     }
 
-    fn accept(&mut self, own: ChainedLine, seq: u64) {
+    fn accept(&mut self, line: ChainedLine, seq: u64) {
         self.seq = seq;
         self.tips.clear();
         self.tips.push(TipCandidate {
-            place: Some(own.position),
-            hash: own.hash,
+            position: Some(line.position),
+            hash: line.hash,
         });
     }
 
     /// Handles the expected line.
-    fn accept_next(&mut self, own: ChainedLine) {
+    fn accept_next(&mut self, line: ChainedLine) {
         let tips = std::mem::take(&mut self.tips);
-        let before = tips.iter().position(|tip| tip.hash == own.prev);
+        let before = tips.iter().position(|tip| tip.hash == line.prev);
         if let (None, Some(first)) = (before, tips.first()) {
-            let (place, seq) = match &first.place {
-                Some(place) => (place, self.seq),
-                None => (&own.position, own.seq),
+            let (position, seq) = match &first.position {
+                Some(position) => (position, self.seq),
+                None => (&line.position, line.seq),
             };
             let text = "it is not the line that the next one links to".to_owned();
-            self.find(ChainFault::Changed, Some(place), Some(seq), text);
+            self.report(ChainFault::Changed, Some(position), Some(seq), text);
         }
         self.reject_other_tips(tips, before.unwrap_or_default());
-        let seq = own.seq;
-        self.accept(own, seq);
+        let seq = line.seq;
+        self.accept(line, seq);
     }
 
     /// Reports all candidates for a number except `right`.
     fn reject_other_tips(&mut self, tips: Vec<TipCandidate>, right: usize) {
-        for (at, tip) in tips.into_iter().enumerate() {
-            if at != right {
+        for (index, tip) in tips.into_iter().enumerate() {
+            if index != right {
                 let text = "another line with its number is the right one".to_owned();
-                self.find(
+                self.report(
                     ChainFault::Inserted,
-                    tip.place.as_ref(),
+                    tip.position.as_ref(),
                     Some(self.seq),
                     text,
                 );
@@ -213,67 +213,70 @@ impl ChainWalk {
     }
 
     /// Handles a line with a higher number than expected.
-    fn forward(&mut self, own: ChainedLine) {
+    fn accept_later(&mut self, line: ChainedLine) {
         let expected = self.seq + 1;
-        if self.tips.iter().any(|tip| tip.hash == own.prev) {
-            let text = format!("its number is {}, but it is line {expected}", own.seq);
-            self.find(
+        if self.tips.iter().any(|tip| tip.hash == line.prev) {
+            let text = format!("its number is {}, but it is line {expected}", line.seq);
+            self.report(
                 ChainFault::Changed,
-                Some(&own.position),
+                Some(&line.position),
                 Some(expected),
                 text,
             );
-            self.accept(own, expected);
+            self.accept(line, expected);
         } else {
-            self.gaps.add(expected, own.seq - 1, own.position.clone());
-            let seq = own.seq;
-            self.accept(own, seq);
+            self.gaps.add(expected, line.seq - 1, line.position.clone());
+            let seq = line.seq;
+            self.accept(line, seq);
         }
     }
 
     /// Handles a line with a lower number than expected.
-    fn backward(&mut self, own: ChainedLine) {
-        if self.gaps.fill(own.seq) {
+    fn accept_earlier(&mut self, line: ChainedLine) {
+        if self.gaps.fill(line.seq) {
             let text = "it was written before the line above it".to_owned();
-            self.find(
+            self.report(
                 ChainFault::Reordered,
-                Some(&own.position),
-                Some(own.seq),
+                Some(&line.position),
+                Some(line.seq),
                 text,
             );
-        } else if own.seq == self.seq && self.tips.iter().all(|tip| tip.hash != own.hash) {
+        } else if line.seq == self.seq && self.tips.iter().all(|tip| tip.hash != line.hash) {
             // The next line shows which of them is right.
             self.tips.push(TipCandidate {
-                place: Some(own.position),
-                hash: own.hash,
+                position: Some(line.position),
+                hash: line.hash,
             });
         } else {
             let text = "an earlier line has the same number".to_owned();
-            self.find(
+            self.report(
                 ChainFault::Inserted,
-                Some(&own.position),
-                Some(own.seq),
+                Some(&line.position),
+                Some(line.seq),
                 text,
             );
         }
     }
 
     /// Completes the verification at the end of the log.
-    pub(super) fn finish(mut self, known: HeadState) -> VerifyReport {
-        let cut = self.loose.take().and_then(|loose| self.end(loose));
+    pub(super) fn finish(mut self, head_state: HeadState) -> VerifyReport {
+        let incomplete_line = self
+            .unchained
+            .take()
+            .and_then(|unchained| self.finish_unchained(unchained));
         let tips = std::mem::take(&mut self.tips);
-        let named = |tip: &TipCandidate| self.head.is_some_and(|head| head.hash == tip.hash);
-        let right = tips.iter().position(named).unwrap_or_default();
+        let is_head = |tip: &TipCandidate| self.head.is_some_and(|head| head.hash == tip.hash);
+        let right = tips.iter().position(is_head).unwrap_or_default();
         let hash = tips.get(right).map_or(LineHash::ZERO, |tip| tip.hash);
         self.reject_other_tips(tips, right);
-        self.missing();
-        self.check_head(known, cut.as_ref());
-        self.check_memory();
+        self.report_missing();
+        self.check_head(head_state, incomplete_line.as_ref());
+        self.check_remembered();
         if let (Some(noted), None) = (&self.noted, self.noted_at) {
             let text = format!(
                 "no line has the noted hash {noted}: the log was rewritten or cut since then, or the line was removed with an old file"
             );
-            self.find(ChainFault::NotNoted, None, None, text);
+            self.report(ChainFault::NotNoted, None, None, text);
         }
         VerifyReport {
             ok: false,
@@ -292,68 +295,73 @@ impl ChainWalk {
 
     /// Handles lines at the end that do not belong to the chain. Returns the position of an incomplete line if the
     /// head names lines beyond the last one.
-    fn end(&mut self, loose: UnchainedLines) -> Option<LinePosition> {
+    fn finish_unchained(&mut self, unchained: UnchainedLines) -> Option<LinePosition> {
         let ahead = self
             .head
             .map_or(0, |head| head.seq.saturating_sub(self.seq));
-        if ahead == 0 && !loose.is_ended() {
-            let text = format!("{} bytes torn off by a crash", loose.bytes());
-            self.find(ChainFault::Torn, loose.first(), None, text);
-        } else if !loose.is_ended() {
-            return loose.places().last().cloned();
-        } else if ahead == loose.lines() {
-            self.changed(&loose);
+        if ahead == 0 && !unchained.is_ended() {
+            let text = format!("{} bytes torn off by a crash", unchained.bytes());
+            self.report(ChainFault::Torn, unchained.first(), None, text);
+        } else if !unchained.is_ended() {
+            return unchained.positions().last().cloned();
+        } else if ahead == unchained.lines() {
+            self.report_changed(&unchained);
             // The changed lines are not missing.
             self.head = None;
         } else {
-            self.inserted(&loose);
+            self.report_inserted(&unchained);
         }
         None
     }
 
     /// Reports missing lines in the middle and at the beginning.
-    fn missing(&mut self) {
-        for gap in std::mem::take(&mut self.gaps).left(self.first_kept) {
-            let text = format!("{} missing before it", lines(gap.from, gap.to));
-            self.find(ChainFault::Removed, Some(&gap.before), Some(gap.from), text);
+    fn report_missing(&mut self) {
+        for gap in std::mem::take(&mut self.gaps).remaining(self.first_kept) {
+            let text = format!("{} missing before it", describe_range(gap.from, gap.to));
+            self.report(
+                ChainFault::Removed,
+                Some(&gap.following),
+                Some(gap.from),
+                text,
+            );
         }
         if let Some(last) = self.first_kept.checked_sub(1).filter(|last| *last > 0) {
             let text = format!("lines 1 to {last} were removed according to `audit.keep`");
-            self.find(ChainFault::Dropped, None, None, text);
+            self.report(ChainFault::Dropped, None, None, text);
         }
     }
 
-    fn check_head(&mut self, known: HeadState, cut: Option<&LinePosition>) {
-        match known {
+    fn check_head(&mut self, head_state: HeadState, incomplete_line: Option<&LinePosition>) {
+        match head_state {
             HeadState::Damaged => {
                 let text = "audit.head is not valid, so the end of the log is unknown".to_owned();
-                self.find(ChainFault::Headless, None, None, text);
+                self.report(ChainFault::Headless, None, None, text);
             }
             HeadState::Nothing if self.lines > 0 => {
                 let text = "audit.head is missing, so the end of the log is unknown".to_owned();
-                self.find(ChainFault::Headless, None, None, text);
+                self.report(ChainFault::Headless, None, None, text);
             }
             HeadState::Nothing => {}
             HeadState::Head(_) => {
                 if let Some(head) = self.head {
-                    self.compare(head, cut);
+                    self.compare_with_head(head, incomplete_line);
                 }
             }
         }
     }
 
     /// Compares the log with the last line that was stored outside of its folder.
-    fn check_memory(&mut self) {
+    fn check_remembered(&mut self) {
         let Some(remembered) = self.remembered else {
             return;
         };
         let seq = remembered.seq;
         match self.remembered_at.take() {
             Some((_, hash)) if hash == remembered.hash => {}
-            Some((place, _)) => {
+            Some((position, _)) => {
                 let text = "it differs from the last line stored earlier: the log was rewritten since then"
                     .to_owned();
-                self.find(ChainFault::Forgotten, Some(&place), Some(seq), text);
+                self.report(ChainFault::Forgotten, Some(&position), Some(seq), text);
             }
             None if seq > self.seq => {
                 let text = format!(
@@ -363,47 +371,53 @@ impl ChainWalk {
                         last => format!("its last line is {last} now"),
                     }
                 );
-                self.find(ChainFault::Forgotten, None, Some(self.seq + 1), text);
+                self.report(ChainFault::Forgotten, None, Some(self.seq + 1), text);
             }
             // The line is in a gap that is reported, or was removed with an old file.
             None => {}
         }
     }
 
-    fn compare(&mut self, head: LogHead, cut: Option<&LinePosition>) {
+    fn compare_with_head(&mut self, head: LogHead, incomplete_line: Option<&LinePosition>) {
         if head.seq > self.seq {
             let text = format!(
                 "{} missing at the end according to audit.head: removed, or lost in a power failure (`audit.durability: fsync` waits for the disk)",
-                lines(self.seq + 1, head.seq)
+                describe_range(self.seq + 1, head.seq)
             );
-            self.find(ChainFault::Truncated, cut, Some(self.seq + 1), text);
-        } else if self.head_met {
-            if head.seq < self.seq && !head.is_little_behind(self.seq) {
+            self.report(
+                ChainFault::Truncated,
+                incomplete_line,
+                Some(self.seq + 1),
+                text,
+            );
+        } else if self.head_found {
+            if head.seq < self.seq && !head.is_slightly_behind(self.seq) {
                 let text = format!("audit.head names line {}, as after a crash", head.seq);
-                self.find(ChainFault::Behind, None, Some(head.seq), text);
+                self.report(ChainFault::Behind, None, Some(head.seq), text);
             }
-        } else if let Some(place) = self.head_missed.take() {
-            let known = |found: &VerifyFinding| {
-                found.file.as_deref() == Some(&place.file) && found.line == Some(place.line)
+        } else if let Some(position) = self.head_mismatch.take() {
+            let is_reported = |finding: &VerifyFinding| {
+                finding.file.as_deref() == Some(&position.file)
+                    && finding.line == Some(position.line)
             };
-            if !self.findings.iter().any(known) {
+            if !self.findings.iter().any(is_reported) {
                 let text = "it differs from the line that audit.head names".to_owned();
-                self.find(ChainFault::Changed, Some(&place), Some(head.seq), text);
+                self.report(ChainFault::Changed, Some(&position), Some(head.seq), text);
             }
-        } else if !self.findings.iter().any(|found| found.fault.is_bad()) {
+        } else if !self.findings.iter().any(|finding| finding.fault.is_bad()) {
             let text = format!("audit.head names line {}, which is missing", head.seq);
-            self.find(ChainFault::Headless, None, Some(head.seq), text);
+            self.report(ChainFault::Headless, None, Some(head.seq), text);
         }
     }
 }
 
 /// The text about a lost head that a line records.
-fn describe_lost_head(said: &MaintenanceFields) -> Option<String> {
-    let lost = said.lost_head.as_deref()?;
-    (said.event == EventKind::Recovered.as_str()).then(|| mimir_core::text::visible(lost))
+fn describe_lost_head(maintenance: &MaintenanceFields) -> Option<String> {
+    let lost = maintenance.lost_head.as_deref()?;
+    (maintenance.event == EventKind::Recovered.as_str()).then(|| mimir_core::text::visible(lost))
 }
 
-fn lines(from: u64, to: u64) -> String {
+fn describe_range(from: u64, to: u64) -> String {
     match from == to {
         true => format!("line {from} is"),
         false => format!("lines {from} to {to} are"),

@@ -25,7 +25,7 @@ impl Backend for ServerTool {
     fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
             let call = Arc::new(call);
-            let wanted = ServerOperation::Tool {
+            let operation = ServerOperation::Tool {
                 name: self.remote_name.clone(),
                 arguments: match call.arguments() {
                     Value::Object(arguments) => arguments.clone(),
@@ -34,14 +34,14 @@ impl Backend for ServerTool {
             };
             let server = &self.server;
             let broker = InputRequestBroker::new(&server.spec, server.root(), Arc::clone(&call));
-            let result = match server.call(&wanted, Some(&self.digest), &broker).await {
+            let result = match server.call(&operation, Some(&self.digest), &broker).await {
                 Ok(answer) => call_result::call_result(answer, call.limits()),
                 Err(error) => RawResult::failed(error),
             };
             server
                 .deps()
                 .refused
-                .name_in_result(&server.spec.name, result)
+                .add_to_result(&server.spec.name, result)
         })
     }
 }
@@ -49,14 +49,14 @@ impl Backend for ServerTool {
 /// Reader of a server's resources or prompts.
 pub(super) struct EntryReader {
     pub(super) server: Arc<RemoteServer>,
-    pub(super) reads: EntryKind,
+    pub(super) kind: EntryKind,
 }
 
 impl Backend for EntryReader {
     fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
             let call = Arc::new(call);
-            let wanted = self.reads.operation(call.arguments());
+            let operation = self.kind.operation(call.arguments());
             let server = &self.server;
             if call.arguments()[reader_tools::WATCH] == true {
                 let uri = call.arguments()["uri"].as_str().unwrap_or_default();
@@ -66,14 +66,14 @@ impl Backend for EntryReader {
                 };
             }
             let broker = InputRequestBroker::new(&server.spec, server.root(), Arc::clone(&call));
-            let result = match server.call(&wanted, None, &broker).await {
+            let result = match server.call(&operation, None, &broker).await {
                 Ok(answer) => reader_tools::read_result(answer, call.limits()),
                 Err(error) => RawResult::failed(error),
             };
             server
                 .deps()
                 .refused
-                .name_in_result(&server.spec.name, result)
+                .add_to_result(&server.spec.name, result)
         })
     }
 }

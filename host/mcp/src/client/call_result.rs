@@ -10,55 +10,55 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, ServerResult};
 
 /// Returns the result of an answered call, within its limits.
 pub(super) fn call_result(result: ServerResult, limits: &Limits) -> RawResult {
-    let fault = |message: &str| RawResult::failed(ToolError::execution(message));
+    let failure = |message: &str| RawResult::failed(ToolError::execution(message));
     match result {
-        ServerResult::CallToolResult(result) => of_tool(result, limits),
+        ServerResult::CallToolResult(result) => convert_tool_result(result, limits),
         ServerResult::CreateTaskResult(_) => {
-            fault("the server turned the call into a task, which was not requested")
+            failure("the server turned the call into a task, which was not requested")
         }
         // A result without text and structured content.
         ServerResult::EmptyResult(_) | ServerResult::TaskAckResult(_) => {
-            of_tool(CallToolResult::success(Vec::new()), limits)
+            convert_tool_result(CallToolResult::success(Vec::new()), limits)
         }
-        _ => fault("the server's answer is not a tool result"),
+        _ => failure("the server's answer is not a tool result"),
     }
 }
 
-fn of_tool(result: CallToolResult, limits: &Limits) -> RawResult {
+fn convert_tool_result(result: CallToolResult, limits: &Limits) -> RawResult {
     let failed = result.is_error == Some(true);
-    let mut room = usize::try_from(limits.output_bytes).unwrap_or(usize::MAX);
+    let mut remaining = usize::try_from(limits.output_bytes).unwrap_or(usize::MAX);
     let mut truncated = false;
     let mut content = Vec::new();
     if let Some(structured) = &result.structured_content {
         // Structured content is not truncated: the rest might not match the tool's schema.
-        let Some(left) = room.checked_sub(json_len(structured)) else {
-            let most = mimir_core::text::bytes(limits.output_bytes);
+        let Some(rest) = remaining.checked_sub(json_len(structured)) else {
+            let limit = mimir_core::text::bytes(limits.output_bytes);
             let message = format!(
-                "the server's structured result is larger than {most} (limits.outputBytes): ask for less at a time"
+                "the server's structured result is larger than {limit} (limits.outputBytes): ask for less at a time"
             );
             return RawResult::failed(ToolError::limit_exceeded(message));
         };
-        room = left;
+        remaining = rest;
     }
     for block in result.content {
-        let part = match part(block) {
+        let part = match convert_block(block) {
             Ok(part) => part,
             Err(error) => return RawResult::failed(error),
         };
-        if part.len() > room {
+        if part.len() > remaining {
             truncated = true;
             // Truncated text is still useful, a truncated image is not.
             if let Content::Text { text } = part {
-                let text = mimir_core::text::prefix_bytes(&text, room);
+                let text = mimir_core::text::prefix_bytes(&text, remaining);
                 content.push(Content::text(text));
             }
             break;
         }
-        room -= part.len();
+        remaining -= part.len();
         content.push(part);
     }
     let result = match failed {
-        true => Err(ToolError::execution(words(&content))),
+        true => Err(ToolError::execution(joined_text(&content))),
         false => Ok(ToolOutput {
             content,
             structured: result.structured_content,
@@ -71,7 +71,7 @@ fn of_tool(result: CallToolResult, limits: &Limits) -> RawResult {
     }
 }
 
-fn words(content: &[Content]) -> String {
+fn joined_text(content: &[Content]) -> String {
     let texts = content.iter().filter_map(|part| match part {
         Content::Text { text } => Some(text.as_str()),
         _ => None,
@@ -83,7 +83,7 @@ fn words(content: &[Content]) -> String {
     }
 }
 
-fn part(block: ContentBlock) -> Result<Content, ToolError> {
+fn convert_block(block: ContentBlock) -> Result<Content, ToolError> {
     let bytes = |data: &str| {
         STANDARD.decode(data.trim()).map_err(|_| {
             ToolError::execution("the server's answer contains data that is not valid base64")
@@ -108,7 +108,7 @@ fn part(block: ContentBlock) -> Result<Content, ToolError> {
             } => Content::File {
                 data: text.into_bytes(),
                 mime_type: mime_type.unwrap_or_else(|| "text/plain".to_owned()),
-                name: last(&uri),
+                name: last_segment(&uri),
             },
             ResourceContents::BlobResourceContents {
                 uri,
@@ -118,21 +118,21 @@ fn part(block: ContentBlock) -> Result<Content, ToolError> {
             } => Content::File {
                 data: bytes(&blob)?,
                 mime_type: mime_type.unwrap_or_else(|| "application/octet-stream".to_owned()),
-                name: last(&uri),
+                name: last_segment(&uri),
             },
-            _ => return Err(strange()),
+            _ => return Err(unknown_part()),
         },
         ContentBlock::ResourceLink(link) => Content::text(format!("{}: {}", link.name, link.uri)),
-        _ => return Err(strange()),
+        _ => return Err(unknown_part()),
     })
 }
 
-fn strange() -> ToolError {
+fn unknown_part() -> ToolError {
     ToolError::execution("the server's answer has a part of an unknown kind")
 }
 
 /// Returns the last segment of a URI.
-fn last(uri: &str) -> String {
+fn last_segment(uri: &str) -> String {
     let name = uri.rsplit(['/', '\\']).find(|part| !part.is_empty());
     let name = name.unwrap_or("resource");
     mimir_core::text::visible(mimir_core::text::prefix(name, 128))
@@ -161,8 +161,8 @@ mod tests {
         let fits = answer(100, 100);
         assert!(!fits.truncated && fits.result.is_ok());
         // Both together exceed the limit: the text is truncated.
-        let cut = answer(300, 500);
-        assert!(cut.truncated);
-        assert!(cut.result.unwrap().content[0].len() < 100);
+        let shortened = answer(300, 500);
+        assert!(shortened.truncated);
+        assert!(shortened.result.unwrap().content[0].len() < 100);
     }
 }

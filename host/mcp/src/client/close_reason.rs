@@ -28,10 +28,10 @@ pub(super) struct CloseReason {
     /// Masks secrets: a server's output besides results goes to logs, to messages and to disk.
     pub(super) redactor: Redactor,
     why: Mutex<Option<ToolError>>,
-    words: Mutex<Vec<String>>,
+    stderr_lines: Mutex<Vec<String>>,
     /// Lines that report something as not found.
-    absences: Mutex<Vec<String>>,
-    strange: AtomicBool,
+    not_found: Mutex<Vec<String>>,
+    invalid_line_logged: AtomicBool,
     pub(super) flood: AtomicBool,
 }
 
@@ -45,10 +45,10 @@ impl CloseReason {
     }
 
     /// Returns the server's text for display: masked before truncation, and read little beyond the cut.
-    pub(super) fn mask_text(&self, theirs: &str, most: usize) -> String {
-        let mut words = visible(prefix(theirs, most + REACH));
-        self.redactor.mask_text(&mut words);
-        prefix(&words, most).to_owned()
+    pub(super) fn mask_text(&self, server_text: &str, max_chars: usize) -> String {
+        let mut text = visible(prefix(server_text, max_chars + REACH));
+        self.redactor.mask_text(&mut text);
+        prefix(&text, max_chars).to_owned()
     }
 
     /// Sets the reason; the first one wins.
@@ -57,11 +57,11 @@ impl CloseReason {
         why.get_or_insert(error);
     }
 
-    pub(super) fn set_message_too_long(&self, most: u64) {
-        let most = text::bytes(most);
+    pub(super) fn set_message_too_long(&self, limit: u64) {
+        let limit = text::bytes(limit);
         let server = &self.server;
         let message =
-            format!("the server `{server}` was stopped: it sent a message larger than {most}");
+            format!("the server `{server}` was stopped: it sent a message larger than {limit}");
         self.set_reason(ToolError::limit_exceeded(message));
     }
 
@@ -90,7 +90,7 @@ impl CloseReason {
 
     /// Logs a line that is not a valid message, the first time only.
     pub(super) fn warn_of_invalid_line(&self, line: &[u8], error: &serde_json::Error) {
-        if !self.strange.swap(true, Ordering::AcqRel) {
+        if !self.invalid_line_logged.swap(true, Ordering::AcqRel) {
             // Only the beginning of the line is converted to text, however long it is.
             let head = &line[..line.len().min(MAX_SERVER_TEXT_CHARS * 4 + REACH)];
             let line = self.mask_text(&String::from_utf8_lossy(head), MAX_SERVER_TEXT_CHARS);
@@ -103,22 +103,22 @@ impl CloseReason {
     pub(super) fn record_stderr_line(&self, line: &str) {
         tracing::info!(server = self.server, "{line}");
         if sandbox_hint::is_not_found_line(line) {
-            let mut absences = self.absences.lock();
-            if absences.len() < NOT_FOUND_LINES {
-                absences.push(line.to_owned());
+            let mut not_found = self.not_found.lock();
+            if not_found.len() < NOT_FOUND_LINES {
+                not_found.push(line.to_owned());
             }
         }
-        let mut words = self.words.lock();
-        if words.len() == STDERR_LINES {
-            words.remove(0);
+        let mut lines = self.stderr_lines.lock();
+        if lines.len() == STDERR_LINES {
+            lines.remove(0);
         }
-        words.push(line.to_owned());
+        lines.push(line.to_owned());
     }
 
     /// Returns the lines that report something as not found.
     pub(super) fn not_found_lines(&self) -> Vec<String> {
-        let absences = self.absences.lock();
-        absences.clone()
+        let not_found = self.not_found.lock();
+        not_found.clone()
     }
 
     /// Returns the reason with the server's last output; `else_` if no reason is known.
@@ -133,14 +133,14 @@ impl CloseReason {
 
     /// Inserts the last output into an error that was created before it arrived.
     pub(super) fn append_stderr(&self, error: &mut ToolError) {
-        const BEFORE: &str = "; its last words: ";
-        let words = self.words.lock();
-        if !words.is_empty() && !error.message.contains(BEFORE) {
-            let words = words.join(" / ");
-            error.message.push_str(BEFORE);
+        const SEPARATOR: &str = "; its last words: ";
+        let lines = self.stderr_lines.lock();
+        if !lines.is_empty() && !error.message.contains(SEPARATOR) {
+            let lines = lines.join(" / ");
+            error.message.push_str(SEPARATOR);
             error
                 .message
-                .push_str(prefix(&words, MAX_SERVER_TEXT_CHARS));
+                .push_str(prefix(&lines, MAX_SERVER_TEXT_CHARS));
         }
     }
 }

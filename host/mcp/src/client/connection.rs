@@ -55,8 +55,8 @@ pub(super) struct ServerConnection {
     /// Subscriptions by resource URI, or none for all lists.
     subscriptions: Mutex<HashMap<String, AbortHandle>>,
     /// Held while the tools are listed: calls wait for the result.
-    pub(super) following: tokio::sync::Mutex<()>,
-    _held: KeepAlive,
+    pub(super) listing_lock: tokio::sync::Mutex<()>,
+    _keep_alive: KeepAlive,
 }
 
 /// The start of a connection.
@@ -89,80 +89,89 @@ impl ServerConnection {
     /// Connects to a server.
     pub(super) async fn connect<T>(
         transport: T,
-        era: ProtocolGeneration,
+        generation: ProtocolGeneration,
         listener: Arc<ServerListener>,
-        end: Arc<CloseReason>,
-        held: KeepAlive,
+        close_reason: Arc<CloseReason>,
+        keep_alive: KeepAlive,
     ) -> Result<Self, ConnectError>
     where
         T: Transport<RoleClient> + 'static,
     {
-        let lifecycle = match era {
+        let lifecycle = match generation {
             ProtocolGeneration::Handshake => ClientLifecycleMode::Initialize,
             ProtocolGeneration::Discovery => ClientLifecycleMode::Discover {
                 preferred_versions: vec![ProtocolVersion::V_2026_07_28],
             },
         };
         let handler = ServerMessageHandler(Arc::clone(&listener));
-        let transport = OrderedTransport::new(transport, Arc::clone(&listener), Arc::clone(&end));
-        let begun = serve_client_with_lifecycle(handler, transport, lifecycle).await;
-        let running: RunningService<RoleClient, ServerMessageHandler> = begun.map_err(|error| {
-            if let ClientInitializeError::TransportError { error, .. } = &error
-                && let Some(denied) = http_transport::denial_reason(error)
-            {
-                return ConnectError::Failed(denied.clone());
-            }
-            // Some servers respond to an unknown request with an invalid result, and some with nothing at all.
-            let refused = match &error {
-                ClientInitializeError::JsonRpcError(_)
-                | ClientInitializeError::ExpectedInitResult(_) => true,
-                ClientInitializeError::ConnectionClosed(_) => era == ProtocolGeneration::Discovery,
-                _ => false,
-            };
-            let words = match &error {
-                // The text around it describes rmcp's internals.
-                ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
-                other => handshake::handshake_failure(other, era),
-            };
-            let words = end.mask_text(&words, MAX_SERVER_TEXT_CHARS);
-            let error = end.error(&format!("did not start the protocol correctly: {words}"));
-            match refused {
-                true => ConnectError::Refused(error),
-                false => ConnectError::Failed(error),
-            }
-        })?;
-        handshake::check_protocol_version(running.peer(), era, &end)?;
-        let link = Self {
+        let transport =
+            OrderedTransport::new(transport, Arc::clone(&listener), Arc::clone(&close_reason));
+        let started = serve_client_with_lifecycle(handler, transport, lifecycle).await;
+        let running: RunningService<RoleClient, ServerMessageHandler> =
+            started.map_err(|error| {
+                if let ClientInitializeError::TransportError { error, .. } = &error
+                    && let Some(denied) = http_transport::denial_reason(error)
+                {
+                    return ConnectError::Failed(denied.clone());
+                }
+                // Some servers respond to an unknown request with an invalid result, and some with nothing at all.
+                let refused = match &error {
+                    ClientInitializeError::JsonRpcError(_)
+                    | ClientInitializeError::ExpectedInitResult(_) => true,
+                    ClientInitializeError::ConnectionClosed(_) => {
+                        generation == ProtocolGeneration::Discovery
+                    }
+                    _ => false,
+                };
+                let text = match &error {
+                    // The text around it describes rmcp's internals.
+                    ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
+                    other => handshake::handshake_failure(other, generation),
+                };
+                let text = close_reason.mask_text(&text, MAX_SERVER_TEXT_CHARS);
+                let error =
+                    close_reason.error(&format!("did not start the protocol correctly: {text}"));
+                match refused {
+                    true => ConnectError::Refused(error),
+                    false => ConnectError::Failed(error),
+                }
+            })?;
+        handshake::check_protocol_version(running.peer(), generation, &close_reason)?;
+        let connection = Self {
             peer: running.peer().clone(),
             stop: Some(running.cancellation_token()),
             listener,
-            close_reason: end,
-            generation: era,
+            close_reason,
+            generation,
             subscriptions: Mutex::default(),
-            following: tokio::sync::Mutex::default(),
-            _held: held,
+            listing_lock: tokio::sync::Mutex::default(),
+            _keep_alive: keep_alive,
         };
         // The service must end by cancellation only, and not when its handle is dropped.
         tokio::spawn(running.waiting());
-        let can = link.abilities();
+        let capabilities = connection.capabilities();
         let lists = [
-            can.tools.and_then(|can| can.list_changed),
-            can.prompts.and_then(|can| can.list_changed),
-            can.resources.and_then(|can| can.list_changed),
+            capabilities.tools.and_then(|tools| tools.list_changed),
+            capabilities
+                .prompts
+                .and_then(|prompts| prompts.list_changed),
+            capabilities
+                .resources
+                .and_then(|resources| resources.list_changed),
         ];
-        if era == ProtocolGeneration::Discovery && lists.contains(&Some(true)) {
-            link.listen_for(String::new(), SubscriptionTopic::Lists);
+        if generation == ProtocolGeneration::Discovery && lists.contains(&Some(true)) {
+            connection.listen_for(String::new(), SubscriptionTopic::Lists);
         }
-        Ok(link)
+        Ok(connection)
     }
 
-    fn listen_for(&self, key: String, about: SubscriptionTopic) {
+    fn listen_for(&self, key: String, topic: SubscriptionTopic) {
         let subscription_task =
-            subscription::listen(self.peer.clone(), about, Arc::clone(&self.listener));
+            subscription::listen(self.peer.clone(), topic, Arc::clone(&self.listener));
         let subscription_task = tokio::spawn(subscription_task).abort_handle();
         let mut subscriptions = self.subscriptions.lock();
-        if let Some(before) = subscriptions.insert(key, subscription_task) {
-            before.abort();
+        if let Some(previous) = subscriptions.insert(key, subscription_task) {
+            previous.abort();
         }
     }
 
@@ -175,7 +184,7 @@ impl ServerConnection {
     ) -> Result<(), ToolError> {
         match (self.generation, on) {
             (ProtocolGeneration::Handshake, _) => self
-                .ask(watch_request(uri, on), time_limit)
+                .send_request(watch_request(uri, on), time_limit)
                 .await
                 .map(|_| ()),
             (ProtocolGeneration::Discovery, true) => {
@@ -207,68 +216,68 @@ impl ServerConnection {
     pub(super) fn server(&self) -> (String, String) {
         let info = self.peer.peer_info();
         let info = info.as_ref().and_then(|info| info.server_info.as_ref());
-        let words = |theirs: &str| self.close_reason.mask_text(theirs, MAX_SERVER_TEXT_CHARS);
-        info.map(|info| (words(&info.name), words(&info.version)))
+        let text = |theirs: &str| self.close_reason.mask_text(theirs, MAX_SERVER_TEXT_CHARS);
+        info.map(|info| (text(&info.name), text(&info.version)))
             .unwrap_or_default()
     }
 
-    /// Returns the server's list of a kind, unchanged except for masked secrets, as far as there is `room` for it; the
+    /// Returns the server's list of a kind, unchanged except for masked secrets, up to `remaining` bytes; the
     /// flag is true if there is more.
     pub(super) async fn list(
         &self,
         kind: ServerListKind,
         time_limit: Duration,
-        room: &mut usize,
+        remaining: &mut usize,
     ) -> Result<(Vec<Value>, bool), ToolError> {
-        let mut all = Vec::new();
+        let mut items = Vec::new();
         let mut cursor: Option<String> = None;
         for _ in 0..MAX_PAGES {
             let mut params = PaginatedRequestParams::default();
             params.cursor = cursor.take();
-            let result = self.ask(kind.request(params), time_limit).await?;
+            let result = self.send_request(kind.request(params), time_limit).await?;
             // rmcp rejects the whole list for one invalid tool; parsing the JSON does not.
             let mut page = serde_json::to_value(&result).unwrap_or_default();
             drop(result);
             let key = kind.key();
-            let Value::Array(items) = page[key].take() else {
+            let Value::Array(page_items) = page[key].take() else {
                 let message = format!("the server's response has no list of {key}");
                 return Err(ToolError::execution(message));
             };
-            for mut item in items {
+            for mut item in page_items {
                 let length = item.to_string().len();
-                if all.len() == MAX_ITEMS || length > *room {
-                    return Ok((all, true));
+                if items.len() == MAX_ITEMS || length > *remaining {
+                    return Ok((items, true));
                 }
-                *room -= length;
+                *remaining -= length;
                 mask_known_secrets(&self.close_reason.redactor, &mut item);
-                all.push(item);
+                items.push(item);
             }
             cursor = page["nextCursor"].as_str().map(str::to_owned);
             if cursor.is_none() {
                 break;
             }
         }
-        Ok((all, cursor.is_some()))
+        Ok((items, cursor.is_some()))
     }
 
     /// Sends a call and waits for the result. Requests of the server go to the broker. Dropping the future cancels the
     /// call at the server.
     pub(super) async fn call(
         &self,
-        wanted: &ServerOperation,
+        operation: &ServerOperation,
         broker: &Arc<InputRequestBroker>,
         time: Option<Duration>,
     ) -> Result<ServerResult, ToolError> {
         let mut round = OperationRound::default();
         for _ in 0..MAX_ROUNDS {
-            let answer = self.round(wanted.request(round), broker, time).await?;
-            let ServerResult::InputRequiredResult(asked) = answer else {
-                return Ok(answer);
+            let result = self.round(operation.request(round), broker, time).await?;
+            let ServerResult::InputRequiredResult(input_required) = result else {
+                return Ok(result);
             };
-            let requests = asked.input_requests.unwrap_or_default();
+            let requests = input_required.input_requests.unwrap_or_default();
             round = OperationRound {
                 responses: Some(broker.answer_requests(requests).await?),
-                state: asked.request_state,
+                state: input_required.request_state,
             };
         }
         let server = &self.close_reason.server;
@@ -293,34 +302,34 @@ impl ServerConnection {
             options.meta = Some(meta);
         }
         let registered = self.listener.register_call(Arc::clone(broker));
-        let asked = self.peer.send_request_with_option(request, options).await;
-        let asked = asked.map_err(|error| self.fault(error))?;
-        registered.set_token(asked.progress_token.clone());
+        let pending = self.peer.send_request_with_option(request, options).await;
+        let pending = pending.map_err(|error| self.service_error(error))?;
+        registered.set_token(pending.progress_token.clone());
         let mut waiting = RequestCancelGuard {
-            link: self,
-            id: Some(asked.id.clone()),
+            connection: self,
+            id: Some(pending.id.clone()),
         };
-        let answer = asked.await_response().await;
+        let result = pending.await_response().await;
         // The call was answered, or rmcp has cancelled it already.
         waiting.id = None;
-        answer.map_err(|error| self.fault(error))
+        result.map_err(|error| self.service_error(error))
     }
 
     /// Sends a request that is not a tool call.
-    pub(super) async fn ask(
+    pub(super) async fn send_request(
         &self,
         request: ClientRequest,
         time_limit: Duration,
     ) -> Result<ServerResult, ToolError> {
         let options = PeerRequestOptions::with_timeout(time_limit);
-        let asked = self.peer.send_request_with_option(request, options).await;
-        let asked = asked.map_err(|error| self.fault(error))?;
-        let answer = asked.await_response().await;
-        answer.map_err(|error| self.fault(error))
+        let pending = self.peer.send_request_with_option(request, options).await;
+        let pending = pending.map_err(|error| self.service_error(error))?;
+        let result = pending.await_response().await;
+        result.map_err(|error| self.service_error(error))
     }
 
     /// Returns the capabilities that the server declared.
-    pub(super) fn abilities(&self) -> ServerCapabilities {
+    pub(super) fn capabilities(&self) -> ServerCapabilities {
         let info = self.peer.peer_info();
         info.as_ref()
             .map(|info| info.capabilities.clone())
@@ -331,15 +340,15 @@ impl ServerConnection {
         self.close_reason.error("ended before it answered")
     }
 
-    fn fault(&self, error: ServiceError) -> ToolError {
+    fn service_error(&self, error: ServiceError) -> ToolError {
         let server = &self.close_reason.server;
         match error {
             ServiceError::McpError(error) => {
-                let words = self
+                let text = self
                     .close_reason
                     .mask_text(&error.message, MAX_SERVER_TEXT_CHARS);
                 let code = error.code.0;
-                let message = format!("the server `{server}` returned an error: {words} ({code})");
+                let message = format!("the server `{server}` returned an error: {text} ({code})");
                 let kind = match error.code {
                     ErrorCode::RESOURCE_NOT_FOUND => ToolErrorCode::NotFound,
                     _ => ToolErrorCode::ExecutionError,
@@ -365,10 +374,10 @@ impl ServerConnection {
             },
             ServiceError::TransportClosed => self.ended(),
             other => {
-                let words = self
+                let text = self
                     .close_reason
                     .mask_text(&other.to_string(), MAX_SERVER_TEXT_CHARS);
-                let message = format!("the server `{server}` violated the protocol: {words}");
+                let message = format!("the server `{server}` violated the protocol: {text}");
                 ToolError::execution(message)
             }
         }
@@ -387,7 +396,7 @@ impl Drop for ServerConnection {
 
 /// A call that is being waited for. Dropping it cancels the call.
 struct RequestCancelGuard<'a> {
-    link: &'a ServerConnection,
+    connection: &'a ServerConnection,
     id: Option<RequestId>,
 }
 
@@ -396,12 +405,12 @@ impl Drop for RequestCancelGuard<'_> {
         let Some(id) = self.id.take() else { return };
         let why = "the call was cancelled".to_owned();
         let params = CancelledNotificationParam::new(Some(id), Some(why));
-        let note = CancelledNotification::new(params);
-        let peer = self.link.peer.clone();
+        let notification = CancelledNotification::new(params);
+        let peer = self.connection.peer.clone();
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 // An error means that the server is gone.
-                let _ = peer.send_notification(note.into()).await;
+                let _ = peer.send_notification(notification.into()).await;
             });
         }
     }

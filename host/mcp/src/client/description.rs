@@ -80,8 +80,8 @@ pub(super) struct StartFailure {
     at: u64,
     code: ToolErrorCode,
     reason: String,
-    #[serde(default)]
-    way_out: Vec<String>,
+    #[serde(default, rename = "way_out")]
+    remedies: Vec<String>,
 }
 
 /// Time in seconds for which a failed server is not retried just to list its tools: an attempt can take as long as the
@@ -92,30 +92,30 @@ impl StartFailure {
     /// Records a failure at the current time.
     pub(super) fn new(error: &ToolError) -> Self {
         Self {
-            at: seconds(),
+            at: unix_seconds(),
             code: error.code,
             reason: error.message.clone(),
-            way_out: error.remedies.to_vec(),
+            remedies: error.remedies.to_vec(),
         }
     }
 
     /// Parses a stored failure, unless it is too old.
-    pub(super) fn read(text: &str) -> Option<Self> {
-        let failed: Self = serde_json::from_str(text).ok()?;
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let failure: Self = serde_json::from_str(text).ok()?;
         // A clock that was set back must not make a failure last forever.
-        let since = seconds().checked_sub(failed.at)?;
-        (since < RETRY_DELAY_SECS).then_some(failed)
+        let since = unix_seconds().checked_sub(failure.at)?;
+        (since < RETRY_DELAY_SECS).then_some(failure)
     }
 
     /// Returns the error.
     pub(super) fn error(self) -> ToolError {
-        ToolError::new(self.code, self.reason).with_remedies(self.way_out)
+        ToolError::new(self.code, self.reason).with_remedies(self.remedies)
     }
 }
 
-fn seconds() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| now.as_secs())
+fn unix_seconds() -> u64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    since_epoch.map_or(0, |since_epoch| since_epoch.as_secs())
 }
 
 /// Maximum size in bytes of a server's whole description, which is held in memory and on disk: a model would not read
@@ -162,19 +162,20 @@ impl ServerDescription {
 
     /// Returns the reader tools for its resources and prompts.
     fn reader_tools(&self, spec: &ServerSpec) -> Vec<(EntryKind, ToolDefinition)> {
-        let all = [
+        let kinds = [
             (EntryKind::Resources, spec.resources && self.can.resources),
             (EntryKind::Prompts, spec.prompts && self.can.prompts),
         ];
-        let all = all.into_iter().filter(|(_, there)| *there);
-        all.filter_map(|(reads, _)| Some((reads, reads.definition(spec)?)))
+        let kinds = kinds.into_iter().filter(|(_, enabled)| *enabled);
+        kinds
+            .filter_map(|(kind, _)| Some((kind, kind.definition(spec)?)))
             .collect()
     }
 
-    /// Parses a stored description; none if the format differs.
-    pub(super) fn read(text: &str) -> Option<Self> {
-        let described: Self = serde_json::from_str(text).ok()?;
-        (described.form == FORMAT_VERSION).then_some(described)
+    /// Parses a stored description. Returns `None` if its format differs.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let description: Self = serde_json::from_str(text).ok()?;
+        (description.form == FORMAT_VERSION).then_some(description)
     }
 
     /// Returns the tools that can be called, and those that are left out. A broken tool does not affect the others.
@@ -209,17 +210,17 @@ impl ServerDescription {
             }
         }
         if self.more {
-            let most = text::bytes(MAX_TOTAL_SIZE as u64);
+            let limit = text::bytes(MAX_TOTAL_SIZE as u64);
             let reason = format!(
-                "its remaining tools are left out: the limit per server is {MAX_ITEMS} tools or {most}"
+                "its remaining tools are left out: the limit per server is {MAX_ITEMS} tools or {limit}"
             );
             quarantine("…", ToolErrorCode::LimitExceeded, reason);
         }
         let names: Vec<&str> = named.iter().map(|(name, _)| *name).collect();
-        let fitted = names::unique_names(&spec.prefix, &names);
-        let mut theirs = Vec::new();
-        for ((name, tool), fitted) in named.into_iter().zip(fitted) {
-            let Some(ours) = fitted else {
+        let unique = names::unique_names(&spec.prefix, &names);
+        let mut remote = Vec::new();
+        for ((name, tool), unique) in named.into_iter().zip(unique) {
+            let Some(unique_name) = unique else {
                 quarantine(
                     name,
                     ToolErrorCode::InvalidInput,
@@ -227,12 +228,12 @@ impl ServerDescription {
                 );
                 continue;
             };
-            match read(name, ours, tool, &names) {
-                Ok(tool) => theirs.push(tool),
+            match parse_tool(name, unique_name, tool, &names) {
+                Ok(tool) => remote.push(tool),
                 Err(reason) => quarantine(name, ToolErrorCode::InvalidInput, reason),
             }
         }
-        (theirs, left_out)
+        (remote, left_out)
     }
 
     /// Returns the tools for the registry; `backend` creates the backend of a tool by the server's name for it,
@@ -243,22 +244,22 @@ impl ServerDescription {
         backend: impl Fn(&RemoteTool) -> Arc<dyn Backend>,
         reader: impl Fn(EntryKind) -> Arc<dyn Backend>,
     ) -> (Vec<Tool>, Vec<Quarantined>) {
-        let (theirs, left_out) = self.remote_tools(spec);
-        let reads = self.reader_tools(spec);
+        let (remote, left_out) = self.remote_tools(spec);
+        let readers = self.reader_tools(spec);
         let imports = spec.identity();
         let mut hash = Sha256::new();
         let parts = imports.iter().map(String::as_bytes);
-        parts.for_each(|part| update(&mut hash, part));
-        let all = theirs.iter().map(|tool| &tool.definition);
-        let all = all.chain(reads.iter().map(|(_, definition)| definition));
-        let mut prints: Vec<String> = all.map(definition_digest).collect();
-        prints.sort();
-        prints
+        parts.for_each(|part| hash_part(&mut hash, part));
+        let definitions = remote.iter().map(|tool| &tool.definition);
+        let definitions = definitions.chain(readers.iter().map(|(_, definition)| definition));
+        let mut digests: Vec<String> = definitions.map(definition_digest).collect();
+        digests.sort();
+        digests
             .iter()
-            .for_each(|print| update(&mut hash, print.as_bytes()));
+            .for_each(|digest| hash_part(&mut hash, digest.as_bytes()));
         let listed = resource_library::entries(spec, self);
         for entry in &listed {
-            update(&mut hash, entry.words.as_bytes());
+            hash_part(&mut hash, entry.words.as_bytes());
         }
         let origin = Arc::new(ToolOrigin {
             plugin: spec.name.clone(),
@@ -270,13 +271,13 @@ impl ServerDescription {
             listed,
             ..ToolOrigin::default()
         });
-        let theirs = theirs
+        let remote = remote
             .into_iter()
-            .map(|theirs| (backend(&theirs), theirs.definition, theirs.flags));
-        let reads = reads
+            .map(|remote| (backend(&remote), remote.definition, remote.flags));
+        let readers = readers
             .into_iter()
-            .map(|(reads, definition)| (reader(reads), definition, Vec::new()));
-        let tools = theirs.chain(reads).map(|(backend, definition, flags)| {
+            .map(|(readers, definition)| (reader(readers), definition, Vec::new()));
+        let tools = remote.chain(readers).map(|(backend, definition, flags)| {
             let (origin, trust) = (Arc::clone(&origin), ToolTrust::Untrusted);
             Tool::new(definition, ToolSource::Mcp, origin, trust, backend).with_flags(flags)
         });
@@ -298,8 +299,8 @@ pub(super) fn mask_known_secrets(redactor: &Redactor, value: &mut Value) {
             .iter_mut()
             .for_each(|item| mask_known_secrets(redactor, item)),
         Value::Object(map) => {
-            let all = std::mem::take(map).into_iter();
-            *map = all
+            let members = std::mem::take(map).into_iter();
+            *map = members
                 .map(|(mut key, mut value)| {
                     mask(&mut key);
                     mask_known_secrets(redactor, &mut value);
@@ -311,7 +312,7 @@ pub(super) fn mask_known_secrets(redactor: &Redactor, value: &mut Value) {
     }
 }
 
-fn update(hash: &mut Sha256, part: &[u8]) {
+fn hash_part(hash: &mut Sha256, part: &[u8]) {
     hash.update((part.len() as u64).to_le_bytes());
     hash.update(part);
 }
@@ -323,30 +324,30 @@ pub(super) fn definition_digest(definition: &ToolDefinition) -> String {
 }
 
 /// Parses a tool, or returns the reason why it cannot be used.
-fn read(
+fn parse_tool(
     name: &str,
-    ours: mimir_core::ToolName,
+    unique_name: mimir_core::ToolName,
     tool: &Value,
     own: &[&str],
 ) -> Result<RemoteTool, String> {
-    let words = |key: &str| tool[key].as_str().unwrap_or_default();
-    let description = words("description");
+    let text_of = |key: &str| tool[key].as_str().unwrap_or_default();
+    let description = text_of("description");
     if description.len() > MAX_DESCRIPTION_SIZE {
-        let most = text::bytes(MAX_DESCRIPTION_SIZE as u64);
-        return Err(format!("its description is longer than {most}"));
+        let limit = text::bytes(MAX_DESCRIPTION_SIZE as u64);
+        return Err(format!("its description is longer than {limit}"));
     }
     let hints = &tool["annotations"];
-    let title = match words("title") {
+    let title = match text_of("title") {
         "" => hints["title"].as_str().unwrap_or_default(),
         title => title,
     };
     let input_schema = match &tool["inputSchema"] {
         Value::Null => return Err("it has no input schema".to_owned()),
-        schema => self::schema("input", schema)?,
+        schema => parse_schema("input", schema)?,
     };
     let output_schema = match &tool["outputSchema"] {
         Value::Null => None,
-        schema => Some(self::schema("output", schema)?),
+        schema => Some(parse_schema("output", schema)?),
     };
     let flags = find_flags(tool, own);
     let hint = |key: &str| hints[key].as_bool();
@@ -354,7 +355,7 @@ fn read(
     Ok(RemoteTool {
         name: name.to_owned(),
         definition: ToolDefinition {
-            name: ours,
+            name: unique_name,
             title: (!title.is_empty())
                 .then(|| text::visible(text::prefix(&escape_invisible(title), MAX_NAME_SIZE))),
             description: escape_invisible(description),
@@ -381,13 +382,13 @@ fn read(
     })
 }
 
-fn schema(which: &str, theirs: &Value) -> Result<Schema, String> {
-    let mut theirs = theirs.clone();
-    escape_invisible_in_value(&mut theirs);
-    let text = theirs.to_string();
+fn parse_schema(which: &str, value: &Value) -> Result<Schema, String> {
+    let mut value = value.clone();
+    escape_invisible_in_value(&mut value);
+    let text = value.to_string();
     if text.len() > MAX_SCHEMA_SIZE {
-        let most = text::bytes(MAX_SCHEMA_SIZE as u64);
-        return Err(format!("its {which} schema is longer than {most}"));
+        let limit = text::bytes(MAX_SCHEMA_SIZE as u64);
+        return Err(format!("its {which} schema is longer than {limit}"));
     }
     Schema::parse(&text).map_err(|error| {
         let error = error.to_string();

@@ -25,8 +25,8 @@ pub(super) fn handshake_failure(
     match error {
         ClientInitializeError::ExpectedInitResult(Some(result)) => {
             let why = match generation {
-                ProtocolGeneration::Handshake => why::<InitializeResult>(result),
-                ProtocolGeneration::Discovery => why::<DiscoverResult>(result),
+                ProtocolGeneration::Handshake => parse_error::<InitializeResult>(result),
+                ProtocolGeneration::Discovery => parse_error::<DiscoverResult>(result),
             };
             let why = why.unwrap_or_else(|| "it belongs to another request".to_owned());
             format!("its answer to `{method}` is not valid: {why}")
@@ -55,7 +55,7 @@ pub(super) fn handshake_failure(
 }
 
 /// Returns the reason why a result does not parse as the requested type.
-fn why<T: DeserializeOwned>(result: &ServerResult) -> Option<String> {
+fn parse_error<T: DeserializeOwned>(result: &ServerResult) -> Option<String> {
     let value = serde_json::to_value(result).ok()?;
     serde_json::from_value::<T>(value)
         .err()
@@ -66,7 +66,7 @@ fn why<T: DeserializeOwned>(result: &ServerResult) -> Option<String> {
 pub(super) fn check_protocol_version(
     peer: &Peer<RoleClient>,
     generation: ProtocolGeneration,
-    end: &CloseReason,
+    close_reason: &CloseReason,
 ) -> Result<(), ConnectError> {
     let Some(info) = peer.peer_info() else {
         return Ok(());
@@ -78,15 +78,15 @@ pub(super) fn check_protocol_version(
     if is_known && !is_other_generation {
         return Ok(());
     }
-    let server_version = end.mask_text(server_version.as_str(), MAX_VERSION_CHARS);
+    let server_version = close_reason.mask_text(server_version.as_str(), MAX_VERSION_CHARS);
     let requested = ProtocolVersion::LATEST_WITH_INITIALIZE;
-    let server = &end.server;
-    let what = match is_known {
+    let server = &close_reason.server;
+    let reason = match is_known {
         true => "which has no handshake, in the answer to a handshake",
         false => "which mimir does not support",
     };
     let message = format!(
-        "the server `{server}` uses the protocol version `{server_version}`, {what}: mimir requested `{requested}`"
+        "the server `{server}` uses the protocol version `{server_version}`, {reason}: mimir requested `{requested}`"
     );
     let remedies = [
         format!(

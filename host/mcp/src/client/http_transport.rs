@@ -35,13 +35,13 @@ use super::spec::fill_secrets_in_pairs;
 use super::stdio_transport::{is_dense, is_notification};
 
 /// Content types of responses.
-const EVENTS: &str = "text/event-stream";
+const EVENT_STREAM: &str = "text/event-stream";
 pub(super) const JSON: &str = "application/json";
-pub(super) const ANSWERS: &str = "application/json, text/event-stream";
+pub(super) const ACCEPTED_TYPES: &str = "application/json, text/event-stream";
 
 /// Headers of the protocol.
-const SESSION: &str = "mcp-session-id";
-const LAST_EVENT: &str = "last-event-id";
+const SESSION_HEADER: &str = "mcp-session-id";
+const LAST_EVENT_HEADER: &str = "last-event-id";
 
 /// Maximum size of a response with one message in bytes, as for programs.
 const MAX_MESSAGE_SIZE: usize = 16 << 20;
@@ -74,16 +74,16 @@ pub(super) struct HttpServerParams<'a> {
 /// Connects to a server.
 pub(super) async fn connect(
     server: HttpServerParams<'_>,
-    era: ProtocolGeneration,
+    generation: ProtocolGeneration,
     listener: Arc<ServerListener>,
-    end: Arc<CloseReason>,
+    close_reason: Arc<CloseReason>,
 ) -> Result<ServerConnection, ConnectError> {
-    let headers = headers(&end.server, server.headers, server.vault);
+    let headers = headers(&close_reason.server, server.headers, server.vault);
     let config = StreamableHttpClientTransportConfig::with_uri(server.url)
         .custom_headers(headers.map_err(ConnectError::Failed)?);
-    let guarded = GuardedHttpClient::new(server.client, server.bearer, Arc::clone(&end));
+    let guarded = GuardedHttpClient::new(server.client, server.bearer, Arc::clone(&close_reason));
     let transport = StreamableHttpClientTransport::with_client(guarded, config);
-    ServerConnection::connect(transport, era, listener, end, Box::new(())).await
+    ServerConnection::connect(transport, generation, listener, close_reason, Box::new(())).await
 }
 
 /// Returns the headers from the settings, with secrets filled in.
@@ -93,18 +93,18 @@ pub(super) fn headers(
     vault: &dyn Vault,
 ) -> Result<HashMap<HeaderName, HeaderValue>, ToolError> {
     let pairs = fill_secrets_in_pairs(pairs, vault)?;
-    let each = pairs.iter().map(|(name, value)| {
-        let fault = || {
+    let headers = pairs.iter().map(|(name, value)| {
+        let invalid_header = || {
             let name = visible(prefix(name, MAX_ERROR_CHARS));
             let message = format!("mcp.servers.{server}.headers.{name} is not a valid header");
             ToolError::invalid_input(message)
         };
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| fault())?;
-        let mut value = HeaderValue::from_str(value).map_err(|_| fault())?;
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid_header())?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| invalid_header())?;
         value.set_sensitive(true);
         Ok((name, value))
     });
-    each.collect()
+    headers.collect()
 }
 
 /// Adapts the guarded client to rmcp's HTTP client trait.
@@ -112,25 +112,29 @@ pub(super) fn headers(
 struct GuardedHttpClient {
     client: HttpClient,
     bearer: Option<Arc<BearerAuth>>,
-    end: Arc<CloseReason>,
+    close_reason: Arc<CloseReason>,
     rate_limiter: Arc<Mutex<MessageRateLimiter>>,
     /// True once the session's event stream was requested, and accepted or refused.
     listening: Arc<watch::Sender<bool>>,
 }
 
 impl GuardedHttpClient {
-    fn new(client: HttpClient, bearer: Option<Arc<BearerAuth>>, end: Arc<CloseReason>) -> Self {
+    fn new(
+        client: HttpClient,
+        bearer: Option<Arc<BearerAuth>>,
+        close_reason: Arc<CloseReason>,
+    ) -> Self {
         Self {
             client,
             bearer,
-            end,
+            close_reason,
             rate_limiter: Arc::new(Mutex::new(rate_limit::notification_limit())),
             listening: Arc::default(),
         }
     }
 
     /// Waits until the session's event stream is open, or has been refused.
-    async fn listened(&self) {
+    async fn wait_for_event_stream(&self) {
         let mut listening = self.listening.subscribe();
         let opened = listening.wait_for(|listening| *listening);
         if tokio::time::timeout(LISTEN_TIMEOUT, opened).await.is_err() {
@@ -140,35 +144,38 @@ impl GuardedHttpClient {
 
     /// Returns the events of a response, within the rate limits.
     fn events(&self, response: Response<ResponseBody>) -> SseEventStream {
-        let (end, rate_limiter) = (Arc::clone(&self.end), Arc::clone(&self.rate_limiter));
+        let (close_reason, rate_limiter) = (
+            Arc::clone(&self.close_reason),
+            Arc::clone(&self.rate_limiter),
+        );
         let bearer = self.bearer.clone();
         let filter_event = move |mut event: Result<Sse, SseError>| {
             let data = event.as_ref().ok().and_then(|event| event.data.as_deref());
             let data = data.unwrap_or_default().as_bytes();
             if is_dense(data) {
-                end.set_message_too_dense();
+                close_reason.set_message_too_dense();
                 return Some(Err(SseError::Body("a message with too many values".into())));
             }
-            let mended = lenient_messages::repair_reply(data);
+            let repaired = lenient_messages::repair_reply(data);
             let mut rate_limiter = rate_limiter.lock();
-            let hears = !is_notification(data) || rate_limiter.try_take();
+            let is_within_limit = !is_notification(data) || rate_limiter.try_take();
             drop(rate_limiter);
-            if !hears {
-                end.warn_of_flood();
+            if !is_within_limit {
+                close_reason.warn_of_flood();
             }
             let bearer = bearer.as_ref().filter(|bearer| bearer.has_values());
             if let Ok(Sse {
                 data: Some(data), ..
             }) = &mut event
-                && (bearer.is_some() || mended.is_some())
-                && let Some(mut message) = mended.or_else(|| serde_json::from_str(data).ok())
+                && (bearer.is_some() || repaired.is_some())
+                && let Some(mut message) = repaired.or_else(|| serde_json::from_str(data).ok())
             {
                 if let Some(bearer) = bearer {
                     bearer.mask(&mut message);
                 }
                 *data = message.to_string();
             }
-            hears.then_some(event)
+            is_within_limit.then_some(event)
         };
         let events = SseStream::new(response.into_body());
         Box::pin(events.filter_map(move |event| std::future::ready(filter_event(event))))
@@ -184,32 +191,32 @@ impl GuardedHttpClient {
         body: Bytes,
     ) -> Result<(Response<ResponseBody>, Option<BearerToken>), HttpTransportError> {
         let Some(bearer) = &self.bearer else {
-            let answer = self.once(method, uri, headers.0, body, None).await?;
-            return Ok((answer, None));
+            let response = self.send_once(method, uri, headers.0, body, None).await?;
+            return Ok((response, None));
         };
         let token = bearer.token().await.map_err(denied)?;
-        let first = self.once(
+        let first = self.send_once(
             method.clone(),
             uri,
             headers.0.clone(),
             body.clone(),
             token.as_ref(),
         );
-        let answer = first.await?;
-        if answer.status() == StatusCode::UNAUTHORIZED
+        let response = first.await?;
+        if response.status() == StatusCode::UNAUTHORIZED
             && let Some(token) = &token
             && let Some(other) = bearer.replace_rejected(token).await
         {
-            drop(answer);
-            let answer = self
-                .once(method, uri, headers.0, body, Some(&other))
+            drop(response);
+            let response = self
+                .send_once(method, uri, headers.0, body, Some(&other))
                 .await?;
-            return Ok((answer, Some(other)));
+            return Ok((response, Some(other)));
         }
-        Ok((answer, token))
+        Ok((response, token))
     }
 
-    async fn once(
+    async fn send_once(
         &self,
         method: Method,
         uri: &str,
@@ -231,36 +238,36 @@ impl GuardedHttpClient {
     }
 
     /// Returns the error for a response that asks for a login, if it does.
-    fn judged(
+    fn login_error(
         &self,
-        answer: &Response<ResponseBody>,
+        response: &Response<ResponseBody>,
         token: Option<&BearerToken>,
     ) -> Option<ToolError> {
-        let status = answer.status();
-        let challenge = || BearerChallenge::from_headers(answer.headers());
+        let status = response.status();
+        let challenge = || BearerChallenge::from_headers(response.headers());
         match (&self.bearer, status) {
             (Some(bearer), StatusCode::UNAUTHORIZED) => {
                 Some(bearer.login_required(&challenge(), token))
             }
             (None, StatusCode::UNAUTHORIZED) => {
-                let server = &self.end.server;
+                let server = &self.close_reason.server;
                 let message = format!(
                     "the server `{server}` rejects the `Authorization` header of its settings"
                 );
-                let way = format!("correct the header in mcp.servers.{server}.headers");
-                Some(ToolError::unavailable(message).with_remedies([way]))
+                let remedy = format!("correct the header in mcp.servers.{server}.headers");
+                Some(ToolError::unavailable(message).with_remedies([remedy]))
             }
             (Some(bearer), StatusCode::FORBIDDEN) => {
                 let challenge = challenge();
-                let few = challenge.is_insufficient();
-                few.then(|| bearer.insufficient_scope(&challenge, token))
+                let is_insufficient = challenge.is_insufficient();
+                is_insufficient.then(|| bearer.insufficient_scope(&challenge, token))
             }
             _ => None,
         }
     }
 
     /// Parses a message of the server, with the login's secrets masked.
-    fn masked(&self, body: &[u8]) -> Result<ServerJsonRpcMessage, serde_json::Error> {
+    fn parse_masked(&self, body: &[u8]) -> Result<ServerJsonRpcMessage, serde_json::Error> {
         match self.bearer.as_ref().filter(|bearer| bearer.has_values()) {
             None => lenient_messages::parse_message(body),
             Some(bearer) => {
@@ -306,7 +313,7 @@ impl RequestHeaders {
                 headers.insert(name, value);
             }
         };
-        put(SESSION, session.map(str::to_owned));
+        put(SESSION_HEADER, session.map(str::to_owned));
         put(
             AUTHORIZATION.as_str(),
             token.map(|token| format!("Bearer {token}")),
@@ -320,7 +327,7 @@ impl RequestHeaders {
     }
 }
 
-fn kind(response: &Response<ResponseBody>) -> String {
+fn content_type(response: &Response<ResponseBody>) -> String {
     let kind = response.headers().get(CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     kind.split(';')
@@ -330,9 +337,12 @@ fn kind(response: &Response<ResponseBody>) -> String {
         .to_ascii_lowercase()
 }
 
-async fn text(response: Response<ResponseBody>, most: usize) -> Result<Bytes, HttpTransportError> {
-    let body = Limited::new(response.into_body(), most).collect().await;
-    let body = body.map_err(|_| StreamableHttpError::ResponseBodyTooLarge { max_size: most })?;
+async fn read_body(
+    response: Response<ResponseBody>,
+    limit: usize,
+) -> Result<Bytes, HttpTransportError> {
+    let body = Limited::new(response.into_body(), limit).collect().await;
+    let body = body.map_err(|_| StreamableHttpError::ResponseBodyTooLarge { max_size: limit })?;
     Ok(body.to_bytes())
 }
 
@@ -343,15 +353,18 @@ fn is_call(message: &ClientJsonRpcMessage) -> bool {
 
 /// Returns the response on behalf of a server that does not know the newer protocol generation, so that the connection
 /// falls back to the older one.
-fn unknown_era(message: &ClientJsonRpcMessage, status: StatusCode) -> Option<ServerJsonRpcMessage> {
+fn unknown_generation_reply(
+    message: &ClientJsonRpcMessage,
+    status: StatusCode,
+) -> Option<ServerJsonRpcMessage> {
     // Some servers fail with status 5xx on an unknown request.
-    let refuses = (status.is_client_error() || status.is_server_error())
+    let is_rejected = (status.is_client_error() || status.is_server_error())
         && !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
     let ClientJsonRpcMessage::Request(request) = message else {
         return None;
     };
-    let discovers = matches!(request.request, ClientRequest::DiscoverRequest(_));
-    (refuses && discovers).then(|| {
+    let is_discovery = matches!(request.request, ClientRequest::DiscoverRequest(_));
+    (is_rejected && is_discovery).then(|| {
         let error = ErrorData::invalid_request(format!("refused with HTTP {status}"), None);
         ServerJsonRpcMessage::error(error, Some(request.id.clone()))
     })
@@ -369,15 +382,15 @@ impl StreamableHttpClient for GuardedHttpClient {
         custom: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, HttpTransportError> {
         if session.is_some() && is_call(&message) {
-            self.listened().await;
+            self.wait_for_event_stream().await;
         }
         let body = serde_json::to_vec(&message)?;
-        let headers = RequestHeaders::new(ANSWERS, session.as_deref(), token, custom);
+        let headers = RequestHeaders::new(ACCEPTED_TYPES, session.as_deref(), token, custom);
         let headers = headers.with_header(CONTENT_TYPE, HeaderValue::from_static(JSON));
         let sent = self.send(Method::POST, &uri, headers, body.into()).await?;
         let (response, token) = sent;
         let status = response.status();
-        if let Some(error) = self.judged(&response, token.as_ref()) {
+        if let Some(error) = self.login_error(&response, token.as_ref()) {
             return Err(denied(error));
         }
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
@@ -387,37 +400,39 @@ impl StreamableHttpClient for GuardedHttpClient {
             return Err(StreamableHttpError::SessionExpired);
         }
         if !status.is_success() {
-            let words = text(response, MAX_ERROR_SIZE).await.unwrap_or_default();
-            if let Ok(error @ ServerJsonRpcMessage::Error(_)) = self.masked(&words) {
+            let text = read_body(response, MAX_ERROR_SIZE)
+                .await
+                .unwrap_or_default();
+            if let Ok(error @ ServerJsonRpcMessage::Error(_)) = self.parse_masked(&text) {
                 return Ok(StreamableHttpPostResponse::Json(error, None));
             }
-            if let Some(error) = unknown_era(&message, status) {
+            if let Some(error) = unknown_generation_reply(&message, status) {
                 return Ok(StreamableHttpPostResponse::Json(error, None));
             }
-            let mut words = String::from_utf8_lossy(&words).into_owned();
+            let mut text = String::from_utf8_lossy(&text).into_owned();
             if let Some(bearer) = &self.bearer {
-                bearer.mask_text(&mut words);
+                bearer.mask_text(&mut text);
             }
-            let words = visible(prefix(&words, MAX_ERROR_CHARS));
-            let fault = format!("HTTP {status}: {words}");
+            let text = visible(prefix(&text, MAX_ERROR_CHARS));
+            let fault = format!("HTTP {status}: {text}");
             return Err(StreamableHttpError::UnexpectedServerResponse(fault.into()));
         }
-        let id = response.headers().get(SESSION);
+        let id = response.headers().get(SESSION_HEADER);
         let id = id.and_then(|id| id.to_str().ok()).map(str::to_owned);
-        match kind(&response).as_str() {
-            EVENTS => Ok(StreamableHttpPostResponse::Sse(self.events(response), id)),
+        match content_type(&response).as_str() {
+            EVENT_STREAM => Ok(StreamableHttpPostResponse::Sse(self.events(response), id)),
             JSON => {
-                let body = text(response, MAX_MESSAGE_SIZE).await?;
+                let body = read_body(response, MAX_MESSAGE_SIZE).await?;
                 // A notification has no response, whatever the body is.
                 if body.trim_ascii().is_empty() {
                     return Ok(StreamableHttpPostResponse::Accepted);
                 }
                 if is_dense(&body) {
-                    self.end.set_message_too_dense();
+                    self.close_reason.set_message_too_dense();
                     let fault = "a message with too many values";
                     return Err(StreamableHttpError::UnexpectedServerResponse(fault.into()));
                 }
-                let message = self.masked(&body)?;
+                let message = self.parse_masked(&body)?;
                 Ok(StreamableHttpPostResponse::Json(message, id))
             }
             other => {
@@ -454,9 +469,9 @@ impl StreamableHttpClient for GuardedHttpClient {
         token: Option<String>,
         custom: HashMap<HeaderName, HeaderValue>,
     ) -> Result<SseEventStream, HttpTransportError> {
-        let mut headers = RequestHeaders::new(EVENTS, session.as_deref(), token, custom);
+        let mut headers = RequestHeaders::new(EVENT_STREAM, session.as_deref(), token, custom);
         if let Some(last) = last.and_then(|last| HeaderValue::from_str(&last).ok()) {
-            headers = headers.with_header(HeaderName::from_static(LAST_EVENT), last);
+            headers = headers.with_header(HeaderName::from_static(LAST_EVENT_HEADER), last);
         }
         let response = self.send(Method::GET, &uri, headers, Bytes::new()).await;
         self.listening.send_replace(true);
@@ -468,7 +483,7 @@ impl StreamableHttpClient for GuardedHttpClient {
                 let fault = format!("HTTP {status}");
                 Err(StreamableHttpError::UnexpectedServerResponse(fault.into()))
             }
-            _ if kind(&response) == EVENTS => Ok(self.events(response)),
+            _ if content_type(&response) == EVENT_STREAM => Ok(self.events(response)),
             _ => Err(StreamableHttpError::ServerDoesNotSupportSse),
         }
     }

@@ -17,38 +17,40 @@ use serde_json::Value;
 const MAX_VALUE_CHARS: usize = 200;
 
 /// Returns the error response to such a request.
-pub(super) fn invalid_request(want: UpstreamRequestKind, params: Option<Value>) -> ErrorData {
+pub(super) fn invalid_request(kind: UpstreamRequestKind, params: Option<Value>) -> ErrorData {
     let params = params.unwrap_or_default();
-    let why = match want {
-        UpstreamRequestKind::Form => field(&params).or_else(|| why::<ElicitRequestParams>(params)),
-        UpstreamRequestKind::Model => why::<CreateMessageRequestParams>(params),
+    let why = match kind {
+        UpstreamRequestKind::Form => {
+            field(&params).or_else(|| parse_error::<ElicitRequestParams>(params))
+        }
+        UpstreamRequestKind::Model => parse_error::<CreateMessageRequestParams>(params),
         UpstreamRequestKind::Roots => Some("they are not a JSON object".to_owned()),
     };
-    let mut words = format!(
+    let mut message = format!(
         "the params of `{}` do not match the protocol",
-        want.method()
+        kind.method()
     );
     if let Some(why) = why {
-        words.push_str(": ");
-        words.push_str(prefix(&visible(&why), MAX_VALUE_CHARS));
+        message.push_str(": ");
+        message.push_str(prefix(&visible(&why), MAX_VALUE_CHARS));
     }
-    ErrorData::invalid_params(words, None)
+    ErrorData::invalid_params(message, None)
 }
 
 /// Returns the invalid field of a form, and the reason.
 fn field(params: &Value) -> Option<String> {
     let fields = params["requestedSchema"]["properties"].as_object()?;
-    let is_none = |schema: &Value| {
+    let is_invalid = |schema: &Value| {
         serde_json::from_value::<PrimitiveSchemaDefinition>(schema.clone()).is_err()
     };
-    let (name, _) = fields.iter().find(|(_, schema)| is_none(schema))?;
+    let (name, _) = fields.iter().find(|(_, schema)| is_invalid(schema))?;
     let name = prefix(name, 64);
     Some(format!(
         "the field `{name}` is not valid in a form: expected a string, number, boolean or choice, without nesting"
     ))
 }
 
-fn why<T: DeserializeOwned>(params: Value) -> Option<String> {
+fn parse_error<T: DeserializeOwned>(params: Value) -> Option<String> {
     serde_json::from_value::<T>(params)
         .err()
         .map(|error| error.to_string())

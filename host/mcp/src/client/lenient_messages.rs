@@ -13,17 +13,17 @@ const SERVER_ERROR_CODE: i32 = -32_000;
 
 /// Parses a message of a server.
 pub(super) fn parse_message(message: &[u8]) -> Result<ServerJsonRpcMessage, serde_json::Error> {
-    serde_json::from_slice(message).or_else(|error| match answered(message) {
-        Some(id) => serde_json::from_value(failure(message, id, &error)),
+    serde_json::from_slice(message).or_else(|error| match response_id(message) {
+        Some(id) => serde_json::from_value(error_response(message, id, &error)),
         None => Err(error),
     })
 }
 
 /// Returns an error response in the protocol's form if the message is a malformed response.
 pub(super) fn repair_reply(message: &[u8]) -> Option<Value> {
-    let id = answered(message)?;
+    let id = response_id(message)?;
     let read: Result<ServerJsonRpcMessage, _> = serde_json::from_slice(message);
-    Some(failure(message, id, &read.err()?))
+    Some(error_response(message, id, &read.err()?))
 }
 
 /// Members of a message that are examined first. Skipped values may contain numbers of any size.
@@ -37,25 +37,25 @@ struct MessageHead {
 }
 
 /// Returns the id of the request that a message answers, if it is a response with an id.
-fn answered(message: &[u8]) -> Option<Value> {
+fn response_id(message: &[u8]) -> Option<Value> {
     let head: MessageHead = serde_json::from_slice(message).ok()?;
     // A log line on stdout may have an id, too.
-    let speaks = head.jsonrpc.or(head.result).or(head.error).is_some();
-    let id = head.id.filter(|_| head.method.is_none() && speaks)?;
+    let is_message = head.jsonrpc.or(head.result).or(head.error).is_some();
+    let id = head.id.filter(|_| head.method.is_none() && is_message)?;
     (id.is_i64() || id.is_string()).then_some(id)
 }
 
 /// Returns the replacement of a malformed response: the server's error message, or a description of the fault.
-fn failure(message: &[u8], id: Value, wrong: &serde_json::Error) -> Value {
+fn error_response(message: &[u8], id: Value, parse_error: &serde_json::Error) -> Value {
     let parsed = serde_json::from_slice::<Value>(message);
     let parsed = parsed
         .as_ref()
         .ok()
         .filter(|parsed| parsed.get("result").is_none());
     let mut error = match parsed.and_then(|parsed| parsed.get("error")) {
-        Some(error) if !error.is_null() => said(error),
+        Some(error) if !error.is_null() => convert_error(error),
         _ => {
-            json!({"code": SERVER_ERROR_CODE, "message": format!("its answer is not valid: {}", why(message, wrong))})
+            json!({"code": SERVER_ERROR_CODE, "message": format!("its answer is not valid: {}", describe_fault(message, parse_error))})
         }
     };
     if error["message"] == "" {
@@ -65,27 +65,27 @@ fn failure(message: &[u8], id: Value, wrong: &serde_json::Error) -> Value {
 }
 
 /// Converts an error to the protocol's form.
-fn said(error: &Value) -> Value {
+fn convert_error(error: &Value) -> Value {
     let code = error.get("code").and_then(Value::as_i64);
     let code = code.and_then(|code| i32::try_from(code).ok());
-    let words = match (error.get("message").and_then(Value::as_str), error) {
-        (Some(words), _) => words.to_owned(),
-        (None, Value::String(words)) => words.clone(),
+    let message = match (error.get("message").and_then(Value::as_str), error) {
+        (Some(message), _) => message.to_owned(),
+        (None, Value::String(message)) => message.clone(),
         (None, other) => other.to_string(),
     };
-    let words = match (code, error.get("code")) {
-        (None, Some(theirs)) => format!("{words} (its code is {theirs})"),
-        _ => words,
+    let message = match (code, error.get("code")) {
+        (None, Some(code)) => format!("{message} (its code is {code})"),
+        _ => message,
     };
-    let mut mended = json!({ "code": code.unwrap_or(SERVER_ERROR_CODE), "message": words });
+    let mut converted = json!({ "code": code.unwrap_or(SERVER_ERROR_CODE), "message": message });
     if let Some(data) = error.get("data") {
-        mended["data"] = data.clone();
+        converted["data"] = data.clone();
     }
-    mended
+    converted
 }
 
 /// Describes the fault in a response.
-fn why(message: &[u8], wrong: &serde_json::Error) -> String {
+fn describe_fault(message: &[u8], parse_error: &serde_json::Error) -> String {
     let parsed: Value = match serde_json::from_slice(message) {
         Ok(parsed) => parsed,
         Err(error) => return error.to_string(),
@@ -93,7 +93,7 @@ fn why(message: &[u8], wrong: &serde_json::Error) -> String {
     let (version, result) = (parsed.get("jsonrpc"), parsed.get("result"));
     match (version.and_then(Value::as_str), result) {
         (Some("2.0"), None) => "it has neither a `result` nor an `error`".to_owned(),
-        (Some("2.0"), Some(_)) => wrong.to_string(),
+        (Some("2.0"), Some(_)) => parse_error.to_string(),
         (None, _) => "it has no `jsonrpc: \"2.0\"`".to_owned(),
         (Some(other), _) => {
             let other = mimir_core::text::prefix(other, 20);

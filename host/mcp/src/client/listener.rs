@@ -70,7 +70,10 @@ impl RegisteredCall<'_> {
             return;
         };
         // Holding the lock ensures that progress received from now on is delivered after the early one.
-        while let Some(at) = early.iter().rposition(|(of, _)| *of == token) {
+        while let Some(at) = early
+            .iter()
+            .rposition(|(early_token, _)| *early_token == token)
+        {
             if let Some((_, progress)) = early.remove(at) {
                 call.broker.observer().progress(progress);
             }
@@ -104,7 +107,7 @@ pub(super) struct ServerListener {
     updates: ResourceUpdates,
     redactor: Redactor,
     active_calls: Mutex<ActiveCalls>,
-    logged: Mutex<MessageRateLimiter>,
+    log_limiter: Mutex<MessageRateLimiter>,
     /// Set if the tools may have changed since they were last listed.
     stale: AtomicBool,
     /// Notified when `stale` is set.
@@ -123,7 +126,7 @@ impl ServerListener {
             updates: updates.clone(),
             redactor,
             active_calls: Mutex::default(),
-            logged: Mutex::new(rate_limit::log_limit()),
+            log_limiter: Mutex::new(rate_limit::log_limit()),
             stale: AtomicBool::new(false),
             changed: Notify::new(),
         })
@@ -145,10 +148,10 @@ impl ServerListener {
 
     /// Returns the broker for messages that name no call; none if they may belong to one session or another.
     fn only_broker(&self) -> Option<Arc<InputRequestBroker>> {
-        let watching = self.active_calls.lock();
-        let mut desks = watching.calls.values().map(|call| &call.broker);
-        let first = desks.next()?;
-        desks
+        let active = self.active_calls.lock();
+        let mut brokers = active.calls.values().map(|call| &call.broker);
+        let first = brokers.next()?;
+        brokers
             .all(|other| other.session() == first.session())
             .then(|| Arc::clone(first))
     }
@@ -156,17 +159,17 @@ impl ServerListener {
     /// Handles a request of the server.
     async fn handle_request(
         &self,
-        want: UpstreamRequestKind,
+        kind: UpstreamRequestKind,
         params: Value,
     ) -> Result<Value, ErrorData> {
-        if !self.allowed.allows(want) {
-            return Err(unserved(want));
+        if !self.allowed.allows(kind) {
+            return Err(unsupported_request(kind));
         }
         let Some(broker) = self.only_broker() else {
             let message = "mimir only serves this request during a call, and only if it is clear which call it belongs to";
             return Err(ErrorData::invalid_request(message, None));
         };
-        broker.answer_request(want, params).await.map_err(|error| {
+        broker.answer_request(kind, params).await.map_err(|error| {
             ErrorData::invalid_request(error.to_string(), Some(json!({ "code": error.code })))
         })
     }
@@ -182,26 +185,26 @@ impl ServerListener {
     }
 
     /// Handles a progress notification.
-    pub(super) fn progress(&self, said: &ProgressNotificationParam) {
+    pub(super) fn progress(&self, notification: &ProgressNotificationParam) {
         // NaN and negative numbers count as zero steps.
         let steps = |number: f64| number.max(0.0) as u64;
-        let message = said.message.as_deref();
+        let message = notification.message.as_deref();
         let progress = CallProgress {
-            done: steps(said.progress),
-            total: said.total.map(steps),
+            done: steps(notification.progress),
+            total: notification.total.map(steps),
             message: message.map(|words| visible(prefix(words, MAX_MESSAGE_CHARS))),
         };
         let observer = {
-            let mut watching = self.active_calls.lock();
-            let token = &said.progress_token;
-            let mut calls = watching.calls.values();
+            let mut active = self.active_calls.lock();
+            let token = &notification.progress_token;
+            let mut calls = active.calls.values();
             let call = calls.find(|call| call.token.as_ref() == Some(token));
             match (call, &token.0) {
                 (Some(call), _) => Arc::clone(call.broker.observer()),
                 // The call has been sent, but its token is not set yet. Our tokens are numbers.
                 (None, NumberOrString::Number(_)) => {
-                    watching.early.truncate(MAX_EARLY_MESSAGES - 1);
-                    watching.early.push_front((token.clone(), progress));
+                    active.early.truncate(MAX_EARLY_MESSAGES - 1);
+                    active.early.push_front((token.clone(), progress));
                     return;
                 }
                 (None, NumberOrString::String(_)) => return,
@@ -213,25 +216,25 @@ impl ServerListener {
     /// Handles a log message.
     pub(super) fn log(&self, line: &LoggingMessageNotificationParam) {
         {
-            let mut logged = self.logged.lock();
-            if !logged.try_take() {
+            let mut limiter = self.log_limiter.lock();
+            if !limiter.try_take() {
                 return;
             }
         }
-        let words = match line.data.as_str() {
-            Some(words) => words.to_owned(),
+        let text = match line.data.as_str() {
+            Some(text) => text.to_owned(),
             None => line.data.to_string(),
         };
         // Masked before truncation, so that no partial secret remains.
-        let mut words = visible(prefix(&words, MAX_LINE_CHARS + REACH));
-        self.redactor.mask_text(&mut words);
-        let words = prefix(&words, MAX_LINE_CHARS).to_owned();
-        tracing::info!(server = self.server, level = ?line.level, "{words}");
+        let mut text = visible(prefix(&text, MAX_LINE_CHARS + REACH));
+        self.redactor.mask_text(&mut text);
+        let text = prefix(&text, MAX_LINE_CHARS).to_owned();
+        tracing::info!(server = self.server, level = ?line.level, "{text}");
         // A client only gets logs that belong to its own call.
         if let Some(broker) = self.only_broker() {
             broker.observer().log(LogLine {
                 level: level(line.level),
-                text: words,
+                text,
             });
         }
     }
@@ -256,11 +259,11 @@ impl ServerListener {
 }
 
 /// Returns the error for a request that mimir did not declare to support.
-fn unserved(want: UpstreamRequestKind) -> ErrorData {
-    let what = want.method();
+fn unsupported_request(kind: UpstreamRequestKind) -> ErrorData {
+    let method = kind.method();
     ErrorData::new(
         ErrorCode::METHOD_NOT_FOUND,
-        format!("mimir does not support {what} for this server, and has not declared it"),
+        format!("mimir does not support {method} for this server, and has not declared it"),
         None,
     )
 }
@@ -269,7 +272,7 @@ fn to_value(params: &impl serde::Serialize) -> Value {
     serde_json::to_value(params).unwrap_or_default()
 }
 
-fn of_value<T: serde::de::DeserializeOwned>(answer: Value) -> Result<T, ErrorData> {
+fn from_value<T: serde::de::DeserializeOwned>(answer: Value) -> Result<T, ErrorData> {
     serde_json::from_value(answer).map_err(|error| {
         ErrorData::internal_error(format!("the answer is not valid: {error}"), None)
     })
@@ -294,7 +297,7 @@ impl ClientHandler for ServerMessageHandler {
         params: CreateMessageRequestParams,
         _: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
-        of_value(
+        from_value(
             self.0
                 .handle_request(UpstreamRequestKind::Model, to_value(&params))
                 .await?,
@@ -305,7 +308,7 @@ impl ClientHandler for ServerMessageHandler {
         &self,
         _: RequestContext<RoleClient>,
     ) -> Result<ListRootsResult, ErrorData> {
-        of_value(
+        from_value(
             self.0
                 .handle_request(UpstreamRequestKind::Roots, json!({}))
                 .await?,
@@ -317,7 +320,7 @@ impl ClientHandler for ServerMessageHandler {
         params: ElicitRequestParams,
         _: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        of_value(
+        from_value(
             self.0
                 .handle_request(UpstreamRequestKind::Form, to_value(&params))
                 .await?,
@@ -330,15 +333,17 @@ impl ClientHandler for ServerMessageHandler {
         request: CustomRequest,
         _: RequestContext<RoleClient>,
     ) -> Result<CustomResult, ErrorData> {
-        let all = [
+        let kinds = [
             UpstreamRequestKind::Form,
             UpstreamRequestKind::Model,
             UpstreamRequestKind::Roots,
         ];
-        let want = all.into_iter().find(|want| want.method() == request.method);
-        Err(match want {
-            Some(want) if self.0.allowed.allows(want) => invalid_request(want, request.params),
-            Some(want) => unserved(want),
+        let kind = kinds
+            .into_iter()
+            .find(|kind| kind.method() == request.method);
+        Err(match kind {
+            Some(kind) if self.0.allowed.allows(kind) => invalid_request(kind, request.params),
+            Some(kind) => unsupported_request(kind),
             None => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None),
         })
     }
@@ -364,8 +369,8 @@ impl ClientHandler for ServerMessageHandler {
     }
 }
 
-fn level(theirs: LoggingLevel) -> LogLevel {
-    match theirs {
+fn level(level: LoggingLevel) -> LogLevel {
+    match level {
         LoggingLevel::Debug => LogLevel::Debug,
         LoggingLevel::Info | LoggingLevel::Notice => LogLevel::Info,
         LoggingLevel::Warning => LogLevel::Warn,

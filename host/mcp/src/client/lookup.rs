@@ -26,8 +26,9 @@ pub(crate) struct RemoteEntry {
 impl McpServers {
     /// Returns true if the resources or prompts of any server are visible.
     pub(crate) fn lists_entries(&self) -> bool {
-        let all = self.sorted();
-        all.iter()
+        let servers = self.sorted();
+        servers
+            .iter()
             .any(|server| server.spec.resources || server.spec.prompts)
     }
 
@@ -35,12 +36,12 @@ impl McpServers {
     /// has seen, if the tool that reads them is visible.
     pub(crate) fn library(
         &self,
-        shows: impl Fn(&str) -> Option<HashSet<String>>,
+        seen_entries_of: impl Fn(&str) -> Option<HashSet<String>>,
     ) -> ResourceLibrary {
         let mut library = ResourceLibrary::default();
         for server in self.sorted() {
             if let Some(described) = server.known() {
-                library.add(&server.spec, &described, &shows);
+                library.add(&server.spec, &described, &seen_entries_of);
             }
         }
         library
@@ -48,51 +49,55 @@ impl McpServers {
 
     /// Returns the reader tools, which models do not see.
     pub(crate) fn readers(&self) -> Vec<String> {
-        let all = self.sorted();
-        let names = all.iter().flat_map(|server| {
-            [EntryKind::Resources, EntryKind::Prompts].map(|reads| reads.name(&server.spec))
+        let servers = self.sorted();
+        let names = servers.iter().flat_map(|server| {
+            [EntryKind::Resources, EntryKind::Prompts].map(|kind| kind.name(&server.spec))
         });
         names.collect()
     }
 
     /// Finds the resource with this URI. `uri` may be that of a template.
     pub(crate) fn resource(&self, uri: &str) -> Option<RemoteEntry> {
-        let mut bare = Vec::new();
+        let mut unprefixed = Vec::new();
         for server in self.sorted() {
             if !server.spec.resources {
                 continue;
             }
-            if let Some(theirs) = resource_library::server_uri(&server.spec, uri) {
+            if let Some(remote_uri) = resource_library::server_uri(&server.spec, uri) {
                 return Some(RemoteEntry::new(
                     server.clone(),
                     EntryKind::Resources,
-                    theirs,
+                    remote_uri,
                 ));
             }
             let Some(described) = server.known() else {
                 continue;
             };
             if server.spec.prefix.is_empty() && described.can.resources {
-                bare.push((server, described));
+                unprefixed.push((server, described));
             }
         }
-        let has = |(_, described): &(_, Arc<_>)| resource_library::has_resource(described, uri);
-        let at = match bare.len() {
+        let has_resource =
+            |(_, described): &(_, Arc<_>)| resource_library::has_resource(described, uri);
+        let index = match unprefixed.len() {
             // Servers may have more resources than they list.
             1 => 0,
-            _ => bare.iter().position(has)?,
+            _ => unprefixed.iter().position(has_resource)?,
         };
-        let (server, _) = bare.swap_remove(at);
+        let (server, _) = unprefixed.swap_remove(index);
         Some(RemoteEntry::new(server, EntryKind::Resources, uri))
     }
 
     /// Finds the prompt with this name.
     pub(crate) fn prompt(&self, name: &str) -> Option<RemoteEntry> {
         self.sorted().into_iter().find_map(|server| {
-            let theirs = name.strip_prefix(server.spec.prefix.as_str())?;
+            let remote_name = name.strip_prefix(server.spec.prefix.as_str())?;
             let described = server.known().filter(|_| server.spec.prompts)?;
-            let listed = described.prompts.iter().any(|one| one["name"] == theirs);
-            listed.then(|| RemoteEntry::new(server, EntryKind::Prompts, theirs))
+            let listed = described
+                .prompts
+                .iter()
+                .any(|prompt| prompt["name"] == remote_name);
+            listed.then(|| RemoteEntry::new(server, EntryKind::Prompts, remote_name))
         })
     }
 
@@ -109,11 +114,11 @@ impl McpServers {
 }
 
 impl RemoteEntry {
-    fn new(server: Arc<RemoteServer>, reads: EntryKind, theirs: &str) -> Self {
+    fn new(server: Arc<RemoteServer>, kind: EntryKind, remote_name: &str) -> Self {
         Self {
-            tool: reads.name(&server.spec),
+            tool: kind.name(&server.spec),
             server,
-            remote_name: theirs.to_owned(),
+            remote_name: remote_name.to_owned(),
         }
     }
 
@@ -131,8 +136,8 @@ impl RemoteEntry {
     }
 
     /// Returns the client's URI for one in the server's answer.
-    pub(crate) fn client_uri(&self, theirs: &str) -> String {
-        resource_library::client_uri(&self.server.spec, theirs)
+    pub(crate) fn client_uri(&self, remote_uri: &str) -> String {
+        resource_library::client_uri(&self.server.spec, remote_uri)
     }
 
     /// Returns true if the server supports update notifications.

@@ -12,26 +12,26 @@ const MAX_NAME_LENGTH: usize = 64;
 const HASH_DIGITS: usize = 8;
 
 /// Converts a server's name to snake case: `getFile` and `get-file` become `get_file`.
-pub(super) fn snake_name(theirs: &str) -> String {
-    let mut ours = String::with_capacity(theirs.len());
-    let mut small = false;
-    for c in theirs.chars() {
-        if c.is_ascii_uppercase() && small {
-            ours.push('_');
+pub(super) fn snake_name(remote: &str) -> String {
+    let mut name = String::with_capacity(remote.len());
+    let mut after_lower_case = false;
+    for c in remote.chars() {
+        if c.is_ascii_uppercase() && after_lower_case {
+            name.push('_');
         }
-        small = c.is_ascii_lowercase() || c.is_ascii_digit();
-        ours.push(match c.to_ascii_lowercase() {
+        after_lower_case = c.is_ascii_lowercase() || c.is_ascii_digit();
+        name.push(match c.to_ascii_lowercase() {
             c @ ('a'..='z' | '0'..='9') => c,
             _ => '_',
         });
     }
-    ours
+    name
 }
 
 /// Returns a name for each of the server's names, in order. The name of a tool does not depend on tools that were
 /// added later: a new tool never takes the name of an old one that had that spelling to itself.
-pub(super) fn unique_names(prefix: &str, theirs: &[&str]) -> Vec<Option<ToolName>> {
-    let plain: Vec<String> = theirs
+pub(super) fn unique_names(prefix: &str, remote: &[&str]) -> Vec<Option<ToolName>> {
+    let plain: Vec<String> = remote
         .iter()
         .map(|name| format!("{prefix}{}", snake_name(name)))
         .collect();
@@ -39,30 +39,30 @@ pub(super) fn unique_names(prefix: &str, theirs: &[&str]) -> Vec<Option<ToolName
     for name in &plain {
         *count.entry(name).or_default() += 1;
     }
-    let is_own = |plain: &String, theirs: &str| *plain == format!("{prefix}{theirs}");
-    let each = plain.iter().zip(theirs).map(|(plain, theirs)| {
-        let own = is_own(plain, theirs);
+    let is_own = |plain: &String, remote: &str| *plain == format!("{prefix}{remote}");
+    let names = plain.iter().zip(remote).map(|(plain, remote)| {
+        let own = is_own(plain, remote);
         let shared = count.get(plain.as_str()).is_some_and(|count| *count > 1);
-        let taken = crate::discovery::is_discovery_tool(plain);
-        match plain.len() > MAX_NAME_LENGTH || (shared && !own) || taken {
-            true => marked(plain, theirs),
+        let is_reserved = crate::discovery::is_discovery_tool(plain);
+        match plain.len() > MAX_NAME_LENGTH || (shared && !own) || is_reserved {
+            true => with_hash(plain, remote),
             false => plain.clone(),
         }
     });
-    let fitted: Vec<String> = each.collect();
+    let unique: Vec<String> = names.collect();
     // A name may be spelled like another with a hash appended.
     let mut count: HashMap<&str, usize> = HashMap::new();
-    for name in &fitted {
+    for name in &unique {
         *count.entry(name).or_default() += 1;
     }
-    let each = fitted.iter().zip(theirs).map(|(name, theirs)| {
+    let names = unique.iter().zip(remote).map(|(name, remote)| {
         let shared = count.get(name.as_str()).is_some_and(|count| *count > 1);
-        match shared && !is_own(name, theirs) {
+        match shared && !is_own(name, remote) {
             true => None,
             false => ToolName::new(name).ok(),
         }
     });
-    each.collect()
+    names.collect()
 }
 
 /// Returns true if a tool of a server with this prefix may have this name.
@@ -75,19 +75,19 @@ pub(super) fn may_name_tool(prefix: &str, name: &str) -> bool {
 }
 
 /// Returns a name truncated to the limit, with a hash of the original name.
-fn marked(plain: &str, theirs: &str) -> String {
-    let hash = format!("{:x}", Sha256::digest(theirs));
-    let cut = mimir_core::text::prefix_bytes(plain, MAX_NAME_LENGTH - HASH_DIGITS - 1);
-    format!("{cut}_{}", &hash[..HASH_DIGITS])
+fn with_hash(plain: &str, remote: &str) -> String {
+    let hash = format!("{:x}", Sha256::digest(remote));
+    let prefix = mimir_core::text::prefix_bytes(plain, MAX_NAME_LENGTH - HASH_DIGITS - 1);
+    format!("{prefix}_{}", &hash[..HASH_DIGITS])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn names(prefix: &str, theirs: &[&str]) -> Vec<String> {
-        let fitted = unique_names(prefix, theirs).into_iter();
-        fitted.map(|name| name.unwrap().to_string()).collect()
+    fn names(prefix: &str, remote: &[&str]) -> Vec<String> {
+        let unique = unique_names(prefix, remote).into_iter();
+        unique.map(|name| name.unwrap().to_string()).collect()
     }
 
     #[test]
@@ -123,25 +123,25 @@ mod tests {
 
     #[test]
     fn names_do_not_collide_with_hashed_names() {
-        let marked = &names("", &["a_b", "a-b"])[1];
-        let fitted = unique_names("", &["a_b", "a-b", marked]);
-        assert_eq!(fitted[1], None);
+        let with_hash = &names("", &["a_b", "a-b"])[1];
+        let unique = unique_names("", &["a_b", "a-b", with_hash]);
+        assert_eq!(unique[1], None);
         assert_eq!(
-            fitted[2].as_ref().map(ToolName::as_str),
-            Some(marked.as_str())
+            unique[2].as_ref().map(ToolName::as_str),
+            Some(with_hash.as_str())
         );
     }
 
     #[test]
     fn names_avoid_discovery_tools() {
-        for (prefix, theirs) in [
+        for (prefix, remote) in [
             ("mimir_", "call_tool"),
             ("", "mimir_call_tool"),
             ("", "mimirSearchTools"),
             ("mimir_describe_", "tool"),
         ] {
-            let [name] = &names(prefix, &[theirs])[..] else {
-                panic!("{theirs} has no name");
+            let [name] = &names(prefix, &[remote])[..] else {
+                panic!("{remote} has no name");
             };
             let ours = [
                 "mimir_call_tool",

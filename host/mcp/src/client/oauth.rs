@@ -1,8 +1,8 @@
 //! Logins at servers over HTTP: the protocol's authorization, as of 2025-11-25 and 2026-07-28.
 //!
-//! A person logs in ([`LoginPlan`], [`PendingLogin`]); calls use the result ([`bearer::BearerAuth`]). In between, the login is
-//! stored ([kept]): a token, with its server, resource and authorization server. The token is sent to that server only,
-//! and its refresh token to that authorization server only.
+//! A person logs in ([`LoginPlan`], [`PendingLogin`]); calls use the result ([`bearer::BearerAuth`]). In between, the
+//! login is stored ([`stored_login`]): a token, with its server, resource and authorization server. The token is sent
+//! to that server only, and its refresh token to that authorization server only.
 //!
 //! Responses of servers are untrusted here: URLs in them are checked before use, responses are limited in size, and
 //! each client reaches one origin only.
@@ -40,12 +40,12 @@ pub(super) use stored_login::login_key;
 const MAX_TEXT_CHARS: usize = 300;
 
 /// Returns untrusted text for display, with these values masked.
-fn clean_text(theirs: &str, hidden: &[&str]) -> String {
-    let mut words = visible(prefix(theirs, 4 * MAX_TEXT_CHARS));
-    let hidden = hidden.iter().filter(|value| !value.is_empty());
-    let redactor = Redactor::new().with_values(hidden.map(|value| ("LOGIN", *value)));
-    redactor.mask_text(&mut words);
-    prefix(&words, MAX_TEXT_CHARS).to_owned()
+fn clean_text(untrusted: &str, secrets: &[&str]) -> String {
+    let mut text = visible(prefix(untrusted, 4 * MAX_TEXT_CHARS));
+    let secrets = secrets.iter().filter(|value| !value.is_empty());
+    let redactor = Redactor::new().with_values(secrets.map(|value| ("LOGIN", *value)));
+    redactor.mask_text(&mut text);
+    prefix(&text, MAX_TEXT_CHARS).to_owned()
 }
 
 /// Returns the error for a failed login.
@@ -59,7 +59,7 @@ fn login_hint(server: &str) -> String {
 }
 
 /// Returns the current time in seconds since 1970.
-fn seconds() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| now.as_secs())
+fn unix_seconds() -> u64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    since_epoch.map_or(0, |since_epoch| since_epoch.as_secs())
 }

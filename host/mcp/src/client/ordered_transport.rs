@@ -31,31 +31,37 @@ pub(super) struct OrderedTransport<T> {
     notification_rate: MessageRateLimiter,
     request_rate: MessageRateLimiter,
     /// Requests that are not answered yet: an entry is removed when its response has been written.
-    open: Arc<Mutex<HashSet<RequestId>>>,
+    open_requests: Arc<Mutex<HashSet<RequestId>>>,
 }
 
 impl<T> OrderedTransport<T> {
-    pub(super) fn new(inner: T, listener: Arc<ServerListener>, end: Arc<CloseReason>) -> Self {
+    pub(super) fn new(
+        inner: T,
+        listener: Arc<ServerListener>,
+        close_reason: Arc<CloseReason>,
+    ) -> Self {
         Self {
             inner,
             listener,
-            close_reason: end,
+            close_reason,
             notification_rate: rate_limit::notification_limit(),
             request_rate: rate_limit::request_limit(),
-            open: Arc::default(),
+            open_requests: Arc::default(),
         }
     }
 
     /// Returns true if one more request is accepted. A second one with the same id would hide behind the first.
     fn admit_request(&mut self, id: &RequestId) -> bool {
-        let mut open = self.open.lock();
-        open.insert(id.clone()) && open.len() <= MAX_OPEN_REQUESTS && self.request_rate.try_take()
+        let mut open_requests = self.open_requests.lock();
+        open_requests.insert(id.clone())
+            && open_requests.len() <= MAX_OPEN_REQUESTS
+            && self.request_rate.try_take()
     }
 }
 
-fn close(open: &Mutex<HashSet<RequestId>>, id: &RequestId) {
-    let mut open = open.lock();
-    open.remove(id);
+fn close_request(open_requests: &Mutex<HashSet<RequestId>>, id: &RequestId) {
+    let mut open_requests = open_requests.lock();
+    open_requests.remove(id);
 }
 
 impl<T: Transport<RoleClient>> Transport<RoleClient> for OrderedTransport<T> {
@@ -70,12 +76,12 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for OrderedTransport<T> {
             ClientJsonRpcMessage::Error(error) => error.id.clone(),
             _ => None,
         };
-        let open = Arc::clone(&self.open);
+        let open_requests = Arc::clone(&self.open_requests);
         let sent = self.inner.send(item);
         async move {
             let sent = sent.await;
             if let Some(id) = answers {
-                close(&open, &id);
+                close_request(&open_requests, &id);
             }
             sent
         }
@@ -89,30 +95,32 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for OrderedTransport<T> {
                     self.close_reason.set_too_many_requests();
                     return None;
                 }
-                ServerJsonRpcMessage::Notification(note) => match &note.notification {
-                    ServerNotification::ProgressNotification(note) => {
-                        // Even in a flood: the latest value counts, and forwarding has its own rate limit.
-                        self.listener.progress(&note.params);
-                        if !self.notification_rate.try_take() {
+                ServerJsonRpcMessage::Notification(notification) => {
+                    match &notification.notification {
+                        ServerNotification::ProgressNotification(notification) => {
+                            // Even in a flood: the latest value counts, and forwarding has its own rate limit.
+                            self.listener.progress(&notification.params);
+                            if !self.notification_rate.try_take() {
+                                self.close_reason.warn_of_flood();
+                                continue;
+                            }
+                        }
+                        _ if !self.notification_rate.try_take() => {
                             self.close_reason.warn_of_flood();
                             continue;
                         }
-                    }
-                    _ if !self.notification_rate.try_take() => {
-                        self.close_reason.warn_of_flood();
-                        continue;
-                    }
-                    ServerNotification::LoggingMessageNotification(note) => {
-                        self.listener.log(&note.params);
-                    }
-                    // A cancelled request gets no response.
-                    ServerNotification::CancelledNotification(note) => {
-                        if let Some(id) = &note.params.request_id {
-                            close(&self.open, id);
+                        ServerNotification::LoggingMessageNotification(notification) => {
+                            self.listener.log(&notification.params);
                         }
+                        // A cancelled request gets no response.
+                        ServerNotification::CancelledNotification(notification) => {
+                            if let Some(id) = &notification.params.request_id {
+                                close_request(&self.open_requests, id);
+                            }
+                        }
+                        _ => {}
                     }
-                    _ => {}
-                },
+                }
                 _ => {}
             }
             return Some(message);

@@ -86,7 +86,7 @@ pub fn package_request(words: &[String]) -> Result<Option<PackageRequest>, Packa
         return Ok(None);
     };
     runner
-        .read(rest)
+        .parse(rest)
         .map(Some)
         .map_err(|why| PackageCommandError { runner: name, why })
 }
@@ -115,13 +115,13 @@ fn runner(words: &[String]) -> Option<(PackageRunner, String, &[String])> {
         ("pipx", Some("run")) => (PIPX, 1),
         _ => return None,
     };
-    let mut shown = vec![name.to_owned()];
-    shown.extend(rest.iter().take(taken).cloned());
-    Some((runner, shown.join(" "), rest.get(taken..)?))
+    let mut runner_name = vec![name.to_owned()];
+    runner_name.extend(rest.iter().take(taken).cloned());
+    Some((runner, runner_name.join(" "), rest.get(taken..)?))
 }
 
 impl PackageRunner {
-    fn read(&self, words: &[String]) -> Result<PackageRequest, String> {
+    fn parse(&self, words: &[String]) -> Result<PackageRequest, String> {
         let mut packages = Vec::new();
         let mut with = Vec::new();
         let mut words = words.iter();
@@ -157,7 +157,7 @@ impl PackageRunner {
             match self.registry {
                 PackageRegistry::Npm => list.push(value),
                 PackageRegistry::Pypi => {
-                    list.extend(value.split(',').map(|one| one.trim().to_owned()))
+                    list.extend(value.split(',').map(|package| package.trim().to_owned()))
                 }
             }
         };
@@ -168,15 +168,15 @@ impl PackageRunner {
             args.remove(0);
         }
         let (requirement, program) = match packages.is_empty() {
-            true => self.named(&first),
+            true => self.parse_requirement(&first),
             false => (packages.remove(0), Some(first)),
         };
         with.extend(packages);
-        for one in std::iter::once(&requirement).chain(&with) {
-            if !self.is_of_registry(one) {
+        for package in std::iter::once(&requirement).chain(&with) {
+            if !self.is_registry_package(package) {
                 return Err(format!(
                     "`{}` is not a package of a registry, and only those can be pinned. Install it yourself and start its program",
-                    mimir_core::text::visible(mimir_core::text::prefix(one, 100))
+                    mimir_core::text::visible(mimir_core::text::prefix(package, 100))
                 ));
             }
         }
@@ -190,7 +190,7 @@ impl PackageRunner {
     }
 
     /// Returns the requirement and the program of a word such as `pkg@1.2`.
-    fn named(&self, word: &str) -> (String, Option<String>) {
+    fn parse_requirement(&self, word: &str) -> (String, Option<String>) {
         if self.registry == PackageRegistry::Npm {
             return (word.to_owned(), None);
         }
@@ -208,21 +208,23 @@ impl PackageRunner {
 
     /// Returns true if it names a package of the registry: not a folder, an archive, a repository or an installer
     /// option.
-    fn is_of_registry(&self, requirement: &str) -> bool {
+    fn is_registry_package(&self, requirement: &str) -> bool {
         let name = requirement.strip_prefix('@').unwrap_or(requirement);
-        let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());
-        let foreign = [
+        let starts_with_letter_or_digit = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+        let foreign_markers = [
             ":", "\\", "../", "./", "#", "git+", ".tgz", ".tar", ".whl", ".zip",
         ];
         let slashes = requirement.matches('/').count();
-        let slashes_most =
+        let max_slashes =
             usize::from(self.registry == PackageRegistry::Npm && requirement.starts_with('@'));
-        let plain =
+        let is_allowed =
             |c: char| !c.is_control() && (c != ' ' || self.registry == PackageRegistry::Pypi);
-        starts
-            && slashes <= slashes_most
-            && requirement.chars().all(plain)
-            && !foreign.iter().any(|part| requirement.contains(part))
+        starts_with_letter_or_digit
+            && slashes <= max_slashes
+            && requirement.chars().all(is_allowed)
+            && !foreign_markers
+                .iter()
+                .any(|part| requirement.contains(part))
     }
 }
 

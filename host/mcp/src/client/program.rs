@@ -33,7 +33,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
 
 /// True while this process shuts down.
-static LEAVING: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
+static SHUTTING_DOWN: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
 
 /// Maximum number of stderr lines, and characters of each. The rest is read and dropped, so that a full pipe does not
 /// block the server.
@@ -41,7 +41,7 @@ const MAX_QUEUED_LINES: usize = 1_000;
 const MAX_LINE_BYTES: usize = 4_096;
 
 /// Bytes of a line that are scanned: a secret that begins in the visible part may end after it.
-const LINE_READ: usize = MAX_LINE_BYTES + REACH;
+const SCANNED_LINE_BYTES: usize = MAX_LINE_BYTES + REACH;
 
 /// Time for which the stderr of a server that did not start is still read.
 const STDERR_TIMEOUT: Duration = Duration::from_millis(200);
@@ -49,12 +49,12 @@ const STDERR_TIMEOUT: Duration = Duration::from_millis(200);
 /// Starts a server and connects to it.
 pub(super) async fn start(
     launch: &LaunchSpec,
-    era: ProtocolGeneration,
+    generation: ProtocolGeneration,
     listener: Arc<ServerListener>,
-    end: Arc<CloseReason>,
+    close_reason: Arc<CloseReason>,
     deps: &ServerDeps,
 ) -> Result<ServerConnection, ConnectError> {
-    if let Some(error) = offline(launch, &end.server) {
+    if let Some(error) = missing_network_error(launch, &close_reason.server) {
         return Err(ConnectError::Failed(error));
     }
     let filled = LaunchSpec {
@@ -62,7 +62,7 @@ pub(super) async fn start(
             .map_err(ConnectError::Failed)?,
         ..launch.clone()
     };
-    let server = &end.server;
+    let server = &close_reason.server;
     let launched = deps.launcher.launch(filled).await.map_err(|mut error| {
         error.message = format!("the server `{server}` cannot be started: {}", error.message);
         ConnectError::Failed(error)
@@ -71,105 +71,114 @@ pub(super) async fn start(
         stdin,
         stdout,
         stderr,
-        handle: hold,
+        handle,
     } = launched;
-    let lines = StdioClientTransport::new(stdout, stdin, Arc::clone(&end));
-    let hearing = tokio::spawn(read_stderr(stderr, Arc::clone(&end)));
-    let (held, dropped) = oneshot::channel::<()>();
-    tokio::spawn(keep(hold, dropped, Arc::clone(&end)));
-    let begun =
-        ServerConnection::connect(lines, era, listener, Arc::clone(&end), Box::new(held)).await;
-    match begun {
+    let transport = StdioClientTransport::new(stdout, stdin, Arc::clone(&close_reason));
+    let stderr_task = tokio::spawn(read_stderr(stderr, Arc::clone(&close_reason)));
+    let (keep_alive, dropped) = oneshot::channel::<()>();
+    tokio::spawn(wait_and_stop(handle, dropped, Arc::clone(&close_reason)));
+    let started = ServerConnection::connect(
+        transport,
+        generation,
+        listener,
+        Arc::clone(&close_reason),
+        Box::new(keep_alive),
+    )
+    .await;
+    match started {
         Err(ConnectError::Failed(mut error)) => {
             // Its last output may still be in transit.
-            let _ = timeout(STDERR_TIMEOUT, hearing).await;
-            end.append_stderr(&mut error);
+            let _ = timeout(STDERR_TIMEOUT, stderr_task).await;
+            close_reason.append_stderr(&mut error);
             Err(ConnectError::Failed(sandbox_hint::add_sandbox_hint(
-                error, launch, &deps.root, &end,
+                error,
+                launch,
+                &deps.root,
+                &close_reason,
             )))
         }
-        begun => begun,
+        started => started,
     }
 }
 
 /// Returns the error for a program that downloads a package on each start, if its sandbox has no network.
-fn offline(launch: &LaunchSpec, server: &str) -> Option<ToolError> {
+fn missing_network_error(launch: &LaunchSpec, server: &str) -> Option<ToolError> {
     let sandbox = &launch.sandbox;
     // A package in an image or a mounted folder need not be downloaded.
-    let elsewhere = matches!(
+    let may_work_offline = matches!(
         sandbox.mode,
         Some(SandboxMode::None | SandboxMode::Container)
     ) || sandbox.image.is_some()
         || !sandbox.bind_mounts.is_empty();
-    if elsewhere || launch.package.is_some() || sandbox.network_access == Some(true) {
+    if may_work_offline || launch.package.is_some() || sandbox.network_access == Some(true) {
         return None;
     }
     let runner = package_runner::downloading_runner(&launch.args)?;
     let message = format!(
         "the server `{server}` cannot be started: `{runner}` downloads its package on each start, but its sandbox has no network"
     );
-    let ways = [
+    let remedies = [
         format!("run `mimir mcp install {server}` to download the package once, and to pin it"),
         format!("set `sandbox: none` in mcp.servers.{server} to run it with all of your rights"),
     ];
-    Some(ToolError::unavailable(message).with_remedies(ways))
+    Some(ToolError::unavailable(message).with_remedies(remedies))
 }
 
 /// Waits for the end of the program, or stops it when its handle is dropped.
-async fn keep(
-    mut hold: Box<dyn ProgramHandle>,
+async fn wait_and_stop(
+    mut handle: Box<dyn ProgramHandle>,
     dropped: oneshot::Receiver<()>,
-    end: Arc<CloseReason>,
+    close_reason: Arc<CloseReason>,
 ) {
     let _alive = LiveProgramGuard::new();
     let ended = tokio::select! {
-        ended = hold.wait() => Some(ended),
+        ended = handle.wait() => Some(ended),
         dropped = dropped => { drop(dropped); None }
-        () = leaving() => {
+        () = shutdown_started() => {
             // Its input may stay open for as long as this process runs.
-            hold.terminate().await;
+            handle.terminate().await;
             None
         }
     };
     match ended {
         Some(Ok(code)) => {
             let message = format!("the server exited on its own, with exit code {code}");
-            end.set_reason(ToolError::execution(message));
+            close_reason.set_reason(ToolError::execution(message));
             return;
         }
-        Some(Err(error)) => return end.set_reason(error),
+        Some(Err(error)) => return close_reason.set_reason(error),
         None => {}
     }
     // Its input has been closed: a well-behaved server exits.
-    if ends(&mut *hold).await {
+    if exits_in_time(&mut *handle).await {
         return;
     }
-    hold.terminate().await;
-    if ends(&mut *hold).await {
+    handle.terminate().await;
+    if exits_in_time(&mut *handle).await {
         return;
     }
-    hold.kill().await;
-    ends(&mut *hold).await;
+    handle.kill().await;
+    exits_in_time(&mut *handle).await;
 }
 
 /// Returns true if the program exits within its time limit.
-async fn ends(hold: &mut dyn ProgramHandle) -> bool {
+async fn exits_in_time(handle: &mut dyn ProgramHandle) -> bool {
     let time_limit = async {
         tokio::select! {
             () = sleep(EXIT_TIMEOUT) => {}
-            () = async { leaving().await; sleep(SHUTDOWN_EXIT_TIMEOUT).await } => {}
+            () = async { shutdown_started().await; sleep(SHUTDOWN_EXIT_TIMEOUT).await } => {}
         }
     };
     tokio::select! {
-        _ = hold.wait() => true,
+        _ = handle.wait() => true,
         () = time_limit => false,
     }
 }
 
 /// Completes when this process starts to shut down.
-async fn leaving() {
-    let mut leaving_signal = LEAVING.subscribe();
-    if leaving_signal.wait_for(|leaving| *leaving).await.is_err() {
+async fn shutdown_started() {
+    let mut signal = SHUTTING_DOWN.subscribe();
+    if signal.wait_for(|is_set| *is_set).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
@@ -179,15 +188,15 @@ const SIGNAL_DELAY: Duration = Duration::from_millis(100);
 
 /// Returns true if this process is shutting down, or learns so within [`SIGNAL_DELAY`].
 pub(super) async fn is_shutting_down() -> bool {
-    timeout(SIGNAL_DELAY, leaving()).await.is_ok()
+    timeout(SIGNAL_DELAY, shutdown_started()).await.is_ok()
 }
 
 /// Stops all programs before this process exits: tasks that the runtime drops on shutdown are not awaited, and child
 /// processes of such a program would survive.
 pub async fn stop_server_programs() {
-    LEAVING.send_replace(true);
-    let until = Instant::now() + SHUTDOWN_TIMEOUT;
-    while ALIVE.load(Ordering::Acquire) > 0 && Instant::now() < until {
+    SHUTTING_DOWN.send_replace(true);
+    let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
+    while ALIVE.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
         sleep(Duration::from_millis(5)).await;
     }
 }
@@ -209,12 +218,15 @@ impl Drop for LiveProgramGuard {
 }
 
 /// Reads a server's stderr.
-async fn read_stderr(stderr: Box<dyn AsyncRead + Send + Sync + Unpin>, end: Arc<CloseReason>) {
+async fn read_stderr(
+    stderr: Box<dyn AsyncRead + Send + Sync + Unpin>,
+    close_reason: Arc<CloseReason>,
+) {
     let mut reader = BufReader::new(stderr);
     let mut line: Vec<u8> = Vec::new();
     let mut queued_lines = 0;
     // A secret may continue on the next line, as keys do.
-    let mut masked = end.redactor.line_masker();
+    let mut masked = close_reason.redactor.line_masker();
     loop {
         let bytes = match reader.fill_buf().await {
             Ok([]) | Err(_) => break,
@@ -224,33 +236,33 @@ async fn read_stderr(stderr: Box<dyn AsyncRead + Send + Sync + Unpin>, end: Arc<
             Some(at) => (at + 1, true),
             None => (bytes.len(), false),
         };
-        let room = LINE_READ.saturating_sub(line.len());
-        line.extend(bytes[..taken].iter().take(room));
+        let capacity = SCANNED_LINE_BYTES.saturating_sub(line.len());
+        line.extend(bytes[..taken].iter().take(capacity));
         reader.consume(taken);
         if whole {
             if queued_lines < MAX_QUEUED_LINES {
-                push(&mut masked, &line, &end);
+                mask_line(&mut masked, &line, &close_reason);
                 queued_lines += 1;
             }
             line.clear();
         }
     }
     if queued_lines < MAX_QUEUED_LINES {
-        push(&mut masked, &line, &end);
+        mask_line(&mut masked, &line, &close_reason);
     }
-    say(masked.finish().0, &end);
+    record_lines(masked.finish().0, &close_reason);
 }
 
-fn push(masked: &mut Masked<()>, line: &[u8], end: &CloseReason) {
+fn mask_line(masked: &mut Masked<()>, line: &[u8], close_reason: &CloseReason) {
     let line = String::from_utf8_lossy(line);
     let line = line.trim_end();
     if !line.is_empty() {
-        say(masked.push((), visible(line)).0, end);
+        record_lines(masked.push((), visible(line)).0, close_reason);
     }
 }
 
-fn say(lines: Vec<((), String)>, end: &CloseReason) {
+fn record_lines(lines: Vec<((), String)>, close_reason: &CloseReason) {
     for ((), line) in lines {
-        end.record_stderr_line(prefix(&line, MAX_LINE_BYTES));
+        close_reason.record_stderr_line(prefix(&line, MAX_LINE_BYTES));
     }
 }

@@ -17,9 +17,9 @@ const MAX_REQUESTS: u32 = 1_000;
 
 /// Allows a number of messages per interval.
 pub(super) struct MessageRateLimiter {
-    most: u32,
-    time: Duration,
-    since: Instant,
+    limit: u32,
+    interval: Duration,
+    interval_start: Instant,
     taken: u32,
 }
 
@@ -36,22 +36,22 @@ pub(super) fn request_limit() -> MessageRateLimiter {
 }
 
 impl MessageRateLimiter {
-    fn new(most: u32, time: Duration) -> Self {
+    fn new(limit: u32, interval: Duration) -> Self {
         Self {
-            most,
-            time,
-            since: Instant::now(),
+            limit,
+            interval,
+            interval_start: Instant::now(),
             taken: 0,
         }
     }
 
     /// Returns true if one more message is accepted now.
     pub(super) fn try_take(&mut self) -> bool {
-        if self.since.elapsed() > self.time {
-            (self.since, self.taken) = (Instant::now(), 0);
+        if self.interval_start.elapsed() > self.interval {
+            (self.interval_start, self.taken) = (Instant::now(), 0);
         }
         self.taken = self.taken.saturating_add(1);
-        self.taken <= self.most
+        self.taken <= self.limit
     }
 }
 

@@ -58,7 +58,7 @@ impl EntryKind {
     /// Returns the tool's definition for this server; none if its name is not valid.
     pub(super) fn definition(self, spec: &ServerSpec) -> Option<ToolDefinition> {
         let name = self.name(spec);
-        let fitted = names::unique_names("", &[&name])
+        let unique_name = names::unique_names("", &[&name])
             .into_iter()
             .next()
             .flatten()?;
@@ -79,7 +79,7 @@ impl EntryKind {
             ),
         };
         Some(ToolDefinition {
-            name: fitted,
+            name: unique_name,
             title: None,
             description: format!("{what} the MCP server `{}`.", spec.name),
             group: ToolGroup::System,
@@ -102,18 +102,20 @@ impl EntryKind {
 
     /// Converts the arguments of a call to an operation at the server.
     pub(super) fn operation(self, arguments: &Value) -> ServerOperation {
-        let word = |key: &str| arguments[key].as_str().unwrap_or_default().to_owned();
+        let text_of = |key: &str| arguments[key].as_str().unwrap_or_default().to_owned();
         if arguments[COMPLETE].is_string() {
-            let of = match self {
-                Self::Resources => Reference::for_resource(word("uri")),
-                Self::Prompts => Reference::for_prompt(word("name")),
+            let reference = match self {
+                Self::Resources => Reference::for_resource(text_of("uri")),
+                Self::Prompts => Reference::for_prompt(text_of("name")),
             };
-            return completion(of, word(COMPLETE), &arguments["arguments"]);
+            return completion(reference, text_of(COMPLETE), &arguments["arguments"]);
         }
         match self {
-            Self::Resources => ServerOperation::Resource { uri: word("uri") },
+            Self::Resources => ServerOperation::Resource {
+                uri: text_of("uri"),
+            },
             Self::Prompts => ServerOperation::Prompt {
-                name: word("name"),
+                name: text_of("name"),
                 arguments: arguments["arguments"]
                     .as_object()
                     .cloned()
@@ -124,20 +126,20 @@ impl EntryKind {
 }
 
 /// Returns the completion request for one argument, given the values of the others.
-fn completion(of: Reference, name: String, arguments: &Value) -> ServerOperation {
+fn completion(reference: Reference, name: String, arguments: &Value) -> ServerOperation {
     let mut context = CompletionContext::new();
     let mut value = String::new();
-    for (key, given) in arguments.as_object().into_iter().flatten() {
-        let given = given.as_str().unwrap_or_default().to_owned();
+    for (key, text) in arguments.as_object().into_iter().flatten() {
+        let text = text.as_str().unwrap_or_default().to_owned();
         if *key == name {
-            value = given;
+            value = text;
         } else {
             let others = context.arguments.get_or_insert_default();
-            others.insert(key.clone(), given);
+            others.insert(key.clone(), text);
         }
     }
     ServerOperation::Completion {
-        of,
+        of: reference,
         argument: ArgumentInfo::new(name, value),
         context,
     }
@@ -154,12 +156,12 @@ pub(super) fn watch_result() -> RawResult {
 
 /// Converts an answer to a result.
 pub(super) fn read_result(mut result: ServerResult, limits: &Limits) -> RawResult {
-    let fault = |code, message: &str| RawResult::failed(ToolError::new(code, message));
+    let failure = |code, message: &str| RawResult::failed(ToolError::new(code, message));
     match &mut result {
         ServerResult::ReadResourceResult(_) | ServerResult::GetPromptResult(_) => {}
-        ServerResult::CompleteResult(proposals) => {
-            proposals.completion.values = {
-                let values = std::mem::take(&mut proposals.completion.values).into_iter();
+        ServerResult::CompleteResult(completions) => {
+            completions.completion.values = {
+                let values = std::mem::take(&mut completions.completion.values).into_iter();
                 let values = values.take(CompletionInfo::MAX_VALUES);
                 let short = |value: String| {
                     mimir_core::text::prefix(&value, MAX_COMPLETION_CHARS).to_owned()
@@ -170,21 +172,21 @@ pub(super) fn read_result(mut result: ServerResult, limits: &Limits) -> RawResul
         }
         _ => {
             let message = "the server's answer does not match the request";
-            return fault(ToolErrorCode::ExecutionError, message);
+            return failure(ToolErrorCode::ExecutionError, message);
         }
     }
     let mut value = serde_json::to_value(result).unwrap_or_default();
     let mut parts = Vec::new();
-    if lift(&mut value, &mut parts).is_err() {
+    if extract_parts(&mut value, &mut parts).is_err() {
         let message = "the server's answer contains data that is not valid base64";
-        return fault(ToolErrorCode::ExecutionError, message);
+        return failure(ToolErrorCode::ExecutionError, message);
     }
     let bytes: usize = parts.iter().map(Content::len).sum();
-    let most = usize::try_from(limits.output_bytes).unwrap_or(usize::MAX);
-    if bytes.saturating_add(value.to_string().len()) > most {
-        let most = mimir_core::text::bytes(limits.output_bytes);
-        let message = format!("the server's answer is larger than {most} (limits.outputBytes)");
-        return fault(ToolErrorCode::LimitExceeded, &message);
+    let limit = usize::try_from(limits.output_bytes).unwrap_or(usize::MAX);
+    if bytes.saturating_add(value.to_string().len()) > limit {
+        let limit = mimir_core::text::bytes(limits.output_bytes);
+        let message = format!("the server's answer is larger than {limit} (limits.outputBytes)");
+        return failure(ToolErrorCode::LimitExceeded, &message);
     }
     RawResult::from(Ok(ToolOutput {
         content: parts,
@@ -194,9 +196,11 @@ pub(super) fn read_result(mut result: ServerResult, limits: &Limits) -> RawResul
 }
 
 /// Moves text and data out of a value into parts.
-fn lift(value: &mut Value, parts: &mut Vec<Content>) -> Result<(), base64::DecodeError> {
+fn extract_parts(value: &mut Value, parts: &mut Vec<Content>) -> Result<(), base64::DecodeError> {
     match value {
-        Value::Array(items) => items.iter_mut().try_for_each(|item| lift(item, parts)),
+        Value::Array(items) => items
+            .iter_mut()
+            .try_for_each(|item| extract_parts(item, parts)),
         Value::Object(map) => {
             let mime_type = map.get("mimeType").and_then(Value::as_str);
             let mime_type = mime_type.unwrap_or("application/octet-stream").to_owned();
@@ -219,7 +223,7 @@ fn lift(value: &mut Value, parts: &mut Vec<Content>) -> Result<(), base64::Decod
                         mime_type: mime_type.clone(),
                     },
                     _ => {
-                        lift(item, parts)?;
+                        extract_parts(item, parts)?;
                         continue;
                     }
                 };
@@ -235,16 +239,18 @@ fn lift(value: &mut Value, parts: &mut Vec<Content>) -> Result<(), base64::Decod
 /// Restores the answer in the protocol's form, with its parts. None if a limit has removed one.
 pub(crate) fn restore_output(output: &ToolOutput) -> Option<Value> {
     let mut value = output.structured.clone()?;
-    lower(&mut value, &output.content)?;
+    insert_parts(&mut value, &output.content)?;
     Some(value)
 }
 
-fn lower(value: &mut Value, parts: &[Content]) -> Option<()> {
+fn insert_parts(value: &mut Value, parts: &[Content]) -> Option<()> {
     match value {
-        Value::Array(items) => items.iter_mut().try_for_each(|item| lower(item, parts)),
+        Value::Array(items) => items
+            .iter_mut()
+            .try_for_each(|item| insert_parts(item, parts)),
         Value::Object(map) => match map.get(PART).and_then(Value::as_u64) {
-            Some(at) if map.len() == 1 => {
-                let part = parts.get(usize::try_from(at).ok()?)?;
+            Some(index) if map.len() == 1 => {
+                let part = parts.get(usize::try_from(index).ok()?)?;
                 *value = match part {
                     Content::Text { text } => text.clone().into(),
                     Content::Image { data, .. }
@@ -253,7 +259,9 @@ fn lower(value: &mut Value, parts: &[Content]) -> Option<()> {
                 };
                 Some(())
             }
-            _ => map.values_mut().try_for_each(|item| lower(item, parts)),
+            _ => map
+                .values_mut()
+                .try_for_each(|item| insert_parts(item, parts)),
         },
         _ => Some(()),
     }
@@ -265,14 +273,14 @@ mod tests {
 
     #[test]
     fn readers_restore_the_answer_from_its_parts() {
-        let theirs = json!({"messages": [
+        let answer = json!({"messages": [
             {"role": "user", "content": {"type": "text", "text": "words"}},
             {"role": "user", "content": {"type": "image", "data": "AAEC", "mimeType": "image/png"}},
             {"role": "user", "content": {"type": "resource", "resource": {"uri": "a:b", "blob": "AA==", "mimeType": "x/y"}}},
         ]});
-        let mut value = theirs.clone();
+        let mut value = answer.clone();
         let mut content = Vec::new();
-        lift(&mut value, &mut content).unwrap_or_default();
+        extract_parts(&mut value, &mut content).unwrap_or_default();
         assert_eq!(content.len(), 3);
         assert!(!value.to_string().contains("words"), "{value}");
         let mut output = ToolOutput {
@@ -280,7 +288,7 @@ mod tests {
             structured: Some(value),
             exit_code: None,
         };
-        assert_eq!(restore_output(&output), Some(theirs));
+        assert_eq!(restore_output(&output), Some(answer));
         output.content.pop();
         assert_eq!(restore_output(&output), None, "a part is missing");
     }

@@ -9,7 +9,7 @@ use mimir_core::backend::RawResult;
 use mimir_core::text::visible;
 use parking_lot::Mutex;
 
-/// Maximum number of hosts kept for one server.
+/// Maximum number of hosts that are recorded for one server.
 const MAX_HOSTS: usize = 20;
 
 /// The hosts that were refused to each server since its last call. Clones share one record.
@@ -17,17 +17,17 @@ const MAX_HOSTS: usize = 20;
 pub struct RefusedHosts(Arc<Mutex<BTreeMap<String, BTreeMap<String, ToolError>>>>);
 
 impl RefusedHosts {
-    /// Adds a refusal. Only the first one of a host counts.
+    /// Records a refusal. Further refusals of the host are ignored.
     pub fn add(&self, server: &str, host: String, error: ToolError) {
-        let mut all = self.0.lock();
-        let hosts = all.entry(server.to_owned()).or_default();
+        let mut servers = self.0.lock();
+        let hosts = servers.entry(server.to_owned()).or_default();
         if hosts.len() < MAX_HOSTS {
             hosts.entry(host).or_insert(error);
         }
     }
 
     /// Removes the refusals of a server, and names them in the error of its call or start.
-    pub(super) fn name_in(&self, server: &str, mut error: ToolError) -> ToolError {
+    pub(super) fn add_to_error(&self, server: &str, mut error: ToolError) -> ToolError {
         let hosts = self.0.lock().remove(server).unwrap_or_default();
         let mut remedies = error.remedies.to_vec();
         for (host, refusal) in hosts {
@@ -43,10 +43,10 @@ impl RefusedHosts {
     }
 
     /// Names the refusals in a failed call, and forgets them after a successful one.
-    pub(super) fn name_in_result(&self, server: &str, mut result: RawResult) -> RawResult {
+    pub(super) fn add_to_result(&self, server: &str, mut result: RawResult) -> RawResult {
         match result.result {
             Ok(_) => drop(self.0.lock().remove(server)),
-            Err(error) => result.result = Err(self.name_in(server, error)),
+            Err(error) => result.result = Err(self.add_to_error(server, error)),
         }
         result
     }
@@ -77,9 +77,9 @@ mod tests {
     #[test]
     fn refused_hosts_are_named_once_in_a_failed_call() {
         let refused = refused();
-        let other = refused.name_in("b", failed());
+        let other = refused.add_to_error("b", failed());
         assert_eq!(other.message, "fetch failed");
-        let error = refused.name_in("a", failed());
+        let error = refused.add_to_error("a", failed());
         assert!(
             error.message.starts_with(
                 "fetch failed; `host0.example` was not reached: the server a has no access to it (0); `"
@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(error.message.matches("not reached").count(), MAX_HOSTS);
         assert_eq!(error.remedies.len(), 1 + MAX_HOSTS);
         assert_eq!(&*error.remedies[0], "its own");
-        let next = refused.name_in("a", failed());
+        let next = refused.add_to_error("a", failed());
         assert_eq!(next.message, "fetch failed");
     }
 
@@ -101,9 +101,9 @@ mod tests {
             structured: None,
             exit_code: None,
         };
-        let result = refused.name_in_result("a", Ok(output).into());
+        let result = refused.add_to_result("a", Ok(output).into());
         assert!(result.result.is_ok());
-        let error = refused.name_in("a", failed());
+        let error = refused.add_to_error("a", failed());
         assert_eq!(error.message, "fetch failed");
     }
 }

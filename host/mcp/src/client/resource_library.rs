@@ -32,43 +32,44 @@ pub(crate) struct ResourceLibrary {
 }
 
 impl ResourceLibrary {
-    /// Adds the entries of a server that a person has seen; `shows` returns them for the tool that reads them.
+    /// Adds the entries of a server that a person has seen; `seen_entries_of` returns them for the tool that reads
+    /// them.
     pub(super) fn add(
         &mut self,
         spec: &ServerSpec,
         described: &ServerDescription,
-        shows: impl Fn(&str) -> Option<HashSet<String>>,
+        seen_entries_of: impl Fn(&str) -> Option<HashSet<String>>,
     ) {
         if spec.resources
-            && let Some(seen) = shows(&EntryKind::Resources.name(spec))
+            && let Some(seen_entries) = seen_entries_of(&EntryKind::Resources.name(spec))
         {
-            let named = |uri: &mut String| *uri = client_uri(spec, uri);
-            self.resources.extend(items(
+            let to_client_uri = |uri: &mut String| *uri = client_uri(spec, uri);
+            self.resources.extend(parse_entries(
                 RESOURCE,
                 &described.resources,
-                &seen,
+                &seen_entries,
                 |one: &mut Resource| {
                     (one.icons, one.meta) = (None, None);
-                    named(&mut one.uri);
+                    to_client_uri(&mut one.uri);
                 },
             ));
-            self.templates.extend(items(
+            self.templates.extend(parse_entries(
                 TEMPLATE,
                 &described.templates,
-                &seen,
+                &seen_entries,
                 |one: &mut ResourceTemplate| {
                     (one.icons, one.meta) = (None, None);
-                    named(&mut one.uri_template);
+                    to_client_uri(&mut one.uri_template);
                 },
             ));
         }
         if spec.prompts
-            && let Some(seen) = shows(&EntryKind::Prompts.name(spec))
+            && let Some(seen_entries) = seen_entries_of(&EntryKind::Prompts.name(spec))
         {
-            self.prompts.extend(items(
+            self.prompts.extend(parse_entries(
                 PROMPT,
                 &described.prompts,
-                &seen,
+                &seen_entries,
                 |one: &mut Prompt| {
                     (one.icons, one.meta) = (None, None);
                     one.name = format!("{}{}", spec.prefix, one.name);
@@ -84,7 +85,7 @@ const RESOURCE: &str = "resource";
 const TEMPLATE: &str = "resource template";
 
 /// Members of an entry that contain text for a model or a person.
-const WORDS: [&str; 7] = [
+const TEXT_MEMBERS: [&str; 7] = [
     "name",
     "title",
     "uri",
@@ -104,10 +105,10 @@ pub(super) fn entries(spec: &ServerSpec, described: &ServerDescription) -> Vec<L
         (spec.resources, RESOURCE, &described.resources),
         (spec.resources, TEMPLATE, &described.templates),
     ];
-    let lists = lists.into_iter().filter(|(shared, ..)| *shared);
+    let lists = lists.into_iter().filter(|(enabled, ..)| *enabled);
     let lines = lists.flat_map(|(_, kind, list)| {
         let list = list.iter().take(MAX_ENTRIES);
-        list.map(move |item| words(kind, item))
+        list.map(move |item| entry_line(kind, item))
     });
     // Sorted, so that the order in which a server lists its entries does not matter.
     let lines: BTreeSet<String> = lines.collect();
@@ -119,10 +120,10 @@ pub(super) fn entries(spec: &ServerSpec, described: &ServerDescription) -> Vec<L
 }
 
 /// Returns an entry as one line: the beginning of its text, and the digest of the whole.
-fn words(kind: &str, item: &Value) -> String {
+fn entry_line(kind: &str, item: &Value) -> String {
     let mut hash = Sha256::new();
-    let mut shown = Vec::new();
-    for key in WORDS {
+    let mut texts = Vec::new();
+    for key in TEXT_MEMBERS {
         let text = match &item[key] {
             Value::Null => continue,
             Value::String(text) => text.clone(),
@@ -132,26 +133,26 @@ fn words(kind: &str, item: &Value) -> String {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
-        shown.push(format!("{key}: {text}"));
+        texts.push(format!("{key}: {text}"));
     }
-    let shown = text::visible(&shown.join(", "));
+    let texts = text::visible(&texts.join(", "));
     let digest = format!("{:x}", hash.finalize());
     format!(
         "{kind} ({}) sha256 {}",
-        text::prefix(&shown, MAX_LINE_CHARS),
+        text::prefix(&texts, MAX_LINE_CHARS),
         text::prefix(&digest, 32)
     )
 }
 
 /// Returns the entries of a list that parse and that a person has seen. A broken entry does not affect the others.
-fn items<T: DeserializeOwned>(
+fn parse_entries<T: DeserializeOwned>(
     kind: &str,
-    theirs: &[Value],
-    seen: &HashSet<String>,
-    fit: impl Fn(&mut T),
+    items: &[Value],
+    seen_entries: &HashSet<String>,
+    adapt: impl Fn(&mut T),
 ) -> Vec<T> {
-    let all = theirs.iter().take(MAX_ENTRIES).filter_map(|item| {
-        if !seen.contains(&words(kind, item)) {
+    let entries = items.iter().take(MAX_ENTRIES).filter_map(|item| {
+        if !seen_entries.contains(&entry_line(kind, item)) {
             return None;
         }
         let mut item = item.clone();
@@ -160,34 +161,34 @@ fn items<T: DeserializeOwned>(
         }
         escape_invisible_in_value(&mut item);
         let mut item: T = serde_json::from_value(item).ok()?;
-        fit(&mut item);
+        adapt(&mut item);
         Some(item)
     });
-    all.collect()
+    entries.collect()
 }
 
 /// Returns a server's URI as mimir's clients see it.
-pub(super) fn client_uri(spec: &ServerSpec, theirs: &str) -> String {
+pub(super) fn client_uri(spec: &ServerSpec, remote_uri: &str) -> String {
     match spec.prefix.is_empty() {
-        true => theirs.to_owned(),
-        false => format!("mcp://{}/{theirs}", spec.name),
+        true => remote_uri.to_owned(),
+        false => format!("mcp://{}/{remote_uri}", spec.name),
     }
 }
 
 /// Returns the server's own URI for a client's, if that names the server.
-pub(super) fn server_uri<'a>(spec: &ServerSpec, ours: &'a str) -> Option<&'a str> {
-    let rest = ours.strip_prefix("mcp://")?;
+pub(super) fn server_uri<'a>(spec: &ServerSpec, uri: &'a str) -> Option<&'a str> {
+    let rest = uri.strip_prefix("mcp://")?;
     let rest = rest.strip_prefix(spec.name.as_str())?;
     rest.strip_prefix('/').filter(|_| !spec.prefix.is_empty())
 }
 
 /// Returns true if a server without a prefix has this resource: it lists it, or one of its templates begins like it.
 pub(super) fn has_resource(described: &ServerDescription, uri: &str) -> bool {
-    let listed = |one: &Value| one["uri"] == uri;
-    let begins = |one: &Value| {
+    let is_listed = |one: &Value| one["uri"] == uri;
+    let matches_template = |one: &Value| {
         let template = one["uriTemplate"].as_str().unwrap_or_default();
         let head = template.split('{').next().unwrap_or_default();
         !head.is_empty() && uri.starts_with(head)
     };
-    described.resources.iter().any(listed) || described.templates.iter().any(begins)
+    described.resources.iter().any(is_listed) || described.templates.iter().any(matches_template)
 }

@@ -13,7 +13,7 @@ use mimir_core::text::visible;
 use super::close_reason::CloseReason;
 
 /// Phrases with which programs report something as not found.
-const ABSENT: [&str; 7] = [
+const NOT_FOUND_PHRASES: [&str; 7] = [
     "cannot find",
     "can't find",
     "can't open",
@@ -24,14 +24,14 @@ const ABSENT: [&str; 7] = [
 ];
 
 /// Folders that every sandbox shows.
-const SHOWN: [&str; 8] = [
+const VISIBLE_FOLDERS: [&str; 8] = [
     "/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix", "/proc",
 ];
 
 /// Returns true if a line reports something as not found.
 pub(super) fn is_not_found_line(line: &str) -> bool {
     let line = line.to_lowercase();
-    line.contains('/') && ABSENT.iter().any(|words| line.contains(words))
+    line.contains('/') && NOT_FOUND_PHRASES.iter().any(|phrase| line.contains(phrase))
 }
 
 /// Adds a hint to the error of a failed start if the server did not find a file that exists.
@@ -39,12 +39,12 @@ pub(super) fn add_sandbox_hint(
     mut error: ToolError,
     launch: &LaunchSpec,
     root: &Path,
-    end: &CloseReason,
+    close_reason: &CloseReason,
 ) -> ToolError {
     if launch.sandbox.mode == Some(SandboxMode::None) {
         return error;
     }
-    let Some(path) = hidden(launch, root, &end.not_found_lines()) else {
+    let Some(path) = find_hidden_path(launch, root, &close_reason.not_found_lines()) else {
         return error;
     };
     // Files next to a program usually belong to it.
@@ -52,36 +52,40 @@ pub(super) fn add_sandbox_hint(
         Some(folder) if !path.is_dir() && folder.parent().is_some() => folder,
         _ => &path,
     };
-    let server = visible(&end.server);
+    let server = visible(&close_reason.server);
     let [path, folder] = [&path, folder].map(|path| visible(&path.display().to_string()));
     error.message.push_str(&format!(
         "; it did not find `{path}`, which exists: its sandbox hides your home and other folders"
     ));
-    let ways = [
+    let remedies = [
         format!("set `bindMounts: [{folder}]` in mcp.servers.{server} to let it read that folder"),
         format!("set `sandbox: none` in mcp.servers.{server} to run it with all of your rights"),
     ];
-    let before = error.remedies.to_vec();
-    error.with_remedies(before.into_iter().chain(ways))
+    let earlier = error.remedies.to_vec();
+    error.with_remedies(earlier.into_iter().chain(remedies))
 }
 
 /// Returns the path in the command line that the server did not find although it exists.
-fn hidden(launch: &LaunchSpec, root: &Path, absences: &[String]) -> Option<PathBuf> {
+fn find_hidden_path(
+    launch: &LaunchSpec,
+    root: &Path,
+    not_found_lines: &[String],
+) -> Option<PathBuf> {
     let values = launch.environment.iter().map(|(_, value)| value);
-    let words = launch.args.iter().chain(values);
+    let arguments = launch.args.iter().chain(values);
     // An option such as `--config=/x` names a file, too.
-    let paths = words.map(|word| match word.split_once('=') {
+    let paths = arguments.map(|word| match word.split_once('=') {
         Some((_, path)) if word.starts_with('-') => path,
         _ => word.as_str(),
     });
     let is_shown = |path: &Path| {
         let mounts = &launch.sandbox.bind_mounts;
         path.starts_with(root)
-            || SHOWN.iter().any(|shown| path.starts_with(shown))
+            || VISIBLE_FOLDERS.iter().any(|shown| path.starts_with(shown))
             || mounts.iter().any(|mount| path.starts_with(&mount.from))
     };
-    let blamed = |path: &str| absences.iter().any(|line| line.contains(path));
-    let mut paths = paths.filter(|path| path.len() > 1 && blamed(path));
+    let is_reported = |path: &str| not_found_lines.iter().any(|line| line.contains(path));
+    let mut paths = paths.filter(|path| path.len() > 1 && is_reported(path));
     paths.find_map(|path| {
         let path = Path::new(path);
         (path.is_absolute() && !is_shown(path) && path.exists()).then(|| path.to_owned())

@@ -73,12 +73,12 @@ pub(super) struct RemoteServer {
     /// The error of the last start, if it failed.
     fault: Lock<Option<ToolError>>,
     /// End of the last start attempt, which has the last lines of the server's stderr.
-    last_end: Lock<Option<Arc<CloseReason>>>,
+    last_close_reason: Lock<Option<Arc<CloseReason>>>,
     calls: AtomicUsize,
-    used: Lock<Instant>,
+    last_used: Lock<Instant>,
     /// Counts the changes of its tool list.
     pub(super) changes: Arc<AtomicUsize>,
-    news: Arc<Notify>,
+    tools_changed: Arc<Notify>,
     updates: ResourceUpdates,
     /// Number of watchers of each resource: a watched server does not become idle.
     watched: Lock<HashMap<String, usize>>,
@@ -86,17 +86,17 @@ pub(super) struct RemoteServer {
 
 #[derive(Clone)]
 struct ListedTools {
-    described: Arc<ServerDescription>,
-    prints: Arc<HashMap<String, String>>,
+    description: Arc<ServerDescription>,
+    digests: Arc<HashMap<String, String>>,
 }
 
 #[derive(Default)]
 struct ServerRunState {
     connection: Option<(Arc<ServerConnection>, Instant)>,
     failures: u32,
-    not_before: Option<Instant>,
+    retry_at: Option<Instant>,
     /// Set if a login is required, with the version of the login store at that time.
-    wanted: Option<(u64, ToolError)>,
+    login_required: Option<(u64, ToolError)>,
     generation: Option<ProtocolGeneration>,
 }
 
@@ -104,7 +104,7 @@ impl RemoteServer {
     pub(super) fn new(
         spec: ServerSpec,
         deps: ServerDeps,
-        (changes, news): (Arc<AtomicUsize>, Arc<Notify>),
+        (changes, tools_changed): (Arc<AtomicUsize>, Arc<Notify>),
         updates: ResourceUpdates,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -113,11 +113,11 @@ impl RemoteServer {
             state: Mutex::default(),
             listed: Lock::default(),
             fault: Lock::default(),
-            last_end: Lock::default(),
+            last_close_reason: Lock::default(),
             calls: AtomicUsize::new(0),
-            used: Lock::new(Instant::now()),
+            last_used: Lock::new(Instant::now()),
             changes,
-            news,
+            tools_changed,
             updates,
             watched: Lock::default(),
         })
@@ -143,19 +143,21 @@ impl RemoteServer {
 
     /// Returns its last known description, from this run or an earlier one.
     pub(super) fn known(&self) -> Option<Arc<ServerDescription>> {
-        let mut said = self.listed.lock();
-        if said.is_none() {
-            let kept = self.deps.store.read(&self.cache_key());
-            let described = kept.as_deref().and_then(ServerDescription::read);
-            *said = described.map(|described| self.index_tools(described));
+        let mut listed = self.listed.lock();
+        if listed.is_none() {
+            let stored = self.deps.store.read(&self.cache_key());
+            let described = stored.as_deref().and_then(ServerDescription::parse);
+            *listed = described.map(|described| self.index_tools(described));
         }
-        said.as_ref().map(|said| Arc::clone(&said.described))
+        listed
+            .as_ref()
+            .map(|listed| Arc::clone(&listed.description))
     }
 
     /// Returns its current description, starting it if necessary.
     pub(super) async fn describe(self: &Arc<Self>) -> Result<Arc<ServerDescription>, ToolError> {
-        let link = self.link().await?;
-        self.relist_if_changed(&link).await?;
+        let connection = self.connect().await?;
+        self.relist_if_changed(&connection).await?;
         self.known()
             .ok_or_else(|| ToolError::internal("the description of the server is missing"))
     }
@@ -173,32 +175,34 @@ impl RemoteServer {
     /// Calls a tool, if it is unchanged since its approval; or performs the given operation if there is no tool.
     pub(super) async fn call(
         self: &Arc<Self>,
-        wanted: &ServerOperation,
+        operation: &ServerOperation,
         approved: Option<&str>,
         broker: &Arc<InputRequestBroker>,
     ) -> Result<ServerResult, ToolError> {
         let _call = ServerCallGuard::begin(self);
-        let link = self.link().await?;
-        self.relist_if_changed(&link).await?;
-        if let (ServerOperation::Tool { name, .. }, Some(approved)) = (wanted, approved) {
+        let connection = self.connect().await?;
+        self.relist_if_changed(&connection).await?;
+        if let (ServerOperation::Tool { name, .. }, Some(approved)) = (operation, approved) {
             self.check_unchanged(name, approved)?;
         }
-        link.call(wanted, broker, self.spec.call).await
+        connection.call(operation, broker, self.spec.call).await
     }
 
     /// Checks that a tool is unchanged since its approval.
-    fn check_unchanged(&self, theirs: &str, approved: &str) -> Result<(), ToolError> {
-        let said = self.listed.lock().clone();
-        let now = said.as_ref().and_then(|said| said.prints.get(theirs));
-        match now {
-            Some(now) if now == approved => Ok(()),
+    fn check_unchanged(&self, tool_name: &str, approved: &str) -> Result<(), ToolError> {
+        let listed = self.listed.lock().clone();
+        let current = listed
+            .as_ref()
+            .and_then(|listed| listed.digests.get(tool_name));
+        match current {
+            Some(current) if current == approved => Ok(()),
             Some(_) => {
                 let message = format!(
                     "the server `{}` has changed its description of this tool: it cannot be called until a person has reviewed the difference",
                     self.spec.name
                 );
-                let way_out = "run `mimir tools list` to see its current tools, and `mimir tools trust NAME` to see the difference";
-                Err(ToolError::permission_denied(message).with_remedies([way_out.to_owned()]))
+                let remedy = "run `mimir tools list` to see its current tools, and `mimir tools trust NAME` to see the difference";
+                Err(ToolError::permission_denied(message).with_remedies([remedy.to_owned()]))
             }
             None => {
                 let message = format!("the server `{}` no longer has this tool", self.spec.name);
@@ -208,30 +212,30 @@ impl RemoteServer {
     }
 
     /// Returns the connection. Connects first if needed.
-    async fn link(self: &Arc<Self>) -> Result<Arc<ServerConnection>, ToolError> {
+    async fn connect(self: &Arc<Self>) -> Result<Arc<ServerConnection>, ToolError> {
         let mut state = self.state.lock().await;
-        if let Some((link, since)) = &state.connection {
-            if !link.is_closed() {
-                return Ok(Arc::clone(link));
+        if let Some((connection, since)) = &state.connection {
+            if !connection.is_closed() {
+                return Ok(Arc::clone(connection));
             }
-            let fell = since.elapsed() < MIN_UPTIME;
+            let failed_early = since.elapsed() < MIN_UPTIME;
             state.connection = None;
-            match fell {
-                true => state.failed(),
+            match failed_early {
+                true => state.record_failure(),
                 false => state.failures = 0,
             }
         }
-        if let Some((version, error)) = &state.wanted {
+        if let Some((version, error)) = &state.login_required {
             match *version == self.deps.logins.version() {
-                true if state.not_before.is_some_and(|until| until > Instant::now()) => {
+                true if state.retry_at.is_some_and(|until| until > Instant::now()) => {
                     return Err(error.clone());
                 }
                 true => {}
                 // A person may have logged in meanwhile.
-                false => state.again(),
+                false => state.reset_backoff(),
             }
         }
-        if let Some(until) = state.not_before
+        if let Some(until) = state.retry_at
             && let Some(left) = until.checked_duration_since(Instant::now())
         {
             let message = format!(
@@ -245,28 +249,29 @@ impl RemoteServer {
             );
             return Err(self.unavailable_error(message));
         }
-        state.wanted = None;
-        let begun = match timeout(self.spec.start, self.begin(&mut state)).await {
-            Ok(begun) => begun,
-            Err(_) => Err(self.late()),
+        state.login_required = None;
+        let started = match timeout(self.spec.start, self.start(&mut state)).await {
+            Ok(started) => started,
+            Err(_) => Err(self.start_timeout_error()),
         };
-        let begun = begun.map_err(|error| self.deps.refused.name_in(&self.spec.name, error));
-        match begun {
-            Ok(link) => {
-                let link = Arc::new(link);
-                state.connection = Some((Arc::clone(&link), Instant::now()));
-                state.not_before = None;
+        let started =
+            started.map_err(|error| self.deps.refused.add_to_error(&self.spec.name, error));
+        match started {
+            Ok(connection) => {
+                let connection = Arc::new(connection);
+                state.connection = Some((Arc::clone(&connection), Instant::now()));
+                state.retry_at = None;
                 self.clear_fault();
                 drop(state);
-                *self.used.lock() = Instant::now();
-                tokio::spawn(watch(Arc::downgrade(self), Arc::downgrade(&link)));
-                Ok(link)
+                *self.last_used.lock() = Instant::now();
+                tokio::spawn(watch(Arc::downgrade(self), Arc::downgrade(&connection)));
+                Ok(connection)
             }
             Err(error) => {
-                state.failed();
+                state.record_failure();
                 if oauth::is_login_required(&error) {
                     // The current version, because renewing a token changes it without a login.
-                    state.wanted = Some((self.deps.logins.version(), error.clone()));
+                    state.login_required = Some((self.deps.logins.version(), error.clone()));
                 }
                 self.record_fault(&error).await;
                 Err(error)
@@ -275,7 +280,7 @@ impl RemoteServer {
     }
 
     /// Starts the server, or connects to it, and lists its tools.
-    async fn begin(&self, state: &mut ServerRunState) -> Result<ServerConnection, ToolError> {
+    async fn start(&self, state: &mut ServerRunState) -> Result<ServerConnection, ToolError> {
         // Over HTTP the newer generation is tried first, as the protocol requires: that costs an older server one
         // request. A program of the older generation may not survive an unknown request.
         let first =
@@ -286,22 +291,22 @@ impl RemoteServer {
                     ServerTransport::Program(_) => ProtocolGeneration::Handshake,
                     ServerTransport::Http { .. } => ProtocolGeneration::Discovery,
                 });
-        let link = match self.begin_as(first).await {
-            Ok(link) => link,
+        let connection = match self.start_as(first).await {
+            Ok(connection) => connection,
             Err(ConnectError::Failed(error)) => return Err(error),
             // The settings select a generation, so no other is tried.
             Err(ConnectError::Refused(error)) if self.spec.generation.is_some() => {
                 let key = format!("mcp.servers.{}.protocol", self.spec.name);
-                let way_out = format!(
+                let remedy = format!(
                     "remove `{key}` from the settings to let mimir try both protocol generations"
                 );
-                return Err(error.with_remedies([way_out]));
+                return Err(error.with_remedies([remedy]));
             }
             // The server responded, but rejected the start: it may be of the other generation.
-            Err(ConnectError::Refused(error)) => match self.begin_as(first.other()).await {
-                Ok(link) => {
+            Err(ConnectError::Refused(error)) => match self.start_as(first.other()).await {
+                Ok(connection) => {
                     state.generation = Some(first.other());
-                    link
+                    connection
                 }
                 // Most servers are of the older generation, so that error tells more.
                 Err(ConnectError::Failed(other) | ConnectError::Refused(other)) => {
@@ -313,24 +318,27 @@ impl RemoteServer {
             },
         };
         // Only changes from here on matter.
-        link.take_stale();
-        self.relist(&link).await?;
-        self.watch_again(&link).await;
-        Ok(link)
+        connection.take_stale();
+        self.relist(&connection).await?;
+        self.watch_again(&connection).await;
+        Ok(connection)
     }
 
-    async fn begin_as(&self, era: ProtocolGeneration) -> Result<ServerConnection, ConnectError> {
+    async fn start_as(
+        &self,
+        generation: ProtocolGeneration,
+    ) -> Result<ServerConnection, ConnectError> {
         let vault = &self.deps.vault;
         // A server is not started if its output cannot be checked for secrets.
         let redactor = vault
             .redactor()
             .map_err(|error| ConnectError::Failed(ToolError::unavailable(error)))?;
         let listener = ServerListener::new(&self.spec, &self.updates, redactor.clone());
-        let end = CloseReason::new(&self.spec.name, redactor);
-        *self.last_end.lock() = Some(Arc::clone(&end));
+        let close_reason = CloseReason::new(&self.spec.name, redactor);
+        *self.last_close_reason.lock() = Some(Arc::clone(&close_reason));
         match &self.spec.transport {
             ServerTransport::Program(launch) => {
-                program::start(launch, era, listener, end, &self.deps).await
+                program::start(launch, generation, listener, close_reason, &self.deps).await
             }
             ServerTransport::Http {
                 url,
@@ -345,21 +353,24 @@ impl RemoteServer {
                     vault: &**vault,
                     bearer: BearerAuth::new(name, url, headers, oauth, key, &self.deps),
                 };
-                http_transport::connect(reached, era, listener, end).await
+                http_transport::connect(reached, generation, listener, close_reason).await
             }
         }
     }
 
     /// Lists the tools again if the server has reported a change. If that is in progress already, waits for it: a call
     /// is checked against the current definition of its tool.
-    pub(super) async fn relist_if_changed(&self, link: &ServerConnection) -> Result<(), ToolError> {
-        let _turn = link.following.lock().await;
-        if !link.take_stale() {
+    pub(super) async fn relist_if_changed(
+        &self,
+        connection: &ServerConnection,
+    ) -> Result<(), ToolError> {
+        let _listing_lock = connection.listing_lock.lock().await;
+        if !connection.take_stale() {
             return Ok(());
         }
-        let mut asking = RelistGuard(Some(link));
-        self.relist(link).await?;
-        asking.0 = None;
+        let mut guard = RelistGuard(Some(connection));
+        self.relist(connection).await?;
+        guard.0 = None;
         Ok(())
     }
 
@@ -369,7 +380,7 @@ impl RemoteServer {
         state
             .connection
             .as_ref()
-            .is_some_and(|(link, _)| !link.is_closed())
+            .is_some_and(|(connection, _)| !connection.is_closed())
     }
 
     /// Stops it, unless a call is in progress.
@@ -381,7 +392,7 @@ impl RemoteServer {
     }
 
     fn is_idle(&self) -> bool {
-        let used = *self.used.lock();
+        let used = *self.last_used.lock();
         let watched = self.watched.lock();
         self.calls.load(Ordering::Acquire) == 0
             && watched.is_empty()
@@ -391,14 +402,14 @@ impl RemoteServer {
 
 impl ServerRunState {
     /// Allows an immediate restart.
-    fn again(&mut self) {
-        (self.failures, self.not_before, self.wanted) = (0, None, None);
+    fn reset_backoff(&mut self) {
+        (self.failures, self.retry_at, self.login_required) = (0, None, None);
     }
 
-    fn failed(&mut self) {
+    fn record_failure(&mut self) {
         let doubled = MIN_BACKOFF.saturating_mul(1 << self.failures.min(16));
         self.failures = self.failures.saturating_add(1);
-        self.not_before = Some(Instant::now() + doubled.min(MAX_BACKOFF));
+        self.retry_at = Some(Instant::now() + doubled.min(MAX_BACKOFF));
     }
 }
 
@@ -407,8 +418,8 @@ struct RelistGuard<'a>(Option<&'a ServerConnection>);
 
 impl Drop for RelistGuard<'_> {
     fn drop(&mut self) {
-        if let Some(link) = self.0.take() {
-            link.listener.mark_stale();
+        if let Some(connection) = self.0.take() {
+            connection.listener.mark_stale();
         }
     }
 }
@@ -425,39 +436,42 @@ impl<'a> ServerCallGuard<'a> {
 
 impl Drop for ServerCallGuard<'_> {
     fn drop(&mut self) {
-        *self.0.used.lock() = Instant::now();
+        *self.0.last_used.lock() = Instant::now();
         self.0.calls.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 /// Monitors a connection: lists the tools again after changes, and closes it when idle.
-async fn watch(server: Weak<RemoteServer>, link: Weak<ServerConnection>) {
+async fn watch(server: Weak<RemoteServer>, connection: Weak<ServerConnection>) {
     let Some(idle) = server.upgrade().map(|server| server.spec.idle) else {
         return;
     };
     // A quarter of the idle time: precise enough for its purpose, and rare enough to cost nothing.
     let poll_interval = (idle / 4).clamp(Duration::from_millis(20), Duration::from_secs(10));
     loop {
-        let Some(listener) = link.upgrade().map(|link| Arc::clone(&link.listener)) else {
+        let Some(listener) = connection
+            .upgrade()
+            .map(|connection| Arc::clone(&connection.listener))
+        else {
             return;
         };
         let changed = timeout(poll_interval, listener.changed()).await.is_ok();
-        let (Some(server), Some(there)) = (server.upgrade(), link.upgrade()) else {
+        let (Some(server), Some(connection)) = (server.upgrade(), connection.upgrade()) else {
             return;
         };
-        if there.is_closed() {
+        if connection.is_closed() {
             return;
         }
         if changed {
-            if let Err(error) = server.relist_if_changed(&there).await {
+            if let Err(error) = server.relist_if_changed(&connection).await {
                 tracing::warn!(server = server.spec.name, %error, "cannot list the changed tools of the server");
             }
-            drop((server, there));
+            drop((server, connection));
             sleep(MIN_LIST_INTERVAL).await;
             continue;
         }
         if server.is_idle() {
-            drop(there);
+            drop(connection);
             server.stop_if_idle().await;
         }
     }

@@ -25,10 +25,10 @@ use super::spec::ServerSpec;
 /// The configured servers. Servers with unchanged settings keep running when the settings change.
 pub struct McpServers {
     deps: ServerDeps,
-    all: Mutex<HashMap<String, Arc<RemoteServer>>>,
+    servers: Mutex<HashMap<String, Arc<RemoteServer>>>,
     changes: Arc<AtomicUsize>,
     /// Notified when the tools of a server have changed.
-    news: Arc<Notify>,
+    tools_changed: Arc<Notify>,
     updates: ResourceUpdates,
 }
 
@@ -68,16 +68,16 @@ impl McpServers {
     pub fn new(deps: ServerDeps) -> Self {
         Self {
             deps,
-            all: Mutex::default(),
+            servers: Mutex::default(),
             changes: Arc::default(),
-            news: Arc::default(),
+            tools_changed: Arc::default(),
             updates: ResourceUpdates::new(UPDATE_CAPACITY),
         }
     }
 
     /// Applies the settings. Servers that are removed or changed are stopped after their last call.
     pub fn set(&self, config: &Config) {
-        let mut all = self.all.lock();
+        let mut all = self.servers.lock();
         let mut next = HashMap::new();
         for (name, settings) in &config.mcp.servers {
             let Some(spec) = ServerSpec::new(name, settings, &config.sandbox) else {
@@ -88,7 +88,7 @@ impl McpServers {
                 _ => RemoteServer::new(
                     spec,
                     self.deps.clone(),
-                    (Arc::clone(&self.changes), Arc::clone(&self.news)),
+                    (Arc::clone(&self.changes), Arc::clone(&self.tools_changed)),
                     self.updates.clone(),
                 ),
             };
@@ -110,7 +110,7 @@ impl McpServers {
 
     /// Returns true if no servers are configured.
     pub fn is_empty(&self) -> bool {
-        let all = self.all.lock();
+        let all = self.servers.lock();
         all.is_empty()
     }
 
@@ -121,7 +121,7 @@ impl McpServers {
 
     /// Completes when the tools of a server have changed.
     pub async fn changed(&self) {
-        self.news.notified().await;
+        self.tools_changed.notified().await;
     }
 
     /// Returns the cached tools of all servers. Starts nothing.
@@ -138,24 +138,24 @@ impl McpServers {
 
     /// Returns the tools of all servers. Starts those without cached tools, all at once.
     pub async fn load(&self) -> ServerTools {
-        self.ask(|_| Some(ProbeMode::ToLook)).await;
-        self.found(|_| true)
+        self.list_unknown(|_| Some(ProbeMode::ForListing)).await;
+        self.collect_tools(|_| true)
     }
 
-    /// Starts all servers without cached tools, and retries failing ones every `again`, until all are known. Reports
-    /// what is left out, each entry once.
-    pub async fn load_all(&self, again: Duration, tell: impl Fn(&Quarantined)) {
+    /// Starts all servers without cached tools, and retries failing ones every `retry_interval`, until all are known.
+    /// Reports what is left out, each entry once.
+    pub async fn load_all(&self, retry_interval: Duration, report: impl Fn(&Quarantined)) {
         let mut reported = Vec::new();
         loop {
             let found = self.load().await;
             let new = found.quarantined.iter();
             new.filter(|left_out| !reported.contains(*left_out))
-                .for_each(&tell);
+                .for_each(&report);
             reported = found.quarantined;
             if self.known().unseen == 0 {
                 return;
             }
-            sleep(again).await;
+            sleep(retry_interval).await;
         }
     }
 
@@ -163,12 +163,12 @@ impl McpServers {
     /// a tool of this name.
     pub async fn load_for(&self, name: &str) -> ServerTools {
         self.start_for(name).await;
-        self.found(|spec| probe_mode_for(spec, name).is_some())
+        self.collect_tools(|spec| probe_mode_for(spec, name).is_some())
     }
 
     /// Starts the servers without cached tools that may have a tool of this name. Returns false if there are none.
     pub async fn start_for(&self, name: &str) -> bool {
-        self.ask(|spec| probe_mode_for(spec, name)).await
+        self.list_unknown(|spec| probe_mode_for(spec, name)).await
     }
 
     /// Returns true if a server has a tool of this name, or if it is known why the server that may have it is
@@ -189,41 +189,41 @@ impl McpServers {
     }
 
     /// Lists the tools of servers without cached tools, all at once. Returns false if there are none.
-    async fn ask(&self, wanted: impl Fn(&ServerSpec) -> Option<ProbeMode>) -> bool {
-        let mut asked = Vec::new();
+    async fn list_unknown(&self, probe_mode: impl Fn(&ServerSpec) -> Option<ProbeMode>) -> bool {
+        let mut tasks = Vec::new();
         for server in self.sorted() {
-            let Some(asks) = wanted(&server.spec) else {
+            let Some(mode) = probe_mode(&server.spec) else {
                 continue;
             };
             if server.known().is_some() {
                 continue;
             }
-            asked.push(tokio::spawn(async move {
+            tasks.push(tokio::spawn(async move {
                 // An error is stored with the server.
-                let _ = match asks {
-                    ProbeMode::ToCall => server.describe().await,
-                    ProbeMode::ToLook => server.describe_unless_failed().await,
+                let _ = match mode {
+                    ProbeMode::ForCall => server.describe().await,
+                    ProbeMode::ForListing => server.describe_unless_failed().await,
                 };
             }));
         }
-        let any = !asked.is_empty();
-        for task in asked {
+        let has_tasks = !tasks.is_empty();
+        for task in tasks {
             if let Err(error) = task.await {
                 tracing::warn!(%error, "listing the tools of a server was aborted");
             }
         }
-        any
+        has_tasks
     }
 
-    /// Returns the known tools, and the errors of those servers that were `asked`.
-    fn found(&self, asked: impl Fn(&ServerSpec) -> bool) -> ServerTools {
+    /// Returns the known tools, and the errors of those servers for which `was_probed` returns true.
+    fn collect_tools(&self, was_probed: impl Fn(&ServerSpec) -> bool) -> ServerTools {
         let mut found = ServerTools::default();
         for server in self.sorted() {
             if let Some(described) = server.known() {
                 found.add(&server, &described);
                 continue;
             }
-            match server.fault().filter(|_| asked(&server.spec)) {
+            match server.fault().filter(|_| was_probed(&server.spec)) {
                 Some(error) => found.quarantined.push(Quarantined {
                     location: server.spec.location(),
                     code: error.code,
@@ -257,8 +257,8 @@ impl McpServers {
         Some(oauth::plan_login(&server.spec, server.deps()).await)
     }
 
-    /// Ends the login at a server. Returns true if its authorization server was told, the inner `None` if there is no
-    /// login, and the outer one if there is no server of this name.
+    /// Ends the login at a server. Returns true if its authorization server has revoked it, the inner `None` if there
+    /// is no login, and the outer one if there is no server of this name.
     pub async fn log_out(&self, name: &str) -> Option<Result<Option<bool>, ToolError>> {
         let server = self.get(name)?;
         Some(oauth::forget_login(&server.spec, server.deps()).await)
@@ -286,12 +286,12 @@ impl McpServers {
     }
 
     pub(super) fn get(&self, name: &str) -> Option<Arc<RemoteServer>> {
-        let all = self.all.lock();
+        let all = self.servers.lock();
         all.get(name).cloned()
     }
 
     pub(super) fn sorted(&self) -> Vec<Arc<RemoteServer>> {
-        let all = self.all.lock();
+        let all = self.servers.lock();
         let mut all: Vec<Arc<RemoteServer>> = all.values().cloned().collect();
         all.sort_by(|one, other| one.spec.name.cmp(&other.spec.name));
         all
@@ -301,37 +301,37 @@ impl McpServers {
 /// The reason for listing a server's tools.
 enum ProbeMode {
     /// For a listing: does not retry a server that failed a moment ago.
-    ToLook,
+    ForListing,
     /// For a call: retries a failed server as soon as its backoff allows.
-    ToCall,
+    ForCall,
 }
 
 /// Returns how to probe a server for a call of this name; none if it cannot have such a tool.
 fn probe_mode_for(spec: &ServerSpec, name: &str) -> Option<ProbeMode> {
-    let reads = [EntryKind::Resources, EntryKind::Prompts];
-    if reads.iter().any(|reads| reads.name(spec) == name) {
-        return Some(ProbeMode::ToCall);
+    let kinds = [EntryKind::Resources, EntryKind::Prompts];
+    if kinds.iter().any(|kind| kind.name(spec) == name) {
+        return Some(ProbeMode::ForCall);
     }
     names::may_name_tool(&spec.prefix, name).then_some(match spec.prefix.is_empty() {
         // Without a prefix every wrong name might be one of its tools.
-        true => ProbeMode::ToLook,
-        false => ProbeMode::ToCall,
+        true => ProbeMode::ForListing,
+        false => ProbeMode::ForCall,
     })
 }
 
 impl ServerTools {
     fn add(&mut self, server: &Arc<RemoteServer>, described: &ServerDescription) {
-        let tool = |theirs: &RemoteTool| -> Arc<dyn Backend> {
+        let tool = |remote: &RemoteTool| -> Arc<dyn Backend> {
             Arc::new(ServerTool {
                 server: Arc::clone(server),
-                remote_name: theirs.name.clone(),
-                digest: definition_digest(&theirs.definition),
+                remote_name: remote.name.clone(),
+                digest: definition_digest(&remote.definition),
             })
         };
-        let reader = |reads| -> Arc<dyn Backend> {
+        let reader = |kind| -> Arc<dyn Backend> {
             Arc::new(EntryReader {
                 server: Arc::clone(server),
-                reads,
+                kind,
             })
         };
         let (tools, left_out) = described.tools(&server.spec, tool, reader);

@@ -79,7 +79,7 @@ impl ServerSpec {
                 .collect()
         };
         let is_program = settings.command.is_some() || settings.package.is_some();
-        let way = match (is_program, &settings.url) {
+        let transport = match (is_program, &settings.url) {
             (true, _) => ServerTransport::Program(LaunchSpec {
                 name: name.to_owned(),
                 args: settings
@@ -116,7 +116,7 @@ impl ServerSpec {
                 Some(prefix) => prefix.clone(),
                 None => format!("mcp_{}_", names::snake_name(name)),
             },
-            transport: way,
+            transport,
             generation: settings.protocol.map(|protocol| match protocol {
                 McpProtocol::Handshake => ProtocolGeneration::Handshake,
                 McpProtocol::Discovery => ProtocolGeneration::Discovery,
@@ -149,11 +149,11 @@ impl ServerSpec {
         let mut lines = Vec::new();
         match &self.transport {
             ServerTransport::Program(launch) => {
-                let words = launch.args.iter().map(|word| match word.contains(' ') {
-                    true => format!("'{word}'"),
-                    false => word.clone(),
+                let args = launch.args.iter().map(|arg| match arg.contains(' ') {
+                    true => format!("'{arg}'"),
+                    false => arg.clone(),
                 });
-                let words: Vec<String> = words.collect();
+                let args: Vec<String> = args.collect();
                 match &launch.package {
                     Some(package) => {
                         lines.push(format!("the package {package} ({})", package.integrity));
@@ -163,18 +163,18 @@ impl ServerSpec {
                         lines.push(format!(
                             "its program `{}`, with the arguments `{}`",
                             package.program,
-                            words.join(" ")
+                            args.join(" ")
                         ));
                     }
-                    None => lines.push(format!("started as `{}`", words.join(" "))),
+                    None => lines.push(format!("started as `{}`", args.join(" "))),
                 }
                 for folder in launch.folders.iter().flatten() {
-                    let may = if folder.writable {
+                    let access = if folder.writable {
                         "read and change"
                     } else {
                         "read"
                     };
-                    lines.push(format!("let {may} `{}` of the workspace", folder.path));
+                    lines.push(format!("let {access} `{}` of the workspace", folder.path));
                 }
                 if let Some(directory) = &launch.directory {
                     lines.push(format!("started in {directory}"));
@@ -199,12 +199,12 @@ impl ServerSpec {
                     lines.push("in no sandbox".to_owned());
                 }
                 let sandbox = &launch.sandbox;
-                let places = (&sandbox.bind_mounts, &sandbox.image, &sandbox.socket);
+                let locations = (&sandbox.bind_mounts, &sandbox.image, &sandbox.socket);
                 lines.push(match &launch.package {
                     Some(package) => {
-                        private_digest(&(package, &launch.args, &launch.environment, places))
+                        private_digest(&(package, &launch.args, &launch.environment, locations))
                     }
-                    None => private_digest(&(&launch.args, &launch.environment, places)),
+                    None => private_digest(&(&launch.args, &launch.environment, locations)),
                 });
             }
             ServerTransport::Http { url, headers, .. } => {
@@ -221,15 +221,15 @@ impl ServerSpec {
 
     /// Returns the key of its stored logins, and of its cached tools if it is reached over HTTP.
     pub fn key(&self) -> String {
-        self.keyed(&[])
+        self.hash_identity(&[])
     }
 
     /// Returns the key of the cached tools of a program that is started in this workspace.
     pub(super) fn key_in(&self, root: &Path) -> String {
-        self.keyed(root.as_os_str().as_encoded_bytes())
+        self.hash_identity(root.as_os_str().as_encoded_bytes())
     }
 
-    fn keyed(&self, root: &[u8]) -> String {
+    fn hash_identity(&self, root: &[u8]) -> String {
         let mut hash = Sha256::new();
         let identity = self.identity();
         let lines = std::iter::once(&self.name).chain(&identity);
@@ -263,9 +263,9 @@ pub(super) fn fill_secrets_in_pairs(
     pairs: &[(String, String)],
     vault: &dyn Vault,
 ) -> Result<Vec<(String, String)>, ToolError> {
-    let each = pairs.iter();
-    let each = each.map(|(name, value)| Ok((name.clone(), fill_secrets(value, vault)?)));
-    each.collect()
+    let filled = pairs.iter();
+    let filled = filled.map(|(name, value)| Ok((name.clone(), fill_secrets(value, vault)?)));
+    filled.collect()
 }
 
 /// Returns the text with `${NAME}` replaced by the secret of that name.

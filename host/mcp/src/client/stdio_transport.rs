@@ -30,11 +30,15 @@ pub(super) struct StdioClientTransport {
 }
 
 impl StdioClientTransport {
-    pub(super) fn new(reader: BoxedReader, writer: BoxedWriter, end: Arc<CloseReason>) -> Self {
+    pub(super) fn new(
+        reader: BoxedReader,
+        writer: BoxedWriter,
+        close_reason: Arc<CloseReason>,
+    ) -> Self {
         Self {
             reader: JsonLineReader::new(reader),
             writer: JsonLineWriter::new(writer),
-            close_reason: end,
+            close_reason,
             rate_limit: rate_limit::notification_limit(),
         }
     }
@@ -108,6 +112,6 @@ pub(super) fn is_dense(message: &[u8]) -> bool {
 pub(super) fn is_notification(line: &[u8]) -> bool {
     const PREFIX_BYTES: usize = 128;
     let head = &line[..line.len().min(PREFIX_BYTES)];
-    let words = String::from_utf8_lossy(head);
-    words.contains("\"notifications/") && !words.contains("\"id\"")
+    let text = String::from_utf8_lossy(head);
+    text.contains("\"notifications/") && !text.contains("\"id\"")
 }

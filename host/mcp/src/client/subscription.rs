@@ -23,14 +23,14 @@ pub(super) enum SubscriptionTopic {
 
 impl SubscriptionTopic {
     fn filter(&self) -> SubscriptionFilter {
-        let all = SubscriptionFilter::builder();
+        let builder = SubscriptionFilter::builder();
         match self {
-            Self::Lists => all
+            Self::Lists => builder
                 .tools_list_changed()
                 .prompts_list_changed()
                 .resources_list_changed()
                 .build(),
-            Self::Resource(uri) => all.resource_subscriptions([uri.clone()]).build(),
+            Self::Resource(uri) => builder.resource_subscriptions([uri.clone()]).build(),
         }
     }
 }
@@ -38,11 +38,11 @@ impl SubscriptionTopic {
 /// Receives notifications until the server ends the subscription.
 pub(super) async fn listen(
     peer: Peer<RoleClient>,
-    about: SubscriptionTopic,
+    topic: SubscriptionTopic,
     listener: Arc<ServerListener>,
 ) {
-    let begun = timeout(ACKNOWLEDGE_TIMEOUT, peer.listen(about.filter())).await;
-    let Ok(Ok(mut subscription)) = begun else {
+    let started = timeout(ACKNOWLEDGE_TIMEOUT, peer.listen(topic.filter())).await;
+    let Ok(Ok(mut subscription)) = started else {
         tracing::info!("a server without a handshake does not accept subscriptions");
         return;
     };

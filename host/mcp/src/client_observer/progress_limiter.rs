@@ -28,7 +28,7 @@ pub(super) struct ProgressLimiter {
 #[derive(Default)]
 pub(crate) struct LatestProgress {
     slot: Mutex<Option<CallProgress>>,
-    put: Notify,
+    stored: Notify,
 }
 
 impl ProgressLimiter {
@@ -61,20 +61,20 @@ impl ProgressLimiter {
         }
         *slot = Some(progress);
         drop(slot);
-        self.latest.put.notify_one();
+        self.latest.stored.notify_one();
     }
 
     fn take_token(&mut self, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.since);
-        let more =
+        let refill =
             u32::try_from(passed.as_nanos() / REFILL_INTERVAL.as_nanos()).unwrap_or(u32::MAX);
-        if more > 0 {
-            self.since += REFILL_INTERVAL.saturating_mul(more);
-            self.tokens = self.tokens.saturating_add(more).min(BURST);
+        if refill > 0 {
+            self.since += REFILL_INTERVAL.saturating_mul(refill);
+            self.tokens = self.tokens.saturating_add(refill).min(BURST);
         }
-        let left = self.tokens.checked_sub(1);
-        self.tokens = left.unwrap_or(0);
-        left.is_some()
+        let remaining = self.tokens.checked_sub(1);
+        self.tokens = remaining.unwrap_or(0);
+        remaining.is_some()
     }
 }
 
@@ -87,7 +87,7 @@ impl LatestProgress {
     /// Waits for a value that was held back, and for its turn.
     pub(crate) async fn next(&self) -> CallProgress {
         loop {
-            self.put.notified().await;
+            self.stored.notified().await;
             tokio::time::sleep(REFILL_INTERVAL).await;
             if let Some(progress) = self.take() {
                 return progress;
@@ -111,10 +111,10 @@ mod tests {
     #[test]
     fn progress_is_limited_and_the_newest_is_held_back() {
         let latest = Arc::new(LatestProgress::default());
-        let mut rate = ProgressLimiter::new(Arc::clone(&latest));
+        let mut limiter = ProgressLimiter::new(Arc::clone(&latest));
         let mut sent = Vec::new();
         for done in 0..10_000 {
-            rate.report(progress(done), |one| {
+            limiter.report(progress(done), |one| {
                 sent.push(one.done);
                 true
             });
@@ -128,31 +128,31 @@ mod tests {
         let held = latest.take().map(|one| one.done);
         assert!(held == Some(9_999) || sent.last() == Some(&9_999));
         // A value that is not greater is neither sent nor held back.
-        rate.report(progress(5), |_| panic!("it is older"));
+        limiter.report(progress(5), |_| panic!("it is older"));
         assert!(latest.take().is_none());
     }
 
     #[test]
     fn progress_tokens_refill_up_to_the_burst() {
-        let mut rate = ProgressLimiter::new(Arc::default());
-        let begun = rate.since;
+        let mut limiter = ProgressLimiter::new(Arc::default());
+        let begun = limiter.since;
         for _ in 0..BURST {
-            assert!(rate.take_token(begun));
+            assert!(limiter.take_token(begun));
         }
-        assert!(!rate.take_token(begun));
-        assert!(!rate.take_token(begun + REFILL_INTERVAL / 2));
-        assert!(rate.take_token(begun + REFILL_INTERVAL));
-        assert!(!rate.take_token(begun + REFILL_INTERVAL));
+        assert!(!limiter.take_token(begun));
+        assert!(!limiter.take_token(begun + REFILL_INTERVAL / 2));
+        assert!(limiter.take_token(begun + REFILL_INTERVAL));
+        assert!(!limiter.take_token(begun + REFILL_INTERVAL));
         let later = begun + REFILL_INTERVAL * 10_000;
-        let taken = (0..1_000).filter(|_| rate.take_token(later)).count();
+        let taken = (0..1_000).filter(|_| limiter.take_token(later)).count();
         assert_eq!(taken, BURST as usize);
     }
 
     #[test]
     fn progress_is_held_back_if_the_queue_is_full() {
         let latest = Arc::new(LatestProgress::default());
-        let mut rate = ProgressLimiter::new(Arc::clone(&latest));
-        rate.report(progress(1), |_| false);
+        let mut limiter = ProgressLimiter::new(Arc::clone(&latest));
+        limiter.report(progress(1), |_| false);
         assert_eq!(latest.take().map(|one| one.done), Some(1));
     }
 }

@@ -47,15 +47,15 @@ const MAX_PENDING_CALLS: usize = 256;
 const OUTCOME_LIFETIME: Duration = Duration::from_secs(15 * 60);
 
 impl PendingCalls {
-    /// Stores a call, and returns its name; returns the call if there is no room.
+    /// Stores a call, and returns its name. Returns the call itself if too many calls are pending.
     pub(crate) fn insert(&self, call: PendingCall) -> Result<String, Box<PendingCall>> {
-        let mut places = self.0.lock();
-        places.retain(|_, (since, parked)| {
-            !parked.task.is_over() || since.elapsed() < OUTCOME_LIFETIME
+        let mut calls = self.0.lock();
+        calls.retain(|_, (since, pending)| {
+            !pending.task.is_over() || since.elapsed() < OUTCOME_LIFETIME
         });
         match super::random_token() {
-            Some(name) if places.len() < MAX_PENDING_CALLS => {
-                places.insert(name.clone(), (Instant::now(), call));
+            Some(name) if calls.len() < MAX_PENDING_CALLS => {
+                calls.insert(name.clone(), (Instant::now(), call));
                 Ok(name)
             }
             _ => Err(Box::new(call)),
@@ -64,15 +64,15 @@ impl PendingCalls {
 
     /// Removes and returns the pending call of this name, if the key matches. A mismatch leaves the call pending.
     pub(crate) fn take(&self, name: &str, key: &PendingCallKey) -> Option<PendingCall> {
-        let mut places = self.0.lock();
-        places.get(name).filter(|(_, parked)| parked.key == *key)?;
-        places.remove(name).map(|(_, parked)| parked)
+        let mut calls = self.0.lock();
+        calls.get(name).filter(|(_, pending)| pending.key == *key)?;
+        calls.remove(name).map(|(_, pending)| pending)
     }
 
     /// Stops all calls of an owner that has disconnected.
     pub(crate) fn stop_calls_of(&self, owner: &str) {
         self.0
             .lock()
-            .retain(|_, (_, parked)| parked.key.owner != owner);
+            .retain(|_, (_, pending)| pending.key.owner != owner);
     }
 }

@@ -39,21 +39,21 @@ const ALLOW_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
 
 /// Returns the origin of a request that comes from a web page.
-pub(super) fn page(headers: &HeaderMap) -> Option<HeaderValue> {
+pub(super) fn page_origin(headers: &HeaderMap) -> Option<HeaderValue> {
     headers.get(ORIGIN).cloned()
 }
 
 /// Returns the response to a preflight of an allowed page; none for other requests. A preflight carries no token.
 pub(super) fn preflight<B>(request: &Request<B>) -> Option<BoxedResponse> {
-    let asked = request.headers();
+    let request_headers = request.headers();
     let is_preflight = request.method() == Method::OPTIONS
-        && asked.contains_key(ORIGIN)
-        && asked.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
+        && request_headers.contains_key(ORIGIN)
+        && request_headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
     if !is_preflight {
         return None;
     }
-    let mut answer = empty(StatusCode::NO_CONTENT);
-    let headers = answer.headers_mut();
+    let mut response = empty(StatusCode::NO_CONTENT);
+    let headers = response.headers_mut();
     headers.insert(
         ACCESS_CONTROL_ALLOW_METHODS,
         HeaderValue::from_static(ALLOWED_METHODS),
@@ -62,32 +62,32 @@ pub(super) fn preflight<B>(request: &Request<B>) -> Option<BoxedResponse> {
         ACCESS_CONTROL_MAX_AGE,
         HeaderValue::from_static(MAX_AGE_SECS),
     );
-    let wanted = asked.get(ACCESS_CONTROL_REQUEST_HEADERS);
-    let wanted = wanted.and_then(|wanted| wanted.to_str().ok());
-    let wanted = wanted.unwrap_or_default().split(',');
-    let wanted = wanted.map(|name| name.trim().to_ascii_lowercase());
-    let of_mcp = wanted
+    let requested = request_headers.get(ACCESS_CONTROL_REQUEST_HEADERS);
+    let requested = requested.and_then(|requested| requested.to_str().ok());
+    let requested = requested.unwrap_or_default().split(',');
+    let requested = requested.map(|name| name.trim().to_ascii_lowercase());
+    let mcp_headers = requested
         .filter(|name| name.starts_with("mcp-") && HeaderName::from_bytes(name.as_bytes()).is_ok());
-    let mut sent: Vec<String> = REQUEST_HEADERS
+    let mut allowed: Vec<String> = REQUEST_HEADERS
         .iter()
         .map(|name| (*name).to_owned())
         .collect();
-    sent.extend(of_mcp);
-    sent.sort();
-    sent.dedup();
-    if let Ok(sent) = HeaderValue::from_str(&sent.join(", ")) {
-        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, sent);
+    allowed.extend(mcp_headers);
+    allowed.sort();
+    allowed.dedup();
+    if let Ok(allowed) = HeaderValue::from_str(&allowed.join(", ")) {
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, allowed);
     }
-    if asked.contains_key(REQUEST_PRIVATE_NETWORK) {
+    if request_headers.contains_key(REQUEST_PRIVATE_NETWORK) {
         headers.insert(ALLOW_PRIVATE_NETWORK, HeaderValue::from_static("true"));
     }
-    Some(answer)
+    Some(response)
 }
 
 /// Lets an allowed page read a response. `Vary` keeps caches from mixing up pages. Credentials are never allowed: the
 /// server uses no cookies.
-pub(super) fn share(answer: &mut BoxedResponse, page: Option<HeaderValue>) {
-    let headers = answer.headers_mut();
+pub(super) fn add_headers(response: &mut BoxedResponse, page: Option<HeaderValue>) {
+    let headers = response.headers_mut();
     headers.append(VARY, HeaderValue::from_static("Origin"));
     if let Some(page) = page {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, page);

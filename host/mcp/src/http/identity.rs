@@ -24,7 +24,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use super::{BoxedResponse, Principal, text};
+use super::{BoxedResponse, Principal, text_response};
 use crate::client::HttpClientFactory;
 
 mod keys;
@@ -54,7 +54,7 @@ pub(super) struct IdentityVerifier {
     /// The resource as written in the settings, because clients compare it verbatim.
     name: String,
     scopes: Vec<String>,
-    held: Validation,
+    validation: Validation,
     keys: ProviderKeys,
 }
 
@@ -68,7 +68,7 @@ pub(super) enum TokenRejection {
     /// The token lacks a scope.
     Scope,
     /// The provider's keys are temporarily unavailable.
-    Later,
+    KeysUnavailable,
 }
 
 impl TokenRejection {
@@ -123,40 +123,40 @@ enum ScopeClaim {
 impl IdentityVerifier {
     /// Creates a verifier with these settings, without contacting the provider.
     pub(super) fn new(options: &IdentityOptions) -> Result<Self, ToolError> {
-        let bad = |what: &str, url: &str, why: String| {
+        let invalid = |what: &str, url: &str, why: String| {
             let url = visible(prefix(url, 200));
             ToolError::invalid_input(format!("the {what} `{url}`: {why}"))
         };
         let resource = RequestTarget::parse(&options.resource)
-            .map_err(|error| bad("resource", &options.resource, error.to_string()))?;
+            .map_err(|error| invalid("resource", &options.resource, error.to_string()))?;
         if options.resource.contains('#') {
             let why = "it must not have a fragment".to_owned();
-            return Err(bad("resource", &options.resource, why));
+            return Err(invalid("resource", &options.resource, why));
         }
         let issuer = RequestTarget::parse(&options.issuer)
-            .map_err(|error| bad("issuer", &options.issuer, error.to_string()))?;
+            .map_err(|error| invalid("issuer", &options.issuer, error.to_string()))?;
         let safe = issuer.scheme() == mimir_core::network::UrlScheme::Https;
         if !safe && !issuer.host().is_this_machine() {
             let why = "its keys must be fetched over https".to_owned();
-            return Err(bad("issuer", &options.issuer, why));
+            return Err(invalid("issuer", &options.issuer, why));
         }
         signature::install();
-        let mut held = Validation::new(Algorithm::RS256);
-        held.algorithms = ALGORITHMS.to_vec();
-        held.leeway = LEEWAY;
-        held.validate_nbf = true;
-        held.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
-        held.set_issuer(&[&options.issuer]);
+        let mut validation = Validation::new(Algorithm::RS256);
+        validation.algorithms = ALGORITHMS.to_vec();
+        validation.leeway = LEEWAY;
+        validation.validate_nbf = true;
+        validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
+        validation.set_issuer(&[&options.issuer]);
         match options.audiences.is_empty() {
-            true => held.set_audience(&[&options.resource]),
-            false => held.set_audience(&options.audiences),
+            true => validation.set_audience(&[&options.resource]),
+            false => validation.set_audience(&options.audiences),
         }
         Ok(Self {
             issuer: options.issuer.clone(),
             name: options.resource.clone(),
             resource,
             scopes: options.scopes.clone(),
-            held,
+            validation,
             keys: ProviderKeys::new(options.issuer.clone(), Arc::clone(&options.clients)),
         })
     }
@@ -171,25 +171,25 @@ impl IdentityVerifier {
     }
 
     /// Returns the resource metadata if the path is one of those under which clients look for it.
-    pub(super) fn described(&self, path: &str) -> Option<BoxedResponse> {
+    pub(super) fn metadata_response(&self, path: &str) -> Option<BoxedResponse> {
         let rest = path.strip_prefix(WELL_KNOWN)?;
         if !rest.is_empty() && rest != self.path() && rest != super::ENDPOINT {
             return None;
         }
-        let mut about = json!({
+        let mut metadata = json!({
             "resource": self.name,
             "authorization_servers": [self.issuer],
             "bearer_methods_supported": ["header"],
             "resource_name": "mimir",
         });
         if !self.scopes.is_empty() {
-            about["scopes_supported"] = json!(self.scopes);
+            metadata["scopes_supported"] = json!(self.scopes);
         }
-        let mut answer = Response::new(Full::new(Bytes::from(about.to_string())).boxed());
-        let headers = answer.headers_mut();
+        let mut response = Response::new(Full::new(Bytes::from(metadata.to_string())).boxed());
+        let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("max-age=300"));
-        Some(answer)
+        Some(response)
     }
 
     fn path(&self) -> &str {
@@ -197,7 +197,7 @@ impl IdentityVerifier {
     }
 
     /// Verifies the token of a request. Returns the principal and the expiry time.
-    pub(super) async fn judge(
+    pub(super) async fn verify(
         &self,
         headers: &HeaderMap,
     ) -> Result<(Principal, Instant), TokenRejection> {
@@ -215,14 +215,14 @@ impl IdentityVerifier {
             KeyLookupError::Unknown => {
                 TokenRejection::Invalid("it is signed with a key that the provider does not have")
             }
-            KeyLookupError::Later => TokenRejection::Later,
+            KeyLookupError::Unavailable => TokenRejection::KeysUnavailable,
         })?;
         // The key determines the algorithm, whatever the token's header says.
-        let mut held = self.held.clone();
-        held.algorithms = vec![header.alg];
-        let claims = jsonwebtoken::decode::<TokenClaims>(token, &key, &held);
+        let mut validation = self.validation.clone();
+        validation.algorithms = vec![header.alg];
+        let claims = jsonwebtoken::decode::<TokenClaims>(token, &key, &validation);
         let claims = claims
-            .map_err(|error| TokenRejection::Invalid(why(error.kind())))?
+            .map_err(|error| TokenRejection::Invalid(invalid_token_reason(error.kind())))?
             .claims;
         if claims.iss != self.issuer {
             return Err(TokenRejection::Invalid(WRONG_ISSUER_OR_AUDIENCE));
@@ -230,11 +230,11 @@ impl IdentityVerifier {
         if claims.is_of_another_kind() || claims.sub.is_empty() {
             return Err(TokenRejection::Invalid(WRONG_TOKEN_TYPE));
         }
-        let has = claims.scopes();
+        let token_scopes = claims.scopes();
         if !self
             .scopes
             .iter()
-            .all(|scope| has.contains(&scope.as_str()))
+            .all(|scope| token_scopes.contains(&scope.as_str()))
         {
             return Err(TokenRejection::Scope);
         }
@@ -255,8 +255,8 @@ impl IdentityVerifier {
     }
 
     /// Returns the response for a rejected token, with the location of the metadata and the required scopes.
-    pub(super) fn refuse(&self, denied: TokenRejection) -> BoxedResponse {
-        let (status, error, words) = match denied {
+    pub(super) fn rejection_response(&self, rejection: TokenRejection) -> BoxedResponse {
+        let (status, error, text) = match rejection {
             TokenRejection::Missing => (
                 StatusCode::UNAUTHORIZED,
                 "",
@@ -272,12 +272,12 @@ impl IdentityVerifier {
                 "insufficient_scope",
                 "the token lacks a required scope\n".to_owned(),
             ),
-            TokenRejection::Later => {
-                let words = "the keys of the identity provider are temporarily unavailable\n";
-                let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, words);
+            TokenRejection::KeysUnavailable => {
+                let text = "the keys of the identity provider are temporarily unavailable\n";
+                let mut response = text_response(StatusCode::SERVICE_UNAVAILABLE, text);
                 let seconds = HeaderValue::from_static("10");
-                answer.headers_mut().insert(RETRY_AFTER, seconds);
-                return answer;
+                response.headers_mut().insert(RETRY_AFTER, seconds);
+                return response;
             }
         };
         let origin = self.resource.origin();
@@ -289,18 +289,18 @@ impl IdentityVerifier {
         if !error.is_empty() {
             value.push_str(&format!(", error=\"{error}\""));
         }
-        let mut answer = text(status, &words);
+        let mut response = text_response(status, &text);
         if let Ok(value) = HeaderValue::from_str(&value) {
-            answer.headers_mut().insert(WWW_AUTHENTICATE, value);
+            response.headers_mut().insert(WWW_AUTHENTICATE, value);
         }
-        answer
+        response
     }
 }
 
 impl TokenClaims {
     fn is_of_another_kind(&self) -> bool {
-        let others = [&self.nonce, &self.at_hash, &self.c_hash, &self.events];
-        others.into_iter().any(Option::is_some)
+        let foreign_claims = [&self.nonce, &self.at_hash, &self.c_hash, &self.events];
+        foreign_claims.into_iter().any(Option::is_some)
     }
 
     /// Returns the expiry time on the monotonic clock that limits responses.
@@ -341,7 +341,7 @@ fn is_for_access(kind: Option<&str>) -> bool {
 }
 
 /// Returns the reason why a token is not valid, without quoting the token.
-fn why(kind: &ErrorKind) -> &'static str {
+fn invalid_token_reason(kind: &ErrorKind) -> &'static str {
     match kind {
         ErrorKind::ExpiredSignature => "it has expired",
         ErrorKind::ImmatureSignature => "it is not valid yet",
@@ -354,13 +354,13 @@ fn why(kind: &ErrorKind) -> &'static str {
 }
 
 fn token(headers: &HeaderMap) -> Result<&str, TokenRejection> {
-    let mut all = headers.get_all(AUTHORIZATION).iter();
-    let given = all.next().ok_or(TokenRejection::Missing)?;
-    let given = given.to_str().ok().filter(|_| all.next().is_none());
-    let given = given.ok_or(TokenRejection::Invalid(
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let value = values.next().ok_or(TokenRejection::Missing)?;
+    let value = value.to_str().ok().filter(|_| values.next().is_none());
+    let value = value.ok_or(TokenRejection::Invalid(
         "the Authorization header is repeated or does not contain a bearer token",
     ))?;
-    let (scheme, token) = given.split_once(' ').ok_or(TokenRejection::Missing)?;
+    let (scheme, token) = value.split_once(' ').ok_or(TokenRejection::Missing)?;
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Err(TokenRejection::Missing);
     }

@@ -19,28 +19,28 @@ use super::session_table::SessionLease;
 /// A response body with its session lease and its end.
 struct LeasedBody {
     inner: BoxBody<Bytes, Infallible>,
-    until: Option<Pin<Box<Sleep>>>,
-    _visit: Option<Arc<SessionLease>>,
+    expires: Option<Pin<Box<Sleep>>>,
+    _lease: Option<Arc<SessionLease>>,
 }
 
 /// Binds a response to a session lease and to the expiry time of the token.
 pub(super) fn bind_to_session(
-    answer: BoxedResponse,
-    visit: Option<Arc<SessionLease>>,
-    until: Option<Instant>,
+    response: BoxedResponse,
+    lease: Option<Arc<SessionLease>>,
+    expires: Option<Instant>,
 ) -> BoxedResponse {
     // A body of known length is complete already, so it needs no end.
-    let until = until.filter(|_| answer.body().size_hint().exact().is_none());
-    if visit.is_none() && until.is_none() {
-        return answer;
+    let expires = expires.filter(|_| response.body().size_hint().exact().is_none());
+    if lease.is_none() && expires.is_none() {
+        return response;
     }
-    answer.map(|inner| {
-        let open = LeasedBody {
+    response.map(|inner| {
+        let body = LeasedBody {
             inner,
-            until: until.map(|until| Box::pin(sleep_until(until))),
-            _visit: visit,
+            expires: expires.map(|expires| Box::pin(sleep_until(expires))),
+            _lease: lease,
         };
-        open.boxed()
+        body.boxed()
     })
 }
 
@@ -52,8 +52,8 @@ impl Body for LeasedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if let Some(until) = &mut self.until
-            && until.as_mut().poll(context).is_ready()
+        if let Some(expires) = &mut self.expires
+            && expires.as_mut().poll(context).is_ready()
         {
             return Poll::Ready(None);
         }

@@ -42,9 +42,9 @@ impl<B> TrackedBody<B> {
     /// Wraps a body. The second value receives its failure.
     pub(super) fn new(inner: B) -> (Self, BodyFailure) {
         let failure = BodyFailure::default();
-        let noted = failure.clone();
+        let reported = failure.clone();
         let inner = Box::pin(inner);
-        (Self { inner, failure }, noted)
+        (Self { inner, failure }, reported)
     }
 }
 
@@ -64,8 +64,8 @@ where
         Poll::Ready(frame.map(|frame| {
             frame.map_err(|error| {
                 let error = error.into();
-                let how = if is_late(&*error) { LATE } else { BROKEN };
-                self.failure.0.store(how, Ordering::Release);
+                let state = if is_late(&*error) { LATE } else { BROKEN };
+                self.failure.0.store(state, Ordering::Release);
                 error
             })
         }))

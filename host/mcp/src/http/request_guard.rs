@@ -49,7 +49,7 @@ impl HttpRefusal {
         }
     }
 
-    pub(super) const fn words(self) -> &'static str {
+    pub(super) const fn message(self) -> &'static str {
         match self {
             HttpRefusal::Host => {
                 "the Host header is not a name of this server: allow it with `mimir serve --host NAME`\n"
@@ -83,11 +83,11 @@ impl HttpRefusal {
 
 impl RequestGuard {
     pub(super) fn new(options: &HttpOptions) -> Self {
-        let own = LOOPBACK_NAMES.iter().map(|name| (*name).to_owned());
+        let loopback = LOOPBACK_NAMES.iter().map(|name| (*name).to_owned());
         let hosts = options.hosts.iter().map(|host| host.to_ascii_lowercase());
         let name = crate::elicitation::random_token().unwrap_or_default();
         Self {
-            hosts: own.chain(hosts).collect(),
+            hosts: loopback.chain(hosts).collect(),
             origins: options.origins.clone(),
             token: options.token.clone(),
             principal: Principal {
@@ -102,17 +102,20 @@ impl RequestGuard {
     }
 
     /// Checks that a request was meant for this server, and comes from an allowed origin.
-    pub(super) fn address<B>(&self, request: &Request<B>) -> Result<(), HttpRefusal> {
+    pub(super) fn check_address<B>(&self, request: &Request<B>) -> Result<(), HttpRefusal> {
         let headers = request.headers();
         if headers.get_all(HOST).iter().count() > 1 {
             return Err(HttpRefusal::Hosts);
         }
-        let named = request.uri().authority().cloned().or_else(|| {
+        let authority = request.uri().authority().cloned().or_else(|| {
             let host = headers.get(HOST)?.to_str().ok()?;
             host.parse::<Authority>().ok()
         });
-        let named = named.ok_or(HttpRefusal::Host)?;
-        let host = named.host().trim_start_matches('[').trim_end_matches(']');
+        let authority = authority.ok_or(HttpRefusal::Host)?;
+        let host = authority
+            .host()
+            .trim_start_matches('[')
+            .trim_end_matches(']');
         if !self
             .hosts
             .iter()
@@ -124,29 +127,34 @@ impl RequestGuard {
             return Ok(());
         };
         let origin = origin.to_str().map_err(|_| HttpRefusal::Origin)?;
-        let listed = self.origins.iter().any(|known| known == origin);
+        let is_allowed = self.origins.iter().any(|known| known == origin);
         // The server's own page: no other has this host and port.
-        let place = origin.split_once("://").map(|(_, place)| place);
-        match listed || place.is_some_and(|place| place.eq_ignore_ascii_case(named.as_str())) {
+        let host_and_port = origin
+            .split_once("://")
+            .map(|(_, host_and_port)| host_and_port);
+        match is_allowed
+            || host_and_port
+                .is_some_and(|host_and_port| host_and_port.eq_ignore_ascii_case(authority.as_str()))
+        {
             true => Ok(()),
             false => Err(HttpRefusal::Origin),
         }
     }
 
     /// Returns the principal of a request with a valid token.
-    pub(super) fn token(&self, headers: &HeaderMap) -> Result<Principal, HttpRefusal> {
+    pub(super) fn authenticate(&self, headers: &HeaderMap) -> Result<Principal, HttpRefusal> {
         let Some(token) = &self.token else {
             return Ok(self.principal.clone());
         };
-        let given = headers
+        let value = headers
             .get(AUTHORIZATION)
             .map(::http::HeaderValue::as_bytes);
-        let given = given.and_then(|given| {
-            let (scheme, given) = given.split_at_checked("Bearer ".len())?;
-            scheme.eq_ignore_ascii_case(b"Bearer ").then_some(given)
+        let value = value.and_then(|value| {
+            let (scheme, value) = value.split_at_checked("Bearer ".len())?;
+            scheme.eq_ignore_ascii_case(b"Bearer ").then_some(value)
         });
-        match given {
-            Some(given) if bool::from(given.trim_ascii().ct_eq(token.as_bytes())) => {
+        match value {
+            Some(value) if bool::from(value.trim_ascii().ct_eq(token.as_bytes())) => {
                 Ok(self.principal.clone())
             }
             _ => Err(HttpRefusal::Token),
@@ -186,7 +194,7 @@ mod tests {
             "tools.example",
         ] {
             assert_eq!(
-                guard().address(&request(&[("host", good)])),
+                guard().check_address(&request(&[("host", good)])),
                 Ok(()),
                 "{good}"
             );
@@ -199,28 +207,31 @@ mod tests {
             "a b",
             "::1",
         ] {
-            let refused = guard().address(&request(&[("host", bad)]));
+            let refused = guard().check_address(&request(&[("host", bad)]));
             assert_eq!(refused, Err(HttpRefusal::Host), "{bad}");
         }
-        assert_eq!(guard().address(&request(&[])), Err(HttpRefusal::Host));
+        assert_eq!(guard().check_address(&request(&[])), Err(HttpRefusal::Host));
         let two = request(&[("host", "localhost"), ("host", "evil.example")]);
-        assert_eq!(guard().address(&two), Err(HttpRefusal::Hosts));
+        assert_eq!(guard().check_address(&two), Err(HttpRefusal::Hosts));
     }
 
     #[test]
     fn guard_checks_the_origin_header() {
         let from = |origin| request(&[("host", "localhost"), ("origin", origin)]);
-        assert_eq!(guard().address(&from("https://app.example:443")), Ok(()));
+        assert_eq!(
+            guard().check_address(&from("https://app.example:443")),
+            Ok(())
+        );
         // The server's own origin, on its own port only.
         let own = |origin| request(&[("host", "127.0.0.1:8808"), ("origin", origin)]);
-        assert_eq!(guard().address(&own("http://127.0.0.1:8808")), Ok(()));
+        assert_eq!(guard().check_address(&own("http://127.0.0.1:8808")), Ok(()));
         for other in [
             "http://127.0.0.1:8809",
             "http://127.0.0.1",
             "http://localhost:8808",
         ] {
             assert_eq!(
-                guard().address(&own(other)),
+                guard().check_address(&own(other)),
                 Err(HttpRefusal::Origin),
                 "{other}"
             );
@@ -233,7 +244,7 @@ mod tests {
             "https://evil.example",
         ] {
             assert_eq!(
-                guard().address(&from(bad)),
+                guard().check_address(&from(bad)),
                 Err(HttpRefusal::Origin),
                 "{bad}"
             );
@@ -242,9 +253,10 @@ mod tests {
 
     #[test]
     fn guard_accepts_the_exact_token_only() {
-        let judged = |value: &str| guard().token(request(&[("authorization", value)]).headers());
+        let authenticate =
+            |value: &str| guard().authenticate(request(&[("authorization", value)]).headers());
         for good in ["Bearer secret", "bearer secret", "BEARER  secret "] {
-            assert!(judged(good).is_ok(), "{good}");
+            assert!(authenticate(good).is_ok(), "{good}");
         }
         for bad in [
             "",
@@ -256,8 +268,11 @@ mod tests {
             "Bearer SECRET",
             "Basic secret",
         ] {
-            assert_eq!(judged(bad), Err(HttpRefusal::Token), "{bad}");
+            assert_eq!(authenticate(bad), Err(HttpRefusal::Token), "{bad}");
         }
-        assert_eq!(guard().token(&HeaderMap::new()), Err(HttpRefusal::Token));
+        assert_eq!(
+            guard().authenticate(&HeaderMap::new()),
+            Err(HttpRefusal::Token)
+        );
     }
 }

@@ -22,9 +22,9 @@ use super::{MAX_SESSIONS, Principal, SESSION_IDLE};
 /// Session manager with a limit.
 pub(super) struct BoundedSessionManager {
     inner: LocalSessionManager,
-    known: SessionTable,
+    table: SessionTable,
     /// Held while a session is created.
-    turn: Mutex<()>,
+    creation: Mutex<()>,
 }
 
 /// State of a request that may create a session.
@@ -53,9 +53,9 @@ pub(super) enum SessionLimitError {
 }
 
 impl RequestScope {
-    pub(super) fn new(by: Principal) -> Self {
+    pub(super) fn new(principal: Principal) -> Self {
         Self(Arc::new(RequestScopeState {
-            principal: by,
+            principal,
             full: AtomicBool::new(false),
             lease: parking_lot::Mutex::default(),
         }))
@@ -78,8 +78,8 @@ impl BoundedSessionManager {
         inner.session_config.keep_alive = Some(SESSION_IDLE);
         Self {
             inner,
-            known: SessionTable::default(),
-            turn: Mutex::default(),
+            table: SessionTable::default(),
+            creation: Mutex::default(),
         }
     }
 
@@ -90,7 +90,7 @@ impl BoundedSessionManager {
 
     /// Returns the table of sessions with their owners and activity.
     pub(super) fn sessions(&self) -> &SessionTable {
-        &self.known
+        &self.table
     }
 }
 
@@ -99,37 +99,37 @@ impl SessionManager for BoundedSessionManager {
     type Transport = <LocalSessionManager as SessionManager>::Transport;
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), SessionLimitError> {
-        let guest = REQUEST_SCOPE.try_with(RequestScope::clone).ok();
-        let turn = self.turn.lock().await;
+        let scope = REQUEST_SCOPE.try_with(RequestScope::clone).ok();
+        let creation = self.creation.lock().await;
         let mut sessions = self.inner.sessions.write().await;
-        self.known.retain(|id| sessions.contains_key(id));
+        self.table.retain(|id| sessions.contains_key(id));
         let mut ended = None;
         if sessions.len() >= MAX_SESSIONS {
-            let Some(idle) = self.known.take_idle() else {
-                if let Some(guest) = &guest {
-                    guest.0.full.store(true, Ordering::Relaxed);
+            let Some(idle) = self.table.take_idle() else {
+                if let Some(scope) = &scope {
+                    scope.0.full.store(true, Ordering::Relaxed);
                 }
                 return Err(SessionLimitError::Full);
             };
             ended = sessions.remove(idle.as_str());
         }
         drop(sessions);
-        let made = self.inner.create_session().await?;
-        if let Some(RequestScope(asks)) = guest {
-            let visit = self
-                .known
-                .insert(made.0.to_string(), asks.principal.clone());
-            let mut held = asks.lease.lock();
-            *held = Some(visit);
+        let created = self.inner.create_session().await?;
+        if let Some(RequestScope(state)) = scope {
+            let lease = self
+                .table
+                .insert(created.0.to_string(), state.principal.clone());
+            let mut state_lease = state.lease.lock();
+            *state_lease = Some(lease);
         }
-        drop(turn);
+        drop(creation);
         if let Some(ended) = ended {
             tracing::info!("an idle session was ended to make room for another");
             if let Err(error) = ended.close().await {
                 tracing::debug!(%error, "the session has already ended");
             }
         }
-        Ok(made)
+        Ok(created)
     }
 
     async fn initialize_session(

@@ -39,7 +39,7 @@ pub(crate) struct SessionLease(Arc<SessionEntry>);
 impl SessionTable {
     /// Adds a session, in use by the request that created it.
     pub(super) fn insert(&self, id: String, owner: Principal) -> SessionLease {
-        let stay = Arc::new(SessionEntry {
+        let entry = Arc::new(SessionEntry {
             owner,
             close_signal: CloseSignal::default(),
             activity: Mutex::new(SessionActivity {
@@ -47,48 +47,51 @@ impl SessionTable {
                 last: Instant::now(),
             }),
         });
-        let visit = SessionLease::new(Arc::clone(&stay));
-        lock(&self.0).insert(id, stay);
-        visit
+        let lease = SessionLease::new(Arc::clone(&entry));
+        lock(&self.0).insert(id, entry);
+        lease
     }
 
     /// Marks a session as in use, if it belongs to this principal.
-    pub(super) fn lease(&self, id: &str, by: &Principal) -> Option<SessionLease> {
+    pub(super) fn lease(&self, id: &str, principal: &Principal) -> Option<SessionLease> {
         let all = lock(&self.0);
-        let stay = all.get(id).filter(|stay| stay.owner == *by)?;
+        let entry = all.get(id).filter(|entry| entry.owner == *principal)?;
         // The table is still locked, so that the session cannot be chosen as the one to end.
-        Some(SessionLease::new(Arc::clone(stay)))
+        Some(SessionLease::new(Arc::clone(entry)))
     }
 
     /// Removes a session that has ended, and stops its calls.
     pub(super) fn remove(&self, id: &str) {
         let ended = lock(&self.0).remove(id);
-        if let Some(stay) = ended {
-            stay.close_signal.close();
+        if let Some(entry) = ended {
+            entry.close_signal.close();
         }
     }
 
     /// Removes sessions that no longer exist.
-    pub(super) fn retain(&self, there: impl Fn(&str) -> bool) {
-        lock(&self.0).retain(|id, _| there(id));
+    pub(super) fn retain(&self, exists: impl Fn(&str) -> bool) {
+        lock(&self.0).retain(|id, _| exists(id));
     }
 
     /// Removes an idle session, if there is one. It is taken from the principal with the most sessions, so that no
     /// principal can lock out others; of these, the one that has been idle longest.
     pub(super) fn take_idle(&self) -> Option<String> {
-        let mut all = lock(&self.0);
+        let mut sessions = lock(&self.0);
         let mut counts: HashMap<&str, usize> = HashMap::new();
-        for stay in all.values() {
-            *counts.entry(&stay.owner.id).or_default() += 1;
+        for entry in sessions.values() {
+            *counts.entry(&entry.owner.id).or_default() += 1;
         }
         let now = Instant::now();
-        let idle = all.iter().filter_map(|(id, stay)| {
-            let since = stay.idle_since()?;
-            let many = counts.get(stay.owner.id.as_str()).copied();
-            Some((many, now.saturating_duration_since(since), id))
+        let idle = sessions.iter().filter_map(|(id, entry)| {
+            let since = entry.idle_since()?;
+            let count = counts.get(entry.owner.id.as_str()).copied();
+            Some((count, now.saturating_duration_since(since), id))
         });
-        let id = idle.max_by_key(|(many, idle, _)| (*many, *idle))?.2.clone();
-        all.remove(&id);
+        let id = idle
+            .max_by_key(|(count, idle, _)| (*count, *idle))?
+            .2
+            .clone();
+        sessions.remove(&id);
         Some(id)
     }
 }
@@ -96,15 +99,15 @@ impl SessionTable {
 impl SessionEntry {
     /// Returns the time since which the session is idle.
     fn idle_since(&self) -> Option<Instant> {
-        let visits = lock(&self.activity);
-        (visits.open == 0).then_some(visits.last)
+        let activity = lock(&self.activity);
+        (activity.open == 0).then_some(activity.last)
     }
 }
 
 impl SessionLease {
-    fn new(stay: Arc<SessionEntry>) -> Self {
-        lock(&stay.activity).open += 1;
-        Self(stay)
+    fn new(entry: Arc<SessionEntry>) -> Self {
+        lock(&entry.activity).open += 1;
+        Self(entry)
     }
 
     /// Completes when the session has ended.
@@ -115,9 +118,9 @@ impl SessionLease {
 
 impl Drop for SessionLease {
     fn drop(&mut self) {
-        let mut visits = lock(&self.0.activity);
-        visits.open = visits.open.saturating_sub(1);
-        visits.last = Instant::now();
+        let mut activity = lock(&self.0.activity);
+        activity.open = activity.open.saturating_sub(1);
+        activity.last = Instant::now();
     }
 }
 
@@ -129,7 +132,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    fn who(name: &str) -> Principal {
+    fn principal(name: &str) -> Principal {
         Principal {
             id: name.to_owned(),
             user: None,
@@ -139,21 +142,21 @@ mod tests {
     #[test]
     fn sessions_end_the_idlest_of_the_largest_owner() {
         let sessions = SessionTable::default();
-        sessions.insert("oldest of all".into(), who("other"));
+        sessions.insert("oldest of all".into(), principal("other"));
         for id in ["one", "two", "three"] {
-            sessions.insert(id.into(), who("many"));
+            sessions.insert(id.into(), principal("many"));
         }
-        let one = sessions.lease("one", &who("many"));
-        assert!(one.is_some() && sessions.lease("two", &who("other")).is_none());
+        let one = sessions.lease("one", &principal("many"));
+        assert!(one.is_some() && sessions.lease("two", &principal("other")).is_none());
         assert_eq!(sessions.take_idle().as_deref(), Some("two"));
         drop(one);
         // A session that was in use until now is not the one that has been idle longest.
         assert_eq!(sessions.take_idle().as_deref(), Some("three"));
         let busy = ["one", "oldest of all"].map(|id| {
-            let who = who(if id == "one" { "many" } else { "other" });
-            sessions.lease(id, &who)
+            let principal = principal(if id == "one" { "many" } else { "other" });
+            sessions.lease(id, &principal)
         });
-        assert_eq!(sessions.take_idle(), None, "something goes on in each");
+        assert_eq!(sessions.take_idle(), None, "every session is in use");
         drop(busy);
         assert!(sessions.take_idle().is_some() && sessions.take_idle().is_some());
         assert_eq!(sessions.take_idle(), None, "no session is idle");

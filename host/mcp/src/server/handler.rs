@@ -46,8 +46,8 @@ impl ServerHandler for ClientSession {
             .enable_tools()
             .enable_tool_list_changed()
             .build();
-        if self.shares() {
-            let all = ServerCapabilities::builder()
+        if self.serves_entries() {
+            let entry_capabilities = ServerCapabilities::builder()
                 .enable_completions()
                 .enable_prompts()
                 .enable_prompts_list_changed()
@@ -55,14 +55,14 @@ impl ServerHandler for ClientSession {
                 .enable_resources_list_changed()
                 .enable_resources_subscribe()
                 .build();
-            capabilities.completions = all.completions;
-            capabilities.prompts = all.prompts;
-            capabilities.resources = all.resources;
+            capabilities.completions = entry_capabilities.completions;
+            capabilities.prompts = entry_capabilities.prompts;
+            capabilities.resources = entry_capabilities.resources;
         }
-        let mut own = Implementation::new("mimir", env!("CARGO_PKG_VERSION"));
-        own.title = Some("mimir".to_owned());
+        let mut implementation = Implementation::new("mimir", env!("CARGO_PKG_VERSION"));
+        implementation.title = Some("mimir".to_owned());
         ServerConfig::new(capabilities)
-            .with_server_info(own)
+            .with_server_info(implementation)
             .with_instructions(self.instructions())
     }
 
@@ -97,7 +97,7 @@ impl ServerHandler for ClientSession {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        self.follow(context.peer);
+        self.notify_of_changes(context.peer);
     }
 
     fn accepted_subscription_filter(
@@ -120,7 +120,7 @@ impl ServerHandler for ClientSession {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        self.declared::<CompleteRequestMethod>()?;
+        self.check_declared::<CompleteRequestMethod>()?;
         self.proposals(request, &context).await
     }
 
@@ -129,7 +129,7 @@ impl ServerHandler for ClientSession {
         request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        self.declared::<ListPromptsRequestMethod>()?;
+        self.check_declared::<ListPromptsRequestMethod>()?;
         let catalogue = self.server.catalogue();
         let (items, next) = page(&catalogue.library.prompts, cursor(&request))?;
         let mut page = ListPromptsResult::with_all_items(items);
@@ -142,7 +142,7 @@ impl ServerHandler for ClientSession {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        self.declared::<GetPromptRequestMethod>()?;
+        self.check_declared::<GetPromptRequestMethod>()?;
         self.prompt(request, context).await
     }
 
@@ -151,7 +151,7 @@ impl ServerHandler for ClientSession {
         request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        self.declared::<ListResourcesRequestMethod>()?;
+        self.check_declared::<ListResourcesRequestMethod>()?;
         let catalogue = self.server.catalogue();
         let (items, next) = page(&catalogue.library.resources, cursor(&request))?;
         let mut page = ListResourcesResult::with_all_items(items);
@@ -164,7 +164,7 @@ impl ServerHandler for ClientSession {
         request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        self.declared::<ListResourceTemplatesRequestMethod>()?;
+        self.check_declared::<ListResourceTemplatesRequestMethod>()?;
         let catalogue = self.server.catalogue();
         let (items, next) = page(&catalogue.library.templates, cursor(&request))?;
         let mut page = ListResourceTemplatesResult::with_all_items(items);
@@ -177,7 +177,7 @@ impl ServerHandler for ClientSession {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        self.declared::<ReadResourceRequestMethod>()?;
+        self.check_declared::<ReadResourceRequestMethod>()?;
         self.resource(request, context).await
     }
 
@@ -186,7 +186,7 @@ impl ServerHandler for ClientSession {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.declared::<SubscribeRequestMethod>()?;
+        self.check_declared::<SubscribeRequestMethod>()?;
         self.subscribe_to(request.uri, &context).await
     }
 
@@ -195,7 +195,7 @@ impl ServerHandler for ClientSession {
         request: UnsubscribeRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.declared::<UnsubscribeRequestMethod>()?;
+        self.check_declared::<UnsubscribeRequestMethod>()?;
         self.unsubscribe_from(&request.uri).await
     }
 
@@ -206,12 +206,13 @@ impl ServerHandler for ClientSession {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let method = request.method;
-        let gone = is_modern(&context) && REMOVED_METHODS.contains(&&*method);
-        let behind = ["completion/", "prompts/", "resources/"];
-        let declared = self.shares() || !behind.iter().any(|group| method.starts_with(group));
-        let wrong = describe_invalid_params(&method, request.params.as_ref());
-        Err(match wrong.filter(|_| declared && !gone) {
-            Some(wrong) => wrong,
+        let is_removed = is_modern(&context) && REMOVED_METHODS.contains(&&*method);
+        let entry_groups = ["completion/", "prompts/", "resources/"];
+        let declared =
+            self.serves_entries() || !entry_groups.iter().any(|group| method.starts_with(group));
+        let error = describe_invalid_params(&method, request.params.as_ref());
+        Err(match error.filter(|_| declared && !is_removed) {
+            Some(error) => error,
             None => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None),
         })
     }
@@ -225,12 +226,12 @@ impl ClientSession {
     fn instructions(&self) -> String {
         let snapshot = self.server.0.pipeline.snapshot();
         let tools = snapshot.registry.tools().iter();
-        let unseen = tools.filter(|tool| snapshot.policy.awaits_trust(tool));
-        let unseen: BTreeSet<&str> = unseen.map(|tool| tool.origin.plugin.as_str()).collect();
-        let Some(first) = unseen.first() else {
+        let untrusted = tools.filter(|tool| snapshot.policy.awaits_trust(tool));
+        let untrusted: BTreeSet<&str> = untrusted.map(|tool| tool.origin.plugin.as_str()).collect();
+        let Some(first) = untrusted.first() else {
             return INSTRUCTIONS.to_owned();
         };
-        let names = unseen.iter().take(MAX_NAMED_SERVERS);
+        let names = untrusted.iter().take(MAX_NAMED_SERVERS);
         let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
         let names = names.join(", ");
         format!(
@@ -239,13 +240,13 @@ impl ClientSession {
     }
 
     /// Returns true if there may be resources and prompts.
-    fn shares(&self) -> bool {
+    fn serves_entries(&self) -> bool {
         let servers = self.server.servers();
         servers.is_some_and(|servers| servers.lists_entries())
     }
 
-    fn declared<M: ConstString>(&self) -> Result<(), ErrorData> {
-        match self.shares() {
+    fn check_declared<M: ConstString>(&self) -> Result<(), ErrorData> {
+        match self.serves_entries() {
             true => Ok(()),
             false => Err(ErrorData::method_not_found::<M>()),
         }

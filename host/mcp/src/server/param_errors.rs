@@ -20,21 +20,21 @@ const MAX_VALUE_CHARS: usize = 200;
 /// Maximum number of params that are tested one by one to find the wrong one.
 const MAX_PARAMS: usize = 16;
 
-/// Describes the fault in these params; none if the protocol has no such method.
+/// Describes the fault in these params. Returns `None` if the protocol has no such method.
 pub(crate) fn describe_invalid_params(method: &str, params: Option<&Value>) -> Option<ErrorData> {
     let why: fn(&JsonObject) -> Option<String> = match method {
-        "initialize" => why::<InitializeRequestParams>,
-        "ping" | "server/discover" => why::<JsonObject>,
-        "tools/call" => why::<CallToolRequestParams>,
-        "logging/setLevel" => why::<SetLevelRequestParams>,
-        "completion/complete" => why::<CompleteRequestParams>,
-        "prompts/get" => why::<GetPromptRequestParams>,
-        "resources/read" => why::<ReadResourceRequestParams>,
-        "resources/subscribe" => why::<SubscribeRequestParams>,
-        "resources/unsubscribe" => why::<UnsubscribeRequestParams>,
-        "subscriptions/listen" => why::<SubscriptionsListenRequestParams>,
+        "initialize" => describe_fault::<InitializeRequestParams>,
+        "ping" | "server/discover" => describe_fault::<JsonObject>,
+        "tools/call" => describe_fault::<CallToolRequestParams>,
+        "logging/setLevel" => describe_fault::<SetLevelRequestParams>,
+        "completion/complete" => describe_fault::<CompleteRequestParams>,
+        "prompts/get" => describe_fault::<GetPromptRequestParams>,
+        "resources/read" => describe_fault::<ReadResourceRequestParams>,
+        "resources/subscribe" => describe_fault::<SubscribeRequestParams>,
+        "resources/unsubscribe" => describe_fault::<UnsubscribeRequestParams>,
+        "subscriptions/listen" => describe_fault::<SubscriptionsListenRequestParams>,
         "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list" => {
-            why::<PaginatedRequestParams>
+            describe_fault::<PaginatedRequestParams>
         }
         _ => return None,
     };
@@ -43,42 +43,42 @@ pub(crate) fn describe_invalid_params(method: &str, params: Option<&Value>) -> O
         Some(Value::Object(params)) => why(params),
         Some(_) => Some("they are not a JSON object".to_owned()),
     };
-    let mut words = format!("the params of `{method}` do not match the protocol");
+    let mut message = format!("the params of `{method}` do not match the protocol");
     if let Some(why) = why {
-        words.push_str(": ");
-        words.push_str(&why);
+        message.push_str(": ");
+        message.push_str(&why);
     }
     let arguments = params.and_then(|params| params.get("arguments"));
     if method == "tools/call" && arguments.is_some_and(Value::is_string) {
-        words.push_str("; `arguments` must be a JSON object, not a string that contains one");
+        message.push_str("; `arguments` must be a JSON object, not a string that contains one");
     }
-    Some(ErrorData::invalid_params(words, None))
+    Some(ErrorData::invalid_params(message, None))
 }
 
 /// Returns the reason why the params do not parse as this type.
-fn why<T: DeserializeOwned>(params: &JsonObject) -> Option<String> {
-    let cut = |error: String| mimir_core::text::prefix(&error, MAX_VALUE_CHARS).to_owned();
+fn describe_fault<T: DeserializeOwned>(params: &JsonObject) -> Option<String> {
+    let truncate = |error: String| mimir_core::text::prefix(&error, MAX_VALUE_CHARS).to_owned();
     if let Some(meta) = params.get("_meta")
-        && let Some(error) = fails::<RequestMetaObject>(meta.clone())
+        && let Some(error) = parse_error::<RequestMetaObject>(meta.clone())
     {
-        return Some(format!("`_meta`: {}", cut(error)));
+        return Some(format!("`_meta`: {}", truncate(error)));
     }
-    let error = fails::<T>(Value::Object(params.clone()))?;
+    let error = parse_error::<T>(Value::Object(params.clone()))?;
     // Finds the param without which the rest parses.
-    let is_it = |name: &&String| {
+    let is_wrong = |name: &&String| {
         let mut rest = params.clone();
         rest.remove(*name);
-        fails::<T>(Value::Object(rest)).as_ref() != Some(&error)
+        parse_error::<T>(Value::Object(rest)).as_ref() != Some(&error)
     };
-    let few = params.len() <= MAX_PARAMS;
-    let name = params.keys().filter(|_| few).find(is_it);
+    let has_few_params = params.len() <= MAX_PARAMS;
+    let name = params.keys().filter(|_| has_few_params).find(is_wrong);
     Some(match name {
-        Some(name) => format!("`{name}`: {}", cut(error)),
-        None => cut(error),
+        Some(name) => format!("`{name}`: {}", truncate(error)),
+        None => truncate(error),
     })
 }
 
-fn fails<T: DeserializeOwned>(value: Value) -> Option<String> {
+fn parse_error<T: DeserializeOwned>(value: Value) -> Option<String> {
     let read: Result<T, _> = serde_json::from_value(value);
     read.err().map(|error| error.to_string())
 }
@@ -90,24 +90,30 @@ mod tests {
 
     #[test]
     fn describe_names_the_wrong_param() {
-        let words = |method, params: Value| {
-            let wrong = describe_invalid_params(method, Some(&params));
-            wrong
+        let message_for = |method, params: Value| {
+            let error = describe_invalid_params(method, Some(&params));
+            error
                 .map(|error| error.message.into_owned())
                 .unwrap_or_default()
         };
-        let said = words("tools/call", json!({"name": 5}));
-        assert!(said.contains("`name`: invalid type: integer `5`"), "{said}");
-        let said = words("tools/call", json!({}));
-        assert!(said.contains("missing field `name`"), "{said}");
-        let said = words("tools/call", json!({"name": "a", "arguments": "{}"}));
-        assert!(said.contains("`arguments`: invalid type"), "{said}");
-        assert!(said.ends_with("not a string that contains one"), "{said}");
-        let said = words("logging/setLevel", json!({"level": "loud"}));
-        assert!(said.contains("`level`: unknown variant"), "{said}");
-        let said = words("ping", json!({"_meta": 5}));
-        assert!(said.contains("`_meta`: "), "{said}");
-        assert!(words("ping", json!([1])).ends_with("not a JSON object"));
+        let message = message_for("tools/call", json!({"name": 5}));
+        assert!(
+            message.contains("`name`: invalid type: integer `5`"),
+            "{message}"
+        );
+        let message = message_for("tools/call", json!({}));
+        assert!(message.contains("missing field `name`"), "{message}");
+        let message = message_for("tools/call", json!({"name": "a", "arguments": "{}"}));
+        assert!(message.contains("`arguments`: invalid type"), "{message}");
+        assert!(
+            message.ends_with("not a string that contains one"),
+            "{message}"
+        );
+        let message = message_for("logging/setLevel", json!({"level": "loud"}));
+        assert!(message.contains("`level`: unknown variant"), "{message}");
+        let message = message_for("ping", json!({"_meta": 5}));
+        assert!(message.contains("`_meta`: "), "{message}");
+        assert!(message_for("ping", json!([1])).ends_with("not a JSON object"));
         assert!(describe_invalid_params("nonsense/now", None).is_none());
     }
 }

@@ -29,7 +29,7 @@ const PAGE_SIZE: usize = 250;
 
 /// Returns a page of a list, and the cursor of the next one.
 pub(super) fn page<T: Clone>(
-    all: &[T],
+    items: &[T],
     cursor: Option<&str>,
 ) -> Result<(Vec<T>, Option<String>), ErrorData> {
     let start = match cursor {
@@ -37,17 +37,17 @@ pub(super) fn page<T: Clone>(
         Some(cursor) => cursor
             .parse()
             .ok()
-            .filter(|start| (PAGE_SIZE..all.len()).contains(start) && start % PAGE_SIZE == 0)
-            .ok_or_else(no_cursor)?,
+            .filter(|start| (PAGE_SIZE..items.len()).contains(start) && start % PAGE_SIZE == 0)
+            .ok_or_else(invalid_cursor)?,
     };
-    let rest = all.get(start..).unwrap_or_default();
+    let rest = items.get(start..).unwrap_or_default();
     let page = &rest[..rest.len().min(PAGE_SIZE)];
     let next = (page.len() < rest.len()).then(|| (start + page.len()).to_string());
     Ok((page.to_vec(), next))
 }
 
 /// Error for an invalid cursor.
-fn no_cursor() -> ErrorData {
+fn invalid_cursor() -> ErrorData {
     let message = "the cursor is not valid, or the list is shorter now: list from the beginning";
     ErrorData::invalid_params(message, None)
 }
@@ -58,26 +58,28 @@ impl ClientSession {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let place = self.find_resource(&request.uri)?;
+        let entry = self.find_resource(&request.uri)?;
         let answers = ClientAnswers {
             state: request.request_state,
             responses: request.input_responses,
         };
-        let ended = self.run(&place.tool, place.read_arguments(), answers, &context);
-        match ended.await? {
+        let outcome = self.run(&entry.tool, entry.read_arguments(), answers, &context);
+        match outcome.await? {
             RequestOutcome::Outcome(outcome) => {
-                let read = self::read(&outcome);
+                let read = parse_outcome(&outcome);
                 let mut read: ReadResourceResult = read.map_err(|error| match error.code {
-                    ErrorCode::RESOURCE_NOT_FOUND => not_there(&request.uri),
+                    ErrorCode::RESOURCE_NOT_FOUND => resource_not_found(&request.uri),
                     _ => error,
                 })?;
-                read.contents.iter_mut().for_each(|one| named(one, &place));
+                read.contents
+                    .iter_mut()
+                    .for_each(|contents| set_client_uri(contents, &entry));
                 let marks = self.server.0.pipeline.snapshot().policy.untrusted_marking();
                 if let Some(mark) =
-                    result::mark(&outcome).filter(|_| marks != UntrustedMarking::Minimal)
+                    result::untrusted_mark(&outcome).filter(|_| marks != UntrustedMarking::Minimal)
                 {
                     let contents = read.contents.iter_mut();
-                    contents.for_each(|one| result::mark_resource(one, &mark));
+                    contents.for_each(|contents| result::mark_resource(contents, &mark));
                 }
                 read.meta = Some(meta(&outcome));
                 // Older servers do not set it, and rmcp removes it for older clients.
@@ -87,8 +89,8 @@ impl ClientSession {
                 read.cache_scope = is_modern(&context).then_some(CacheScope::Private);
                 Ok(read.into())
             }
-            RequestOutcome::Asks(asked) => Ok((*asked).into()),
-            RequestOutcome::Stopped => Err(stopped()),
+            RequestOutcome::InputRequired(input_required) => Ok((*input_required).into()),
+            RequestOutcome::Stopped => Err(cancelled_error()),
         }
     }
 
@@ -98,30 +100,32 @@ impl ClientSession {
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         let servers = self.server.servers();
-        let Some(place) = servers.and_then(|servers| servers.prompt(&request.name)) else {
+        let Some(entry) = servers.and_then(|servers| servers.prompt(&request.name)) else {
             let message = "prompt not found: list all with prompts/list";
             return Err(ErrorData::invalid_params(message, None));
         };
-        self.check_prompt_unchanged(&place, &request.name)?;
+        self.check_prompt_unchanged(&entry, &request.name)?;
         let answers = ClientAnswers {
             state: request.request_state,
             responses: request.input_responses,
         };
-        let arguments = place.prompt_arguments(request.arguments.map(Value::Object));
-        let ended = self.run(&place.tool, arguments, answers, &context);
-        match ended.await? {
+        let arguments = entry.prompt_arguments(request.arguments.map(Value::Object));
+        let outcome = self.run(&entry.tool, arguments, answers, &context);
+        match outcome.await? {
             RequestOutcome::Outcome(outcome) => {
-                let mut got: GetPromptResult = self::read(&outcome)?;
-                if let Some(mark) = result::mark(&outcome) {
-                    got.messages = marked(got.messages, &mark);
-                    got.description = got.description.map(|words| mark.around(&words));
+                let mut prompt: GetPromptResult = parse_outcome(&outcome)?;
+                if let Some(mark) = result::untrusted_mark(&outcome) {
+                    prompt.messages = mark_messages(prompt.messages, &mark);
+                    prompt.description = prompt
+                        .description
+                        .map(|description| mark.around(&description));
                 }
-                got.meta = Some(meta(&outcome));
-                got.result_type = Some(ResultType::COMPLETE);
-                Ok(got.into())
+                prompt.meta = Some(meta(&outcome));
+                prompt.result_type = Some(ResultType::COMPLETE);
+                Ok(prompt.into())
             }
-            RequestOutcome::Asks(asked) => Ok((*asked).into()),
-            RequestOutcome::Stopped => Err(stopped()),
+            RequestOutcome::InputRequired(input_required) => Ok((*input_required).into()),
+            RequestOutcome::Stopped => Err(cancelled_error()),
         }
     }
 
@@ -132,7 +136,7 @@ impl ClientSession {
         request: CompleteRequestParams,
         context: &RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let place = match &request.r#ref {
+        let entry = match &request.r#ref {
             Reference::Resource(template) => Some(self.find_resource(&template.uri)?),
             Reference::Prompt(prompt) => {
                 let servers = self.server.servers();
@@ -140,21 +144,21 @@ impl ClientSession {
             }
             _ => None,
         };
-        let Some(place) = place else {
+        let Some(entry) = entry else {
             let message = "no prompt or resource template of this name takes arguments";
             return Err(ErrorData::invalid_params(message, None));
         };
-        self.check_readable(&place)?;
+        self.check_readable(&entry)?;
         if let Reference::Prompt(prompt) = &request.r#ref {
-            self.check_prompt_unchanged(&place, &prompt.name)?;
+            self.check_prompt_unchanged(&entry, &prompt.name)?;
         }
-        if !place.has_completion() {
+        if !entry.has_completion() {
             return Ok(CompleteResult::new(CompletionInfo::default()));
         }
         let arguments =
-            place.completion_arguments(&request.r#ref, request.argument, request.context);
-        let outcome = self.run_at_once(&place.tool, arguments, context).await?;
-        self::read(&outcome)
+            entry.completion_arguments(&request.r#ref, request.argument, request.context);
+        let outcome = self.run_at_once(&entry.tool, arguments, context).await?;
+        parse_outcome(&outcome)
     }
 
     /// Runs a call for a request whose response has no room for a question.
@@ -167,16 +171,16 @@ impl ClientSession {
         let answers = ClientAnswers::default();
         match self.run(tool, arguments, answers, context).await? {
             RequestOutcome::Outcome(outcome) => Ok(*outcome),
-            RequestOutcome::Asks(_) => Err(fault(&ToolError::approval_denied(format!(
-                "`{tool}` needs an approval, and this request cannot ask for one"
-            )))),
-            RequestOutcome::Stopped => Err(stopped()),
+            RequestOutcome::InputRequired(_) => Err(protocol_error(&ToolError::approval_denied(
+                format!("`{tool}` needs an approval, and this request cannot ask for one"),
+            ))),
+            RequestOutcome::Stopped => Err(cancelled_error()),
         }
     }
 
     /// Rejects a prompt whose entry has changed since a person trusted the server.
-    fn check_prompt_unchanged(&self, place: &RemoteEntry, name: &str) -> Result<(), ErrorData> {
-        if self.check_readable(place).is_err() {
+    fn check_prompt_unchanged(&self, entry: &RemoteEntry, name: &str) -> Result<(), ErrorData> {
+        if self.check_readable(entry).is_err() {
             // The call itself decides if the prompt may be read at all.
             return Ok(());
         }
@@ -184,7 +188,7 @@ impl ClientSession {
         let mut prompts = catalogue.library.prompts.iter();
         match prompts.any(|prompt| prompt.name == name) {
             true => Ok(()),
-            false => Err(fault(&ToolError::permission_denied(
+            false => Err(protocol_error(&ToolError::permission_denied(
                 "the server has changed its description of this prompt: it cannot be used until a person trusts the server again (`mimir mcp trust`)",
             ))),
         }
@@ -195,16 +199,16 @@ impl ClientSession {
         let servers = self.server.servers();
         servers
             .and_then(|servers| servers.resource(uri))
-            .ok_or_else(|| not_there(uri))
+            .ok_or_else(|| resource_not_found(uri))
     }
 
     /// Rejects a resource that may not be read: its server then gets no other request for it either.
-    pub(super) fn check_readable(&self, place: &RemoteEntry) -> Result<(), ErrorData> {
+    pub(super) fn check_readable(&self, entry: &RemoteEntry) -> Result<(), ErrorData> {
         let snapshot = self.server.0.pipeline.snapshot();
-        let tool = snapshot.registry.get(&place.tool);
+        let tool = snapshot.registry.get(&entry.tool);
         match tool.is_some_and(|tool| snapshot.policy.is_listed(tool)) {
             true => Ok(()),
-            false => Err(fault(&ToolError::policy_denied(
+            false => Err(protocol_error(&ToolError::policy_denied(
                 "the resources and prompts of this server may not be used",
             ))),
         }
@@ -212,37 +216,37 @@ impl ClientSession {
 }
 
 /// Marks the text of an untrusted server's prompt like that of a tool result, because a model reads both.
-fn marked(messages: Vec<PromptMessage>, mark: &UntrustedMark) -> Vec<PromptMessage> {
-    let mut all = Vec::with_capacity(messages.len());
+fn mark_messages(messages: Vec<PromptMessage>, mark: &UntrustedMark) -> Vec<PromptMessage> {
+    let mut marked_messages = Vec::with_capacity(messages.len());
     for mut message in messages {
         match &mut message.content {
-            ContentBlock::Text(words) => words.text = mark.around(&words.text),
+            ContentBlock::Text(text) => text.text = mark.around(&text.text),
             _ => {
                 let before = ContentBlock::text(mark.before());
-                all.push(PromptMessage::new(message.role.clone(), before));
+                marked_messages.push(PromptMessage::new(message.role.clone(), before));
             }
         }
-        all.push(message);
+        marked_messages.push(message);
     }
-    all
+    marked_messages
 }
 
 /// Replaces the URI of a read resource by the one that the client knows.
-fn named(contents: &mut rmcp::model::ResourceContents, place: &RemoteEntry) {
+fn set_client_uri(contents: &mut rmcp::model::ResourceContents, entry: &RemoteEntry) {
     use rmcp::model::ResourceContents::{BlobResourceContents, TextResourceContents};
     match contents {
         TextResourceContents { uri, .. } | BlobResourceContents { uri, .. } => {
-            *uri = place.client_uri(uri);
+            *uri = entry.client_uri(uri);
         }
         _ => {}
     }
 }
 
 /// Parses the outcome of a read into the protocol's type.
-fn read<T: DeserializeOwned>(outcome: &Outcome) -> Result<T, ErrorData> {
-    let output: &ToolOutput = outcome.result().map_err(fault)?;
+fn parse_outcome<T: DeserializeOwned>(outcome: &Outcome) -> Result<T, ErrorData> {
+    let output: &ToolOutput = outcome.result().map_err(protocol_error)?;
     let value = restore_output(output).ok_or_else(|| {
-        fault(&ToolError::limit_exceeded(
+        protocol_error(&ToolError::limit_exceeded(
             "the server's answer is longer than the limit for results (limits.outputChars)",
         ))
     })?;
@@ -259,10 +263,10 @@ fn meta(outcome: &Outcome) -> MetaObject {
 }
 
 /// Converts a tool error to a protocol error: reads have no result that can carry one.
-pub(super) fn fault(error: &ToolError) -> ErrorData {
+pub(super) fn protocol_error(error: &ToolError) -> ErrorData {
     let data = Some(json!({ "code": error.code, "details": error.details }));
     let message = error.to_string();
-    if let Some(code) = theirs(error) {
+    if let Some(code) = server_error_code(error) {
         return ErrorData::new(code, message, data);
     }
     match error.code {
@@ -273,22 +277,22 @@ pub(super) fn fault(error: &ToolError) -> ErrorData {
 }
 
 /// Returns the error code of the server behind this one, if it means the same here.
-fn theirs(error: &ToolError) -> Option<ErrorCode> {
+fn server_error_code(error: &ToolError) -> Option<ErrorCode> {
     let code = &error.details.as_ref()?["protocolCode"];
-    let same = [
+    let passed_on = [
         ErrorCode::INVALID_REQUEST,
         ErrorCode::METHOD_NOT_FOUND,
         ErrorCode::INVALID_PARAMS,
     ];
-    same.into_iter().find(|same| *code == same.0)
+    passed_on.into_iter().find(|passed_on| *code == passed_on.0)
 }
 
-fn not_there(uri: &str) -> ErrorData {
+fn resource_not_found(uri: &str) -> ErrorData {
     let message = "resource not found: list all with resources/list";
     ErrorData::resource_not_found(message, Some(json!({ "uri": uri })))
 }
 
-fn stopped() -> ErrorData {
+fn cancelled_error() -> ErrorData {
     ErrorData::internal_error(ToolErrorCode::Cancelled.as_str(), None)
 }
 
@@ -298,24 +302,24 @@ mod tests {
 
     #[test]
     fn page_rejects_an_unknown_cursor() {
-        let all: Vec<usize> = (0..PAGE_SIZE + 10).collect();
-        let (first, next) = page(&all, None).unwrap();
+        let items: Vec<usize> = (0..PAGE_SIZE + 10).collect();
+        let (first, next) = page(&items, None).unwrap();
         assert_eq!((first.len(), next.as_deref()), (PAGE_SIZE, Some("250")));
-        assert_eq!(page(&all, next.as_deref()).unwrap().0.len(), 10);
-        for none in ["7", "500", "0", "x", "-1"] {
-            let error = page(&all, Some(none)).unwrap_err();
-            assert_eq!(error.code, ErrorCode::INVALID_PARAMS, "{none}");
+        assert_eq!(page(&items, next.as_deref()).unwrap().0.len(), 10);
+        for cursor in ["7", "500", "0", "x", "-1"] {
+            let error = page(&items, Some(cursor)).unwrap_err();
+            assert_eq!(error.code, ErrorCode::INVALID_PARAMS, "{cursor}");
         }
     }
 
     #[test]
     fn fault_passes_on_equivalent_error_codes() {
-        let refused = |code: i32| {
+        let code_for = |code: i32| {
             let details = json!({ "protocolCode": code });
-            fault(&ToolError::execution("no").with_details(details)).code
+            protocol_error(&ToolError::execution("no").with_details(details)).code
         };
-        assert_eq!(refused(-32602), ErrorCode::INVALID_PARAMS);
-        assert_eq!(refused(-32601), ErrorCode::METHOD_NOT_FOUND);
-        assert_eq!(refused(-32099), ErrorCode::INTERNAL_ERROR);
+        assert_eq!(code_for(-32602), ErrorCode::INVALID_PARAMS);
+        assert_eq!(code_for(-32601), ErrorCode::METHOD_NOT_FOUND);
+        assert_eq!(code_for(-32099), ErrorCode::INTERNAL_ERROR);
     }
 }

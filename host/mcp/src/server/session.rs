@@ -43,7 +43,7 @@ impl CloseSignal {
     /// Completes when the signal has been sent.
     pub(crate) async fn closed(&self) {
         // `self` holds the sender, so waiting cannot fail.
-        let _ = self.0.subscribe().wait_for(|gone| *gone).await;
+        let _ = self.0.subscribe().wait_for(|closed| *closed).await;
     }
 }
 
@@ -85,7 +85,7 @@ impl ClientSession {
     }
 
     /// Returns the signal that the session's results are no longer awaited.
-    pub(crate) fn gone(&self) -> &CloseSignal {
+    pub(crate) fn close_signal(&self) -> &CloseSignal {
         &self.close_signal
     }
 
@@ -123,7 +123,7 @@ impl ClientSession {
     }
 
     /// Starts to notify the client of list changes.
-    pub(super) fn follow(&self, peer: Peer<RoleServer>) {
+    pub(super) fn notify_of_changes(&self, peer: Peer<RoleServer>) {
         let mut changes = self.server.changes();
         let mut known = *changes.borrow_and_update();
         let notifier_task = tokio::spawn(async move {

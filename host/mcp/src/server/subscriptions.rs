@@ -15,7 +15,7 @@ use crate::catalogue::ListRevision;
 use crate::client::{McpServers, RemoteEntry, ResourceUpdate};
 
 use super::ClientSession;
-use super::resource_requests::fault;
+use super::resource_requests::protocol_error;
 use super::session::lock;
 
 /// Maximum number of resources that a session watches.
@@ -32,20 +32,20 @@ pub(super) struct WatchedResources {
 
 impl Drop for WatchedResources {
     fn drop(&mut self) {
-        if let Some(teller) = self.notifier.take() {
-            teller.abort();
+        if let Some(notifier) = self.notifier.take() {
+            notifier.abort();
         }
-        let places = std::mem::take(&mut self.entries);
+        let entries = std::mem::take(&mut self.entries);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
-        if places.is_empty() {
+        if entries.is_empty() {
             return;
         }
         runtime.spawn(async move {
-            for place in places.into_values() {
+            for entry in entries.into_values() {
                 // An error means that the server is gone, and the watch with it.
-                let _ = place.unwatch().await;
+                let _ = entry.unwatch().await;
             }
         });
     }
@@ -69,49 +69,53 @@ impl ClientSession {
                 return Err(ErrorData::invalid_request(message, None));
             }
         }
-        let place = self.watch(&uri, context).await?;
+        let entry = self.watch_resource(&uri, context).await?;
         let mut watched = lock(&self.watched);
         lock(&watched.uris).insert(uri.clone());
-        watched.entries.insert(uri, place);
+        watched.entries.insert(uri, entry);
         if watched.notifier.is_none()
             && let Some(servers) = self.server.servers()
         {
-            let news = (Arc::clone(servers), servers.subscribe_updates());
-            let telling = tell(news, Arc::clone(&watched.uris), context.peer.clone());
-            watched.notifier = Some(tokio::spawn(telling).abort_handle());
+            let updates = (Arc::clone(servers), servers.subscribe_updates());
+            let notifying =
+                notify_updates(updates, Arc::clone(&watched.uris), context.peer.clone());
+            watched.notifier = Some(tokio::spawn(notifying).abort_handle());
         }
         Ok(())
     }
 
     /// Stops watching a resource.
     pub(super) async fn unsubscribe_from(&self, uri: &str) -> Result<(), ErrorData> {
-        let place = {
+        let entry = {
             let mut watched = lock(&self.watched);
             lock(&watched.uris).remove(uri);
             watched.entries.remove(uri)
         };
-        match place {
-            Some(place) => place.unwatch().await.map_err(|error| fault(&error)),
+        match entry {
+            Some(entry) => entry
+                .unwatch()
+                .await
+                .map_err(|error| protocol_error(&error)),
             None => Ok(()),
         }
     }
 
     /// Subscribes to a resource at its server, by a tool call, since the URI is sent to the server.
-    async fn watch(
+    async fn watch_resource(
         &self,
         uri: &str,
         context: &RequestContext<RoleServer>,
     ) -> Result<RemoteEntry, ErrorData> {
-        let place = self.find_resource(uri)?;
-        self.check_readable(&place)?;
-        if !place.is_watchable() {
+        let entry = self.find_resource(uri)?;
+        self.check_readable(&entry)?;
+        if !entry.is_watchable() {
             let message = "the server of this resource does not support update notifications";
             return Err(ErrorData::invalid_request(message, None));
         }
-        let watching = self.run_at_once(&place.tool, place.watch_arguments(), context);
+        let watching = self.run_at_once(&entry.tool, entry.watch_arguments(), context);
         let outcome = watching.await?;
-        outcome.result().map_err(fault)?;
-        Ok(place)
+        outcome.result().map_err(protocol_error)?;
+        Ok(entry)
     }
 
     /// Serves a subscription until it ends.
@@ -122,18 +126,21 @@ impl ClientSession {
         let mut changes = self.server.changes();
         let mut known = *changes.borrow_and_update();
         let mut watched = WatchedResources::default();
-        let mut news = None;
+        let mut updates = None;
         let accepted = subscription.accepted();
         for uri in accepted.resource_subscriptions.iter().flatten() {
             // The filter was accepted before the server was asked; if it declines, there are no updates.
-            if let Ok(place) = self.watch(uri, subscription.request_context()).await {
-                watched.entries.insert(uri.clone(), place);
+            if let Ok(entry) = self
+                .watch_resource(uri, subscription.request_context())
+                .await
+            {
+                watched.entries.insert(uri.clone(), entry);
             }
         }
         if let Some(servers) = self.server.servers()
             && !watched.entries.is_empty()
         {
-            news = Some((Arc::clone(servers), servers.subscribe_updates()));
+            updates = Some((Arc::clone(servers), servers.subscribe_updates()));
         }
         let sink = subscription.sink();
         loop {
@@ -146,9 +153,9 @@ impl ClientSession {
                     }
                     let now = *changes.borrow_and_update();
                     let before = std::mem::replace(&mut known, now);
-                    announce(sink, accepted, before, now).await
+                    notify_changes(sink, accepted, before, now).await
                 }
-                updated = next(&mut news) => match updated {
+                updated = next_update(&mut updates) => match updated {
                     Some(uri) if watched.entries.contains_key(&uri) => {
                         sink.notify_resource_updated(uri).await.is_ok()
                     }
@@ -163,52 +170,54 @@ impl ClientSession {
 
     /// Returns the part of a subscription that is supported.
     pub(super) fn supported_filter(&self, wanted: &SubscriptionFilter) -> SubscriptionFilter {
-        let mut all = SubscriptionFilter::builder().tools_list_changed();
+        let mut filter = SubscriptionFilter::builder().tools_list_changed();
         let Some(servers) = self
             .server
             .servers()
             .filter(|servers| servers.lists_entries())
         else {
-            return all.build();
+            return filter.build();
         };
         let uris = wanted.resource_subscriptions.iter().flatten();
         let uris = uris.take(MAX_WATCHED).filter(|uri| {
-            let place = servers.resource(uri);
-            place.is_some_and(|place| place.is_watchable() && self.check_readable(&place).is_ok())
+            let entry = servers.resource(uri);
+            entry.is_some_and(|entry| entry.is_watchable() && self.check_readable(&entry).is_ok())
         });
         let uris: Vec<String> = uris.cloned().collect();
-        all = all.prompts_list_changed().resources_list_changed();
+        filter = filter.prompts_list_changed().resources_list_changed();
         match uris.is_empty() {
-            true => all.build(),
-            false => all.resource_subscriptions(uris).build(),
+            true => filter.build(),
+            false => filter.resource_subscriptions(uris).build(),
         }
     }
 }
 
 /// Notifies the client of changed lists. Returns false if that failed.
-async fn announce(
+async fn notify_changes(
     sink: &SubscriptionSink,
     accepted: &SubscriptionFilter,
     before: ListRevision,
     now: ListRevision,
 ) -> bool {
-    let wants = |wanted: Option<bool>| wanted == Some(true);
+    let is_wanted = |wanted: Option<bool>| wanted == Some(true);
     let mut sent = true;
-    if before.tools != now.tools && wants(accepted.tools_list_changed) {
+    if before.tools != now.tools && is_wanted(accepted.tools_list_changed) {
         sent &= sink.notify_tool_list_changed().await.is_ok();
     }
-    if before.prompts != now.prompts && wants(accepted.prompts_list_changed) {
+    if before.prompts != now.prompts && is_wanted(accepted.prompts_list_changed) {
         sent &= sink.notify_prompt_list_changed().await.is_ok();
     }
-    if before.resources != now.resources && wants(accepted.resources_list_changed) {
+    if before.resources != now.resources && is_wanted(accepted.resources_list_changed) {
         sent &= sink.notify_resource_list_changed().await.is_ok();
     }
     sent
 }
 
 /// Returns the next updated resource; never completes if none is watched.
-async fn next(news: &mut Option<(Arc<McpServers>, Receiver<ResourceUpdate>)>) -> Option<String> {
-    match news {
+async fn next_update(
+    updates: &mut Option<(Arc<McpServers>, Receiver<ResourceUpdate>)>,
+) -> Option<String> {
+    match updates {
         Some((servers, receiver)) => match receiver.recv().await {
             Ok(updated) => servers.uri_of(&updated),
             // Updates beyond the capacity of the channel are lost.
@@ -220,14 +229,14 @@ async fn next(news: &mut Option<(Arc<McpServers>, Receiver<ResourceUpdate>)>) ->
 }
 
 /// Notifies a client of updates of the resources that it watches.
-async fn tell(
-    news: (Arc<McpServers>, Receiver<ResourceUpdate>),
+async fn notify_updates(
+    updates: (Arc<McpServers>, Receiver<ResourceUpdate>),
     uris: Arc<Mutex<HashSet<String>>>,
     peer: Peer<RoleServer>,
 ) {
-    let mut news = Some(news);
+    let mut updates = Some(updates);
     loop {
-        let Some(uri) = next(&mut news).await else {
+        let Some(uri) = next_update(&mut updates).await else {
             continue;
         };
         if !lock(&uris).contains(&uri) {

@@ -41,7 +41,7 @@ struct RunningCall {
 /// Progress of a call within one request.
 enum CallStep {
     Done(Outcome),
-    Asks(CallTask, ClientQuestion),
+    Question(CallTask, ClientQuestion),
     Stopped,
     Broken,
 }
@@ -51,7 +51,7 @@ pub(super) enum RequestOutcome {
     /// The call has ended.
     Outcome(Box<Outcome>),
     /// The call waits for an answer of the client.
-    Asks(Box<InputRequiredResult>),
+    InputRequired(Box<InputRequiredResult>),
     /// The request was cancelled: the protocol expects no response, and discards one.
     Stopped,
 }
@@ -72,7 +72,11 @@ impl ClientSession {
     ) -> Result<CallToolResponse, ErrorData> {
         let mut tool = request.name.into_owned();
         let mut arguments = request.arguments.unwrap_or_default();
-        match self.server.catalogue().find(&tool, &arguments) {
+        match self
+            .server
+            .catalogue()
+            .handle_discovery_call(&tool, &arguments)
+        {
             Some(DiscoveryReply::Answer(answer)) => return Ok(answer.into()),
             // From here on the request counts as a call of the tool that it names.
             Some(DiscoveryReply::Call {
@@ -87,8 +91,10 @@ impl ClientSession {
             responses: request.input_responses,
         };
         match self.run(&tool, arguments, answers, &context).await? {
-            RequestOutcome::Outcome(outcome) => self.ended(&tool, &outcome, &context).await,
-            RequestOutcome::Asks(asked) => Ok((*asked).into()),
+            RequestOutcome::Outcome(outcome) => {
+                self.convert_outcome(&tool, &outcome, &context).await
+            }
+            RequestOutcome::InputRequired(input_required) => Ok((*input_required).into()),
             RequestOutcome::Stopped => {
                 let text = ContentBlock::text(ToolErrorCode::Cancelled.as_str());
                 Ok(CallToolResult::error(vec![text]).into())
@@ -123,21 +129,21 @@ impl ClientSession {
         loop {
             let RunningCall {
                 key,
-                task: work,
+                task,
                 mut receivers,
             } = match next {
                 Ok(running) => running,
-                Err(asked) => return Ok(RequestOutcome::Asks(asked)),
+                Err(input_required) => return Ok(RequestOutcome::InputRequired(input_required)),
             };
-            next = match self.drive_call(work, &mut receivers, tool, context).await {
+            next = match self.drive_call(task, &mut receivers, tool, context).await {
                 CallStep::Done(outcome) => {
                     self.count_outcome(tool, &outcome, context).await;
                     return Ok(RequestOutcome::Outcome(Box::new(outcome)));
                 }
-                CallStep::Asks(work, question) => {
+                CallStep::Question(task, question) => {
                     let pending = PendingCall {
                         key,
-                        task: work.detach(),
+                        task: task.detach(),
                         receivers,
                         question,
                     };
@@ -146,9 +152,9 @@ impl ClientSession {
                 CallStep::Stopped => {
                     let shared = &self.server.0;
                     let snapshot = shared.pipeline.snapshot();
-                    let known = snapshot.registry.get(tool);
-                    let known = known.map(|known| known.name().as_str());
-                    shared.metrics.stopped(known);
+                    let registered = snapshot.registry.get(tool);
+                    let registered = registered.map(|registered| registered.name().as_str());
+                    shared.metrics.count_stopped(registered);
                     return Ok(RequestOutcome::Stopped);
                 }
                 CallStep::Broken => {
@@ -171,37 +177,37 @@ impl ClientSession {
         let server = &self.server;
         let capabilities = context.client_capabilities();
         let can_ask = elicitation::can_ask(capabilities.as_ref());
-        let has = elicitation::supported_requests(capabilities.as_ref());
+        let supported = elicitation::supported_requests(capabilities.as_ref());
         let wants_progress = context.meta.get_progress_token().is_some();
-        let person = |client| server.person(can_ask.then_some(client));
-        let (least, separate_answers) = (self.min_log_level(context), is_modern(context));
+        let make_approver = |client| server.approver(can_ask.then_some(client));
+        let (min_level, separate_answers) = (self.min_log_level(context), is_modern(context));
         let trace = trace_of(&context.meta);
         let (observer, receivers) = ClientObserver::new(
             wants_progress,
-            least,
+            min_level,
             trace,
-            has,
+            supported,
             separate_answers,
             early_answers,
-            person,
+            make_approver,
         );
-        let now = CallContext {
+        let call_context = CallContext {
             request_id: RequestId::new(SystemTime::now()),
             session_id: key.owner.clone(),
             conversation_id: None,
             user: Self::user(context),
         };
-        let mut call = Call::new(key.tool.clone(), key.arguments.clone(), now);
+        let mut call = Call::new(key.tool.clone(), key.arguments.clone(), call_context);
         call.observer = Arc::new(observer);
-        let (server, busy) = (server.clone(), server.busy());
-        let work = CallTask::new(async move {
-            let _busy = busy;
+        let (server, guard) = (server.clone(), server.begin_call());
+        let task = CallTask::new(async move {
+            let _guard = guard;
             server.wait_for_tool(&call.tool).await;
             server.0.pipeline.call(call).await
         });
         RunningCall {
             key,
-            task: work,
+            task,
             receivers,
         }
     }
@@ -209,7 +215,7 @@ impl ClientSession {
     /// Waits for a call, forwards its messages, and has its questions answered as far as this request allows.
     async fn drive_call(
         &self,
-        mut work: CallTask,
+        mut task: CallTask,
         receivers: &mut CallReceivers,
         tool: &str,
         context: &RequestContext<RoleServer>,
@@ -221,38 +227,38 @@ impl ClientSession {
             tool,
             context
         ));
-        let mut ask = pin!(approval_prompt::ask(
+        let mut next_question = pin!(approval_prompt::ask(
             &mut receivers.questions,
             context,
             metrics
         ));
-        let (mut sends_updates, mut asks) = (true, true);
-        let end = loop {
+        let (mut sends_updates, mut may_ask) = (true, true);
+        let step = loop {
             tokio::select! {
                 biased;
                 () = context.ct.cancelled() => break CallStep::Stopped,
                 () = self.closed() => break CallStep::Stopped,
                 () = Self::http_session_closed(context) => break CallStep::Stopped,
-                outcome = work.outcome() => break outcome.map_or(CallStep::Broken, CallStep::Done),
+                outcome = task.outcome() => break outcome.map_or(CallStep::Broken, CallStep::Done),
                 () = &mut send_updates, if sends_updates => sends_updates = false,
-                question = &mut ask, if asks => match question {
-                    Some(question) => return CallStep::Asks(work, question),
-                    None => asks = false,
+                question = &mut next_question, if may_ask => match question {
+                    Some(question) => return CallStep::Question(task, question),
+                    None => may_ask = false,
                 },
             }
         };
         // Dropping it also drops everything that could still send a message or wait for an answer.
-        drop(work);
-        let last = async {
-            while sends_updates || asks {
+        drop(task);
+        let last_messages = async {
+            while sends_updates || may_ask {
                 tokio::select! {
                     () = &mut send_updates, if sends_updates => sends_updates = false,
-                    _ = &mut ask, if asks => asks = false,
+                    _ = &mut next_question, if may_ask => may_ask = false,
                 }
             }
         };
-        let _ = tokio::time::timeout(NOTIFY_TIMEOUT, last).await;
-        end
+        let _ = tokio::time::timeout(NOTIFY_TIMEOUT, last_messages).await;
+        step
     }
 
     /// Counts the outcome of a call, and reports a denial to the person, including hints that the model must not read.
@@ -290,7 +296,7 @@ impl ClientSession {
     }
 
     /// Converts an outcome to the client's result.
-    async fn ended(
+    async fn convert_outcome(
         &self,
         name: &str,
         outcome: &Outcome,
@@ -303,7 +309,7 @@ impl ClientSession {
                 let data = json!({ "code": error.code });
                 return Err(ErrorData::invalid_params(error.message.clone(), Some(data)));
             }
-            if let Some(error) = lacking(error).filter(|_| is_modern(context)) {
+            if let Some(error) = missing_capability_error(error).filter(|_| is_modern(context)) {
                 return Err(error);
             }
         }
@@ -329,13 +335,13 @@ fn trace_of(meta: &RequestMetaObject) -> Option<String> {
 
 /// Returns the protocol's own error if the server behind the tool requires a capability that this client did not
 /// declare.
-fn lacking(error: &ToolError) -> Option<ErrorData> {
+fn missing_capability_error(error: &ToolError) -> Option<ErrorData> {
     let details = error.details.as_ref()?;
     let code = ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY;
     if details["protocolCode"] != code.0 {
         return None;
     }
-    let needed = details["data"]["requiredCapabilities"].clone();
-    let needed: ClientCapabilities = serde_json::from_value(needed).ok()?;
-    Some(ErrorData::missing_required_client_capability(needed))
+    let capabilities = details["data"]["requiredCapabilities"].clone();
+    let capabilities: ClientCapabilities = serde_json::from_value(capabilities).ok()?;
+    Some(ErrorData::missing_required_client_capability(capabilities))
 }

@@ -15,7 +15,7 @@ const UPDATE_TIMEOUT: Duration = Duration::from_secs(5);
 impl ToolServer {
     /// If a tool is unknown, waits for the servers that may have it, and until their descriptions take effect.
     pub(super) async fn wait_for_tool(&self, tool: &str) {
-        if self.is_there(tool) {
+        if self.is_registered(tool) {
             return;
         }
         if let Some(described) = self.0.described.get() {
@@ -27,25 +27,25 @@ impl ToolServer {
             return;
         };
         let mut replaced = self.0.replaced.subscribe();
-        if self.is_there(tool) || !servers.start_for(tool).await {
+        if self.is_registered(tool) || !servers.start_for(tool).await {
             return;
         }
         let known = servers.knows_tool(tool);
-        let counts = async {
+        let resolved = async {
             while known && !self.is_tool_resolved(tool) && replaced.changed().await.is_ok() {}
         };
         // On a timeout the call fails because the tool is unknown.
-        let _ = tokio::time::timeout(UPDATE_TIMEOUT, counts).await;
+        let _ = tokio::time::timeout(UPDATE_TIMEOUT, resolved).await;
     }
 
-    fn is_there(&self, tool: &str) -> bool {
+    fn is_registered(&self, tool: &str) -> bool {
         self.0.pipeline.snapshot().registry.get(tool).is_some()
     }
 
     /// Returns true if the tool exists, or if the reason for its absence is known.
     fn is_tool_resolved(&self, tool: &str) -> bool {
         let snapshot = self.0.pipeline.snapshot();
-        let found = snapshot.registry.find(tool);
-        !found.is_err_and(|error| error.code == ToolErrorCode::NotFound)
+        let result = snapshot.registry.find(tool);
+        !result.is_err_and(|error| error.code == ToolErrorCode::NotFound)
     }
 }

@@ -10,9 +10,9 @@ const MAX_TOKEN_BYTES: usize = 256;
 #[derive(Default)]
 pub(super) struct MessageIdScanner {
     id: Option<RequestId>,
-    /// True if a `method` was seen. `answer` is true if a `result` or `error` was seen.
+    /// True if a `method` was seen. `is_response` is true if a `result` or `error` was seen.
     method: bool,
-    answer: bool,
+    is_response: bool,
     depth: usize,
     /// True inside a string. `escaped` is true directly after a backslash.
     in_string: bool,
@@ -28,12 +28,12 @@ impl MessageIdScanner {
     /// Scans a text.
     pub(super) fn from_text(text: &[u8]) -> Self {
         let mut scanner = Self::default();
-        scanner.read(text);
+        scanner.scan(text);
         scanner
     }
 
     /// Scans the next chunk.
-    pub(super) fn read(&mut self, chunk: &[u8]) {
+    pub(super) fn scan(&mut self, chunk: &[u8]) {
         for byte in chunk {
             if self.finished {
                 return;
@@ -52,7 +52,7 @@ impl MessageIdScanner {
 
     /// Returns the id if the message is a response to one of our requests.
     pub(super) fn response_id(&self) -> Option<RequestId> {
-        self.id.clone().filter(|_| self.answer && !self.method)
+        self.id.clone().filter(|_| self.is_response && !self.method)
     }
 
     fn read_in_string(&mut self, byte: u8) {
@@ -81,7 +81,7 @@ impl MessageIdScanner {
             b':' if self.depth == 1 => {
                 let name = std::mem::take(&mut self.token);
                 self.method |= name == br#""method""#;
-                self.answer |= name == br#""result""# || name == br#""error""#;
+                self.is_response |= name == br#""result""# || name == br#""error""#;
                 self.name = Some(name);
             }
             b',' => {
@@ -137,9 +137,9 @@ mod tests {
             assert_eq!(id_of(none), None, "{none}");
         }
         assert_eq!(id_of(&"[".repeat(200_000)), None);
-        let answer = r#"{"id":7,"result":{"p":"\ud83d"}}"#;
+        let response = r#"{"id":7,"result":{"p":"\ud83d"}}"#;
         assert_eq!(
-            MessageIdScanner::from_text(answer.as_bytes()).response_id(),
+            MessageIdScanner::from_text(response.as_bytes()).response_id(),
             number(7)
         );
     }
@@ -148,7 +148,7 @@ mod tests {
     fn id_scanner_works_across_chunks() {
         let mut scanner = MessageIdScanner::default();
         for byte in br#"{"method":"m","id":42,"x":"#.chunks(1) {
-            scanner.read(byte);
+            scanner.scan(byte);
         }
         assert_eq!(scanner.request_id(), Some(RequestId::Number(42)));
     }

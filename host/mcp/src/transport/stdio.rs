@@ -24,7 +24,7 @@ pub(super) struct StdioServerTransport<R, W> {
     /// State of the id scanner for a line that is too long, while the rest of it is skipped.
     too_long: Option<MessageIdScanner>,
     /// Response that is being written. No further line is read before it is complete.
-    answering: Option<JoinHandle<()>>,
+    pending_reply: Option<JoinHandle<()>>,
 }
 
 /// Result of a read.
@@ -51,34 +51,34 @@ where
             reader: JsonLineReader::new(reader),
             writer: JsonLineWriter::new(writer),
             too_long: None,
-            answering: None,
+            pending_reply: None,
         }
     }
 
     /// Returns the next line. Cancel-safe.
-    async fn next(&mut self) -> LineInput {
+    async fn next_line(&mut self) -> LineInput {
         loop {
             match (self.reader.next().await, self.too_long.take()) {
                 (JsonLineChunk::End, _) => return LineInput::End,
                 (JsonLineChunk::Line(line), None) => return LineInput::Whole(line),
-                (JsonLineChunk::Line(rest), Some(mut traces)) => {
-                    traces.read(&rest);
-                    return LineInput::TooLong(traces);
+                (JsonLineChunk::Line(rest), Some(mut scanner)) => {
+                    scanner.scan(&rest);
+                    return LineInput::TooLong(scanner);
                 }
-                (JsonLineChunk::Part(part), traces) => {
-                    let traces = self.too_long.insert(traces.unwrap_or_default());
-                    traces.read(&part);
+                (JsonLineChunk::Part(part), scanner) => {
+                    let scanner = self.too_long.insert(scanner.unwrap_or_default());
+                    scanner.scan(&part);
                 }
             }
         }
     }
 
     /// Sends an error response in a task of its own, because the read that triggers it may be cancelled.
-    pub(super) fn say(&mut self, id: Option<RequestId>, error: ErrorData) {
+    pub(super) fn send_error(&mut self, id: Option<RequestId>, error: ErrorData) {
         // JSON-RPC requires the id null if the request's id is unknown.
         let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
         let writer = self.writer.clone();
-        self.answering = Some(tokio::spawn(async move {
+        self.pending_reply = Some(tokio::spawn(async move {
             // An error means that the client has disconnected.
             let _ = writer.send(&answer).await;
         }));
@@ -102,30 +102,30 @@ where
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
-            if let Some(answering) = &mut self.answering {
-                let _ = answering.await;
-                self.answering = None;
+            if let Some(pending_reply) = &mut self.pending_reply {
+                let _ = pending_reply.await;
+                self.pending_reply = None;
             }
-            let parsed = match self.next().await {
+            let parsed = match self.next_line().await {
                 LineInput::End => return None,
-                LineInput::TooLong(traces) => {
-                    let most = MAX_LINE_BYTES >> 20;
-                    let words = format!("the message is too long: the limit is {most} MiB");
-                    unread(&traces, ErrorData::invalid_request(words, None))
+                LineInput::TooLong(scanner) => {
+                    let limit = MAX_LINE_BYTES >> 20;
+                    let message = format!("the message is too long: the limit is {limit} MiB");
+                    handle_unparsed_line(&scanner, ErrorData::invalid_request(message, None))
                 }
                 LineInput::Whole(line) => parse_line(&line),
             };
             match parsed {
                 ParsedLine::Message(message) => return Some(*message),
-                ParsedLine::Fault(id, error) => self.say(id, error),
+                ParsedLine::Fault(id, error) => self.send_error(id, error),
                 ParsedLine::Nothing => {}
             }
         }
     }
 
     async fn close(&mut self) -> Result<(), io::Error> {
-        if let Some(answering) = self.answering.take() {
-            answering.abort();
+        if let Some(pending_reply) = self.pending_reply.take() {
+            pending_reply.abort();
         }
         self.writer.close().await;
         Ok(())
@@ -141,58 +141,58 @@ fn parse_line(line: &[u8]) -> ParsedLine {
         return ParsedLine::Message(Box::new(message));
     }
     match serde_json::from_slice(line) {
-        Ok(Value::Object(message)) => no_message(&message),
+        Ok(Value::Object(message)) => handle_invalid_message(&message),
         Ok(Value::Array(_)) => {
-            let words = "batches are not supported: send each message on a line of its own";
-            ParsedLine::Fault(None, ErrorData::invalid_request(words, None))
+            let message = "batches are not supported: send each message on a line of its own";
+            ParsedLine::Fault(None, ErrorData::invalid_request(message, None))
         }
-        Ok(_) => ParsedLine::Fault(None, ErrorData::invalid_request(NO_MESSAGE, None)),
+        Ok(_) => ParsedLine::Fault(None, ErrorData::invalid_request(NOT_A_MESSAGE, None)),
         Err(error) => {
-            let words = format!(
+            let message = format!(
                 "the line is not valid JSON: {error}. Nothing was executed: send the message again as one line of valid JSON"
             );
-            unread(
+            handle_unparsed_line(
                 &MessageIdScanner::from_text(line),
-                ErrorData::parse_error(words, None),
+                ErrorData::parse_error(message, None),
             )
         }
     }
 }
 
-const NO_MESSAGE: &str = "not a JSON-RPC request: expected an object with `\"jsonrpc\": \"2.0\"`, an `id` that is a string or an integer, and a `method`";
+const NOT_A_MESSAGE: &str = "not a JSON-RPC request: expected an object with `\"jsonrpc\": \"2.0\"`, an `id` that is a string or an integer, and a `method`";
 
 /// Handles a line that is JSON, but not a valid message.
-fn no_message(message: &Map<String, Value>) -> ParsedLine {
+fn handle_invalid_message(message: &Map<String, Value>) -> ParsedLine {
     let id = message.get("id");
     let id = id.and_then(|id| RequestId::deserialize(id).ok());
-    let answers = message.contains_key("result") || message.contains_key("error");
-    let invalid = || ErrorData::invalid_request(NO_MESSAGE, None);
+    let is_response = message.contains_key("result") || message.contains_key("error");
+    let invalid = || ErrorData::invalid_request(NOT_A_MESSAGE, None);
     match message.get("method").and_then(Value::as_str) {
         Some(_) if !message.contains_key("id") => {
             tracing::debug!("an invalid notification was ignored");
             ParsedLine::Nothing
         }
         Some(method)
-            if id.is_some() && !answers && message.get("jsonrpc") == Some(&"2.0".into()) =>
+            if id.is_some() && !is_response && message.get("jsonrpc") == Some(&"2.0".into()) =>
         {
-            let wrong = describe_invalid_params(method, message.get("params"));
-            ParsedLine::Fault(id, wrong.unwrap_or_else(invalid))
+            let error = describe_invalid_params(method, message.get("params"));
+            ParsedLine::Fault(id, error.unwrap_or_else(invalid))
         }
-        None if answers => no_answer(id, invalid()),
+        None if is_response => handle_invalid_response(id, invalid()),
         _ => ParsedLine::Fault(id, invalid()),
     }
 }
 
 /// Handles a line that is not valid JSON, or too long.
-fn unread(traces: &MessageIdScanner, error: ErrorData) -> ParsedLine {
-    match traces.response_id() {
-        Some(id) => no_answer(Some(id), error),
-        None => ParsedLine::Fault(traces.request_id(), error),
+fn handle_unparsed_line(scanner: &MessageIdScanner, error: ErrorData) -> ParsedLine {
+    match scanner.response_id() {
+        Some(id) => handle_invalid_response(Some(id), error),
+        None => ParsedLine::Fault(scanner.request_id(), error),
     }
 }
 
 /// Handles an invalid response to one of our requests: the waiting caller gets an error.
-fn no_answer(id: Option<RequestId>, error: ErrorData) -> ParsedLine {
+fn handle_invalid_response(id: Option<RequestId>, error: ErrorData) -> ParsedLine {
     match id {
         Some(id) => ParsedLine::Message(Box::new(ClientJsonRpcMessage::error(error, Some(id)))),
         None => ParsedLine::Nothing,

@@ -28,14 +28,14 @@ mod hello;
 mod records;
 
 /// Buffer size in bytes, for each direction.
-const PIECE: usize = 16 << 10;
+const CHUNK_BYTES: usize = 16 << 10;
 
-/// Bytes that the program may send through a tunnel before that is authorized once more. Requests for pages are small; what
-/// is uploaded is not.
-const UNASKED: u64 = 16 << 10;
+/// Bytes that the program may send through a tunnel before it is authorized once more. Requests for pages are small;
+/// uploads are not.
+const REAUTHORIZE_AFTER: u64 = 16 << 10;
 
-/// The first bytes of TLS: a record of the handshake, of version 3.
-const HELLO: [u8; 2] = [0x16, 0x03];
+/// The first bytes of a TLS connection: a handshake record of version 3.
+const TLS_PREFIX: [u8; 2] = [0x16, 0x03];
 
 /// The bytes that the client sent before anything was forwarded, and the filter for the rest.
 pub(crate) struct TunnelStart {
@@ -56,12 +56,12 @@ impl HttpClient {
     /// Opens a connection to the host of `target`.
     pub(crate) async fn tunnel(&self, target: RequestTarget) -> Result<Tunnel, Error> {
         let (method, headers) = (Method::CONNECT, HeaderMap::new());
-        let before = self.shared.guard.current();
-        let verdict = before.policy.judge(&target, method.as_str());
+        let checked = self.shared.guard.current();
+        let verdict = checked.policy.judge(&target, method.as_str());
         if let NetworkVerdict::Refused(refusal) = verdict {
             return Err(Error::Blocked(refusal));
         }
-        let ask = OutboundRequest {
+        let outbound = OutboundRequest {
             target: &target,
             method: &method,
             headers: &headers,
@@ -69,16 +69,20 @@ impl HttpClient {
             hop: 0,
             verdict: &verdict,
         };
-        let permit = self.authorize.authorize(ask).await.map_err(Error::Denied)?;
+        let permit = self
+            .authorize
+            .authorize(outbound)
+            .await
+            .map_err(Error::Denied)?;
         // The approval may have taken an hour.
         self.authorize.reload_policy();
-        let now = self.shared.guard.current();
-        check_verdict(now.policy.judge(&target, method.as_str()), permit)?;
+        let current = self.shared.guard.current();
+        check_verdict(current.policy.judge(&target, method.as_str()), permit)?;
         let limit = self.limits.connect;
         let connecting = async {
-            let found =
-                resolve_checked(&*self.shared.resolver, &now.policy, &target, limit).await?;
-            let stream = dial(&found).await;
+            let addresses =
+                resolve_checked(&*self.shared.resolver, &current.policy, &target, limit).await?;
+            let stream = dial(&addresses).await;
             stream.map_err(|error| unreachable(&target, &error))
         };
         let stream = timeout(limit, connecting).await;
@@ -87,7 +91,7 @@ impl HttpClient {
             stream,
             authorized: AuthorizedRequest {
                 guard: Arc::clone(&self.shared.guard),
-                generation: now.generation,
+                generation: current.generation,
                 target: Arc::new(target),
                 method,
                 permit,
@@ -105,29 +109,33 @@ impl Tunnel {
     /// before that: in TLS the server does not send first. Reads nothing if the client ends at once.
     pub(crate) async fn read_client_hello(
         &self,
-        inside: &mut (impl AsyncRead + Unpin),
+        client_io: &mut (impl AsyncRead + Unpin),
     ) -> Result<TunnelStart, Error> {
         let limit = self.limits.first_byte;
         let (client, server) = record_filters(self.authorized.target.host());
-        let mut begun = TunnelStart {
+        let mut start = TunnelStart {
             first: Vec::new(),
             client,
             server,
         };
         let reading = async {
-            let mut piece = vec![0; PIECE];
-            while !begun.client.has_valid_hello() {
-                let count = inside.read(&mut piece).await.unwrap_or(0);
-                let bytes = piece.get(..count).unwrap_or_default();
-                begun.first.extend_from_slice(bytes);
-                let begin = begun.first.iter().take(HELLO.len());
-                if begin.clone().zip(&HELLO).any(|(one, other)| one != other) {
+            let mut chunk = vec![0; CHUNK_BYTES];
+            while !start.client.has_valid_hello() {
+                let count = client_io.read(&mut chunk).await.unwrap_or(0);
+                let bytes = chunk.get(..count).unwrap_or_default();
+                start.first.extend_from_slice(bytes);
+                let prefix = start.first.iter().take(TLS_PREFIX.len());
+                if prefix
+                    .clone()
+                    .zip(&TLS_PREFIX)
+                    .any(|(one, other)| one != other)
+                {
                     return Err(Error::ClearTunnel(host_and_port(&self.authorized.target)));
                 }
-                let checked = begun.client.check(bytes);
+                let checked = start.client.check(bytes);
                 checked.map_err(|why| violation_error(&self.authorized.target, why))?;
                 if count == 0 {
-                    return match begun.first.is_empty() {
+                    return match start.first.is_empty() {
                         true => Ok(()),
                         false => Err(Error::ClearTunnel(host_and_port(&self.authorized.target))),
                     };
@@ -137,30 +145,30 @@ impl Tunnel {
         };
         let read = timeout(limit, reading).await;
         read.map_err(|_| timed_out(RequestStage::Headers, limit))??;
-        Ok(begun)
+        Ok(start)
     }
 
     /// Relays bytes in both directions until both sides have ended or a bound is hit: time, silence, size, non-TLS
     /// data, or a policy that no longer allows the connection.
     pub(crate) async fn relay(
         mut self,
-        begun: TunnelStart,
-        inside: impl AsyncRead + AsyncWrite + Send,
+        start: TunnelStart,
+        client_io: impl AsyncRead + AsyncWrite + Send,
     ) -> Result<(), Error> {
         let TunnelStart {
             first,
             mut client,
             mut server,
-        } = begun;
-        let (from_inside, to_inside) = tokio::io::split(inside);
+        } = start;
+        let (from_inside, to_inside) = tokio::io::split(client_io);
         let (from_host, mut to_host) = self.stream.split();
         let target = Arc::clone(&self.authorized.target);
-        let watch = TunnelWatch {
+        let relay = TunnelWatch {
             client: &self.client,
             between: self.limits.between_bytes,
             state: Mutex::new((self.authorized, Instant::now())),
         };
-        watch.in_time(to_host.write_all(&first)).await?;
+        relay.with_timeout(to_host.write_all(&first)).await?;
         let (up, down) = (self.limits.upload_bytes, self.limits.body_bytes);
         let up = (
             up.saturating_sub(first.len() as u64),
@@ -168,10 +176,12 @@ impl Tunnel {
         );
         let down = (down, "the data received through a tunnel");
         tokio::try_join!(
-            watch.relay_one_way(from_inside, to_host, up, Some(UNASKED), |bytes| client
-                .check(bytes)
-                .map_err(|why| violation_error(&target, why))),
-            watch.relay_one_way(from_host, to_inside, down, None, |bytes| server
+            relay.relay_one_way(from_inside, to_host, up, Some(REAUTHORIZE_AFTER), |bytes| {
+                client
+                    .check(bytes)
+                    .map_err(|why| violation_error(&target, why))
+            }),
+            relay.relay_one_way(from_host, to_inside, down, None, |bytes| server
                 .check(bytes)
                 .map_err(|why| violation_error(&target, why))),
         )?;
@@ -208,45 +218,50 @@ struct TunnelWatch<'a> {
 }
 
 impl TunnelWatch<'_> {
-    /// Relays bytes in one direction until its end. Beyond `unasked` bytes it is authorized once more.
+    /// Relays bytes in one direction until its end. The tunnel is authorized once more beyond `reauthorize_after`
+    /// bytes.
     async fn relay_one_way(
         &self,
         mut from: impl AsyncRead + Unpin,
         mut to: impl AsyncWrite + Unpin,
         (limit, what): (u64, &'static str),
-        mut unasked: Option<u64>,
+        mut reauthorize_after: Option<u64>,
         mut check: impl FnMut(&[u8]) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut piece = vec![0; PIECE];
-        let mut carried = 0_u64;
+        let mut chunk = vec![0; CHUNK_BYTES];
+        let mut relayed = 0_u64;
         loop {
-            let count = self.in_time(from.read(&mut piece)).await?;
-            self.judge()?;
+            let count = self.with_timeout(from.read(&mut chunk)).await?;
+            self.recheck_policy()?;
             if count == 0 {
-                return self.in_time(to.shutdown()).await;
+                return self.with_timeout(to.shutdown()).await;
             }
-            carried += count as u64;
-            if carried > limit {
+            relayed += count as u64;
+            if relayed > limit {
                 return Err(Error::TooLarge { what, limit });
             }
-            if unasked.take_if(|unasked| carried > *unasked).is_some() {
+            if reauthorize_after
+                .take_if(|reauthorize_after| relayed > *reauthorize_after)
+                .is_some()
+            {
                 self.authorize_upload().await?;
             }
-            let piece = piece.get(..count).unwrap_or_default();
-            check(piece)?;
-            self.in_time(to.write_all(piece)).await?;
+            let chunk = chunk.get(..count).unwrap_or_default();
+            check(chunk)?;
+            self.with_timeout(to.write_all(chunk)).await?;
             self.state.lock().1 = Instant::now();
         }
     }
 
-    /// Waits until both directions have been silent for too long.
-    async fn in_time<T>(&self, work: impl Future<Output = io::Result<T>>) -> Result<T, Error> {
+    /// Runs an operation until it completes. Fails at the deadline, or if both directions have been silent for too
+    /// long.
+    async fn with_timeout<T>(&self, work: impl Future<Output = io::Result<T>>) -> Result<T, Error> {
         let mut work = pin!(work);
         loop {
             let (until, deadline, whole) = {
                 let state = self.state.lock();
-                let (hold, last) = &*state;
-                (*last + self.between, hold.deadline, hold.whole)
+                let (authorized, last) = &*state;
+                (*last + self.between, authorized.deadline, authorized.whole)
             };
             if let Ok(done) = timeout_at(until.min(deadline), &mut work).await {
                 return done.map_err(|error| unreachable(&self.state.lock().0.target, &error));
@@ -261,18 +276,22 @@ impl TunnelWatch<'_> {
         }
     }
 
-    /// Authorizes a tunnel through which much is sent, unless a person was asked about it when it was opened.
+    /// Authorizes a tunnel again when much is sent through it, unless a person has approved it when it was opened.
     async fn authorize_upload(&self) -> Result<(), Error> {
         let (target, method, permit) = {
             let state = self.state.lock();
-            let hold = &state.0;
-            (Arc::clone(&hold.target), hold.method.clone(), hold.permit)
+            let authorized = &state.0;
+            (
+                Arc::clone(&authorized.target),
+                authorized.method.clone(),
+                authorized.permit,
+            )
         };
         if permit == RequestPermit::Unlisted {
             return Ok(());
         }
         let now = self.client.shared.guard.current();
-        let ask = OutboundRequest {
+        let outbound = OutboundRequest {
             target: &target,
             method: &method,
             headers: &HeaderMap::new(),
@@ -280,13 +299,13 @@ impl TunnelWatch<'_> {
             hop: 0,
             verdict: &now.policy.judge(&target, method.as_str()),
         };
-        let authorized = self.client.authorize.authorize(ask).await;
+        let authorized = self.client.authorize.authorize(outbound).await;
         self.state.lock().1 = Instant::now();
         authorized.map(|_| ()).map_err(Error::Denied)
     }
 
     /// Checks that the current policy allows the connection.
-    fn judge(&self) -> Result<(), Error> {
+    fn recheck_policy(&self) -> Result<(), Error> {
         self.client.authorize.reload_policy();
         self.state.lock().0.recheck_policy()
     }

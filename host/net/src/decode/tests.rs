@@ -17,7 +17,7 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
     ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
 }
 
-async fn unpacked(coding: &str, packed: Vec<u8>, limits: RequestLimits) -> Result<Bytes, Error> {
+async fn unpack_as(coding: &str, packed: Vec<u8>, limits: RequestLimits) -> Result<Bytes, Error> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_ENCODING, coding.parse().unwrap());
     unpack(packed.into(), &headers, limits).await
@@ -31,7 +31,7 @@ async fn decode_supports_every_offered_coding() {
     let mut zlib = ZlibEncoder::new(Vec::new(), Compression::best());
     zlib.write_all(text.as_bytes()).unwrap();
     let half = text.len() / 2;
-    let two = |pack: fn(&[u8]) -> Vec<u8>| {
+    let in_two_frames = |pack: fn(&[u8]) -> Vec<u8>| {
         [
             pack(&text.as_bytes()[..half]),
             pack(&text.as_bytes()[half..]),
@@ -44,21 +44,21 @@ async fn decode_supports_every_offered_coding() {
         ("gzip", gzip(text.as_bytes())),
         ("GZIP", gzip(text.as_bytes())),
         ("identity, x-gzip", gzip(text.as_bytes())),
-        ("gzip", two(gzip)),
+        ("gzip", in_two_frames(gzip)),
         ("deflate", deflate.finish().unwrap()),
         ("deflate", zlib.finish().unwrap()),
         ("zstd", zstd(text.as_bytes())),
-        ("zstd", two(zstd)),
+        ("zstd", in_two_frames(zstd)),
         ("zstd", skippable),
         ("identity", text.clone().into_bytes()),
     ] {
-        let body = unpacked(coding, packed, RequestLimits::default()).await;
+        let body = unpack_as(coding, packed, RequestLimits::default()).await;
         assert_eq!(body.unwrap(), text, "{coding}");
     }
     // The output of `brotli`; its encoder is not a dependency.
     let packed = b"\x0b\x02\x80hello\x03".to_vec();
     assert_eq!(
-        unpacked("br", packed, RequestLimits::default())
+        unpack_as("br", packed, RequestLimits::default())
             .await
             .unwrap(),
         "hello"
@@ -75,19 +75,19 @@ async fn decode_stops_a_bomb() {
         ("gzip", gzip(&vec![0; 50 << 20])),
         ("zstd", zstd(&vec![0; 50 << 20])),
     ] {
-        let error = unpacked(coding, packed.clone(), limits).await.unwrap_err();
+        let error = unpack_as(coding, packed.clone(), limits).await.unwrap_err();
         assert_eq!(error.kind(), "decompression-bomb", "{coding}");
         let small = RequestLimits {
             ratio: u64::MAX,
             ..RequestLimits::default()
         };
-        let error = unpacked(coding, packed, small).await.unwrap_err();
+        let error = unpack_as(coding, packed, small).await.unwrap_err();
         assert_eq!(error.kind(), "too-large", "{coding}");
     }
     // A page of spaces is not a bomb.
     let spaces = gzip(&[b' '; 1 << 20]);
     assert_eq!(
-        unpacked("gzip", spaces, limits).await.unwrap().len(),
+        unpack_as("gzip", spaces, limits).await.unwrap().len(),
         1 << 20
     );
 }
@@ -96,7 +96,7 @@ async fn decode_stops_a_bomb() {
 async fn decode_invalid_data_is_an_error() {
     let whole = gzip(TEXT.as_bytes());
     let zstd_window = b"\x28\xb5\x2f\xfd\x00\x98".to_vec();
-    for (coding, packed, words) in [
+    for (coding, packed, message) in [
         ("gzip", whole[..whole.len() - 9].to_vec(), "ends too early"),
         ("gzip", b"not packed".to_vec(), "invalid gzip header"),
         ("gzip, gzip", gzip(&whole), "more than once"),
@@ -108,15 +108,15 @@ async fn decode_invalid_data_is_an_error() {
         ("zstd", zstd(TEXT.as_bytes())[..20].to_vec(), ""),
         ("compress", vec![1], "`compress` is not supported"),
     ] {
-        let error = unpacked(coding, packed, RequestLimits::default())
+        let error = unpack_as(coding, packed, RequestLimits::default())
             .await
             .unwrap_err();
         assert_eq!(error.kind(), "invalid-encoding", "{coding}");
-        assert!(error.to_string().contains(words), "{coding}: {error}");
+        assert!(error.to_string().contains(message), "{coding}: {error}");
     }
     // Without a body nothing is compressed: the response to HEAD.
     assert_eq!(
-        unpacked("gzip", vec![], RequestLimits::default())
+        unpack_as("gzip", vec![], RequestLimits::default())
             .await
             .unwrap(),
         ""

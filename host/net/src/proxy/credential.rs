@@ -16,12 +16,12 @@ const USER: &str = "mimir";
 /// The beginning of every password.
 const PREFIX: &str = "mimir_proxy_";
 
-/// The password of one proxy. Without a source of random numbers there is none, and every request is refused.
+/// The password of one proxy. It is `None` without a source of random numbers, and then every request is refused.
 #[derive(Clone)]
 pub(super) struct Credential(Option<Arc<str>>);
 
 impl Credential {
-    /// Creates a random one.
+    /// Creates a random credential.
     pub(super) fn new() -> Self {
         let mut bytes = [0; 16];
         let random = rustls::crypto::ring::default_provider().secure_random;
@@ -40,17 +40,17 @@ impl Credential {
 
     /// Returns true if the headers of a request have it.
     pub(super) fn is_in(&self, headers: &HeaderMap) -> bool {
-        let given = headers
+        let value = headers
             .get(PROXY_AUTHORIZATION)
-            .map(|value| value.as_bytes());
-        let Some((scheme, given)) = given.and_then(|value| value.split_at_checked(BASIC.len()))
+            .map(|header| header.as_bytes());
+        let Some((scheme, value)) = value.and_then(|bytes| bytes.split_at_checked(BASIC.len()))
         else {
             return false;
         };
         let expected = STANDARD.encode(self.userinfo());
         self.0.is_some()
             && scheme.eq_ignore_ascii_case(BASIC)
-            && bool::from(given.trim_ascii().ct_eq(expected.as_bytes()))
+            && bool::from(value.trim_ascii().ct_eq(expected.as_bytes()))
     }
 }
 
@@ -68,16 +68,16 @@ mod tests {
     #[test]
     fn credential_of_another_proxy_is_rejected() {
         let (own, other) = (Credential::new(), Credential::new());
-        let with = |value: &str| {
+        let headers_with = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(PROXY_AUTHORIZATION, value.parse().unwrap());
             headers
         };
         let basic = |userinfo: &str| format!("Basic {}", STANDARD.encode(userinfo));
         let value = basic(&own.userinfo());
-        assert!(own.is_in(&with(&value)));
-        assert!(own.is_in(&with(&value.replace("Basic", "basic"))));
-        assert!(!other.is_in(&with(&value)));
+        assert!(own.is_in(&headers_with(&value)));
+        assert!(own.is_in(&headers_with(&value.replace("Basic", "basic"))));
+        assert!(!other.is_in(&headers_with(&value)));
         assert!(!own.is_in(&HeaderMap::new()));
         let password = own.userinfo();
         for bad in [
@@ -90,18 +90,18 @@ mod tests {
             &basic("x:"),
             &basic(&password[..password.len() - 1]),
         ] {
-            assert!(!own.is_in(&with(bad)), "{bad}");
+            assert!(!own.is_in(&headers_with(bad)), "{bad}");
         }
         let none = Credential(None);
-        assert!(!none.is_in(&with(&basic(&none.userinfo()))));
+        assert!(!none.is_in(&headers_with(&basic(&none.userinfo()))));
     }
 
     #[test]
     fn credential_is_masked_in_every_form_that_programs_print() {
         // The form decides and not the random bytes: also those that look like a placeholder or a word.
         let bytes = (0..=u8::MAX).map(|byte| [byte; 16]);
-        let mixed = |byte: u8| u128::from(byte) * 0x0001_2345_6789_abcd_efed_cba9_8765_4321;
-        let steps = (0..=u8::MAX).map(|byte| mixed(byte).to_be_bytes());
+        let mix = |byte: u8| u128::from(byte) * 0x0001_2345_6789_abcd_efed_cba9_8765_4321;
+        let steps = (0..=u8::MAX).map(|byte| mix(byte).to_be_bytes());
         for random in bytes.chain(steps) {
             let credential = Credential(Some(password(random)));
             let userinfo = credential.userinfo();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::index::ObjectHash;
 use crate::run::workspace_guard::read_regular_file;
 
-/// The longest file of settings, in bytes.
+/// The maximum size of a settings file in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Maximum number of files read for one repository: git itself stops at ten levels.
@@ -43,10 +43,10 @@ impl GitConfig {
             .and_then(|bytes| String::from_utf8(bytes).ok())
             .and_then(|text| git.join(text.trim_end()).canonicalize().ok());
         let common = common.as_deref().unwrap_or(git);
-        let mut open = vec![common.join("config"), git.join("config.worktree")];
-        let mut all = Vec::new();
+        let mut pending = vec![common.join("config"), git.join("config.worktree")];
+        let mut settings = Vec::new();
         let mut files = 0;
-        while let Some(file) = open.pop() {
+        while let Some(file) = pending.pop() {
             files += 1;
             if files > MAX_FILES {
                 break;
@@ -58,14 +58,14 @@ impl GitConfig {
             let includes = entries.iter().filter(|entry| {
                 matches!(entry.section.as_str(), "include" | "includeif") && entry.key == "path"
             });
-            let above = file.parent().unwrap_or(common);
-            let included = includes.map(|entry| above.join(&entry.value));
+            let folder = file.parent().unwrap_or(common);
+            let included = includes.map(|entry| folder.join(&entry.value));
             let included = included.filter_map(|path| path.canonicalize().ok());
-            let here = |path: &PathBuf| path.starts_with(root) || path.starts_with(common);
-            open.extend(included.filter(here));
-            all.extend(entries);
+            let is_trusted = |path: &PathBuf| path.starts_with(root) || path.starts_with(common);
+            pending.extend(included.filter(is_trusted));
+            settings.extend(entries);
         }
-        Self(all)
+        Self(settings)
     }
 
     /// All settings.
@@ -75,11 +75,11 @@ impl GitConfig {
 
     /// The value of a setting without a subsection.
     pub(crate) fn value(&self, section: &str, key: &str) -> Option<&str> {
-        let is = |entry: &&GitSetting| {
+        let is_match = |entry: &&GitSetting| {
             entry.section == section && entry.subsection.is_none() && entry.key == key
         };
-        let found = self.0.iter().rev().find(is)?;
-        Some(&found.value)
+        let setting = self.0.iter().rev().find(is_match)?;
+        Some(&setting.value)
     }
 
     /// The hash function of its objects and its index.
@@ -91,15 +91,15 @@ impl GitConfig {
     }
 }
 
-/// Reads the text of a file of settings. Invalid lines are ignored.
+/// Parses the text of a settings file. Invalid lines are ignored.
 fn parse(text: &str) -> Vec<GitSetting> {
-    let mut all = Vec::new();
+    let mut settings = Vec::new();
     let (mut section, mut subsection) = (String::new(), None);
     let text = text.replace("\\\r\n", "").replace("\\\n", "");
     for line in text.lines() {
         let mut line = line.trim();
         if let Some(rest) = line.strip_prefix('[') {
-            let Some((head, after)) = header(rest) else {
+            let Some((head, after)) = parse_section_header(rest) else {
                 continue;
             };
             (section, subsection) = head;
@@ -109,18 +109,18 @@ fn parse(text: &str) -> Vec<GitSetting> {
             continue;
         }
         let (key, value) = line.split_once('=').unwrap_or((line, "true"));
-        all.push(GitSetting {
+        settings.push(GitSetting {
             section: section.clone(),
             subsection: subsection.clone(),
             key: key.trim().to_ascii_lowercase(),
-            value: unquoted(value),
+            value: unquote(value),
         });
     }
-    all
+    settings
 }
 
-/// Parses a section and its subsection behind the opening bracket. Returns them with the rest of the line.
-fn header(rest: &str) -> Option<((String, Option<String>), &str)> {
+/// Parses a section header after its opening bracket. Returns the section and the subsection, and the rest of the line.
+fn parse_section_header(rest: &str) -> Option<((String, Option<String>), &str)> {
     let end = rest.find([']', '"'])?;
     let name = rest.get(..end)?.trim();
     if rest[end..].starts_with(']') {
@@ -133,10 +133,12 @@ fn header(rest: &str) -> Option<((String, Option<String>), &str)> {
     }
     let mut subsection = String::new();
     let mut letters = rest[end + 1..].char_indices();
-    while let Some((at, letter)) = letters.next() {
+    while let Some((offset, letter)) = letters.next() {
         match letter {
             '"' => {
-                let after = rest[end + 1 + at + 1..].trim_start().strip_prefix(']')?;
+                let after = rest[end + 1 + offset + 1..]
+                    .trim_start()
+                    .strip_prefix(']')?;
                 return Some(((name.to_ascii_lowercase(), Some(subsection)), after));
             }
             '\\' => subsection.extend(letters.next().map(|(_, letter)| letter)),
@@ -146,8 +148,8 @@ fn header(rest: &str) -> Option<((String, Option<String>), &str)> {
     None
 }
 
-/// Removes the quotes and the comment behind a value.
-fn unquoted(value: &str) -> String {
+/// Removes the quotes of a value, and the comment after it.
+fn unquote(value: &str) -> String {
     let mut text = String::new();
     let (mut quoted, mut letters) = (false, value.trim().chars());
     while let Some(letter) = letters.next() {

@@ -26,8 +26,8 @@ use crate::run::workspace_guard::read_regular_file;
 /// Maximum number of bytes read from an index: more than a million files.
 const MAX_INDEX_BYTES: u64 = 256 << 20;
 
-/// The time that a racy entry gets, in seconds: no index is that old.
-const OLD: u32 = 1;
+/// The modification time given to racy entries, in seconds: no index is that old.
+const SETTLED_TIME: u32 = 1;
 
 /// The hash function of objects and of the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub(super) struct IndexStat {
 #[derive(Debug)]
 struct GitIndexEntry {
     /// The offset at which it begins.
-    at: usize,
+    offset: usize,
     path: String,
     stat: IndexStat,
     /// True if its blob is empty: the size 0 means that then, and otherwise that git has to compare.
@@ -85,7 +85,7 @@ impl GitIndexEntry {
     }
 
     fn settle(&mut self) {
-        self.stat.modified = OLD;
+        self.stat.modified = SETTLED_TIME;
         if !self.empty {
             self.stat.size = self.stat.size.max(1);
         }
@@ -98,8 +98,8 @@ pub(super) struct GitIndex {
 }
 
 impl GitIndex {
-    /// Reads the entries of regular files that `wanted` names from the index in `git`, settled: racy entries are
-    /// written with another time. If that fails, they are returned as they are.
+    /// Reads the entries of regular files for which `wanted` returns true from the index in `git`. Racy entries are
+    /// written back with another time; if that fails, they are returned unchanged.
     pub(super) fn read(
         git: &Path,
         hash: ObjectHash,
@@ -107,8 +107,8 @@ impl GitIndex {
     ) -> Option<Self> {
         let path = git.join("index");
         let bytes = read_regular_file(&path, MAX_INDEX_BYTES)?;
-        let entries = entries(&bytes, hash, wanted)?;
-        let modified = modified(&path)?;
+        let entries = parse_entries(&bytes, hash, wanted)?;
+        let modified = modified_seconds(&path)?;
         if entries.iter().any(|entry| entry.is_racy(modified))
             && let Some(settled) = settle(git, hash, wanted)
         {
@@ -124,21 +124,21 @@ impl GitIndex {
     }
 }
 
-fn modified(path: &Path) -> Option<u64> {
+fn modified_seconds(path: &Path) -> Option<u64> {
     let modified = path.symlink_metadata().ok()?.modified().ok()?;
     let since = modified.duration_since(std::time::UNIX_EPOCH).ok()?;
     Some(since.as_secs())
 }
 
-/// Bytes of the header, and of an entry before its object id.
-const HEADER: usize = 12;
-const FIELDS: usize = 40;
+/// The sizes in bytes of the header, and of the fields before the object id of an entry.
+const HEADER_BYTES: usize = 12;
+const FIELDS_BYTES: usize = 40;
 
 /// The offsets of fields in an entry.
-const MODIFIED: usize = 8;
-const MODIFIED_NANOS: usize = 12;
-const MODE: usize = 24;
-const SIZE: usize = 36;
+const MODIFIED_OFFSET: usize = 8;
+const MODIFIED_NANOS_OFFSET: usize = 12;
+const MODE_OFFSET: usize = 24;
+const SIZE_OFFSET: usize = 36;
 
 /// Flags of an entry: its stage, and whether there are more flags.
 const STAGE: u16 = 0x3000;
@@ -155,7 +155,7 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 /// Returns the entries of regular files with the wanted paths. Supports versions 2 to 4.
-fn entries(
+fn parse_entries(
     bytes: &[u8],
     hash: ObjectHash,
     wanted: &dyn Fn(&str) -> bool,
@@ -168,12 +168,12 @@ fn entries(
         return None;
     }
     let count = u32_at(bytes, 8)?;
-    let mut at = HEADER;
+    let mut offset = HEADER_BYTES;
     let mut path: Vec<u8> = Vec::new();
-    let mut found = Vec::new();
+    let mut entries = Vec::new();
     for _ in 0..count {
-        let id = bytes.get(at + FIELDS..at + FIELDS + hash.len())?;
-        let flags_at = at + FIELDS + hash.len();
+        let id = bytes.get(offset + FIELDS_BYTES..offset + FIELDS_BYTES + hash.len())?;
+        let flags_at = offset + FIELDS_BYTES + hash.len();
         let flags = u16_at(bytes, flags_at)?;
         let mut name_at = flags_at + 2;
         if version >= 3 && flags & EXTENDED != 0 {
@@ -193,29 +193,29 @@ fn entries(
         let next = match version {
             4 => end + 1,
             // Zeros follow, at least one, up to a multiple of eight.
-            _ => at + (end - at) / 8 * 8 + 8,
+            _ => offset + (end - offset) / 8 * 8 + 8,
         };
-        let mode = u32_at(bytes, at + MODE)?;
+        let mode = u32_at(bytes, offset + MODE_OFFSET)?;
         let regular = matches!(mode, 0o100_644 | 0o100_755);
         if regular
             && flags & STAGE == 0
             && let Ok(name) = std::str::from_utf8(&path)
             && wanted(name)
         {
-            found.push(GitIndexEntry {
-                at,
+            entries.push(GitIndexEntry {
+                offset,
                 path: name.to_owned(),
                 stat: IndexStat {
-                    size: u32_at(bytes, at + SIZE)?,
-                    modified: u32_at(bytes, at + MODIFIED)?,
+                    size: u32_at(bytes, offset + SIZE_OFFSET)?,
+                    modified: u32_at(bytes, offset + MODIFIED_OFFSET)?,
                     executable: mode == 0o100_755,
                 },
                 empty: hash.is_empty_blob(id),
             });
         }
-        at = next;
+        offset = next;
     }
-    Some(found)
+    Some(entries)
 }
 
 /// Decodes a number of version 4. Returns it with the offset behind it.
@@ -231,14 +231,15 @@ fn varint(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
 }
 
 /// Returns the index with these entries settled, and a new checksum.
-fn patched(mut bytes: Vec<u8>, hash: ObjectHash, entries: &[GitIndexEntry]) -> Option<Vec<u8>> {
+fn patch_index(mut bytes: Vec<u8>, hash: ObjectHash, entries: &[GitIndexEntry]) -> Option<Vec<u8>> {
     for entry in entries {
-        for (at, value) in [
-            (MODIFIED, entry.stat.modified),
-            (MODIFIED_NANOS, 0),
-            (SIZE, entry.stat.size),
+        for (field_offset, value) in [
+            (MODIFIED_OFFSET, entry.stat.modified),
+            (MODIFIED_NANOS_OFFSET, 0),
+            (SIZE_OFFSET, entry.stat.size),
         ] {
-            let field = bytes.get_mut(entry.at + at..entry.at + at + 4)?;
+            let field =
+                bytes.get_mut(entry.offset + field_offset..entry.offset + field_offset + 4)?;
             field.copy_from_slice(&value.to_be_bytes());
         }
     }
@@ -278,20 +279,20 @@ fn settle(
     // The lock is held: from here on no other process changes the index.
     let write = || {
         let meta = path.symlink_metadata().ok()?;
-        let modified = modified(&path)?;
+        let modified = modified_seconds(&path)?;
         let bytes = read_regular_file(&path, MAX_INDEX_BYTES)?;
-        let mut all = entries(&bytes, hash, wanted)?;
-        for entry in all.iter_mut().filter(|entry| entry.is_racy(modified)) {
+        let mut entries = parse_entries(&bytes, hash, wanted)?;
+        for entry in entries.iter_mut().filter(|entry| entry.is_racy(modified)) {
             entry.settle();
         }
-        let bytes = patched(bytes, hash, &all)?;
+        let bytes = patch_index(bytes, hash, &entries)?;
         let mut file = File::from(lock);
         file.write_all(&bytes).ok()?;
         file.set_permissions(meta.permissions()).ok()?;
         file.set_times(FileTimes::new().set_modified(meta.modified().ok()?))
             .ok()?;
         renameat(&folder, c"index.lock", &folder, c"index").ok()?;
-        Some(all)
+        Some(entries)
     };
     let written = write();
     if written.is_none() {
@@ -346,19 +347,19 @@ mod tests {
             for version in ["2", "4"] {
                 let folder = repository(format, version);
                 let dir = folder.path().canonicalize().unwrap().join(".git");
-                let before = modified(&dir.join("index")).unwrap();
+                let before = modified_seconds(&dir.join("index")).unwrap();
                 let index = GitIndex::read(&dir, hash, &is_hidden).unwrap();
                 let stats: Vec<_> = index.into_stats().collect();
                 let names: Vec<_> = stats.iter().map(|(path, _)| path.as_str()).collect();
                 assert_eq!(names, [".env", "aa/b/run.key", "aa/empty.key"]);
-                let of = |path: &str| stats.iter().find(|(name, _)| name == path).unwrap().1;
-                assert_eq!((of(".env").size, of("aa/empty.key").size), (6, 0));
-                assert!(of("aa/b/run.key").executable && !of(".env").executable);
+                let stat_of = |path: &str| stats.iter().find(|(name, _)| name == path).unwrap().1;
+                assert_eq!((stat_of(".env").size, stat_of("aa/empty.key").size), (6, 0));
+                assert!(stat_of("aa/b/run.key").executable && !stat_of(".env").executable);
                 // Racy entries, written in the same second as the index, have an old time now.
                 for (path, stat) in &stats {
                     assert!(u64::from(stat.modified) < before.max(2), "{path}: {stat:?}");
                 }
-                assert_eq!(modified(&dir.join("index")), Some(before));
+                assert_eq!(modified_seconds(&dir.join("index")), Some(before));
                 assert!(!dir.join("index.lock").exists());
                 // The index is valid for git, without changes.
                 git(folder.path(), &["fsck", "--strict"]);
@@ -378,7 +379,7 @@ mod tests {
         std::fs::write(dir.join("index.lock"), "").unwrap();
         assert!(GitIndex::read(&dir, ObjectHash::Sha1, &is_hidden).is_some());
         assert_eq!(std::fs::read(dir.join("index")).unwrap(), before);
-        assert!(dir.join("index.lock").exists(), "it is another's");
+        assert!(dir.join("index.lock").exists(), "another process holds it");
     }
 
     #[test]
@@ -386,14 +387,14 @@ mod tests {
         let folder = repository("sha1", "4");
         let bytes = std::fs::read(folder.path().join(".git/index")).unwrap();
         for end in 0..bytes.len() {
-            let _ = entries(&bytes[..end], ObjectHash::Sha1, &|_| true);
+            let _ = parse_entries(&bytes[..end], ObjectHash::Sha1, &|_| true);
         }
         for at in 0..bytes.len() {
             let mut bytes = bytes.clone();
             bytes[at] ^= 0xff;
-            let _ = entries(&bytes, ObjectHash::Sha1, &|_| true);
+            let _ = parse_entries(&bytes, ObjectHash::Sha1, &|_| true);
         }
         let many = [b"DIRC\0\0\0\x02\xff\xff\xff\xff".as_slice(), &[0; 100]].concat();
-        assert!(entries(&many, ObjectHash::Sha1, &|_| true).is_none());
+        assert!(parse_entries(&many, ObjectHash::Sha1, &|_| true).is_none());
     }
 }

@@ -25,26 +25,26 @@ pub(crate) fn show_repository(spec: &mut CommandSpec) {
     let Some(writable) = whole.map(|part| part.writable) else {
         return;
     };
-    let Some(found) = LinkedRepository::find(&spec.workspace) else {
+    let Some(repository) = LinkedRepository::find(&spec.workspace) else {
         return;
     };
-    let decided = |mount: &HostMount| {
-        [&mount.from, &mount.at]
-            .into_iter()
-            .any(|path| path.starts_with(found.outermost()) || found.outermost().starts_with(path))
+    let overlaps = |mount: &HostMount| {
+        [&mount.from, &mount.at].into_iter().any(|path| {
+            path.starts_with(repository.outermost()) || repository.outermost().starts_with(path)
+        })
     };
-    if spec.mounts.iter().any(decided) {
+    if spec.mounts.iter().any(overlaps) {
         return;
     }
-    let mounts = found.mounts(writable);
-    let shown = mounts.iter().filter(|mount| mount.writable);
+    let mounts = repository.mounts(writable);
+    let writable_mounts = mounts.iter().filter(|mount| mount.writable);
     spec.repositories
-        .extend(shown.map(|mount| mount.from.clone()));
+        .extend(writable_mounts.map(|mount| mount.from.clone()));
     spec.mounts.extend(mounts);
 }
 
 /// Returns the target of a file `.git`.
-pub(super) fn target(file: &Path) -> Option<PathBuf> {
+pub(super) fn link_target(file: &Path) -> Option<PathBuf> {
     let bytes = read_regular_file(file, MAX_LINK_BYTES)?;
     let text = String::from_utf8(bytes).ok()?;
     let to = text
@@ -68,32 +68,35 @@ impl LinkedRepository {
         if !is_own(&file, false) {
             return None;
         }
-        let own = target(&file)?;
+        let own = link_target(&file)?;
         if own.starts_with(workspace) || !is_own(&own, true) || !is_own(&own.join("HEAD"), false) {
             return None;
         }
-        let found = Self::worktree(workspace, &own).or_else(|| Self::submodule(workspace, &own))?;
-        (!workspace.starts_with(found.outermost())).then_some(found)
+        let repository =
+            Self::worktree(workspace, &own).or_else(|| Self::submodule(workspace, &own))?;
+        (!workspace.starts_with(repository.outermost())).then_some(repository)
     }
 
     fn worktree(workspace: &Path, own: &Path) -> Option<Self> {
-        let above = own.parent().filter(|above| above.ends_with("worktrees"))?;
-        let common = above.parent()?.to_owned();
-        if !is_own(above, true) || !is_repository(&common) {
+        let worktrees = own
+            .parent()
+            .filter(|worktrees| worktrees.ends_with("worktrees"))?;
+        let common = worktrees.parent()?.to_owned();
+        if !is_own(worktrees, true) || !is_repository(&common) {
             return None;
         }
-        let said = |name: &str| {
+        let read_path = |name: &str| {
             let path = own.join(name);
             let bytes =
                 is_own(&path, false).then(|| read_regular_file(&path, MAX_LINK_BYTES))??;
             let text = String::from_utf8(bytes).ok()?;
             Some(own.join(text.trim_end_matches(['\n', '\r'])))
         };
-        let is_common = said("commondir")?.canonicalize().ok()? == common;
-        let back = said("gitdir")?;
-        let is_back =
-            back.file_name()? == ".git" && back.parent()?.canonicalize().ok()? == workspace;
-        (is_common && is_back).then(|| Self::Worktree {
+        let is_common = read_path("commondir")?.canonicalize().ok()? == common;
+        let worktree_file = read_path("gitdir")?;
+        let points_back = worktree_file.file_name()? == ".git"
+            && worktree_file.parent()?.canonicalize().ok()? == workspace;
+        (is_common && points_back).then(|| Self::Worktree {
             common,
             own: own.to_owned(),
         })
@@ -102,7 +105,7 @@ impl LinkedRepository {
     fn submodule(workspace: &Path, own: &Path) -> Option<Self> {
         let mut parts = own.iter().skip_while(|part| *part != ".git");
         parts.next()?;
-        if !parts.any(|part| part == "modules") || !has_parts(own) {
+        if !parts.any(|part| part == "modules") || !has_repository_files(own) {
             return None;
         }
         let config =
@@ -147,11 +150,11 @@ impl LinkedRepository {
 /// Returns true if git takes a path for a repository, by its name and its content.
 fn is_repository(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
-    let named = name.is_some_and(|name| name.ends_with(".git") || name == ".bare");
-    named && is_own(path, true) && has_parts(path)
+    let has_repository_name = name.is_some_and(|name| name.ends_with(".git") || name == ".bare");
+    has_repository_name && is_own(path, true) && has_repository_files(path)
 }
 
-fn has_parts(path: &Path) -> bool {
+fn has_repository_files(path: &Path) -> bool {
     let folders = ["objects", "refs"];
     is_own(&path.join("HEAD"), false)
         && is_own(&path.join("config"), false)
@@ -198,7 +201,7 @@ mod tests {
         (folder, at)
     }
 
-    fn shown(workspace: &Path) -> Vec<(PathBuf, bool)> {
+    fn mounts_of(workspace: &Path) -> Vec<(PathBuf, bool)> {
         let mut spec = CommandSpec::new(CommandProgram::Vector(vec!["true".into()]), workspace);
         show_repository(&mut spec);
         let mounts = spec.mounts.into_iter();
@@ -215,12 +218,12 @@ mod tests {
             (common.join("worktrees"), false),
             (common.join("worktrees/tree"), true),
         ];
-        assert_eq!(shown(&at.join("tree")), expected);
+        assert_eq!(mounts_of(&at.join("tree")), expected);
         assert_eq!(
-            shown(&at.join("main/sub")),
+            mounts_of(&at.join("main/sub")),
             [(common.join("modules/sub"), true)]
         );
-        assert!(shown(&at.join("main")).is_empty());
+        assert!(mounts_of(&at.join("main")).is_empty());
         // A mount by a person takes precedence.
         let mut spec =
             CommandSpec::new(CommandProgram::Vector(vec!["true".into()]), at.join("tree"));
@@ -237,25 +240,25 @@ mod tests {
             &at.join("bare.git"),
             &["worktree", "add", "-q", "../of-bare"],
         );
-        assert_eq!(shown(&at.join("of-bare")).len(), 3);
+        assert_eq!(mounts_of(&at.join("of-bare")).len(), 3);
     }
 
     #[test]
     fn gitdir_link_without_a_back_reference_shows_nothing() {
         let (_folder, at) = repository();
         let common = at.join("main/.git");
-        let leads = |to: &Path| {
+        let mounts_for_link_to = |to: &Path| {
             let work = at.join("work");
             let _ = fs::remove_dir_all(&work);
             fs::create_dir(&work).unwrap();
             fs::write(work.join(".git"), format!("gitdir: {}\n", to.display())).unwrap();
-            shown(&work)
+            mounts_of(&work)
         };
         // The repository does not know this workspace.
-        assert!(leads(&common.join("worktrees/tree")).is_empty());
-        assert!(leads(&common.join("modules/sub")).is_empty());
-        assert!(leads(&common).is_empty());
-        assert!(leads(Path::new("/etc")).is_empty());
+        assert!(mounts_for_link_to(&common.join("worktrees/tree")).is_empty());
+        assert!(mounts_for_link_to(&common.join("modules/sub")).is_empty());
+        assert!(mounts_for_link_to(&common).is_empty());
+        assert!(mounts_for_link_to(Path::new("/etc")).is_empty());
         // An archive that was unpacked next to other files, and that names this workspace.
         let home = at.join("home");
         fs::create_dir_all(home.join("worktrees/x")).unwrap();
@@ -272,14 +275,17 @@ mod tests {
         }
         let back = format!("{}\n", at.join("work/.git").display());
         fs::write(home.join("worktrees/x/gitdir"), back).unwrap();
-        assert!(leads(&home.join("worktrees/x")).is_empty());
+        assert!(mounts_for_link_to(&home.join("worktrees/x")).is_empty());
         // With this name it is a repository.
         fs::rename(&home, at.join("home.git")).unwrap();
-        assert_eq!(leads(&at.join("home.git/worktrees/x")).len(), 3);
+        assert_eq!(
+            mounts_for_link_to(&at.join("home.git/worktrees/x")).len(),
+            3
+        );
         // With a link on the path to the file itself.
         let work = at.join("work");
         fs::rename(work.join(".git"), at.join("file")).unwrap();
         std::os::unix::fs::symlink("../file", work.join(".git")).unwrap();
-        assert!(shown(&work).is_empty());
+        assert!(mounts_of(&work).is_empty());
     }
 }

@@ -26,17 +26,17 @@ impl StandInStore {
     pub(super) fn open() -> Option<Self> {
         let user = rustix::process::geteuid().as_raw();
         let temporary = std::env::temp_dir().canonicalize().ok()?;
-        Self::path_of(&temporary.join(format!("mimir-hidden-{user}"))).ok()
+        Self::open_at(&temporary.join(format!("mimir-hidden-{user}"))).ok()
     }
 
-    fn path_of(path: &Path) -> io::Result<Self> {
+    fn open_at(path: &Path) -> io::Result<Self> {
         match DirBuilder::new().mode(0o700).create(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
         let meta = path.symlink_metadata()?;
-        let own = meta.uid() == rustix::process::geteuid().as_raw();
-        if !meta.is_dir() || !own || meta.mode() & 0o077 != 0 {
+        let is_own = meta.uid() == rustix::process::geteuid().as_raw();
+        if !meta.is_dir() || !is_own || meta.mode() & 0o077 != 0 {
             return Err(io::Error::other("the folder is not this user's alone"));
         }
         Ok(Self(path.to_owned()))
@@ -81,7 +81,7 @@ impl StandInStore {
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
         let path = self.0.join(format!("t-{:016x}", hasher.finish()));
-        if fs::read_to_string(&path).is_ok_and(|there| there == text) {
+        if fs::read_to_string(&path).is_ok_and(|content| content == text) {
             return Some(path);
         }
         // Renamed when it is complete, since another process may read it.
@@ -101,17 +101,17 @@ impl StandInStore {
         use std::os::unix::fs::FileTypeExt as _;
 
         let path = self.0.join("s");
-        let is_one = || {
+        let existing = || {
             let meta = path.symlink_metadata().ok()?;
             (meta.file_type().is_socket() && meta.mode() & 0o777 == 0).then(|| path.clone())
         };
-        if let Some(path) = is_one() {
+        if let Some(path) = existing() {
             return Some(path);
         }
         let _ = fs::remove_file(&path);
-        let made = mknodat(CWD, &path, FileType::Socket, Mode::empty(), 0);
+        let created = mknodat(CWD, &path, FileType::Socket, Mode::empty(), 0);
         // Another process may have created it meanwhile.
-        made.ok().map(|()| path.clone()).or_else(is_one)
+        created.ok().map(|()| path.clone()).or_else(existing)
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -124,7 +124,7 @@ impl StandInStore {
 fn make_file(path: &Path, stat: IndexStat) -> io::Result<()> {
     let mode = if stat.executable { 0o100 } else { 0 };
     let modified = UNIX_EPOCH + Duration::from_secs(stat.modified.into());
-    let is_one = || {
+    let is_current = || {
         path.symlink_metadata().is_ok_and(|meta| {
             meta.is_file()
                 && meta.mode() & 0o777 == mode
@@ -132,16 +132,16 @@ fn make_file(path: &Path, stat: IndexStat) -> io::Result<()> {
                 && meta.modified().is_ok_and(|time| time == modified)
         })
     };
-    if is_one() {
+    if is_current() {
         return Ok(());
     }
     let _ = fs::remove_file(path);
-    let options = OpenOptions::new()
+    let file = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(mode)
         .open(path);
-    match options {
+    match file {
         Ok(file) => fill(&file, stat.size, modified),
         // Another process is creating it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn stand_in_files_have_the_requested_size_and_time() {
         let folder = tempfile::tempdir().unwrap();
-        let store = StandInStore::path_of(&folder.path().join("s")).unwrap();
+        let store = StandInStore::open_at(&folder.path().join("s")).unwrap();
         let stat = IndexStat {
             size: 4_000_000_000,
             modified: 7,
@@ -172,7 +172,11 @@ mod tests {
         let meta = file.metadata().unwrap();
         assert_eq!((meta.len(), meta.mtime()), (4_000_000_000, 7));
         assert_eq!((meta.mode() & 0o777, meta.blocks()), (0o100, 0));
-        assert_eq!(store.file(stat), Some(file.clone()), "it is used again");
+        assert_eq!(
+            store.file(stat),
+            Some(file.clone()),
+            "the existing file is reused"
+        );
         fs::remove_file(&file).unwrap();
         fs::write(&file, "another").unwrap();
         store.file(stat).unwrap();
@@ -188,8 +192,8 @@ mod tests {
         let open = folder.path().join("open");
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(StandInStore::path_of(&open).is_err());
+        assert!(StandInStore::open_at(&open).is_err());
         std::os::unix::fs::symlink(folder.path(), folder.path().join("link")).unwrap();
-        assert!(StandInStore::path_of(&folder.path().join("link")).is_err());
+        assert!(StandInStore::open_at(&folder.path().join("link")).is_err());
     }
 }

@@ -17,45 +17,45 @@ async fn start(jobs: &BackgroundJobs, session: &str, text: &str) -> Result<JobId
         .await
 }
 
-async fn ended(jobs: &BackgroundJobs, session: &str, job: JobId) -> JobStatus {
+async fn wait_until_ended(jobs: &BackgroundJobs, session: &str, job: JobId) -> JobStatus {
     for _ in 0..500 {
-        let found = jobs
+        let status = jobs
             .list(&owner(session))
             .into_iter()
             .find(|one| one.id == job)
             .unwrap();
-        if found.exit_code.is_some() {
-            return found;
+        if status.exit_code.is_some() {
+            return status;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("it does not end");
+    panic!("the job has not ended");
 }
 
 #[test]
 fn output_tail_stores_the_end_and_counts_omitted_bytes() {
-    let mut ring = OutputTail::new(MAX_OUTPUT);
-    ring.add(b"hello ");
-    ring.add(b"world");
-    let found = read_chunk(&mut ring, 6);
+    let mut tail = OutputTail::new(MAX_OUTPUT);
+    tail.add(b"hello ");
+    tail.add(b"world");
+    let chunk = read_chunk(&mut tail, 6);
     assert_eq!(
-        (found.bytes.as_slice(), found.next, found.omitted_bytes),
+        (chunk.bytes.as_slice(), chunk.next, chunk.omitted_bytes),
         (b"world".as_slice(), 11, 0)
     );
     assert_eq!(
-        read_chunk(&mut ring, 99),
+        read_chunk(&mut tail, 99),
         OutputChunk {
             bytes: vec![],
             next: 11,
             omitted_bytes: 0
         }
     );
-    ring.add(&vec![b'x'; MAX_OUTPUT + 5]);
-    ring.add(b"end");
-    let found = read_chunk(&mut ring, 11);
-    assert_eq!(found.next, 11 + MAX_OUTPUT as u64 + 8);
-    assert_eq!(found.omitted_bytes, 8);
-    assert!(found.bytes.len() == MAX_OUTPUT && found.bytes.ends_with(b"xend"));
+    tail.add(&vec![b'x'; MAX_OUTPUT + 5]);
+    tail.add(b"end");
+    let chunk = read_chunk(&mut tail, 11);
+    assert_eq!(chunk.next, 11 + MAX_OUTPUT as u64 + 8);
+    assert_eq!(chunk.omitted_bytes, 8);
+    assert!(chunk.bytes.len() == MAX_OUTPUT && chunk.bytes.ends_with(b"xend"));
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn job_output_is_read_in_chunks_until_it_exits() {
         .await
         .unwrap();
     assert_eq!(jobs.list(&owner("s"))[0].exit_code, None);
-    let done = ended(&jobs, "s", job).await;
+    let done = wait_until_ended(&jobs, "s", job).await;
     assert_eq!((done.exit_code, done.id), (Some(3), JobId(1)));
     let first = jobs.output(&owner("s"), job, 0).unwrap();
     assert_eq!(first.bytes, b"one\ntwo\n");
@@ -112,10 +112,10 @@ async fn job_stop_runs_the_sigterm_handler_of_the_program() {
     let stopped = jobs.stop(&owner("s"), job).await.unwrap();
     assert_eq!(stopped.exit_code, Some(5));
     // The shell may also report that the program it waited for was terminated.
-    let said = jobs.output(&owner("s"), job, 0).unwrap().bytes;
+    let output = jobs.output(&owner("s"), job, 0).unwrap().bytes;
     assert!(
-        said.starts_with(b"up\n") && said.windows(4).any(|word| word == b"bye\n"),
-        "{said:?}"
+        output.starts_with(b"up\n") && output.windows(4).any(|word| word == b"bye\n"),
+        "{output:?}"
     );
     // Once more, after it has exited.
     assert_eq!(
@@ -137,7 +137,7 @@ async fn jobs_are_limited_and_end_with_their_session() {
     let other = start(&jobs, "t", "sleep 0.3").await.unwrap();
     jobs.end_session("s");
     assert!(jobs.list(&owner("s")).is_empty());
-    assert_eq!(ended(&jobs, "t", other).await.exit_code, Some(0));
+    assert_eq!(wait_until_ended(&jobs, "t", other).await.exit_code, Some(0));
     start(&jobs, "s", "true").await.unwrap();
 }
 
@@ -151,9 +151,12 @@ async fn job_timeout_is_reported_in_its_output() {
         .start(&NoSandbox::new(), &spec, &owner("s"), String::new(), None)
         .await
         .unwrap();
-    let done = ended(&jobs, "s", job).await;
+    let done = wait_until_ended(&jobs, "s", job).await;
     assert_eq!(done.exit_code, Some(124));
-    let said = jobs.output(&owner("s"), job, 0).unwrap().bytes;
-    let said = String::from_utf8(said).unwrap();
-    assert!(said.starts_with("up\n\n[it was stopped after "), "{said}");
+    let output = jobs.output(&owner("s"), job, 0).unwrap().bytes;
+    let output = String::from_utf8(output).unwrap();
+    assert!(
+        output.starts_with("up\n\n[it was stopped after "),
+        "{output}"
+    );
 }

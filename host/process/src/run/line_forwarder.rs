@@ -10,7 +10,7 @@ use mimir_core::text::{escape, prefix};
 const MAX_LINES: usize = 1_000;
 
 /// Maximum number of bytes shown of one line.
-const MAX_LINE: usize = 4_096;
+const MAX_LINE_BYTES: usize = 4_096;
 
 /// Passes output on, line by line.
 pub(crate) struct LineForwarder {
@@ -39,8 +39,8 @@ impl LineForwarder {
                 CommandStream::Stdout => &mut self.stdout,
                 CommandStream::Stderr => &mut self.stderr,
             };
-            let room = MAX_LINE.saturating_sub(line.len());
-            line.extend(part.iter().take(room));
+            let capacity = MAX_LINE_BYTES.saturating_sub(line.len());
+            line.extend(part.iter().take(capacity));
             if part.ends_with(b"\n") {
                 let line = std::mem::take(line);
                 self.show(&line);
@@ -63,7 +63,7 @@ impl LineForwarder {
     fn show(&mut self, line: &[u8]) {
         self.shown += 1;
         let text = String::from_utf8_lossy(line);
-        let text = escape(prefix(text.trim_end_matches(['\n', '\r']), MAX_LINE).to_owned());
+        let text = escape(prefix(text.trim_end_matches(['\n', '\r']), MAX_LINE_BYTES).to_owned());
         self.observer.progress(CallProgress {
             done: self.shown as u64,
             total: None,
@@ -104,6 +104,6 @@ mod tests {
         lines.add(CommandStream::Stdout, &b"\n".repeat(10_000));
         let seen = seen.0.lock();
         assert_eq!(seen.len(), MAX_LINES);
-        assert!(seen.iter().all(|line| line.len() <= MAX_LINE));
+        assert!(seen.iter().all(|line| line.len() <= MAX_LINE_BYTES));
     }
 }

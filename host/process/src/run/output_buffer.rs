@@ -13,9 +13,10 @@ pub(crate) struct OutputBuffer {
 }
 
 impl OutputBuffer {
-    /// Stores at most `most` bytes. The beginning shows what was done and the end how it ended, so each gets one half.
-    pub(crate) fn new(most: usize) -> Self {
-        let half = most.div_ceil(2);
+    /// Creates a buffer of at most `limit` bytes. The beginning shows what was done and the end how it ended, so each
+    /// gets one half.
+    pub(crate) fn new(limit: usize) -> Self {
+        let half = limit.div_ceil(2);
         Self {
             head: Vec::new(),
             half,
@@ -24,8 +25,8 @@ impl OutputBuffer {
     }
 
     pub(crate) fn add(&mut self, bytes: &[u8]) {
-        let room = self.half.saturating_sub(self.head.len());
-        let (head, rest) = bytes.split_at(room.min(bytes.len()));
+        let capacity = self.half.saturating_sub(self.head.len());
+        let (head, rest) = bytes.split_at(capacity.min(bytes.len()));
         self.head.extend_from_slice(head);
         self.tail.add(rest);
     }
@@ -71,10 +72,10 @@ impl OutputBuffer {
 mod tests {
     use super::*;
 
-    fn kept(most: usize, chunks: &[&[u8]]) -> (String, u64) {
-        let mut kept = OutputBuffer::new(most);
-        chunks.iter().for_each(|chunk| kept.add(chunk));
-        let captured = kept.into_captured();
+    fn capture(limit: usize, chunks: &[&[u8]]) -> (String, u64) {
+        let mut buffer = OutputBuffer::new(limit);
+        chunks.iter().for_each(|chunk| buffer.add(chunk));
+        let captured = buffer.into_captured();
         (
             String::from_utf8_lossy(&captured.bytes).into_owned(),
             captured.omitted_bytes,
@@ -83,27 +84,27 @@ mod tests {
 
     #[test]
     fn output_that_fits_is_complete() {
-        assert_eq!(kept(10, &[b"01234", b"56789"]), ("0123456789".into(), 0));
-        assert_eq!(kept(10, &[b"0123456789"]), ("0123456789".into(), 0));
-        assert_eq!(kept(10, &[]), (String::new(), 0));
+        assert_eq!(capture(10, &[b"01234", b"56789"]), ("0123456789".into(), 0));
+        assert_eq!(capture(10, &[b"0123456789"]), ("0123456789".into(), 0));
+        assert_eq!(capture(10, &[]), (String::new(), 0));
     }
 
     #[test]
     fn output_drops_the_middle_and_counts_missing_bytes() {
         assert_eq!(
-            kept(10, &[b"01234", b"5678", b"9ab"]),
+            capture(10, &[b"01234", b"5678", b"9ab"]),
             ("01234\n[2 bytes are missing here]\n789ab".into(), 2)
         );
         let long = "x".repeat(1_000_000);
-        let (text, missing) = kept(10, &[b"ab\ncd", long.as_bytes(), b"\ny\n"]);
+        let (text, missing) = capture(10, &[b"ab\ncd", long.as_bytes(), b"\ny\n"]);
         assert_eq!(text, "ab\n[1000003 bytes are missing here]\ny\n");
         assert_eq!(missing, 1_000_003);
     }
 
     #[test]
     fn output_with_invalid_utf8_is_unchanged() {
-        let mut kept = OutputBuffer::new(10);
-        kept.add(&[0xff, 0, 0xfe]);
-        assert_eq!(kept.into_captured().bytes, [0xff, 0, 0xfe]);
+        let mut buffer = OutputBuffer::new(10);
+        buffer.add(&[0xff, 0, 0xfe]);
+        assert_eq!(buffer.into_captured().bytes, [0xff, 0, 0xfe]);
     }
 }

@@ -16,7 +16,7 @@ use crate::command_proxy::Refusals;
 use crate::sandbox::CommandSpec;
 
 /// Maximum number of bytes read of a line.
-const MAX_LINE: usize = 4096;
+const MAX_LINE_BYTES: usize = 4096;
 
 /// Maximum number of paths in a note.
 const MAX_NAMED: usize = 8;
@@ -75,65 +75,67 @@ impl OutputNotes {
         }
     }
 
-    pub(super) fn read(&mut self, stream: CommandStream, bytes: &[u8]) {
-        let which = match stream {
+    pub(super) fn scan(&mut self, stream: CommandStream, bytes: &[u8]) {
+        let index = match stream {
             CommandStream::Stdout => 0,
             CommandStream::Stderr => 1,
         };
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let Some(line) = self.lines.get_mut(which) else {
+            let Some(line) = self.lines.get_mut(index) else {
                 return;
             };
-            let room = MAX_LINE.saturating_sub(line.len());
-            line.extend(part.iter().take(room));
+            let capacity = MAX_LINE_BYTES.saturating_sub(line.len());
+            line.extend(part.iter().take(capacity));
             if part.ends_with(b"\n") {
                 let line = std::mem::take(line);
-                self.line(&line);
+                self.scan_line(&line);
             }
         }
     }
 
-    fn line(&mut self, line: &[u8]) {
+    fn scan_line(&mut self, line: &[u8]) {
         let text = String::from_utf8_lossy(line);
         let lower = text.to_ascii_lowercase();
-        let has = |words: &[&str]| words.iter().any(|words| lower.contains(words));
+        let has = |messages: &[&str]| messages.iter().any(|message| lower.contains(message));
         self.unsigned |= lower.contains(UNSIGNED);
         if self.hidden.is_empty() {
             return;
         }
         if has(&DENIED) {
-            let named = self.named(&text);
-            let ends = |words: &&str| lower.trim_end().ends_with(*words);
+            let named = self.hidden_paths_in(&text);
+            let ends = |message: &&str| lower.trim_end().ends_with(*message);
             self.nameless |=
                 named.is_empty() && (DENIED_ENDS.iter().any(ends) || has(&DENIED_NAMELESS));
             self.denied.extend(named);
         }
         if has(&BUSY) {
-            self.busy_in(&text);
+            self.record_busy_paths(&text);
         }
     }
 
     /// Returns the indices of the hidden paths that a line names, in full or by the last parts of the path.
-    fn named(&self, line: &str) -> Vec<usize> {
-        let words: Vec<&str> = words(line, &self.workspace).collect();
-        let is_named = |(_, one): &(usize, &HiddenPath)| {
+    fn hidden_paths_in(&self, line: &str) -> Vec<usize> {
+        let candidates: Vec<&str> = path_candidates(line, &self.workspace).collect();
+        let is_match = |(_, one): &(usize, &HiddenPath)| {
             let folder = one.kind == HiddenKind::Folder;
             // A path that contains separators is searched for as a whole.
-            one.path.contains(separates) && line.contains(&one.path)
-                || words.iter().any(|word| is_path(word, &one.path, folder))
+            one.path.contains(is_separator) && line.contains(&one.path)
+                || candidates
+                    .iter()
+                    .any(|word| names_path(word, &one.path, folder))
         };
-        let found = self.hidden.iter().enumerate().filter(is_named);
-        found.map(|(index, _)| index).collect()
+        let matches = self.hidden.iter().enumerate().filter(is_match);
+        matches.map(|(index, _)| index).collect()
     }
 
-    fn busy_in(&mut self, line: &str) {
-        for word in words(line, &self.workspace) {
+    fn record_busy_paths(&mut self, line: &str) {
+        for word in path_candidates(line, &self.workspace) {
             let word = word.trim_end_matches('/');
-            let is = |one: &&HiddenPath| {
+            let contains_word = |one: &&HiddenPath| {
                 let path = Path::new(&one.path);
                 path.ancestors().any(|above| above == Path::new(word))
             };
-            if !word.is_empty() && self.hidden.iter().any(|one| is(&one)) {
+            if !word.is_empty() && self.hidden.iter().any(|one| contains_word(&one)) {
                 self.busy.insert(word.to_owned());
             }
         }
@@ -146,18 +148,18 @@ impl OutputNotes {
         unattributed: &[ForbiddenPath],
     ) -> Vec<String> {
         for line in std::mem::take(&mut self.lines) {
-            self.line(&line);
+            self.scan_line(&line);
         }
         let mut notes = Vec::new();
         if self.denied.is_empty() && self.nameless {
-            let of_secrets = |(_, one): &(usize, &HiddenPath)| one.layer == PathRuleLayer::Secrets;
-            let all = self.hidden.iter().enumerate().filter(of_secrets);
-            notes.extend(self.reveal(
+            let is_secret = |(_, one): &(usize, &HiddenPath)| one.layer == PathRuleLayer::Secrets;
+            let secrets = self.hidden.iter().enumerate().filter(is_secret);
+            notes.extend(self.reveal_note(
                 "if the file is one of these",
-                &all.map(|(index, _)| index).collect::<Vec<_>>(),
+                &secrets.map(|(index, _)| index).collect::<Vec<_>>(),
             ));
         }
-        let by = |layer: PathRuleLayer| -> Vec<usize> {
+        let denied_by = |layer: PathRuleLayer| -> Vec<usize> {
             let denied = self.denied.iter().copied();
             denied
                 .filter(|index| {
@@ -167,7 +169,10 @@ impl OutputNotes {
                 })
                 .collect()
         };
-        notes.extend(self.reveal("if the command needs it", &by(PathRuleLayer::Secrets)));
+        notes.extend(self.reveal_note(
+            "if the command needs it",
+            &denied_by(PathRuleLayer::Secrets),
+        ));
         for (layer, why) in [
             (
                 PathRuleLayer::Denied,
@@ -175,9 +180,12 @@ impl OutputNotes {
             ),
             (PathRuleLayer::Protected, "no setting reveals it"),
         ] {
-            let paths = by(layer);
+            let paths = denied_by(layer);
             if !paths.is_empty() {
-                notes.push(format!("{} cannot be read: {why}", self.shown(&paths)));
+                notes.push(format!(
+                    "{} cannot be read: {why}",
+                    self.list_hidden(&paths)
+                ));
             }
         }
         if !self.busy.is_empty() {
@@ -185,7 +193,7 @@ impl OutputNotes {
                 .busy
                 .iter()
                 .take(MAX_NAMED)
-                .map(|path| code(path))
+                .map(|path| code_span(path))
                 .collect();
             notes.push(format!(
                 "{} cannot be renamed, replaced or removed by a command, since the path rules hide it or something in it",
@@ -211,7 +219,7 @@ impl OutputNotes {
     }
 
     /// Returns the note on files that may hold secrets, with the setting that reveals them.
-    fn reveal(&self, when: &str, indices: &[usize]) -> Option<String> {
+    fn reveal_note(&self, when: &str, indices: &[usize]) -> Option<String> {
         if indices.is_empty() {
             return None;
         }
@@ -221,7 +229,7 @@ impl OutputNotes {
             .take(MAX_NAMED)
             .map(|one| format!("\"{}\"", visible(&one.path)))
             .collect();
-        let shown = self.shown(indices);
+        let shown = self.list_hidden(indices);
         let tool = &self.tool;
         Some(match setting.is_empty() {
             true => format!("hidden from commands, since it may hold secrets: {shown}"),
@@ -233,7 +241,7 @@ impl OutputNotes {
         })
     }
 
-    fn shown(&self, indices: &[usize]) -> String {
+    fn list_hidden(&self, indices: &[usize]) -> String {
         let paths = indices.iter().filter_map(|index| self.hidden.get(*index));
         list(paths.map(|one| one.path.as_str()))
     }
@@ -254,28 +262,32 @@ fn unattributed_note(paths: &[ForbiddenPath]) -> Option<String> {
 
 /// Lists some paths, and the number of the others.
 fn list<'a>(paths: impl Iterator<Item = &'a str>) -> String {
-    let all: Vec<&str> = paths.collect();
-    let some: Vec<_> = all.iter().take(MAX_NAMED).map(|path| code(path)).collect();
-    let some = some.join(", ");
-    match all.len().saturating_sub(MAX_NAMED) {
-        0 => some,
-        more => format!("{some} and {more} more"),
+    let paths: Vec<&str> = paths.collect();
+    let listed: Vec<_> = paths
+        .iter()
+        .take(MAX_NAMED)
+        .map(|path| code_span(path))
+        .collect();
+    let listed = listed.join(", ");
+    match paths.len().saturating_sub(MAX_NAMED) {
+        0 => listed,
+        more => format!("{listed} and {more} more"),
     }
 }
 
-fn code(path: &str) -> String {
+fn code_span(path: &str) -> String {
     format!("`{}`", visible(path))
 }
 
 /// Returns true for a character that separates words, as in `cat: .env:`, `--file=.env` and `open(".env")`.
-fn separates(c: char) -> bool {
+fn is_separator(c: char) -> bool {
     let marks = "\"'`()[],;<>‘’:=";
     c.is_whitespace() || c.is_control() || marks.contains(c)
 }
 
 /// Returns the words of a line that may be paths: below the workspace, without `./` before them.
-fn words<'a>(line: &'a str, workspace: &'a str) -> impl Iterator<Item = &'a str> {
-    let words = line.split(separates);
+fn path_candidates<'a>(line: &'a str, workspace: &'a str) -> impl Iterator<Item = &'a str> {
+    let words = line.split(is_separator);
     words.filter(|word| !word.is_empty()).map(move |word| {
         let word = word
             .strip_prefix(workspace)
@@ -291,7 +303,7 @@ fn words<'a>(line: &'a str, workspace: &'a str) -> impl Iterator<Item = &'a str>
 
 /// Returns true if a word names this hidden path or, for a folder, something in it. The command may run in any parent
 /// folder.
-fn is_path(word: &str, path: &str, folder: bool) -> bool {
+fn names_path(word: &str, path: &str, folder: bool) -> bool {
     let ends = |whole: &str, end: &str| {
         whole == end
             || whole
@@ -314,7 +326,7 @@ mod tests {
     use super::*;
     use mimir_core::command::CommandProgram;
 
-    fn notes(lines: &str) -> Vec<String> {
+    fn notes_for(lines: &str) -> Vec<String> {
         let spec = CommandSpec::new(CommandProgram::Vector(vec!["x".into()]), "/work");
         let hidden = [
             (".env", HiddenKind::File, PathRuleLayer::Secrets),
@@ -330,7 +342,7 @@ mod tests {
         });
         let mut notes = OutputNotes::new(&spec, &hidden);
         for byte in lines.as_bytes().chunks(3) {
-            notes.read(CommandStream::Stderr, byte);
+            notes.scan(CommandStream::Stderr, byte);
         }
         notes.finish(&[], &[])
     }
@@ -349,13 +361,13 @@ mod tests {
             "tar: ./tests/cert.pem: Cannot open: Permission denied",
             "curl: could not open ../tests/cert.pem: Permission denied\n",
         ] {
-            let said = notes(line);
-            assert_eq!(said.len(), 1, "{line}: {said:?}");
+            let notes = notes_for(line);
+            assert_eq!(notes.len(), 1, "{line}: {notes:?}");
             let setting = "`tools.exec.reveal: [\"tests/cert.pem\"]` in .mimir/config.yml";
-            assert!(said[0].contains(setting), "{line}: {said:?}");
+            assert!(notes[0].contains(setting), "{line}: {notes:?}");
         }
-        let said = notes("cat: 'my keys/a b.key': Permission denied");
-        assert!(said[0].contains("[\"my keys/a b.key\"]"), "{said:?}");
+        let notes = notes_for("cat: 'my keys/a b.key': Permission denied");
+        assert!(notes[0].contains("[\"my keys/a b.key\"]"), "{notes:?}");
     }
 
     #[test]
@@ -367,7 +379,7 @@ mod tests {
             "reading .env",
             "cat: /etc/.env: Permission denied",
         ] {
-            assert_eq!(notes(line), Vec::<String>::new(), "{line}");
+            assert_eq!(notes_for(line), Vec::<String>::new(), "{line}");
         }
     }
 
@@ -377,26 +389,27 @@ mod tests {
             "PermissionError: [Errno 13] Permission denied",
             "Error: Os { code: 13, kind: PermissionDenied, message: \"Permission denied\" }",
         ] {
-            let said = notes(line);
+            let notes = notes_for(line);
             assert!(
-                said[0].contains("reveal: [\".env\", \"tests/cert.pem\""),
-                "{said:?}"
+                notes[0].contains("reveal: [\".env\", \"tests/cert.pem\""),
+                "{notes:?}"
             );
-            assert!(!said[0].contains("keys/id"), "{said:?}");
+            assert!(!notes[0].contains("keys/id"), "{notes:?}");
         }
         // A path that is named counts as the unreadable one.
-        let said =
-            notes("cat: .env: Permission denied\nPermissionError: [Errno 13] Permission denied\n");
-        assert!(said[0].contains("reveal: [\".env\"]`"), "{said:?}");
+        let notes = notes_for(
+            "cat: .env: Permission denied\nPermissionError: [Errno 13] Permission denied\n",
+        );
+        assert!(notes[0].contains("reveal: [\".env\"]`"), "{notes:?}");
     }
 
     #[test]
     fn refused_hosts_are_noted_once_with_the_setting() {
         let spec = CommandSpec::new(CommandProgram::Vector(vec!["x".into()]), "/work");
         for _ in 0..3 {
-            let way = "`- \"a.example\"` below `network.allowedHosts:`";
+            let remedy = "`- \"a.example\"` below `network.allowedHosts:`";
             spec.refusals
-                .add("a.example".into(), "it is on no list", way);
+                .add("a.example".into(), "it is on no list", remedy);
         }
         let notes = OutputNotes::new(&spec, &[]).finish(&[], &[]);
         assert_eq!(notes.len(), 1, "{notes:?}");
@@ -409,16 +422,19 @@ mod tests {
 
     #[test]
     fn notes_of_files_that_reveal_cannot_show_differ() {
-        let said = notes("cat: keys/id: Permission denied");
+        let notes = notes_for("cat: keys/id: Permission denied");
         assert!(
-            said[0].contains("files.deny") && !said[0].contains("reveal"),
-            "{said:?}"
+            notes[0].contains("files.deny") && !notes[0].contains("reveal"),
+            "{notes:?}"
         );
-        let said = notes("cat: .mimir/state/x: Permission denied");
-        assert!(said[0].contains("no setting"), "{said:?}");
-        let said = notes("mv: cannot move 'keys' to 'kk': Device or resource busy");
-        assert!(said[0].starts_with("`keys` cannot be renamed"), "{said:?}");
-        let said = notes("error: gpg failed to sign the data:\n(no gpg output)");
-        assert!(said[0].contains("--no-gpg-sign"), "{said:?}");
+        let notes = notes_for("cat: .mimir/state/x: Permission denied");
+        assert!(notes[0].contains("no setting"), "{notes:?}");
+        let notes = notes_for("mv: cannot move 'keys' to 'kk': Device or resource busy");
+        assert!(
+            notes[0].starts_with("`keys` cannot be renamed"),
+            "{notes:?}"
+        );
+        let notes = notes_for("error: gpg failed to sign the data:\n(no gpg output)");
+        assert!(notes[0].contains("--no-gpg-sign"), "{notes:?}");
     }
 }

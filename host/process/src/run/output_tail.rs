@@ -2,36 +2,36 @@
 
 use std::collections::VecDeque;
 
-/// The last bytes, and how many came before them.
+/// The last bytes of an output, and the number of bytes before them.
 pub(crate) struct OutputTail {
     bytes: VecDeque<u8>,
-    most: usize,
-    before: u64,
+    limit: usize,
+    dropped: u64,
 }
 
 impl OutputTail {
-    /// Stores the last `most` bytes.
-    pub(crate) fn new(most: usize) -> Self {
+    /// Creates a buffer for the last `limit` bytes.
+    pub(crate) fn new(limit: usize) -> Self {
         Self {
             bytes: VecDeque::new(),
-            most,
-            before: 0,
+            limit,
+            dropped: 0,
         }
     }
 
     pub(crate) fn add(&mut self, bytes: &[u8]) {
-        // Only the end of a chunk larger than `most` is stored.
-        let skipped = bytes.len().saturating_sub(self.most);
+        // Only the end of a chunk larger than `limit` is stored.
+        let skipped = bytes.len().saturating_sub(self.limit);
         let bytes = bytes.get(skipped..).unwrap_or_default();
-        let over = (self.bytes.len() + bytes.len()).saturating_sub(self.most);
+        let over = (self.bytes.len() + bytes.len()).saturating_sub(self.limit);
         self.bytes.drain(..over.min(self.bytes.len()));
         self.bytes.extend(bytes);
-        self.before += (skipped + over) as u64;
+        self.dropped += (skipped + over) as u64;
     }
 
     /// The number of bytes that were dropped.
     pub(crate) fn dropped_bytes(&self) -> u64 {
-        self.before
+        self.dropped
     }
 
     /// The stored bytes.

@@ -6,8 +6,8 @@
 //!
 //! Twenty times a second it checks the names in the root of the workspace, and in those folders of it for which rules
 //! name single entries. The whole workspace, and each other folder that the command may change, is searched after the
-//! command has ended, and from time to time before (see [`tree`]). A file that a command created is renamed, so that
-//! no program obeys it and no data is lost.
+//! command has ended, and from time to time before (see [`tree_snapshot`]). A file that a command created is renamed,
+//! so that no program obeys it and no data is lost.
 //!
 //! The creator of a file is not known: files that a person creates meanwhile are treated alike. If several commands run
 //! in the workspace, none is stopped for a file, and each reports it (see [`concurrent_commands`]).
@@ -28,7 +28,9 @@ use mimir_core::paths::{PathRules, PathVerdict, ProtectionLevel};
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::oneshot::{Receiver, channel};
 
-use crate::sandbox::{CommandSpec, FileIdentity, RuledFolder, beside, read_only_mounts};
+use crate::sandbox::{
+    CommandSpec, FileIdentity, RuledFolder, read_only_mounts, writable_outside_folders,
+};
 use concurrent_commands::ConcurrentCommand;
 use open_folder::move_aside;
 pub(crate) use open_folder::read_regular_file;
@@ -37,16 +39,16 @@ pub(crate) use tree_snapshot::{HiddenKind, HiddenPath};
 use tree_snapshot::{SearchFindings, TreeSnapshot};
 
 /// Folders of a workspace for which rules name single entries.
-const FOLDERS: [&str; 4] = ["", ".git", ".vscode", ".config"];
+const WATCHED_FOLDERS: [&str; 4] = ["", ".git", ".vscode", ".config"];
 
 /// Paths that are covered even if they did not exist before, so that a command cannot create them.
-const COVERED: [&str; 2] = [".mimir", ".git/hooks"];
+const COVERED_PATHS: [&str; 2] = [".mimir", ".git/hooks"];
 
 /// The folder of the linked worktrees: a command may add some, which a search checks.
-const WORKTREES: &str = ".git/worktrees";
+const WORKTREES_FOLDER: &str = ".git/worktrees";
 
-/// The suffix added to the name of a file that may not exist.
-const SUFFIX: &str = ".refused-by-mimir";
+/// The suffix added to the name of a forbidden file.
+const REFUSED_SUFFIX: &str = ".refused-by-mimir";
 
 /// A forbidden path that a command created.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,9 +89,9 @@ impl ForbiddenPath {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum GuardBreach {
     /// It created a forbidden path.
-    Made(ForbiddenPath),
+    Created(ForbiddenPath),
     /// It or another command that ran at the same time created a forbidden path, and many others.
-    MadeBySome(ForbiddenPath),
+    CreatedConcurrently(ForbiddenPath),
     /// The covered path, below the workspace, was replaced and is no longer covered.
     Uncovered(String),
 }
@@ -101,14 +103,14 @@ pub(crate) struct WorkspaceGuard {
     folders: Vec<WatchedFolder>,
     covered: Vec<FileIdentity>,
     /// The time of the last check of the covered paths.
-    looked: Option<Instant>,
-    /// The command among those that run in the workspace, once it has begun.
+    last_covered_check: Option<Instant>,
+    /// The entry of this command in the list of running commands, once it has started.
     command: Option<ConcurrentCommand>,
     /// The whole workspace, and all other folders that the command may change.
     trees: Option<Arc<[TreeSnapshot]>>,
     search: SearchState,
-    /// Paths that searches have renamed while the command continued, as in a repository that it fetches.
-    aside: Vec<ForbiddenPath>,
+    /// Paths that searches have renamed while the command kept running, such as those of a repository that it fetches.
+    renamed: Vec<ForbiddenPath>,
     /// Files that agents and tools obey and that were created or changed, known after the command has exited.
     obeyed: Vec<String>,
 }
@@ -120,21 +122,21 @@ enum SearchState {
 }
 
 /// A search goes through all names of a workspace, and may take at most one thirtieth of the time.
-const SEARCH_EVERY: Duration = Duration::from_millis(500);
+const SEARCH_INTERVAL: Duration = Duration::from_millis(500);
 const SEARCH_SHARE: u32 = 30;
 
 /// Maximum number of renamed paths with which a command may continue: more than any repository has.
 const MAX_RENAMED: usize = 200;
 
 /// Delay before the last search if the caller of a command is gone: the command is killed, and exits in this time.
-const GONE: Duration = Duration::from_millis(300);
+const KILL_DELAY: Duration = Duration::from_millis(300);
 
 /// Interval of the checks of covered paths: there may be thousands, and each costs a microsecond.
-const COVERED_EVERY: Duration = Duration::from_millis(150);
+const COVERED_INTERVAL: Duration = Duration::from_millis(150);
 
 struct WatchedFolder {
     below: &'static str,
-    changed: Option<FolderStamp>,
+    stamp: Option<FolderStamp>,
     known: HashSet<OsString>,
 }
 
@@ -142,38 +144,47 @@ impl WorkspaceGuard {
     /// Records the state of the workspace before a command starts.
     pub(crate) fn new(spec: &CommandSpec) -> Self {
         let (workspace, rules) = (&spec.workspace, &spec.path_rules);
-        let beside = beside(spec).into_iter().map(|(_, ground)| ground);
-        let beside = beside.filter(|ground| !ground.folder().starts_with(workspace));
-        let grounds = std::iter::once(RuledFolder::workspace(workspace)).chain(beside);
-        let closed = read_only_mounts(spec);
-        let trees = grounds.map(|ground| {
-            TreeSnapshot::new(ground, workspace, rules).with_current_state(closed.clone())
+        let outside_folders = writable_outside_folders(spec)
+            .into_iter()
+            .map(|(_, folder)| folder);
+        let outside_folders =
+            outside_folders.filter(|folder| !folder.folder().starts_with(workspace));
+        let ruled_folders =
+            std::iter::once(RuledFolder::workspace(workspace)).chain(outside_folders);
+        let read_only_folders = read_only_mounts(spec);
+        let trees = ruled_folders.map(|folder| {
+            TreeSnapshot::new(folder, workspace, rules)
+                .with_current_state(read_only_folders.clone())
         });
-        let there =
+        let may_exist =
             |below: &&str| below.is_empty() || workspace.join(below).is_dir() || *below != ".git";
-        let folders = FOLDERS.iter().copied().filter(there).map(|below| {
-            let mut folder = WatchedFolder {
-                below,
-                changed: None,
-                known: HashSet::new(),
-            };
-            let at = workspace.join(below);
-            folder.changed = changed(&at);
-            folder.known = entry_names(&at).collect();
-            folder
-        });
+        let folders = WATCHED_FOLDERS
+            .iter()
+            .copied()
+            .filter(may_exist)
+            .map(|below| {
+                let mut folder = WatchedFolder {
+                    below,
+                    stamp: None,
+                    known: HashSet::new(),
+                };
+                let at = workspace.join(below);
+                folder.stamp = folder_stamp(&at);
+                folder.known = entry_names(&at).collect();
+                folder
+            });
         Self {
             workspace: workspace.to_owned(),
             rules: rules.clone(),
             folders: folders.collect(),
             covered: Vec::new(),
-            looked: None,
+            last_covered_check: None,
             command: None,
             trees: Some(trees.collect()),
             search: SearchState::Idle {
-                next: Instant::now() + SEARCH_EVERY,
+                next: Instant::now() + SEARCH_INTERVAL,
             },
-            aside: Vec::new(),
+            renamed: Vec::new(),
             obeyed: Vec::new(),
         }
     }
@@ -221,42 +232,42 @@ impl WorkspaceGuard {
             rules: PathRules::none(),
             folders: Vec::new(),
             covered: Vec::new(),
-            looked: None,
+            last_covered_check: None,
             command: None,
             trees: None,
             search: SearchState::Idle {
                 next: Instant::now(),
             },
-            aside: Vec::new(),
+            renamed: Vec::new(),
             obeyed: Vec::new(),
         }
     }
 
     /// Checks the watched paths. Returns the reason why the command cannot continue, if there is one.
     pub(crate) fn check(&mut self) -> Option<GuardBreach> {
-        if let Some(made) = self.find_forbidden()
-            && let Some(made) = self.attribute(vec![made]).pop()
+        if let Some(created) = self.find_forbidden()
+            && let Some(created) = self.attribute(vec![created]).pop()
         {
-            return Some(GuardBreach::Made(made));
+            return Some(GuardBreach::Created(created));
         }
         if self
             .command
             .as_ref()
             .is_some_and(ConcurrentCommand::must_end)
         {
-            let all = self.take_unattributed();
-            return first_of(all).map(GuardBreach::MadeBySome);
+            let unattributed = self.take_unattributed();
+            return first_of(unattributed).map(GuardBreach::CreatedConcurrently);
         }
         let uncovered = self.find_uncovered().map(GuardBreach::Uncovered);
-        uncovered.or_else(|| self.searched())
+        uncovered.or_else(|| self.poll_search())
     }
 
-    /// The final check after the command has exited: it finds every path that the command created.
+    /// Runs the final check after the command has exited. It finds every forbidden path that the command created.
     pub(crate) async fn final_check(&mut self) -> Option<GuardBreach> {
         let first = self.check();
         if let Some(trees) = self.trees.take() {
             // A search that is still running may rename the same paths; each is found by one of the two.
-            let searched = tokio::task::spawn_blocking(move || search(&trees)).await;
+            let searched = tokio::task::spawn_blocking(move || search_all(&trees)).await;
             let running = std::mem::replace(
                 &mut self.search,
                 SearchState::Idle {
@@ -266,31 +277,31 @@ impl WorkspaceGuard {
             if let SearchState::Running(results) = running
                 && let Ok((searched, _)) = results.await
             {
-                let own = self.attribute(searched.made);
-                self.aside.extend(own);
+                let own = self.attribute(searched.created);
+                self.renamed.extend(own);
             }
             let searched = searched.unwrap_or_default();
-            let own = self.attribute(searched.made);
-            self.aside.extend(own);
+            let own = self.attribute(searched.created);
+            self.renamed.extend(own);
             self.obeyed = searched.obeyed;
         }
-        first.or_else(|| self.move_all_aside())
+        first.or_else(|| self.take_renamed())
     }
 
-    /// Returns the finding of the last search for which the command must end, and starts the next search when it is
-    /// due.
-    fn searched(&mut self) -> Option<GuardBreach> {
+    /// Takes the result of a finished search, and starts the next search when it is due. Returns a breach if the
+    /// command must end.
+    fn poll_search(&mut self) -> Option<GuardBreach> {
         let trees = self.trees.as_ref()?;
         match &mut self.search {
             SearchState::Idle { next } if Instant::now() < *next => None,
             SearchState::Idle { .. } => {
-                let (tell, results) = channel();
+                let (sender, results) = channel();
                 let trees = Arc::clone(trees);
                 tokio::task::spawn_blocking(move || {
                     let begun = Instant::now();
-                    let searched = search(&trees);
+                    let searched = search_all(&trees);
                     // The receiver may be gone.
-                    let _ = tell.send((searched, begun.elapsed()));
+                    let _ = sender.send((searched, begun.elapsed()));
                 });
                 self.search = SearchState::Running(results);
                 None
@@ -301,29 +312,30 @@ impl WorkspaceGuard {
                     Err(TryRecvError::Empty) => return None,
                     Err(TryRecvError::Closed) => Default::default(),
                 };
-                let pause = SEARCH_EVERY.max(took * SEARCH_SHARE);
+                let pause = SEARCH_INTERVAL.max(took * SEARCH_SHARE);
                 self.search = SearchState::Idle {
                     next: Instant::now() + pause,
                 };
-                let own = self.attribute(searched.made);
+                let own = self.attribute(searched.created);
                 let ends = searched.ends && !own.is_empty();
-                self.aside.extend(own);
-                let ends = ends || self.aside.len() > MAX_RENAMED;
-                ends.then(|| self.move_all_aside()).flatten()
+                self.renamed.extend(own);
+                let ends = ends || self.renamed.len() > MAX_RENAMED;
+                ends.then(|| self.take_renamed()).flatten()
             }
         }
     }
 
-    fn move_all_aside(&mut self) -> Option<GuardBreach> {
-        first_of(std::mem::take(&mut self.aside)).map(GuardBreach::Made)
+    fn take_renamed(&mut self) -> Option<GuardBreach> {
+        first_of(std::mem::take(&mut self.renamed)).map(GuardBreach::Created)
     }
 
-    /// Returns the paths that this command has created. If others run at the same time, all of them are told instead.
-    fn attribute(&self, made: Vec<ForbiddenPath>) -> Vec<ForbiddenPath> {
+    /// Returns the paths that this command has created. If other commands run at the same time, reports the paths to
+    /// all of them instead and returns none.
+    fn attribute(&self, created: Vec<ForbiddenPath>) -> Vec<ForbiddenPath> {
         let command = self.command.as_ref();
-        match command.is_some_and(|command| !made.is_empty() && command.report(&made)) {
+        match command.is_some_and(|command| !created.is_empty() && command.report(&created)) {
             true => Vec::new(),
-            false => made,
+            false => created,
         }
     }
 
@@ -334,25 +346,25 @@ impl WorkspaceGuard {
     }
 
     fn find_uncovered(&mut self) -> Option<String> {
-        let soon = |last: Instant| last.elapsed() < COVERED_EVERY;
-        if self.covered.is_empty() || self.looked.is_some_and(soon) {
+        let is_recent = |last: Instant| last.elapsed() < COVERED_INTERVAL;
+        if self.covered.is_empty() || self.last_covered_check.is_some_and(is_recent) {
             return None;
         }
-        self.looked = Some(Instant::now());
-        let gone = self.covered.iter().find(|seen| !seen.is_unchanged())?;
-        let below = gone.path().strip_prefix(&self.workspace);
-        Some(below.unwrap_or(gone.path()).display().to_string())
+        self.last_covered_check = Some(Instant::now());
+        let replaced = self.covered.iter().find(|file| !file.is_unchanged())?;
+        let below = replaced.path().strip_prefix(&self.workspace);
+        Some(below.unwrap_or(replaced.path()).display().to_string())
     }
 
     /// Returns the first forbidden path that was created since. It has been renamed.
     fn find_forbidden(&mut self) -> Option<ForbiddenPath> {
         for folder in &mut self.folders {
             let at = self.workspace.join(folder.below);
-            let now = changed(&at);
-            if now == folder.changed {
+            let stamp = folder_stamp(&at);
+            if stamp == folder.stamp {
                 continue;
             }
-            folder.changed = now;
+            folder.stamp = stamp;
             for name in entry_names(&at) {
                 if folder.known.contains(&name) {
                     continue;
@@ -361,11 +373,11 @@ impl WorkspaceGuard {
                     continue;
                 };
                 let path = Path::new(folder.below).join(&name).display().to_string();
-                let kept = move_aside(&self.workspace, &path)?;
+                let renamed_to = move_aside(&self.workspace, &path)?;
                 return Some(ForbiddenPath {
                     path,
                     rule: format!("the rule `{rule}` reserves for people"),
-                    renamed_to: kept,
+                    renamed_to,
                     more: 0,
                 });
             }
@@ -375,21 +387,21 @@ impl WorkspaceGuard {
 }
 
 /// Returns the first path, with the number of the others.
-fn first_of(all: Vec<ForbiddenPath>) -> Option<ForbiddenPath> {
-    let more = all.len().saturating_sub(1);
-    let first = all.into_iter().next()?;
+fn first_of(paths: Vec<ForbiddenPath>) -> Option<ForbiddenPath> {
+    let more = paths.len().saturating_sub(1);
+    let first = paths.into_iter().next()?;
     Some(ForbiddenPath { more, ..first })
 }
 
 /// Searches all trees.
-fn search(trees: &[TreeSnapshot]) -> SearchFindings {
-    let mut all = SearchFindings::default();
+fn search_all(trees: &[TreeSnapshot]) -> SearchFindings {
+    let mut findings = SearchFindings::default();
     for searched in trees.iter().map(TreeSnapshot::search) {
-        all.made.extend(searched.made);
-        all.obeyed.extend(searched.obeyed);
-        all.ends |= searched.ends;
+        findings.created.extend(searched.created);
+        findings.obeyed.extend(searched.obeyed);
+        findings.ends |= searched.ends;
     }
-    all
+    findings
 }
 
 /// Returns the rule that protects a name from commands. A secret that a command writes itself is allowed.
@@ -400,11 +412,11 @@ fn matching_rule(rules: &PathRules, at: &Path, below: &str, name: &OsString) -> 
     } else {
         format!("{below}/{name_text}")
     };
-    if COVERED.contains(&path.as_str()) {
+    if COVERED_PATHS.contains(&path.as_str()) {
         return None;
     }
     let folder = at.join(name).symlink_metadata().ok()?.is_dir();
-    if folder && path == WORKTREES {
+    if folder && path == WORKTREES_FOLDER {
         return None;
     }
     let verdict = if folder {
@@ -429,8 +441,8 @@ impl Drop for WorkspaceGuard {
         }
         if let Some(trees) = self.trees.take() {
             std::thread::spawn(move || {
-                std::thread::sleep(GONE);
-                search(&trees);
+                std::thread::sleep(KILL_DELAY);
+                search_all(&trees);
             });
         }
     }
@@ -444,7 +456,7 @@ type FolderStamp = std::time::SystemTime;
 
 /// The time at which an entry was last created or removed in a folder. Links are not watched.
 #[cfg(unix)]
-fn changed(at: &Path) -> Option<FolderStamp> {
+fn folder_stamp(at: &Path) -> Option<FolderStamp> {
     use std::os::unix::fs::MetadataExt as _;
     let metadata = at.symlink_metadata().ok()?;
     let stamp = (metadata.ino(), metadata.ctime(), metadata.ctime_nsec());
@@ -452,7 +464,7 @@ fn changed(at: &Path) -> Option<FolderStamp> {
 }
 
 #[cfg(not(unix))]
-fn changed(at: &Path) -> Option<FolderStamp> {
+fn folder_stamp(at: &Path) -> Option<FolderStamp> {
     let metadata = at
         .symlink_metadata()
         .ok()
@@ -488,14 +500,14 @@ mod tests {
         fs::write(workspace.join(".git/index"), "x").unwrap();
         assert_eq!(guard.check(), None);
         fs::write(workspace.join(".git/commondir"), "../evil").unwrap();
-        let Some(GuardBreach::Made(made)) = guard.check() else {
-            panic!("it is there");
+        let Some(GuardBreach::Created(created)) = guard.check() else {
+            panic!("the forbidden path was not reported");
         };
-        assert_eq!(made.path, ".git/commondir");
-        assert_eq!(made.renamed_to, ".git/commondir.refused-by-mimir");
+        assert_eq!(created.path, ".git/commondir");
+        assert_eq!(created.renamed_to, ".git/commondir.refused-by-mimir");
         assert!(!workspace.join(".git/commondir").exists());
         assert_eq!(
-            fs::read(workspace.join(&made.renamed_to)).unwrap(),
+            fs::read(workspace.join(&created.renamed_to)).unwrap(),
             b"../evil"
         );
     }

@@ -1,4 +1,4 @@
-//! A chosen sandbox with the workspace that commands run in, and what each command gets of them.
+//! A chosen sandbox with the workspace that commands run in, and the spec of each command in it.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -35,8 +35,8 @@ impl ReadySandbox {
         settings: SandboxSettings,
     ) -> Result<Self, SandboxError> {
         let workspace = workspace.to_owned();
-        let choosing = move || Self::new(&workspace, choose_sandbox(&settings)?);
-        let chosen = tokio::task::spawn_blocking(choosing).await;
+        let choose = move || Self::new(&workspace, choose_sandbox(&settings)?);
+        let chosen = tokio::task::spawn_blocking(choose).await;
         chosen.map_err(|error| SandboxError::Io {
             doing: "a sandbox could not be chosen",
             error: error.into(),
@@ -62,12 +62,12 @@ impl ReadySandbox {
     /// Returns true if scripts are run by bash. The content of an image is not known: containers run them by their
     /// `sh`.
     pub(super) fn runs_bash(&self) -> bool {
-        let has = || {
+        let has_bash = || {
             self.sandbox()
                 .check_program("bash", &self.workspace)
                 .is_ok()
         };
-        self.sandbox().name() != "container" && *self.bash.get_or_init(has)
+        self.sandbox().name() != "container" && *self.bash.get_or_init(has_bash)
     }
 
     pub(super) fn spec(
@@ -75,7 +75,7 @@ impl ReadySandbox {
         permitted: &PermittedCommand,
         timeout: Option<Duration>,
     ) -> Result<CommandSpec, SandboxError> {
-        let reach = permitted.files().iter().map(|need| WorkspacePart {
+        let parts = permitted.files().iter().map(|need| WorkspacePart {
             below: match need.path.as_str() {
                 "." => PathBuf::new(),
                 path => path.into(),
@@ -83,12 +83,12 @@ impl ReadySandbox {
             writable: need.access == DirectoryAccess::ReadWrite,
         });
         let refusals = Refusals::default();
-        let keep = permitted.limits().output_bytes.min(MAX_OUTPUT_BYTES);
+        let output_bytes = permitted.limits().output_bytes.min(MAX_OUTPUT_BYTES);
         Ok(CommandSpec {
-            visible_parts: reach.collect(),
+            visible_parts: parts.collect(),
             path_rules: permitted.paths().clone(),
             tool: permitted.tool().name().to_string(),
-            output_limit: usize::try_from(keep).unwrap_or(usize::MAX),
+            output_limit: usize::try_from(output_bytes).unwrap_or(usize::MAX),
             timeout,
             proxy: (self.chosen.network == CommandNetwork::Proxy)
                 .then(|| command_proxy::proxy_for_command(permitted, &self.workspace, &refusals)),
@@ -165,9 +165,9 @@ mod tests {
         std::fs::write(workspace.join("file"), "").unwrap();
         let ready = ready(&workspace).unwrap();
         let real = workspace.canonicalize().unwrap();
-        let at = |directory: Option<&str>| ready.spec_of_command(&command(directory));
-        assert_eq!(at(None).unwrap().directory, real);
-        let spec = at(Some("./sub/../sub")).unwrap();
+        let spec_in = |directory: Option<&str>| ready.spec_of_command(&command(directory));
+        assert_eq!(spec_in(None).unwrap().directory, real);
+        let spec = spec_in(Some("./sub/../sub")).unwrap();
         assert_eq!(spec.directory, real.join("sub"));
         assert_eq!(spec.environment.len(), 1);
         assert_eq!(spec.stdin, CommandStdin::Bytes(b"x".to_vec()));
@@ -178,13 +178,17 @@ mod tests {
             ("nowhere", ToolErrorCode::FileNotFound),
             ("file", ToolErrorCode::FileNotFound),
         ] {
-            assert_eq!(at(Some(directory)).unwrap_err().code(), code, "{directory}");
+            assert_eq!(
+                spec_in(Some(directory)).unwrap_err().code(),
+                code,
+                "{directory}"
+            );
         }
         #[cfg(unix)]
         {
             std::os::unix::fs::symlink("/", workspace.join("link")).unwrap();
             assert_eq!(
-                at(Some("link")).unwrap_err().code(),
+                spec_in(Some("link")).unwrap_err().code(),
                 ToolErrorCode::InvalidPath
             );
         }

@@ -49,34 +49,34 @@ pub fn survey_sandboxes(
     settings: &SandboxSettings,
 ) -> [(&'static str, Result<Vec<String>, SandboxError>); 3] {
     let bounds = bounds(settings);
-    let gives =
+    let guarantees =
         |sandbox: Result<Arc<dyn Sandbox>, SandboxError>| sandbox?.describe_guarantees(&bounds);
     [
-        ("process", gives(process())),
-        ("container", gives(container(settings))),
+        ("process", guarantees(process())),
+        ("container", guarantees(container(settings))),
         ("none", NoSandbox::new().available()),
     ]
 }
 
-/// Combines a sandbox with the settings of its commands. `contains` is true where a container may be used, so that
-/// `image` and `socket` are allowed.
+/// Combines a sandbox with the settings of its commands. `may_use_container` is true if the mode may select a
+/// container, so that `image` and `socket` are allowed.
 fn choose_with(
     sandbox: Result<Arc<dyn Sandbox>, SandboxError>,
     settings: &SandboxSettings,
-    contains: bool,
+    may_use_container: bool,
 ) -> Result<ChosenSandbox, SandboxError> {
     let sandbox = sandbox?;
     let name = sandbox.name();
-    let cannot = |what, why: &str| SandboxError::unsupported(name, what, why);
-    if !contains && (settings.image.is_some() || settings.socket.is_some()) {
-        return Err(cannot(
+    let unsupported = |what, why: &str| SandboxError::unsupported(name, what, why);
+    if !may_use_container && (settings.image.is_some() || settings.socket.is_some()) {
+        return Err(unsupported(
             "an image or a socket",
             "only the sandbox `container` supports these keys",
         ));
     }
     let network = match (sandbox.enforces_path_rules(), settings.network_access) {
         (false, Some(false)) => {
-            return Err(cannot(
+            return Err(unsupported(
                 "blocking the network",
                 "the mode `none` uses no sandbox, so it cannot block the network",
             ));
@@ -109,14 +109,14 @@ fn choose_with(
 
 /// The resources that the settings allow each command.
 fn bounds(settings: &SandboxSettings) -> ResourceBounds {
-    let usual = ResourceBounds::default();
-    let asked = |value: Option<u64>, usual| value.map_or(usual, ResourceBound::Requested);
+    let defaults = ResourceBounds::default();
+    let requested = |value: Option<u64>, default| value.map_or(default, ResourceBound::Requested);
     let megabytes = settings.max_memory_mb.map(|mb| mb.saturating_mul(1 << 20));
     ResourceBounds {
-        memory: asked(megabytes, usual.memory),
-        processes: asked(settings.max_processes, usual.processes),
+        memory: requested(megabytes, defaults.memory),
+        processes: requested(settings.max_processes, defaults.processes),
         cpu: settings.max_cpu_percent,
-        ..usual
+        ..defaults
     }
 }
 
@@ -151,22 +151,25 @@ fn process() -> Result<Arc<dyn Sandbox>, SandboxError> {
     })
 }
 
-fn mount(written: &BindMount) -> Result<HostMount, SandboxError> {
-    let at = Path::new(&written.at);
+fn mount(bind_mount: &BindMount) -> Result<HostMount, SandboxError> {
+    let at = Path::new(&bind_mount.at);
     let fault = |why: String| SandboxError::Mount {
         at: at.to_owned(),
         why,
     };
-    if RESERVED_PATHS.iter().any(|ours| at.starts_with(ours)) {
+    if RESERVED_PATHS
+        .iter()
+        .any(|reserved| at.starts_with(reserved))
+    {
         return Err(fault(
             "the sandbox creates this path itself; mount the folder at another path".to_owned(),
         ));
     }
-    let from = Path::new(&written.from).canonicalize();
+    let from = Path::new(&bind_mount.from).canonicalize();
     Ok(HostMount {
-        from: from.map_err(|error| fault(format!("`{}`: {error}", written.from)))?,
+        from: from.map_err(|error| fault(format!("`{}`: {error}", bind_mount.from)))?,
         at: at.components().collect(),
-        writable: written.writable,
+        writable: bind_mount.writable,
     })
 }
 
@@ -233,18 +236,18 @@ mod tests {
             .err()
             .unwrap();
         assert_eq!(fault.code(), mimir_core::ToolErrorCode::Unavailable);
-        let said = fault.to_string();
-        assert_eq!(said.matches("/proc/x").count(), 2, "{said}");
+        let message = fault.to_string();
+        assert_eq!(message.matches("/proc/x").count(), 2, "{message}");
     }
 
     #[test]
     fn survey_reports_each_sandbox() {
         let settings =
             serde_json::from_value(json!({"socket": "/nowhere/s", "image": "x"})).unwrap();
-        let [_, (container, why), (none, gives)] = survey_sandboxes(&settings);
+        let [_, (container, why), (none, guarantees)] = survey_sandboxes(&settings);
         assert_eq!((container, none), ("container", "none"));
         assert!(why.unwrap_err().to_string().contains("/nowhere/s"));
-        assert!(gives.is_ok());
+        assert!(guarantees.is_ok());
     }
 
     #[test]
@@ -261,17 +264,17 @@ mod tests {
         ] {
             assert!(chosen(settings.clone()).is_err(), "{settings}");
         }
-        let all = chosen(
+        let result = chosen(
             json!({"mode": "process", "bindMounts": ["/tmp:/data"], "maxMemoryMb": 100, "maxCpuPercent": 10, "maxProcesses": 9}),
         );
-        match all {
-            Ok(all) => {
-                assert_eq!(all.bounds.memory, ResourceBound::Requested(100 << 20));
+        match result {
+            Ok(chosen) => {
+                assert_eq!(chosen.bounds.memory, ResourceBound::Requested(100 << 20));
                 assert_eq!(
-                    (all.bounds.cpu, all.bounds.processes),
+                    (chosen.bounds.cpu, chosen.bounds.processes),
                     (Some(10), ResourceBound::Requested(9))
                 );
-                assert_eq!(all.mounts[0].at, Path::new("/data"));
+                assert_eq!(chosen.mounts[0].at, Path::new("/data"));
             }
             // This machine can enforce none of the limits.
             Err(fault) => assert_eq!(fault.code(), mimir_core::ToolErrorCode::Unavailable),

@@ -54,14 +54,14 @@ pub struct ContainerSandbox {
     /// The socket that the settings name.
     socket: Option<String>,
     image: Option<String>,
-    /// The engine, connected to on first use.
-    found: Arc<OnceLock<Result<FoundEngine, String>>>,
+    /// The engine, connected on first use.
+    connection: Arc<OnceLock<Result<ConnectedEngine, String>>>,
 }
 
 /// A connected engine, with its pool of containers.
-struct FoundEngine {
+struct ConnectedEngine {
     pool: Arc<ContainerPool>,
-    person: GitIdentity,
+    git_identity: GitIdentity,
 }
 
 impl ContainerSandbox {
@@ -70,27 +70,29 @@ impl ContainerSandbox {
         Self {
             socket: settings.socket.clone(),
             image: settings.image.clone(),
-            found: Arc::default(),
+            connection: Arc::default(),
         }
     }
 
-    fn engine(&self) -> Result<&FoundEngine, SandboxError> {
-        let found = self.found.get_or_init(|| find(self.socket.as_deref()));
-        found.as_ref().map_err(|why| SandboxError::Unavailable {
+    fn engine(&self) -> Result<&ConnectedEngine, SandboxError> {
+        let connected = self
+            .connection
+            .get_or_init(|| connect(self.socket.as_deref()));
+        connected.as_ref().map_err(|why| SandboxError::Unavailable {
             sandbox: NAME,
             why: why.clone(),
         })
     }
 
     /// Connects to the engine on a blocking thread, since it may take seconds to answer.
-    async fn engine_if_found(&self) -> Result<&FoundEngine, SandboxError> {
-        if self.found.get().is_none() {
-            let (socket, known) = (self.socket.clone(), Arc::clone(&self.found));
-            let looking = move || {
-                known.get_or_init(|| find(socket.as_deref()));
+    async fn connect_engine(&self) -> Result<&ConnectedEngine, SandboxError> {
+        if self.connection.get().is_none() {
+            let (socket, connection) = (self.socket.clone(), Arc::clone(&self.connection));
+            let connect_once = move || {
+                connection.get_or_init(|| connect(socket.as_deref()));
             };
             // A failure is stored and returned below.
-            let _ = tokio::task::spawn_blocking(looking).await;
+            let _ = tokio::task::spawn_blocking(connect_once).await;
         }
         self.engine()
     }
@@ -110,17 +112,17 @@ impl Sandbox for ContainerSandbox {
     }
 
     fn describe_guarantees(&self, bounds: &ResourceBounds) -> Result<Vec<String>, SandboxError> {
-        let found = self.engine()?;
-        let engine = found.pool.engine();
+        let connected = self.engine()?;
+        let engine = connected.pool.engine();
         let image = self.image()?;
         block_on_thread(engine.has_image(image))
             .map_err(SandboxError::io_error("a thread cannot be started"))??;
-        Ok(gives(&engine.facts, image, bounds))
+        Ok(guarantees(&engine.facts, image, bounds))
     }
 
     fn check_support(&self, spec: &CommandSpec) -> Result<(), SandboxError> {
         let engine = self.engine()?.pool.engine();
-        holds(&engine.facts, spec)?;
+        check_limits(&engine.facts, spec)?;
         blueprint::check_mounts(spec, &engine.socket)
     }
 
@@ -129,29 +131,29 @@ impl Sandbox for ContainerSandbox {
         spec: &'a CommandSpec,
     ) -> BoxFuture<'a, Result<SandboxChild, SandboxError>> {
         Box::pin(async move {
-            let found = self.engine_if_found().await?;
-            let engine = found.pool.engine();
+            let connected = self.connect_engine().await?;
+            let engine = connected.pool.engine();
             self.check_support(spec)?;
-            let command = exec::ContainerCommand::new(spec, &found.person)?;
+            let command = exec::ContainerCommand::new(spec, &connected.git_identity)?;
             let (image, facts) = (self.image()?.to_owned(), engine.facts.clone());
             let spec = spec.clone();
             let plan = Arc::new(move || ContainerBlueprint::new(&image, &facts, &spec));
-            found.pool.run(plan, command).await
+            connected.pool.run(plan, command).await
         })
     }
 }
 
-fn find(socket: Option<&str>) -> Result<FoundEngine, String> {
+fn connect(socket: Option<&str>) -> Result<ConnectedEngine, String> {
     let engine = socket::find(socket)?;
     let home = std::env::home_dir().unwrap_or_default();
-    Ok(FoundEngine {
+    Ok(ConnectedEngine {
         pool: Arc::new(ContainerPool::new(engine)),
-        person: GitIdentity::read_from(&home),
+        git_identity: GitIdentity::read_from(&home),
     })
 }
 
-fn gives(facts: &ContainerEngineFacts, image: &str, bounds: &ResourceBounds) -> Vec<String> {
-    let held = |holds: bool, what: String| match holds {
+fn guarantees(facts: &ContainerEngineFacts, image: &str, bounds: &ResourceBounds) -> Vec<String> {
+    let with_enforcement = |enforced: bool, what: String| match enforced {
         true => what,
         false => format!("{what}: not enforced here, since the engine has no control group for it"),
     };
@@ -167,33 +169,33 @@ fn gives(facts: &ContainerEngineFacts, image: &str, bounds: &ResourceBounds) -> 
         }
         .to_owned(),
         "no capabilities, no new privileges; system calls: filtered by the engine".to_owned(),
-        held(facts.holds_memory(), format!("memory: {memory}")),
-        held(facts.pids, format!("processes: {}", bounds.processes.value())),
-        held(facts.cpu, "processor time: where a limit is set".to_owned()),
+        with_enforcement(facts.can_limit_memory(), format!("memory: {memory}")),
+        with_enforcement(facts.pids, format!("processes: {}", bounds.processes.value())),
+        with_enforcement(facts.cpu, "processor time: where a limit is set".to_owned()),
     ]
 }
 
 /// Checks that an engine with these properties can enforce what the command asks for.
-fn holds(facts: &ContainerEngineFacts, spec: &CommandSpec) -> Result<(), SandboxError> {
-    let cannot = |what, why: &str| Err(SandboxError::unsupported(NAME, what, why));
+fn check_limits(facts: &ContainerEngineFacts, spec: &CommandSpec) -> Result<(), SandboxError> {
+    let unsupported = |what, why: &str| Err(SandboxError::unsupported(NAME, what, why));
     let no_group = "the engine has no control group for it";
     if spec.network != CommandNetwork::None {
         egress_proxy::check_possible(facts)?;
     }
-    if spec.bounds.memory.is_requested() && !facts.holds_memory() {
-        return cannot("a limit of memory", no_group);
+    if spec.bounds.memory.is_requested() && !facts.can_limit_memory() {
+        return unsupported("a limit of memory", no_group);
     }
     if spec.bounds.cpu.is_some() && !facts.cpu {
-        return cannot("a limit of processor time", no_group);
+        return unsupported("a limit of processor time", no_group);
     }
     if spec.bounds.processes.is_requested() && !facts.pids {
-        return cannot("a limit of processes", no_group);
+        return unsupported("a limit of processes", no_group);
     }
     Ok(())
 }
 
 /// Converts a path to a string for the engine.
-fn text(path: PathBuf) -> Result<String, SandboxError> {
+fn path_text(path: PathBuf) -> Result<String, SandboxError> {
     path.into_os_string()
         .into_string()
         .map_err(|path| SandboxError::Mount {
@@ -215,11 +217,11 @@ mod tests {
     #[test]
     fn container_rejects_requested_limits_the_engine_lacks() {
         let all = ContainerEngineFacts::all();
-        let mut asked = spec();
-        asked.bounds.memory = ResourceBound::Requested(1 << 30);
-        asked.bounds.processes = ResourceBound::Requested(10);
-        asked.bounds.cpu = Some(50);
-        assert!(holds(&all, &asked).is_ok());
+        let mut requested = spec();
+        requested.bounds.memory = ResourceBound::Requested(1 << 30);
+        requested.bounds.processes = ResourceBound::Requested(10);
+        requested.bounds.cpu = Some(50);
+        assert!(check_limits(&all, &requested).is_ok());
         for (facts, what) in [
             (
                 ContainerEngineFacts {
@@ -231,7 +233,7 @@ mod tests {
             (
                 ContainerEngineFacts {
                     swap: false,
-                    swaps: true,
+                    has_swap: true,
                     ..all.clone()
                 },
                 "memory",
@@ -251,26 +253,26 @@ mod tests {
                 "processor",
             ),
         ] {
-            let fault = holds(&facts, &asked).unwrap_err();
+            let fault = check_limits(&facts, &requested).unwrap_err();
             assert!(fault.to_string().contains(what), "{fault}");
             assert!(
-                holds(&facts, &spec()).is_ok(),
-                "what is usual need not be held"
+                check_limits(&facts, &spec()).is_ok(),
+                "default limits may go unenforced"
             );
             assert!(
-                gives(&facts, "x", &ResourceBounds::default())
+                guarantees(&facts, "x", &ResourceBounds::default())
                     .iter()
                     .any(|line| line.contains("not enforced"))
             );
         }
         // Without swap, the memory limit is sufficient.
         assert!(
-            holds(
+            check_limits(
                 &ContainerEngineFacts {
                     swap: false,
                     ..all.clone()
                 },
-                &asked
+                &requested
             )
             .is_ok()
         );
@@ -283,15 +285,15 @@ mod tests {
             ..all.clone()
         };
         let root = rustix::process::geteuid().is_root();
-        for (facts, lets_out) in [(&all, root), (&rootless, true)] {
-            let lets_out = lets_out && cfg!(target_os = "linux");
-            let held = holds(facts, &network);
-            assert_eq!(held.is_ok(), lets_out, "{held:?}");
+        for (facts, has_network) in [(&all, root), (&rootless, true)] {
+            let has_network = has_network && cfg!(target_os = "linux");
+            let result = check_limits(facts, &network);
+            assert_eq!(result.is_ok(), has_network, "{result:?}");
             assert_eq!(
-                gives(facts, "x", &ResourceBounds::default())
+                guarantees(facts, "x", &ResourceBounds::default())
                     .iter()
                     .any(|line| line.contains("networkAccess")),
-                lets_out
+                has_network
             );
         }
     }

@@ -54,7 +54,7 @@ pub(super) struct AmbientEnvironment {
     pub(super) path: Vec<PathBuf>,
     /// Home of the user who runs this process.
     pub(super) home: Option<PathBuf>,
-    pub(super) kept: Vec<(String, String)>,
+    pub(super) passed: Vec<(String, String)>,
 }
 
 impl AmbientEnvironment {
@@ -64,7 +64,7 @@ impl AmbientEnvironment {
             Some(path) => std::env::split_paths(&path).collect(),
             None => DEFAULT_PATH.map(PathBuf::from).to_vec(),
         };
-        let kept = PASSED_VARIABLES.iter().filter_map(|name| {
+        let passed = PASSED_VARIABLES.iter().filter_map(|name| {
             let value = std::env::var(name).ok()?;
             Some(((*name).to_owned(), value))
         });
@@ -72,7 +72,7 @@ impl AmbientEnvironment {
             // A relative folder would be in the workspace, whose files are not programs of this machine.
             path: dedup(path.into_iter().filter(|folder| folder.is_absolute())),
             home: std::env::home_dir().filter(|home| home.is_absolute() && home.parent().is_some()),
-            kept: kept.collect(),
+            passed: passed.collect(),
         }
     }
 
@@ -86,13 +86,13 @@ impl AmbientEnvironment {
         proxy: u16,
     ) -> Result<VariableMap, SandboxError> {
         let joined = std::env::join_paths(path).unwrap_or_default();
-        let mut all = common_variables(spec, home, temp);
-        for (name, value) in &self.kept {
-            all.insert(name.into(), value.into());
+        let mut variables = common_variables(spec, home, temp);
+        for (name, value) in &self.passed {
+            variables.insert(name.into(), value.into());
         }
-        all.insert("PATH".into(), joined);
-        add_command_variables(&mut all, spec, proxy)?;
-        Ok(all)
+        variables.insert("PATH".into(), joined);
+        add_command_variables(&mut variables, spec, proxy)?;
+        Ok(variables)
     }
 }
 
@@ -101,24 +101,24 @@ pub(super) type VariableMap = BTreeMap<OsString, OsString>;
 
 /// Returns the variables of every command, in any sandbox.
 pub(super) fn common_variables(spec: &CommandSpec, home: &Path, temp: &Path) -> VariableMap {
-    let mut all = VariableMap::new();
-    all.insert("LANG".into(), "C.UTF-8".into());
-    all.insert("HOME".into(), home.into());
-    all.insert("TMPDIR".into(), temp.into());
-    all.insert("PWD".into(), spec.directory.clone().into());
-    all.insert("TERM".into(), "dumb".into());
+    let mut variables = VariableMap::new();
+    variables.insert("LANG".into(), "C.UTF-8".into());
+    variables.insert("HOME".into(), home.into());
+    variables.insert("TMPDIR".into(), temp.into());
+    variables.insert("PWD".into(), spec.directory.clone().into());
+    variables.insert("TERM".into(), "dumb".into());
     if spec.network == CommandNetwork::None {
-        all.insert(NO_LAZY_FETCH.into(), "1".into());
+        variables.insert(NO_LAZY_FETCH.into(), "1".into());
     }
     // Keeps `git status` from writing an index, so that the hook `post-index-change` of a repository does not run.
-    all.insert("GIT_OPTIONAL_LOCKS".into(), "0".into());
-    add_git_settings(&mut all, GIT_SETTINGS);
-    let own = spec.git.iter();
+    variables.insert("GIT_OPTIONAL_LOCKS".into(), "0".into());
+    add_git_settings(&mut variables, GIT_SETTINGS);
+    let git_settings = spec.git.iter();
     add_git_settings(
-        &mut all,
-        own.map(|(key, value)| (key.as_str(), value.as_str())),
+        &mut variables,
+        git_settings.map(|(key, value)| (key.as_str(), value.as_str())),
     );
-    all
+    variables
 }
 
 /// Keeps git from fetching objects that a partial clone has left out, for a command without network: no server is
@@ -158,18 +158,18 @@ const GIT_SETTINGS: [(&str, &str); 17] = [
 
 /// Appends git settings to those already in the variables.
 pub(super) fn add_git_settings<'a>(
-    all: &mut VariableMap,
+    variables: &mut VariableMap,
     settings: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) {
-    let known = all.get(OsStr::new(COUNT_VARIABLE));
+    let known = variables.get(OsStr::new(COUNT_VARIABLE));
     let known = known.and_then(|count| count.to_str()?.parse::<usize>().ok());
     let mut count = known.unwrap_or(0);
     for (key, value) in settings {
-        all.insert(format!("GIT_CONFIG_KEY_{count}").into(), key.into());
-        all.insert(format!("GIT_CONFIG_VALUE_{count}").into(), value.into());
+        variables.insert(format!("GIT_CONFIG_KEY_{count}").into(), key.into());
+        variables.insert(format!("GIT_CONFIG_VALUE_{count}").into(), value.into());
         count += 1;
     }
-    all.insert(COUNT_VARIABLE.into(), count.to_string().into());
+    variables.insert(COUNT_VARIABLE.into(), count.to_string().into());
 }
 
 const COUNT_VARIABLE: &str = "GIT_CONFIG_COUNT";
@@ -177,7 +177,7 @@ const COUNT_VARIABLE: &str = "GIT_CONFIG_COUNT";
 /// Adds the proxy and the variables of this command, which override the others. `proxy` is the port of its proxy, if
 /// it has one.
 pub(super) fn add_command_variables(
-    all: &mut VariableMap,
+    variables: &mut VariableMap,
     spec: &CommandSpec,
     proxy: u16,
 ) -> Result<(), SandboxError> {
@@ -185,33 +185,33 @@ pub(super) fn add_command_variables(
         let url = spec.proxy.as_ref().map(|own| own.url(proxy));
         let url = url.unwrap_or_else(|| format!("http://127.0.0.1:{proxy}"));
         for name in PROXY_VARIABLES {
-            all.insert(name.into(), url.clone().into());
+            variables.insert(name.into(), url.clone().into());
         }
         // Servers that a command starts itself are reached without the proxy.
         for name in ["no_proxy", "NO_PROXY"] {
-            all.insert(name.into(), "localhost,127.0.0.1,::1".into());
+            variables.insert(name.into(), "localhost,127.0.0.1,::1".into());
         }
         // Node reads the proxy variables only if this is set.
-        all.insert("NODE_USE_ENV_PROXY".into(), "1".into());
+        variables.insert("NODE_USE_ENV_PROXY".into(), "1".into());
     }
     for (name, value) in &spec.environment {
         check_variable(name, value)?;
-        all.insert(name.into(), value.into());
+        variables.insert(name.into(), value.into());
     }
     Ok(())
 }
 
 /// Checks that a variable can be set. A name with `=` would set another variable.
 fn check_variable(name: &str, value: &str) -> Result<(), SandboxError> {
-    let unfit = |why| SandboxError::InvalidInput {
+    let invalid = |why| SandboxError::InvalidInput {
         what: format!("the variable `{}`", name.escape_debug()),
         why,
     };
     if name.is_empty() || name.contains('=') {
-        return Err(unfit("its name is empty or contains `=`"));
+        return Err(invalid("its name is empty or contains `=`"));
     }
     if name.contains('\0') || value.contains('\0') {
-        return Err(unfit("it contains a NUL byte"));
+        return Err(invalid("it contains a NUL byte"));
     }
     Ok(())
 }
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn environment_inherits_no_other_variables() {
         let ambient = AmbientEnvironment::of_this_process();
-        let made = ambient
+        let variables = ambient
             .command_variables(
                 &spec(&[("LANG", "tr_TR"), ("A", "b=c")]),
                 &["/bin".into()],
@@ -248,7 +248,8 @@ mod tests {
             )
             .unwrap();
         let get = |name: &str| {
-            made.get(std::ffi::OsStr::new(name))
+            variables
+                .get(std::ffi::OsStr::new(name))
                 .and_then(|v| v.to_str())
         };
         assert_eq!(get("PATH"), Some("/bin"));
@@ -264,19 +265,19 @@ mod tests {
     #[test]
     fn git_lazy_fetch_is_disabled_without_network() {
         let mut spec = spec(&[]);
-        let is_told = |spec: &CommandSpec| {
+        let disables_lazy_fetch = |spec: &CommandSpec| {
             common_variables(spec, Path::new("/h"), Path::new("/t"))
                 .contains_key(OsStr::new(NO_LAZY_FETCH))
         };
-        assert!(is_told(&spec));
+        assert!(disables_lazy_fetch(&spec));
         spec.network = CommandNetwork::Proxy;
-        assert!(!is_told(&spec));
+        assert!(!disables_lazy_fetch(&spec));
     }
 
     #[test]
     fn variable_with_an_invalid_name_or_nul_is_rejected() {
         for bad in [("", "x"), ("A=B", "x"), ("A\0", "x"), ("A", "x\0y")] {
-            let made = AmbientEnvironment::of_this_process().command_variables(
+            let variables = AmbientEnvironment::of_this_process().command_variables(
                 &spec(&[bad]),
                 &[],
                 Path::new("/"),
@@ -284,7 +285,7 @@ mod tests {
                 PROXY,
             );
             assert!(
-                matches!(made, Err(SandboxError::InvalidInput { .. })),
+                matches!(variables, Err(SandboxError::InvalidInput { .. })),
                 "{bad:?}"
             );
         }

@@ -80,7 +80,7 @@ pub enum SandboxError {
     },
     /// The sandbox does not support something that the settings or the command ask for.
     #[error("the sandbox `{sandbox}` does not support {what} here: {why}")]
-    CannotHold {
+    Unsupported {
         /// The name of the sandbox.
         sandbox: &'static str,
         /// The unsupported request.
@@ -145,16 +145,16 @@ pub enum SandboxError {
     Memory(Box<StoppedCommand>),
     /// The command created a path that no command may create.
     #[error(
-        "it created `{path}`, which {rule}, and was stopped if it was still running; what it created is now `{kept}`{}",
+        "it created `{path}`, which {rule}, and was stopped if it was still running; what it created is now `{renamed_to}`{}",
         ForbiddenPath::others_note(*.others)
     )]
-    Shielded {
+    ForbiddenPathCreated {
         /// The created path, relative to the workspace.
         path: String,
         /// The reason why it is forbidden.
         rule: String,
-        /// The path that it was renamed to.
-        kept: String,
+        /// The new name of the path.
+        renamed_to: String,
         /// The number of further forbidden paths.
         others: usize,
         /// Output and exit code until then.
@@ -162,11 +162,11 @@ pub enum SandboxError {
     },
     /// Commands that ran at the same time created many paths that no command may create.
     #[error(
-        "it was stopped, like all commands that ran at the same time: one of them created {made}"
+        "it was stopped, like all commands that ran at the same time: one of them created {created}"
     )]
-    ConcurrentlyShielded {
+    ForbiddenPathCreatedConcurrently {
         /// The first path, with its new name and the number of the others.
-        made: String,
+        created: String,
         /// Output and exit code until then.
         stopped: Box<StoppedCommand>,
     },
@@ -228,7 +228,7 @@ impl SandboxError {
         why: impl Into<String>,
     ) -> Self {
         let why = why.into();
-        Self::CannotHold { sandbox, what, why }
+        Self::Unsupported { sandbox, what, why }
     }
 
     pub(crate) fn not_found<'a>(program: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
@@ -244,8 +244,8 @@ impl SandboxError {
             Self::NoProgram | Self::InvalidInput { .. } => ToolErrorCode::InvalidInput,
             Self::NotFound { .. } | Self::NoJob(_) => ToolErrorCode::NotFound,
             Self::NotExecutable { .. }
-            | Self::Shielded { .. }
-            | Self::ConcurrentlyShielded { .. }
+            | Self::ForbiddenPathCreated { .. }
+            | Self::ForbiddenPathCreatedConcurrently { .. }
             | Self::WorkspaceCode(_) => ToolErrorCode::PermissionDenied,
             Self::NoDirectory(_) | Self::NotDirectory(_) => ToolErrorCode::FileNotFound,
             Self::Outside(_) => ToolErrorCode::InvalidPath,
@@ -255,7 +255,7 @@ impl SandboxError {
             | Self::Roots(_)
             | Self::Workspace(_)
             | Self::Mount { .. }
-            | Self::CannotHold { .. }
+            | Self::Unsupported { .. }
             | Self::Unavailable { .. }
             | Self::Neither(..)
             | Self::NoImage { .. }
@@ -275,8 +275,8 @@ impl SandboxError {
             Self::Timeout(_) => 124,
             Self::Memory(stopped)
             | Self::Uncovered { stopped, .. }
-            | Self::Shielded { stopped, .. }
-            | Self::ConcurrentlyShielded { stopped, .. } => stopped.finished.exit_code,
+            | Self::ForbiddenPathCreated { stopped, .. }
+            | Self::ForbiddenPathCreatedConcurrently { stopped, .. } => stopped.finished.exit_code,
             _ => 1,
         }
     }
@@ -306,12 +306,12 @@ impl SandboxError {
             Self::BadImage { .. } => {
                 Some("set another `sandbox.image` in the settings".into())
             }
-            Self::CannotHold { what, .. } if *what != Self::RULES => Some(
+            Self::Unsupported { what, .. } if *what != Self::RULES => Some(
                 "`mimir doctor` lists what each sandbox supports here; remove that key from `sandbox` in the settings, or set another `mode`"
                     .into(),
             ),
             Self::Workspace(_)
-            | Self::CannotHold { .. }
+            | Self::Unsupported { .. }
             | Self::Unavailable { .. }
             | Self::Neither(..)
             | Self::Engine { .. } => {
@@ -329,13 +329,13 @@ impl From<SandboxError> for ToolError {
             SandboxError::Timeout(stopped)
             | SandboxError::Memory(stopped)
             | SandboxError::Uncovered { stopped, .. }
-            | SandboxError::Shielded { stopped, .. }
-            | SandboxError::ConcurrentlyShielded { stopped, .. } => {
+            | SandboxError::ForbiddenPathCreated { stopped, .. }
+            | SandboxError::ForbiddenPathCreatedConcurrently { stopped, .. } => {
                 let output = String::from_utf8_lossy(&stopped.finished.combined.bytes);
-                let all = output.chars().count();
+                let length = output.chars().count();
                 let last: String = output
                     .chars()
-                    .skip(all.saturating_sub(MAX_ERROR_OUTPUT))
+                    .skip(length.saturating_sub(MAX_ERROR_OUTPUT))
                     .collect();
                 error.with_details(json!({
                     "output": last,

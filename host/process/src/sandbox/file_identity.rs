@@ -83,7 +83,7 @@ impl FileIdentity {
         Self::of_path(&self.path).as_ref() == Some(self)
     }
 
-    /// Returns true if the file can be told apart from a later one with the same inode number.
+    /// Returns true if the file can be distinguished from a later one with the same inode number.
     #[cfg(unix)]
     pub(super) fn is_unambiguous(&self) -> bool {
         self.born.is_some()
@@ -100,15 +100,15 @@ mod tests {
         let (file, other) = (folder.path().join("a"), folder.path().join("b"));
         assert_eq!(FileIdentity::of_path(&file), None);
         std::fs::write(&file, "1").unwrap();
-        let seen = FileIdentity::of_path(&file).unwrap();
+        let identity = FileIdentity::of_path(&file).unwrap();
         std::fs::write(&file, "22").unwrap();
-        assert!(seen.is_unchanged());
+        assert!(identity.is_unchanged());
         std::fs::write(&other, "1").unwrap();
         std::fs::rename(&other, &file).unwrap();
-        assert!(!seen.is_unchanged());
-        let seen = FileIdentity::of_path(&file).unwrap();
+        assert!(!identity.is_unchanged());
+        let identity = FileIdentity::of_path(&file).unwrap();
         std::fs::remove_file(&file).unwrap();
-        assert!(!seen.is_unchanged());
+        assert!(!identity.is_unchanged());
     }
 }
 /// Opens a path that must not contain a symbolic link. It is a single system call, so it is safe between fork and

@@ -21,17 +21,17 @@ pub(super) struct GitIdentity {
 impl GitIdentity {
     /// Reads the settings in this home directory.
     pub(super) fn read_from(home: &Path) -> Self {
-        let mut all = Self::default();
+        let mut identity = Self::default();
         // The second file takes precedence over the first, as in git.
         for file in [".config/git/config", ".gitconfig"] {
             if let Ok(text) = files::read_text(&home.join(file), LinkPolicy::Follow, MAX_FILE_BYTES)
             {
-                let own = Self::parse(&text);
-                all.name = own.name.or(all.name);
-                all.email = own.email.or(all.email);
+                let file_identity = Self::parse(&text);
+                identity.name = file_identity.name.or(identity.name);
+                identity.email = file_identity.email.or(identity.email);
             }
         }
-        all
+        identity
     }
 
     /// Parses the text of a file.
@@ -79,18 +79,18 @@ mod tests {
 
     #[test]
     fn git_identity_has_only_name_and_email() {
-        let person = GitIdentity::parse(
+        let identity = GitIdentity::parse(
             "[core]\n\tpager = sh\n\tname = no\n[user]\n name = \"Ann \\\"A\\\" Other\" # me\n\temail=ann@example.com\n\
              [user \"x\"]\n\tname = no\n[alias]\n\tx = !sh\n",
         );
-        assert_eq!(person.name.as_deref(), Some("Ann \"A\" Other"));
-        assert_eq!(person.email.as_deref(), Some("ann@example.com"));
+        assert_eq!(identity.name.as_deref(), Some("Ann \"A\" Other"));
+        assert_eq!(identity.email.as_deref(), Some("ann@example.com"));
         assert_eq!(
-            person.settings(),
+            identity.settings(),
             "[user]\n\tname = \"Ann \\\"A\\\" Other\"\n\temail = \"ann@example.com\"\n"
         );
-        let again = GitIdentity::parse(&person.settings());
-        assert_eq!(again, person);
+        let parsed_again = GitIdentity::parse(&identity.settings());
+        assert_eq!(parsed_again, identity);
         assert_eq!(GitIdentity::default().settings(), "");
     }
 

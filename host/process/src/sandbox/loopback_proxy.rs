@@ -41,7 +41,7 @@ const LISTEN_BACKLOG: i32 = 128;
 /// The delay before the next accept after a failed one, which usually means that descriptors have run out.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// Creates a socket pair. A process inside sends descriptors through the second end with [`hand_out`], and they arrive
+/// Creates a socket pair. A process inside sends descriptors through the second end with [`send_fds`], and they arrive
 /// at the first.
 pub(super) fn handover_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let ends = socketpair(
@@ -67,14 +67,14 @@ pub(super) fn listen_on_loopback(port: u16) -> Result<OwnedFd, Errno> {
 }
 
 /// Sends at most [`MAX_SENT_FDS`] descriptors. Runs inside, so it makes only system calls.
-pub(super) fn send_fds(door: &OwnedFd, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+pub(super) fn send_fds(socket: &OwnedFd, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_SENT_FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(Errno::NOBUFS);
     }
     let sent = sendmsg(
-        door,
+        socket,
         &[IoSlice::new(b"0")],
         &mut control,
         SendFlags::NOSIGNAL,
@@ -83,33 +83,38 @@ pub(super) fn send_fds(door: &OwnedFd, descriptors: &[BorrowedFd<'_>]) -> Result
 }
 
 /// Sends the error that prevented a socket from being opened. Runs inside.
-pub(super) fn send_error(door: &OwnedFd, error: Errno) {
+pub(super) fn send_error(socket: &OwnedFd, error: Errno) {
     // If the send fails, the receiver sees that the socket is missing.
     let _ = send(
-        door,
+        socket,
         &error.raw_os_error().to_ne_bytes(),
         SendFlags::NOSIGNAL,
     );
 }
 
 /// Receives the descriptors that were sent. Runs outside. It does not wait: the sender has already ended.
-pub(super) fn receive_fds(door: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
+pub(super) fn receive_fds(socket: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_SENT_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut said = [0; size_of::<i32>()];
+    let mut error_bytes = [0; size_of::<i32>()];
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-    let got = recvmsg(door, &mut [IoSliceMut::new(&mut said)], &mut control, flags)?;
-    let mut taken = Vec::new();
+    let received = recvmsg(
+        socket,
+        &mut [IoSliceMut::new(&mut error_bytes)],
+        &mut control,
+        flags,
+    )?;
+    let mut fds = Vec::new();
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-            taken.extend(descriptors);
+            fds.extend(descriptors);
         }
     }
-    match taken.is_empty() {
-        false => Ok(taken),
-        true if got.bytes == said.len() => {
-            Err(io::Error::from_raw_os_error(i32::from_ne_bytes(said)))
-        }
+    match fds.is_empty() {
+        false => Ok(fds),
+        true if received.bytes == error_bytes.len() => Err(io::Error::from_raw_os_error(
+            i32::from_ne_bytes(error_bytes),
+        )),
         true => Err(io::ErrorKind::BrokenPipe.into()),
     }
 }
@@ -119,29 +124,29 @@ pub(super) fn fork_to_open<T>(
     namespaces: u64,
     mut state: T,
     child: fn(&mut T) -> !,
-    here: &OwnedFd,
+    parent_socket: &OwnedFd,
 ) -> io::Result<Vec<OwnedFd>> {
     let child = sys::fork(namespaces, None, &mut state, child)?;
     // The exit status does not matter: the result arrives through the socket.
     let _ = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED);
     // Closes the other end of the socket here, too.
     drop(state);
-    receive_fds(here)
+    receive_fds(parent_socket)
 }
 
-/// Lets the process inside continue from [`wait_to_go`]. Runs outside.
-pub(super) fn release_child(door: &OwnedFd) {
+/// Lets the process inside continue from [`wait_for_release`]. Runs outside.
+pub(super) fn release_child(socket: &OwnedFd) {
     // If that process has already ended, it has reported the reason through its status pipe.
-    let _ = send(door, b"0", SendFlags::NOSIGNAL);
+    let _ = send(socket, b"0", SendFlags::NOSIGNAL);
 }
 
-/// Waits at most `most` for [`let_go`]. Runs inside, so it makes only system calls.
-pub(super) fn wait_for_release(door: &OwnedFd, most: Duration) {
-    let most = Timespec {
-        tv_sec: i64::try_from(most.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: most.subsec_nanos().into(),
+/// Waits at most `time_limit` for [`release_child`]. Runs inside, so it makes only system calls.
+pub(super) fn wait_for_release(socket: &OwnedFd, time_limit: Duration) {
+    let time_limit = Timespec {
+        tv_sec: i64::try_from(time_limit.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: time_limit.subsec_nanos().into(),
     };
-    let _ = poll(&mut [PollFd::new(door, PollFlags::IN)], Some(&most));
+    let _ = poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&time_limit));
 }
 
 /// The running proxy of a command. Dropping it stops it and closes all its connections.
@@ -172,7 +177,7 @@ async fn serve(listener: TcpListener, proxy: Proxy) {
                     connections.spawn(async move { proxy.serve(stream).await });
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "a connection to the proxy of a command was not taken");
+                    tracing::debug!(%error, "a connection to the proxy of a command was not accepted");
                     tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
             },

@@ -3,8 +3,8 @@
 //! mounted.
 //!
 //! A mount needs an existing path. Missing paths are blocked by creating an empty folder where that does no harm; the
-//! rest is watched while the command runs (see `run/workspace_guard.rs`). A repository or a secret that a command creates
-//! itself, in a folder that had none, is not protected from it.
+//! rest is watched while the command runs (see `run/workspace_guard.rs`). A repository or a secret that a command
+//! creates itself, in a folder that had none, is not protected from it.
 //!
 //! A socket on which a program outside listens would bypass the sandbox, and is covered like a secret (see
 //! [`sockets`](super::sockets)).
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use mimir_core::paths::{PathRules, PathVerdict};
 
-use super::ruled_folder::{RuledFolder, beside, read_only_mounts};
+use super::ruled_folder::{RuledFolder, read_only_mounts, writable_outside_folders};
 use super::sockets::{BoundSockets, is_socket};
 use super::special_folders::{BUILD_FOLDERS, denied_below, has_entry_rules, read_dir_if_readable};
 use super::{CommandSpec, SandboxError};
@@ -39,7 +39,7 @@ pub(super) enum MountMask {
     },
 }
 
-/// Folders that git finds by itself. Rules apply to each of their entries by name alone.
+/// The repository folder that git finds by itself. Rules apply to each of its entries by name alone.
 const REPOSITORY: &str = ".git";
 
 /// The settings folder of mimir. It is created empty in the workspace if it is missing.
@@ -56,13 +56,13 @@ pub(super) fn find_masks(
     rules: &PathRules,
     writes: bool,
 ) -> Result<Vec<(PathBuf, MountMask)>, SandboxError> {
-    let ground = RuledFolder::workspace(workspace);
-    let mut found = MaskCollector::new(&ground, rules, writes);
+    let ruled_folder = RuledFolder::workspace(workspace);
+    let mut collector = MaskCollector::new(&ruled_folder, rules, writes);
     if !rules.rules().is_empty() {
-        found.make_empty_folder(MIMIR_FOLDER);
-        found.sockets = Some(BoundSockets::default());
+        collector.make_empty_folder(MIMIR_FOLDER);
+        collector.sockets = Some(BoundSockets::default());
     }
-    found.all(sandbox)
+    collector.collect_masks(sandbox)
 }
 
 /// A path to cover in a mounted folder outside the workspace.
@@ -81,48 +81,48 @@ pub(super) fn find_outside_masks(
     sandbox: &'static str,
     spec: &CommandSpec,
 ) -> Result<Vec<OutsideMask>, SandboxError> {
-    let mut all = Vec::new();
-    for (mount, ground) in beside(spec) {
+    let mut masks_outside = Vec::new();
+    for (mount, ruled_folder) in writable_outside_folders(spec) {
         // The workspace has covers of its own.
-        let mut seen = read_only_mounts(spec);
+        let mut skipped = read_only_mounts(spec);
         if mount.from == mount.at {
-            seen.extend(spec.parts().into_iter().map(|(part, _)| part));
+            skipped.extend(spec.parts().into_iter().map(|(part, _)| part));
         }
-        let mut found = MaskCollector::new(&ground, &spec.path_rules, true);
-        found.seen = seen;
-        let found = found.all(sandbox)?;
+        let mut collector = MaskCollector::new(&ruled_folder, &spec.path_rules, true);
+        collector.skipped = skipped;
+        let masks = collector.collect_masks(sandbox)?;
         let mut read_only: Option<PathBuf> = None;
-        for (path, with) in found {
-            let from = ground.base.join(path);
-            let held = read_only
+        for (path, with) in masks {
+            let from = ruled_folder.base.join(path);
+            let is_below_read_only = read_only
                 .as_ref()
                 .is_some_and(|above| from.starts_with(above));
             let Ok(below) = from.strip_prefix(&mount.from) else {
                 continue;
             };
-            if held && matches!(with, MountMask::Pin | MountMask::ReadOnly) {
+            if is_below_read_only && matches!(with, MountMask::Pin | MountMask::ReadOnly) {
                 continue;
             }
             if with == MountMask::ReadOnly {
                 read_only = Some(from.clone());
             }
-            all.push(OutsideMask {
+            masks_outside.push(OutsideMask {
                 at: mount.at.join(below),
                 from,
                 with,
             });
         }
     }
-    Ok(all)
+    Ok(masks_outside)
 }
 
 struct MaskCollector<'a> {
-    ground: &'a RuledFolder,
+    ruled_folder: &'a RuledFolder,
     rules: &'a PathRules,
     /// True if the command may change files at all.
     writes: bool,
     /// Folders that are covered separately.
-    seen: Vec<PathBuf>,
+    skipped: Vec<PathBuf>,
     covers: BTreeMap<PathBuf, MountMask>,
     /// The sockets to cover in the workspace. `None` for mounted folders, which may be mounted for the sake of a
     /// socket in them.
@@ -130,28 +130,31 @@ struct MaskCollector<'a> {
 }
 
 impl<'a> MaskCollector<'a> {
-    fn new(ground: &'a RuledFolder, rules: &'a PathRules, writes: bool) -> Self {
+    fn new(ruled_folder: &'a RuledFolder, rules: &'a PathRules, writes: bool) -> Self {
         Self {
-            ground,
+            ruled_folder,
             rules,
             writes,
-            seen: Vec::new(),
+            skipped: Vec::new(),
             covers: BTreeMap::new(),
             sockets: None,
         }
     }
 
     /// Returns all covers sorted by path, so that parents come first.
-    fn all(mut self, sandbox: &'static str) -> Result<Vec<(PathBuf, MountMask)>, SandboxError> {
-        if self.ground.repository && self.keeps_hooks() {
-            self.mask_repository(&self.ground.start);
+    fn collect_masks(
+        mut self,
+        sandbox: &'static str,
+    ) -> Result<Vec<(PathBuf, MountMask)>, SandboxError> {
+        if self.ruled_folder.is_repository && self.keeps_hooks() {
+            self.mask_repository(&self.ruled_folder.start);
         } else if !self.rules.rules().is_empty() {
-            self.folder(&self.ground.start)
+            self.mask_folder(&self.ruled_folder.start)
                 .map_err(SandboxError::io_error(
                     "a folder of commands could not be looked through",
                 ))?;
             let sockets = self.sockets.iter();
-            for path in sockets.flat_map(|sockets| sockets.bound_below(&self.ground.base)) {
+            for path in sockets.flat_map(|sockets| sockets.bound_below(&self.ruled_folder.base)) {
                 let nothing = MountMask::Nothing { folder: false };
                 self.covers.insert(path, nothing);
             }
@@ -160,7 +163,7 @@ impl<'a> MaskCollector<'a> {
             let why = format!(
                 "{} files of `{}` are read-only or hidden, but at most {MAX_MASKS} can be covered",
                 self.covers.len(),
-                self.ground.folder().display()
+                self.ruled_folder.folder().display()
             );
             return Err(SandboxError::unsupported(sandbox, SandboxError::RULES, why));
         }
@@ -168,17 +171,17 @@ impl<'a> MaskCollector<'a> {
     }
 
     fn canonical_path(&self, path: impl AsRef<Path>) -> PathBuf {
-        self.ground.base.join(path)
+        self.ruled_folder.base.join(path)
     }
 
     /// Scans a folder in which only the user's own rules apply, as far down as one of them may match.
-    fn denied(&mut self, at: &str) -> io::Result<()> {
+    fn mask_denied(&mut self, at: &str) -> io::Result<()> {
         let rules = self.rules;
         if !rules.may_deny_below(at) {
             return Ok(());
         }
-        let person = rules.person_rules();
-        for (path, kind) in denied_below(&self.ground.base, &person, at)? {
+        let user_rules = rules.person_rules();
+        for (path, kind) in denied_below(&self.ruled_folder.base, &user_rules, at)? {
             let folder = kind.is_dir();
             self.cover(&path, kind, MountMask::Nothing { folder });
         }
@@ -186,20 +189,20 @@ impl<'a> MaskCollector<'a> {
     }
 
     /// Scans a folder. `at` is relative to the base of the paths.
-    fn folder(&mut self, at: &str) -> io::Result<()> {
+    fn mask_folder(&mut self, at: &str) -> io::Result<()> {
         let folder = self.canonical_path(at);
-        if self.seen.contains(&folder) {
+        if self.skipped.contains(&folder) {
             return Ok(());
         }
-        let repository = folder.file_name().is_some_and(|name| name == REPOSITORY);
-        if repository {
+        let is_repository = folder.file_name().is_some_and(|name| name == REPOSITORY);
+        if is_repository {
             self.make_empty_folder(&format!("{at}/{HOOKS}"));
         }
         let Some(entries) = read_dir_if_readable(&folder)? else {
             return Ok(());
         };
         let scope = self.rules.scope(at);
-        let mut head = false;
+        let mut has_head_file = false;
         for entry in entries {
             let entry = entry?;
             // Rules never match a name that is not valid UTF-8.
@@ -212,7 +215,7 @@ impl<'a> MaskCollector<'a> {
                 format!("{at}/{name}")
             };
             let kind = entry.file_type()?;
-            head |= name == "HEAD" && kind.is_file();
+            has_head_file |= name == "HEAD" && kind.is_file();
             let verdict = match kind.is_dir() {
                 true => self.rules.check_in(&scope, &name),
                 false => self.rules.check_file(&path),
@@ -233,26 +236,28 @@ impl<'a> MaskCollector<'a> {
                 }
                 // Git may write its data of submodules and worktrees, except for the files that it obeys. Other
                 // checkouts of the workspace's own repository stay read-only if they are elsewhere.
-                PathVerdict::ReadOnly { .. } if repository && is_inner(&name) && kind.is_dir() => {
+                PathVerdict::ReadOnly { .. }
+                    if is_repository && is_inner(&name) && kind.is_dir() =>
+                {
                     self.mask_inner_repositories(&path);
-                    if self.ground.own && name.eq_ignore_ascii_case(WORKTREES) {
+                    if self.ruled_folder.is_workspace && name.eq_ignore_ascii_case(WORKTREES) {
                         self.mask_worktrees_elsewhere(&path);
                     }
                 }
                 PathVerdict::ReadOnly { .. } => self.cover(&path, kind, MountMask::ReadOnly),
                 PathVerdict::Free => {}
             }
-            if !kind.is_dir() || repository {
+            if !kind.is_dir() || is_repository {
                 continue;
             }
             if BUILD_FOLDERS.contains(&name.as_str()) {
-                self.denied(&path)?;
+                self.mask_denied(&path)?;
             } else {
-                self.folder(&path)?;
+                self.mask_folder(&path)?;
             }
         }
         // A bare repository in the workspace is a test fixture in which git does not run.
-        if head && !repository && !self.ground.own {
+        if has_head_file && !is_repository && !self.ruled_folder.is_workspace {
             self.mask_bare_repository(at, &folder);
         }
         Ok(())
@@ -266,7 +271,7 @@ impl<'a> MaskCollector<'a> {
     fn cover(&mut self, path: &str, kind: fs::FileType, with: MountMask) {
         let path = Path::new(path);
         if kind.is_symlink() {
-            return self.link(path, with);
+            return self.mask_link_target(path, with);
         }
         self.pin_parents(path);
         self.cover_at_least(path, with);
@@ -282,16 +287,16 @@ impl<'a> MaskCollector<'a> {
     /// such a folder would take the covered files to a path that no rule matches, or let another folder take its
     /// place. Renaming a mount point fails with EBUSY.
     fn pin_parents(&mut self, path: &Path) {
-        let start = Path::new(&self.ground.start);
+        let start = Path::new(&self.ruled_folder.start);
         // A mounted folder cannot be renamed anyway.
         let above = path.ancestors().skip(1);
         for folder in above.take_while(|folder| *folder != start && folder.starts_with(start)) {
             if self.covers.contains_key(folder) {
                 continue;
             }
-            let by_place = |folder: &str| self.rules.may_cover_below(folder).is_some();
+            let has_rule_below = |folder: &str| self.rules.may_cover_below(folder).is_some();
             if folder.file_name().is_some_and(has_entry_rules)
-                || folder.to_str().is_some_and(by_place)
+                || folder.to_str().is_some_and(has_rule_below)
             {
                 self.covers.insert(folder.to_owned(), MountMask::Pin);
             }
@@ -300,12 +305,12 @@ impl<'a> MaskCollector<'a> {
 
     /// Covers the target of a symbolic link instead of the link, if the target is in the same folder. A target outside
     /// is not visible to the command.
-    fn link(&mut self, path: &Path, with: MountMask) {
+    fn mask_link_target(&mut self, path: &Path, with: MountMask) {
         let Ok(real) = self.canonical_path(path).canonicalize() else {
             return;
         };
-        let folder = self.ground.folder();
-        let Ok(below) = real.strip_prefix(&self.ground.base) else {
+        let folder = self.ruled_folder.folder();
+        let Ok(below) = real.strip_prefix(&self.ruled_folder.base) else {
             return;
         };
         if real == folder || !real.starts_with(&folder) {

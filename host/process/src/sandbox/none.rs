@@ -77,7 +77,7 @@ impl Sandbox for NoSandbox {
     }
 
     fn check_support(&self, spec: &CommandSpec) -> Result<(), SandboxError> {
-        let what = if spec.network == CommandNetwork::Proxy {
+        let unsupported = if spec.network == CommandNetwork::Proxy {
             "network access through a proxy"
         } else if let Some(bound) = spec.bounds.first_requested() {
             bound
@@ -93,7 +93,7 @@ impl Sandbox for NoSandbox {
         };
         Err(SandboxError::unsupported(
             NAME,
-            what,
+            unsupported,
             "commands run without a sandbox",
         ))
     }
@@ -145,7 +145,7 @@ pub(super) fn spawn_command(
     mut command: Command,
     variables: VariableMap,
     spec: &CommandSpec,
-    lead: ProcessLeader,
+    leader: ProcessLeader,
 ) -> io::Result<UnsandboxedCommand> {
     let mark = unique_mark();
     #[cfg(unix)]
@@ -159,7 +159,7 @@ pub(super) fn spawn_command(
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
-    match lead {
+    match leader {
         #[cfg(unix)]
         ProcessLeader::Group => {
             command.process_group(0);
@@ -341,13 +341,13 @@ fn signal(group: Option<u32>, mark: &str, signal: StopSignal) {
 #[cfg(target_os = "linux")]
 fn signal_marked(mark: &str, signal: StopSignal, number: rustix::process::Signal) {
     use rustix::process::{Pid, kill_process};
-    let wanted = format!("{MARK_VARIABLE}={mark}");
+    let variable = format!("{MARK_VARIABLE}={mark}");
     for _ in 0..SCAN_ROUNDS {
-        let found: Vec<Pid> = marked(wanted.as_bytes()).collect();
-        for process in &found {
+        let processes: Vec<Pid> = marked(variable.as_bytes()).collect();
+        for process in &processes {
             let _ = kill_process(*process, number);
         }
-        if found.is_empty() || signal == StopSignal::Terminate {
+        if processes.is_empty() || signal == StopSignal::Terminate {
             return;
         }
     }
@@ -362,7 +362,7 @@ fn marked(variable: &[u8]) -> impl Iterator<Item = rustix::process::Pid> {
         let variables = std::fs::read(entry.path().join("environ")).ok()?;
         variables
             .split(|byte| *byte == 0)
-            .any(|one| one == variable)
+            .any(|entry| entry == variable)
             .then_some(id)
     })
 }

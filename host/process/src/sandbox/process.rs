@@ -56,19 +56,19 @@ pub struct ProcessSandbox {
     groups: CgroupTree,
     cgroup_threads: CgroupThreadPool,
     landlock: Option<ABI>,
-    /// The memory that holds the command line of this process.
-    called: Option<sys::ArgvMemory>,
+    /// The memory of the command line of this process.
+    argv: Option<sys::ArgvMemory>,
     filter: Result<BpfProgram, String>,
     /// True if bubblewrap must build it, even if this process could.
-    wrapped: bool,
+    force_bubblewrap: bool,
     /// The result of the first test command, which shows if commands can run.
-    tried: OnceLock<Result<TrialResult, String>>,
+    trial: OnceLock<Result<TrialResult, String>>,
 }
 
 /// The builder of the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SandboxMaker {
-    Us,
+    Native,
     Bubblewrap(&'static Path),
 }
 
@@ -96,17 +96,17 @@ impl ProcessSandbox {
             groups: CgroupTree::find(),
             cgroup_threads: CgroupThreadPool::default(),
             landlock: landlock::abi(),
-            called: sys::ArgvMemory::of_this_process(),
+            argv: sys::ArgvMemory::of_this_process(),
             filter: syscall_filter::filter().map_err(|error| error.to_string()),
-            wrapped: false,
-            tried: OnceLock::new(),
+            force_bubblewrap: false,
+            trial: OnceLock::new(),
         }
     }
 
     /// Creates a sandbox built by bubblewrap, even if this process could build it.
     pub fn by_bubblewrap() -> Self {
         Self {
-            wrapped: true,
+            force_bubblewrap: true,
             ..Self::new()
         }
     }
@@ -120,8 +120,8 @@ impl ProcessSandbox {
     }
 
     fn trial_result(&self) -> Result<TrialResult, SandboxError> {
-        let tried = self.tried.get_or_init(|| self.try_out());
-        tried
+        let trial = self.trial.get_or_init(|| self.run_trial());
+        trial
             .clone()
             .map_err(|why| SandboxError::Unavailable { sandbox: NAME, why })
     }
@@ -129,7 +129,7 @@ impl ProcessSandbox {
     /// Returns the memory limit in bytes for each process of a command if no control group limits them together: the
     /// limit of the command, or half of the machine's memory.
     fn memory_per_process(&self, bounds: &ResourceBounds) -> Option<u64> {
-        if self.groups.holds_memory() {
+        if self.groups.can_limit_memory() {
             return None;
         }
         let machine = rustix::system::sysinfo();
@@ -139,8 +139,8 @@ impl ProcessSandbox {
 
     /// Returns true if the number of processes can be limited: by a control group, or by the kernel's limit per user,
     /// from which root is exempt.
-    fn holds_processes(&self) -> bool {
-        self.groups.holds_processes() || !rustix::process::geteuid().is_root()
+    fn can_limit_processes(&self) -> bool {
+        self.groups.can_limit_processes() || !rustix::process::geteuid().is_root()
     }
 }
 
@@ -150,17 +150,17 @@ impl Sandbox for ProcessSandbox {
     }
 
     fn describe_guarantees(&self, bounds: &ResourceBounds) -> Result<Vec<String>, SandboxError> {
-        let gives = self.trial_result()?;
-        let held = |holds: bool, what: String| match holds {
+        let trial = self.trial_result()?;
+        let with_enforcement = |enforced: bool, what: String| match enforced {
             true => what,
             false => format!("{what} (not enforced: no control group can be created here)"),
         };
         let bound = |bound: ResourceBound| mimir_core::text::bytes(bound.value());
-        let wrapped = match gives.maker {
-            SandboxMaker::Us => None,
+        let bubblewrap = match trial.maker {
+            SandboxMaker::Native => None,
             SandboxMaker::Bubblewrap(bwrap) => Some(bwrap.display()),
         };
-        let mut lines: Vec<String> = wrapped
+        let mut lines: Vec<String> = bubblewrap
             .iter()
             .map(|bwrap| {
                 format!(
@@ -170,14 +170,14 @@ impl Sandbox for ProcessSandbox {
             .collect();
         lines.extend([
             "programs and toolchains read-only, workspace writable, private home".to_owned(),
-            match wrapped {
+            match bubblewrap {
                 None => "shared by the commands of one session: /tmp and the network",
                 Some(_) => super::APART,
             }
             .to_owned(),
             "namespaces: user, processes, mounts, network, ipc, host name, control groups"
                 .to_owned(),
-            match gives.proc {
+            match trial.proc {
                 true => "/proc: its own processes, read-only".to_owned(),
                 false => "/proc: empty, because this machine does not allow mounting it (a container?)"
                     .to_owned(),
@@ -185,7 +185,7 @@ impl Sandbox for ProcessSandbox {
             "network: only its own loopback; with `networkAccess: true`, what `network` allows, through a proxy"
                 .to_owned(),
             match self.landlock {
-                _ if wrapped.is_some() => "Landlock: not applied by bubblewrap; the mounts protect files without it".to_owned(),
+                _ if bubblewrap.is_some() => "Landlock: not applied by bubblewrap; the mounts protect files without it".to_owned(),
                 Some(abi) => format!("Landlock: version {abi}"),
                 None => "Landlock: not supported by this kernel; the mounts protect files without it".to_owned(),
             },
@@ -198,12 +198,12 @@ impl Sandbox for ProcessSandbox {
                     mimir_core::text::bytes(each)
                 ),
             },
-            held(
-                self.holds_processes(),
+            with_enforcement(
+                self.can_limit_processes(),
                 format!("processes: {}", bounds.processes.value()),
             ),
-            held(
-                self.groups.holds_cpu(),
+            with_enforcement(
+                self.groups.can_limit_cpu(),
                 "processor time: if a limit is set".to_owned(),
             ),
         ]);
@@ -216,7 +216,7 @@ impl Sandbox for ProcessSandbox {
 
     fn shares_network(&self) -> Result<(), SandboxError> {
         match self.trial_result()?.maker {
-            SandboxMaker::Us => Ok(()),
+            SandboxMaker::Native => Ok(()),
             SandboxMaker::Bubblewrap(_) => Err(SandboxError::unsupported(
                 NAME,
                 "named ports",
@@ -227,22 +227,22 @@ impl Sandbox for ProcessSandbox {
     }
 
     fn check_support(&self, spec: &CommandSpec) -> Result<(), SandboxError> {
-        let cannot = |what, why: &str| Err(SandboxError::unsupported(NAME, what, why));
+        let unsupported = |what, why: &str| Err(SandboxError::unsupported(NAME, what, why));
         let no_group = "no control group can be created below the one of this process";
         if spec.network == CommandNetwork::Host {
-            return cannot(
+            return unsupported(
                 "the network of this machine",
                 "its commands have their own network and reach others only through a proxy",
             );
         }
-        if spec.bounds.memory.is_requested() && !self.groups.holds_memory() {
-            return cannot("a memory limit", no_group);
+        if spec.bounds.memory.is_requested() && !self.groups.can_limit_memory() {
+            return unsupported("a memory limit", no_group);
         }
-        if spec.bounds.cpu.is_some() && !self.groups.holds_cpu() {
-            return cannot("a limit of processor time", no_group);
+        if spec.bounds.cpu.is_some() && !self.groups.can_limit_cpu() {
+            return unsupported("a limit of processor time", no_group);
         }
-        if spec.bounds.processes.is_requested() && !self.holds_processes() {
-            return cannot("a limit of processes", no_group);
+        if spec.bounds.processes.is_requested() && !self.can_limit_processes() {
+            return unsupported("a limit of processes", no_group);
         }
         if !self.view.accepts_workspace(&spec.workspace) {
             return Err(SandboxError::Workspace(spec.workspace.clone()));
@@ -255,7 +255,7 @@ impl Sandbox for ProcessSandbox {
         spec: &'a CommandSpec,
     ) -> BoxFuture<'a, Result<SandboxChild, SandboxError>> {
         Box::pin(async move {
-            let gives = self.trial_result()?;
+            let trial = self.trial_result()?;
             self.check_support(spec)?;
             if spec.network == CommandNetwork::Proxy && spec.proxy.is_none() {
                 return Err(SandboxError::unsupported(
@@ -264,9 +264,9 @@ impl Sandbox for ProcessSandbox {
                     "no proxy is available to check its requests",
                 ));
             }
-            match gives.maker {
-                SandboxMaker::Us => self.start_with(spec, gives).await,
-                SandboxMaker::Bubblewrap(bwrap) => self.start_wrapped(bwrap, spec, gives).await,
+            match trial.maker {
+                SandboxMaker::Native => self.start_with(spec, trial).await,
+                SandboxMaker::Bubblewrap(bwrap) => self.start_wrapped(bwrap, spec, trial).await,
             }
         })
     }

@@ -7,8 +7,8 @@ use rustix::process::Pid;
 /// Lists all descendants of a process, parents before their children.
 pub(super) fn descendants(process: Pid) -> Vec<Pid> {
     let mut all = Vec::new();
-    let mut open = vec![process];
-    while let Some(process) = open.pop() {
+    let mut pending = vec![process];
+    while let Some(process) = pending.pop() {
         let tasks = fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero()));
         for task in tasks.into_iter().flatten().flatten() {
             let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
@@ -17,7 +17,7 @@ pub(super) fn descendants(process: Pid) -> Vec<Pid> {
                 .filter_map(|id| Pid::from_raw(id.parse().ok()?));
             for child in children {
                 all.push(child);
-                open.push(child);
+                pending.push(child);
             }
         }
     }

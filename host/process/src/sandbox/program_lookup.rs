@@ -58,7 +58,7 @@ pub(super) fn check_arguments(
     words: &[String],
 ) -> Result<(), SandboxError> {
     for word in words {
-        let unfit = |why| SandboxError::InvalidInput {
+        let invalid = |why| SandboxError::InvalidInput {
             what: match program {
                 CommandProgram::Vector(_) => "an argument".to_owned(),
                 CommandProgram::Script(_) => "the script".to_owned(),
@@ -66,10 +66,10 @@ pub(super) fn check_arguments(
             why,
         };
         if word.contains('\0') {
-            return Err(unfit("it contains a NUL byte"));
+            return Err(invalid("it contains a NUL byte"));
         }
         if word.len() >= MAX_ARGUMENT_BYTES {
-            return Err(unfit(
+            return Err(invalid(
                 "it is longer than 128 KiB; pass it in a file or on the standard input",
             ));
         }
@@ -82,7 +82,7 @@ pub(super) fn check_arguments(
 fn shell(text: &str, path: &[PathBuf]) -> Result<ResolvedProgram, SandboxError> {
     let on_path = |name: &str| {
         let mut files = path.iter().map(|folder| folder.join(name));
-        files.find(|file| executable(file))
+        files.find(|file| is_executable(file))
     };
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     if let Some(file) = on_path("bash") {
@@ -108,24 +108,24 @@ fn find(name: &str, path: &[PathBuf], directory: &Path) -> Result<PathBuf, Sandb
         return match file.metadata() {
             Err(_) => Err(SandboxError::not_found(name, [])),
             Ok(metadata) if metadata.is_dir() => Err(not_executable("it is a folder")),
-            Ok(_) if !executable(&file) => Err(not_executable("run `chmod +x` on it")),
+            Ok(_) if !is_executable(&file) => Err(not_executable("run `chmod +x` on it")),
             Ok(_) => Ok(PathBuf::from(name)),
         };
     }
-    let mut unfit = false;
+    let mut has_no_permission = false;
     for folder in path {
         let file = folder.join(name);
-        if executable(&file) {
+        if is_executable(&file) {
             return Ok(file);
         }
-        unfit |= file.is_file();
+        has_no_permission |= file.is_file();
     }
-    if unfit {
+    if has_no_permission {
         return Err(not_executable(
             "the file of that name on the PATH has no execute permission",
         ));
     }
-    let known: Vec<String> = path
+    let names: Vec<String> = path
         .iter()
         .filter_map(|folder| folder.read_dir().ok())
         .flat_map(|entries| entries.take(MAX_SEARCHED_NAMES).flatten())
@@ -133,19 +133,19 @@ fn find(name: &str, path: &[PathBuf], directory: &Path) -> Result<PathBuf, Sandb
         .collect();
     Err(SandboxError::not_found(
         name,
-        known.iter().map(String::as_str),
+        names.iter().map(String::as_str),
     ))
 }
 
 #[cfg(unix)]
-fn executable(file: &Path) -> bool {
+fn is_executable(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     let metadata = file.metadata();
     metadata.is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(not(unix))]
-fn executable(file: &Path) -> bool {
+fn is_executable(file: &Path) -> bool {
     file.is_file()
 }
 
@@ -208,10 +208,10 @@ mod tests {
     #[test]
     fn shell_is_started_without_startup_files() {
         let path = [PathBuf::from("/usr/bin"), PathBuf::from("/bin")];
-        let found =
+        let program =
             resolve_program(&CommandProgram::Script("x".into()), &path, Path::new("/")).unwrap();
-        match found.arguments[0].as_str() {
-            "bash" => assert_eq!(found.arguments[1..3], ["--noprofile", "--norc"]),
+        match program.arguments[0].as_str() {
+            "bash" => assert_eq!(program.arguments[1..3], ["--noprofile", "--norc"]),
             shell => assert_eq!(shell, "sh"),
         }
     }

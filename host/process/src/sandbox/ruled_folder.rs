@@ -20,25 +20,25 @@ pub(crate) struct RuledFolder {
     /// Path of the folder itself, relative to `base`. Only this folder is searched.
     pub(crate) start: String,
     /// True for the workspace.
-    pub(crate) own: bool,
+    pub(crate) is_workspace: bool,
     /// True for a known repository that is not called `.git`, so that no rule names its content.
-    pub(crate) repository: bool,
+    pub(crate) is_repository: bool,
 }
 
 impl RuledFolder {
-    /// The workspace as such a folder.
+    /// Returns the workspace.
     pub(crate) fn workspace(workspace: &Path) -> Self {
         Self {
             base: workspace.to_owned(),
             start: String::new(),
-            own: true,
-            repository: false,
+            is_workspace: true,
+            is_repository: false,
         }
     }
 
-    /// A canonical folder named by the user. Its base is the topmost ancestor from which no rule blocks the folder
-    /// itself.
-    fn writable_mounts(folder: &Path, rules: &PathRules) -> Self {
+    /// Returns a canonical folder that the user has mounted. Its base is the topmost ancestor from which no rule blocks
+    /// the folder itself.
+    fn for_mount(folder: &Path, rules: &PathRules) -> Self {
         for base in folder.ancestors().collect::<Vec<_>>().into_iter().rev() {
             let below = folder.strip_prefix(base).ok().and_then(text);
             if let Some(start) = below
@@ -47,13 +47,13 @@ impl RuledFolder {
                 return Self {
                     base: base.to_owned(),
                     start,
-                    own: false,
-                    repository: false,
+                    is_workspace: false,
+                    is_repository: false,
                 };
             }
         }
         Self {
-            own: false,
+            is_workspace: false,
             ..Self::workspace(folder)
         }
     }
@@ -69,7 +69,7 @@ impl RuledFolder {
 
 /// Lists the folders outside the workspace that a command may change, each with its mount. Excludes parts of the
 /// workspace that are visible at their own path anyway, and private folders of the command.
-pub(crate) fn beside(spec: &CommandSpec) -> Vec<(&HostMount, RuledFolder)> {
+pub(crate) fn writable_outside_folders(spec: &CommandSpec) -> Vec<(&HostMount, RuledFolder)> {
     let parts = spec.parts();
     let is_seen = |mount: &HostMount| {
         mount.from == mount.at && parts.iter().any(|(part, _)| mount.from.starts_with(part))
@@ -80,11 +80,11 @@ pub(crate) fn beside(spec: &CommandSpec) -> Vec<(&HostMount, RuledFolder)> {
         .filter(|mount| !spec.private_mounts.contains(&mount.from))
         .map(|mount| {
             let known = spec.repositories.contains(&mount.from) && !mount.from.ends_with(".git");
-            let ground = RuledFolder {
-                repository: known,
-                ..RuledFolder::writable_mounts(&mount.from, &spec.path_rules)
+            let folder = RuledFolder {
+                is_repository: known,
+                ..RuledFolder::for_mount(&mount.from, &spec.path_rules)
             };
-            (mount, ground)
+            (mount, folder)
         })
         .collect()
 }
@@ -126,12 +126,12 @@ mod tests {
             ("/home/me/.claude/projects", "/home/me/.claude", "projects"),
             ("/srv/x/.git/hooks", "/srv/x/.git", "hooks"),
         ] {
-            let ground = RuledFolder::writable_mounts(Path::new(folder), &rules);
+            let ruled = RuledFolder::for_mount(Path::new(folder), &rules);
             assert_eq!(
-                (ground.base.to_str().unwrap(), ground.start.as_str()),
+                (ruled.base.to_str().unwrap(), ruled.start.as_str()),
                 (base, start)
             );
-            assert_eq!(ground.folder(), Path::new(folder));
+            assert_eq!(ruled.folder(), Path::new(folder));
         }
     }
 
@@ -155,9 +155,9 @@ mod tests {
             mount("write", "elsewhere", true),
             mount("work/sub", "alias", true),
         ];
-        let found: Vec<_> = beside(&spec)
+        let found: Vec<_> = writable_outside_folders(&spec)
             .into_iter()
-            .map(|(mount, ground)| (mount.at.clone(), ground.folder()))
+            .map(|(mount, ruled)| (mount.at.clone(), ruled.folder()))
             .collect();
         assert_eq!(
             found,
@@ -167,6 +167,6 @@ mod tests {
             ]
         );
         spec.private_mounts = vec![real.join("write")];
-        assert_eq!(beside(&spec).len(), 1);
+        assert_eq!(writable_outside_folders(&spec).len(), 1);
     }
 }

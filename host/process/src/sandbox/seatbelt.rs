@@ -53,23 +53,23 @@ mod here {
         }
 
         fn begin(&self, spec: &CommandSpec) -> Result<SandboxChild, SandboxError> {
-            let found = program_lookup::resolve_program(
+            let program = program_lookup::resolve_program(
                 &spec.program,
                 &self.ambient.path,
                 &spec.directory,
             )?;
-            let room = ScratchFolder::new()
+            let scratch = ScratchFolder::new()
                 .map_err(SandboxError::io_error("a command has no temporary folder"))?;
             let parts = spec.parts();
-            let writes = parts.iter().any(|(_, writable)| *writable);
-            let covers = find_masks(NAME, &spec.workspace, &spec.path_rules, writes)?;
-            let beside = find_outside_masks(NAME, spec)?;
+            let may_write = parts.iter().any(|(_, writable)| *writable);
+            let covers = find_masks(NAME, &spec.workspace, &spec.path_rules, may_write)?;
+            let outside = find_outside_masks(NAME, spec)?;
             let covers = covers
                 .into_iter()
                 .map(|(path, with)| (spec.workspace.join(path), with))
-                .chain(beside.into_iter().map(|one| (one.at, one.with)))
+                .chain(outside.into_iter().map(|mask| (mask.at, mask.with)))
                 .collect::<Vec<_>>();
-            let seen = covers
+            let covered = covers
                 .iter()
                 .filter_map(|(path, _)| FileIdentity::of_path(path))
                 .collect();
@@ -80,7 +80,7 @@ mod here {
                 path: &self.ambient.path,
                 settings: &settings,
                 workspace: &spec.workspace,
-                room: &room.0,
+                scratch: &scratch.0,
                 parts,
                 mounts: &spec.mounts,
                 covers: &covers,
@@ -88,8 +88,8 @@ mod here {
             let mut variables = self.ambient.command_variables(
                 spec,
                 &self.ambient.path,
-                &room.0,
-                &room.0,
+                &scratch.0,
+                &scratch.0,
                 PROXY,
             )?;
             // The private home is a temporary folder, where toolchains would look for themselves in vain.
@@ -98,16 +98,16 @@ mod here {
             }
             let mut command = Command::new(PROGRAM);
             command.arg("-p").arg(profile.text()?).arg("--");
-            command.arg(&found.file);
-            command.args(found.arguments.get(1..).unwrap_or_default());
+            command.arg(&program.file);
+            command.args(program.arguments.get(1..).unwrap_or_default());
             let running =
                 none::spawn_command(command, variables, spec, none::ProcessLeader::Session);
             let running =
                 running.map_err(SandboxError::io_error("a command could not be started"))?;
-            let mut child = running.into_child(seen)?;
+            let mut child = running.into_child(covered)?;
             child.handle = Box::new(SeatbeltCommand {
                 handle: child.handle,
-                room: Some(room),
+                scratch: Some(scratch),
             });
             Ok(child)
         }
@@ -134,14 +134,14 @@ mod here {
     /// A command and its temporary folder.
     struct SeatbeltCommand {
         handle: Box<dyn CommandHandle>,
-        room: Option<ScratchFolder>,
+        scratch: Option<ScratchFolder>,
     }
 
     impl CommandHandle for SeatbeltCommand {
         fn wait(&mut self) -> BoxFuture<'_, Result<CommandExit, SandboxError>> {
             Box::pin(async move {
                 let exit = self.handle.wait().await?;
-                self.room = None;
+                self.scratch = None;
                 Ok(exit)
             })
         }

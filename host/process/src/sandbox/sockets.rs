@@ -32,13 +32,13 @@ pub(super) struct BoundSockets {
 impl BoundSockets {
     /// Returns true if a program outside the sandbox listens on the socket.
     pub(super) fn has_outside_listener(&self, path: &Path) -> bool {
-        let is_it = |name: &PathBuf| match name.is_absolute() {
+        let is_match = |name: &PathBuf| match name.is_absolute() {
             true => name == path || name.canonicalize().is_ok_and(|real| real == path),
             // It was bound relative to an unknown folder.
             false => name.file_name() == path.file_name(),
         };
-        let outside = self.machine_network().iter().any(is_it);
-        outside || (!self.own_network().iter().any(is_it) && answers(path))
+        let outside = self.machine_network().iter().any(is_match);
+        outside || (!self.own_network().iter().any(is_match) && answers(path))
     }
 
     /// Returns the sockets bound below the workspace at any depth: the file search skips package folders.
@@ -54,55 +54,55 @@ impl BoundSockets {
     }
 
     fn machine_network(&self) -> &[PathBuf] {
-        self.outside.get_or_init(outside)
+        self.outside.get_or_init(read_machine_sockets)
     }
 
     fn own_network(&self) -> &[PathBuf] {
-        self.own.get_or_init(own)
+        self.own.get_or_init(read_command_sockets)
     }
 }
 
 #[cfg(target_os = "linux")]
-fn outside() -> Vec<PathBuf> {
-    names("self")
+fn read_machine_sockets() -> Vec<PathBuf> {
+    bound_paths("self")
 }
 
 #[cfg(target_os = "linux")]
-fn own() -> Vec<PathBuf> {
+fn read_command_sockets() -> Vec<PathBuf> {
     let network = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/net")).ok();
-    let here = network("self");
-    let mut seen = vec![here];
-    let mut own = Vec::new();
+    let own_network = network("self");
+    let mut networks = vec![own_network];
+    let mut paths = Vec::new();
     for process in procfs::descendants(rustix::process::getpid()) {
         let process = process.as_raw_nonzero().to_string();
-        let there = network(&process);
-        if there.is_some() && !seen.contains(&there) {
-            seen.push(there);
-            own.extend(names(&process));
+        let process_network = network(&process);
+        if process_network.is_some() && !networks.contains(&process_network) {
+            networks.push(process_network);
+            paths.extend(bound_paths(&process));
         }
     }
-    own
+    paths
 }
 
 /// Other systems have no such list: any listener counts as outside.
 #[cfg(not(target_os = "linux"))]
-fn outside() -> Vec<PathBuf> {
+fn read_machine_sockets() -> Vec<PathBuf> {
     Vec::new()
 }
 
 #[cfg(not(target_os = "linux"))]
-fn own() -> Vec<PathBuf> {
+fn read_command_sockets() -> Vec<PathBuf> {
     Vec::new()
 }
 
 /// Returns the paths of the sockets in the network of a process, without duplicates: a connection has the name of its
 /// listener.
 #[cfg(target_os = "linux")]
-fn names(process: &str) -> Vec<PathBuf> {
+fn bound_paths(process: &str) -> Vec<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
 
-    let all = std::fs::read(format!("/proc/{process}/net/unix")).unwrap_or_default();
-    let lines = all.split(|byte| *byte == b'\n').skip(1);
+    let table = std::fs::read(format!("/proc/{process}/net/unix")).unwrap_or_default();
+    let lines = table.split(|byte| *byte == b'\n').skip(1);
     // Each line has six numbers, the inode and the name, which may contain spaces.
     let name = |line: &[u8]| {
         let mut rest = line;
@@ -132,13 +132,14 @@ fn answers(path: &Path) -> bool {
     let Ok(file) = super::file_identity::open_by_no_link(path) else {
         return false;
     };
-    let asked = SocketAddrUnix::new(format!("/proc/self/fd/{}", file.as_raw_fd())).and_then(|at| {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        connect(&socket, &at)
-    });
+    let connected =
+        SocketAddrUnix::new(format!("/proc/self/fd/{}", file.as_raw_fd())).and_then(|at| {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            connect(&socket, &at)
+        });
     // A full backlog or another socket type also means that there is a listener.
-    !matches!(asked, Err(Errno::CONNREFUSED | Errno::NOENT))
+    !matches!(connected, Err(Errno::CONNREFUSED | Errno::NOENT))
 }
 
 #[cfg(not(target_os = "linux"))]

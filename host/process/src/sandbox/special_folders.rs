@@ -31,9 +31,9 @@ pub(crate) fn denied_below(
     rules: &PathRules,
     at: &str,
 ) -> io::Result<Vec<(String, FileType)>> {
-    let mut found = Vec::new();
-    let mut open = vec![at.to_owned()];
-    while let Some(at) = open.pop() {
+    let mut denied = Vec::new();
+    let mut pending = vec![at.to_owned()];
+    while let Some(at) = pending.pop() {
         let Some(entries) = read_dir_if_readable(&base.join(&at))? else {
             continue;
         };
@@ -47,13 +47,13 @@ pub(crate) fn denied_below(
             let kind = entry.file_type()?;
             let path = format!("{at}/{name}");
             if rules.check_in(&scope, &name) != PathVerdict::Free {
-                found.push((path, kind));
+                denied.push((path, kind));
             } else if kind.is_dir() && rules.may_deny_below(&path) {
-                open.push(path);
+                pending.push(path);
             }
         }
     }
-    Ok(found)
+    Ok(denied)
 }
 
 /// Lists a folder. Returns `None` if it was removed meanwhile, or if this process cannot read it, and so neither can a
@@ -87,22 +87,22 @@ pub(crate) const OBEYED: [&str; 5] = ["commondir", "config", "config.worktree", 
 
 /// Lists the repositories in such a folder, at any depth: each folder with a `HEAD` file. Links are not followed.
 pub(crate) fn inner_repositories(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut open = vec![folder.to_owned()];
-    while let Some(at) = open.pop() {
+    let mut repositories = Vec::new();
+    let mut pending = vec![folder.to_owned()];
+    while let Some(at) = pending.pop() {
         for entry in at.read_dir().into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let content = ["objects", "refs", "hooks", "logs"];
-            if content.iter().any(|other| name == *other)
+            let skipped = ["objects", "refs", "hooks", "logs"];
+            if skipped.iter().any(|other| name == *other)
                 || !entry.file_type().is_ok_and(|kind| kind.is_dir())
             {
                 continue;
             }
-            open.push(entry.path());
+            pending.push(entry.path());
             if entry.path().join("HEAD").is_file() {
-                found.push(entry.path());
+                repositories.push(entry.path());
             }
         }
     }
-    found
+    repositories
 }

@@ -52,7 +52,7 @@ pub(super) fn user_namespace_of(namespace: &OwnedFd) -> Result<OwnedFd, Errno> {
 pub(super) fn inherit_fds(command: &mut std::process::Command, descriptors: Vec<RawFd>) {
     use std::os::unix::process::CommandExt;
 
-    let leave = move || {
+    let prepare_fds = move || {
         // Libraries may have opened descriptors without close-on-exec.
         close_range(3, i32::MAX, true);
         for descriptor in &descriptors {
@@ -64,7 +64,7 @@ pub(super) fn inherit_fds(command: &mut std::process::Command, descriptors: Vec<
         Ok(())
     };
     // SAFETY: between fork and exec the closure makes only system calls and reads memory allocated before.
-    unsafe { command.pre_exec(leave) };
+    unsafe { command.pre_exec(prepare_fds) };
 }
 
 /// Returns an asynchronous pidfd that becomes readable when its process has ended.
@@ -108,7 +108,8 @@ impl ArgvMemory {
     /// it.
     pub(super) fn overwrite(&self) {
         // SAFETY: the kernel placed the arguments there at program start, in memory that stays mapped and is writable.
-        // The child has its own copy, in which only `process/root_plan.rs` and its siblings run, and that code does not read arguments.
+        // The child has its own copy, in which only `process/root_plan.rs` and its siblings run, and that code does not
+        // read arguments.
         unsafe { (self.0.start as *mut u8).write_bytes(0, self.0.len()) };
     }
 }
@@ -280,12 +281,12 @@ pub(super) fn install_filter(program: &BpfProgram) -> Result<(), Errno> {
 }
 
 /// Returns a descriptor from which these signals can be read while they are blocked.
-pub(super) fn signal_fd(of: &[c_int]) -> Result<OwnedFd, Errno> {
+pub(super) fn signal_fd(signals: &[c_int]) -> Result<OwnedFd, Errno> {
     // SAFETY: the set is a valid local variable; the kernel copies it and returns a new descriptor.
     unsafe {
         let mut set: libc::sigset_t = zeroed();
         libc::sigemptyset(&raw mut set);
-        for signal in of {
+        for signal in signals {
             libc::sigaddset(&raw mut set, *signal);
         }
         let fd = number(

@@ -36,7 +36,7 @@ async fn mounted_git_hooks_and_config_are_not_changed() {
     assert!(git.join("free").exists());
     let made = run_in(&sandbox(), &seen("echo ../evil > /data/commondir")).await;
     assert!(
-        matches!(made, Err(SandboxError::Shielded { .. })),
+        matches!(made, Err(SandboxError::ForbiddenPathCreated { .. })),
         "{made:?}"
     );
     assert!(!git.join("commondir").exists());

@@ -182,5 +182,5 @@ async fn sandbox_rejects_proxy_network() {
     let mut spec = world.script("true");
     spec.network = mimir_process::sandbox::CommandNetwork::Proxy;
     let fault = run_in(&sandbox, &spec).await.unwrap_err();
-    assert!(matches!(fault, SandboxError::CannotHold { .. }), "{fault}");
+    assert!(matches!(fault, SandboxError::Unsupported { .. }), "{fault}");
 }

@@ -188,7 +188,10 @@ async fn protected_path_that_is_missing_cannot_be_created() {
     let world = World::new().with(".git/HEAD", "x");
     let spec = world.script("echo ../evil > .git/commondir; sleep 30");
     let fault = run_in(&sandbox(), &spec).await.unwrap_err();
-    assert!(matches!(fault, SandboxError::Shielded { .. }), "{fault}");
+    assert!(
+        matches!(fault, SandboxError::ForbiddenPathCreated { .. }),
+        "{fault}"
+    );
     assert!(world.read(".git/commondir").is_none());
 }
 

@@ -65,6 +65,6 @@ async fn unsandboxed_command_rejects_limits_and_proxy_network() {
     asked[3].network = CommandNetwork::Proxy;
     for spec in asked {
         let fault = run_in(&NoSandbox::new(), &spec).await.unwrap_err();
-        assert!(matches!(fault, SandboxError::CannotHold { .. }), "{fault}");
+        assert!(matches!(fault, SandboxError::Unsupported { .. }), "{fault}");
     }
 }

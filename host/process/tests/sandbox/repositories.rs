@@ -575,7 +575,7 @@ async fn worktree_that_leads_to_other_settings_is_refused() {
         let fault = run_in(&*sandbox(), &world.script(&text))
             .await
             .expect_err(path);
-        let SandboxError::Shielded { path: found, .. } = &fault else {
+        let SandboxError::ForbiddenPathCreated { path: found, .. } = &fault else {
             panic!("{path}: {fault}");
         };
         let expected = Path::new(".git/worktrees").join(path);

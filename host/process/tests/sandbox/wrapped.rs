@@ -82,14 +82,14 @@ async fn bubblewrap_rejects_too_many_arguments_or_masks() {
     let fault = run_in(&sandbox, &world.spec(words(9_000)))
         .await
         .unwrap_err();
-    assert!(matches!(fault, SandboxError::CannotHold { .. }), "{fault}");
+    assert!(matches!(fault, SandboxError::Unsupported { .. }), "{fault}");
     assert!(fault.to_string().contains("9000 arguments"), "{fault}");
     let mut world = World::new();
     for number in 0..3_200 {
         world = world.with(&format!("keys/{number}.pem"), "x");
     }
     let fault = run_in(&sandbox, &world.script("true")).await.unwrap_err();
-    assert!(matches!(fault, SandboxError::CannotHold { .. }), "{fault}");
+    assert!(matches!(fault, SandboxError::Unsupported { .. }), "{fault}");
     assert_eq!(fault.code(), ToolErrorCode::Unavailable);
     let error = mimir_core::ToolError::from(fault);
     assert!(!error.remedies.is_empty(), "{error:?}");
@@ -125,7 +125,7 @@ async fn bubblewrap_rejects_more_masks_than_open_files() {
         world = world.with(&format!("keys/{number}.pem"), "x");
     }
     let fault = run_in(&sandbox, &world.script("true")).await.unwrap_err();
-    assert!(matches!(fault, SandboxError::CannotHold { .. }), "{fault}");
+    assert!(matches!(fault, SandboxError::Unsupported { .. }), "{fault}");
     assert!(fault.to_string().contains("ulimit -n 2048"), "{fault}");
 }
 

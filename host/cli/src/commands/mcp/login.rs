@@ -166,7 +166,7 @@ fn tell(facts: &LoginDetails) {
         "  mimir asks for {scopes}, for {}",
         shown(&facts.resource)
     ));
-    let known = match facts.known {
+    let known = match facts.registration {
         RegistrationKind::Settings => "mimir is there the client of the server's settings",
         RegistrationKind::Document => {
             "mimir is there what the document of the server's settings says"

@@ -30,20 +30,20 @@ pub(crate) struct BearerAuth {
     url: RequestTarget,
     oauth: McpOauthSettings,
     /// Key of the stored challenge.
-    note: String,
+    challenge_key: String,
     deps: ServerDeps,
-    now: Mutex<LoadedLogin>,
+    loaded: Mutex<LoadedLogin>,
     /// Held during a renewal: other requests wait for it.
-    turn: tokio::sync::Mutex<()>,
+    renewal: tokio::sync::Mutex<()>,
     /// Time of the last renewal after the server rejected the token. Held during such a renewal: other requests wait
     /// for it.
-    forced: tokio::sync::Mutex<Option<Instant>>,
+    last_forced: tokio::sync::Mutex<Option<Instant>>,
 }
 
 #[derive(Default)]
 struct LoadedLogin {
     version: Option<u64>,
-    kept: Option<Arc<StoredLogin>>,
+    login: Option<Arc<StoredLogin>>,
     /// All secret values of this connection: renewed tokens remain secret.
     values: Vec<String>,
     redactor: Redactor,
@@ -83,31 +83,31 @@ pub(crate) fn is_login_required(error: &ToolError) -> bool {
 
 /// Returns the stored challenge of the last request that the server rejected, in this process or another.
 pub(super) fn stored_challenge(store: &dyn DescriptionStore, key: &str) -> Option<BearerChallenge> {
-    serde_json::from_str(&store.read(&note_key(key))?).ok()
+    serde_json::from_str(&store.read(&stored_challenge_key(key))?).ok()
 }
 
 /// Removes the stored challenge.
 pub(super) fn forget_challenge(store: &dyn DescriptionStore, key: &str) {
-    store.write(&note_key(key), "");
+    store.write(&stored_challenge_key(key), "");
     // Clears the recorded failure, too, so that listings may retry.
     store.write(&format!("{key}-failed"), "");
 }
 
-fn note_key(key: &str) -> String {
+fn stored_challenge_key(key: &str) -> String {
     format!("{key}-login")
 }
 
 /// Returns scopes for display: only some, because they are untrusted text.
-fn shown(scopes: &[String]) -> String {
-    let some: Vec<String> = scopes
+fn list_scopes(scopes: &[String]) -> String {
+    let listed: Vec<String> = scopes
         .iter()
         .take(MAX_SCOPES_SHOWN)
         .map(|scope| format!("`{}`", visible(prefix(scope, MAX_SCOPE_CHARS))))
         .collect();
     let more = scopes.len().saturating_sub(MAX_SCOPES_SHOWN);
     match more {
-        0 => some.join(", "),
-        more => format!("{} and {more} more", some.join(", ")),
+        0 => listed.join(", "),
+        more => format!("{} and {more} more", listed.join(", ")),
     }
 }
 
@@ -127,7 +127,7 @@ impl BearerAuth {
         url: &str,
         headers: &[(String, String)],
         oauth: &McpOauthSettings,
-        note: String,
+        challenge_key: String,
         deps: &ServerDeps,
     ) -> Option<Arc<Self>> {
         if has_authorization(headers) {
@@ -137,41 +137,41 @@ impl BearerAuth {
             server: server.to_owned(),
             url: RequestTarget::parse(url).ok()?,
             oauth: oauth.clone(),
-            note,
+            challenge_key,
             deps: deps.clone(),
-            now: Mutex::default(),
-            turn: tokio::sync::Mutex::default(),
-            forced: tokio::sync::Mutex::default(),
+            loaded: Mutex::default(),
+            renewal: tokio::sync::Mutex::default(),
+            last_forced: tokio::sync::Mutex::default(),
         }))
     }
 
     /// Returns the token for a request; none if there is no login.
     pub(crate) async fn token(self: &Arc<Self>) -> Result<Option<BearerToken>, ToolError> {
-        let Some(kept) = self.load()? else {
+        let Some(login) = self.load()? else {
             return Ok(None);
         };
-        if !kept.needs_renewal() {
-            return Ok(Some(BearerToken(kept)));
+        if !login.needs_renewal() {
+            return Ok(Some(BearerToken(login)));
         }
-        let renewed = match kept.refresh {
-            Some(_) => self.renew(&kept).await,
+        let renewed = match login.refresh {
+            Some(_) => self.renew(&login).await,
             None => Err(TokenError::Expired(login_error("it cannot be renewed"))),
         };
         match renewed {
-            Ok(kept) => Ok(Some(BearerToken(kept))),
-            Err(_) if !kept.has_ended() => Ok(Some(BearerToken(kept))),
-            Err(TokenError::Expired(why)) => Err(self.over(&why.message)),
+            Ok(login) => Ok(Some(BearerToken(login))),
+            Err(_) if !login.has_ended() => Ok(Some(BearerToken(login))),
+            Err(TokenError::Expired(why)) => Err(self.expired(&why.message)),
             Err(TokenError::Failed(why)) => {
                 let server = visible(&self.server);
                 let message = format!(
                     "the login at the server `{server}` cannot be renewed now: {}",
                     why.message
                 );
-                let way = format!(
+                let remedy = format!(
                     "try again; if it keeps failing, log in again with {}",
                     login_hint(&self.server)
                 );
-                Err(ToolError::new(why.code, message).with_remedies([way]))
+                Err(ToolError::new(why.code, message).with_remedies([remedy]))
             }
         }
     }
@@ -181,17 +181,17 @@ impl BearerAuth {
         self: &Arc<Self>,
         token: &BearerToken,
     ) -> Option<BearerToken> {
-        let mut forced = self.forced.lock().await;
-        let kept = self.load().ok()??;
-        if kept.access != token.0.access {
-            return Some(BearerToken(kept));
+        let mut last_forced = self.last_forced.lock().await;
+        let login = self.load().ok()??;
+        if login.access != token.0.access {
+            return Some(BearerToken(login));
         }
-        kept.refresh.as_ref()?;
-        if forced.is_some_and(|then| then.elapsed() < MIN_FORCED_INTERVAL) {
+        login.refresh.as_ref()?;
+        if last_forced.is_some_and(|then| then.elapsed() < MIN_FORCED_INTERVAL) {
             return None;
         }
-        *forced = Some(Instant::now());
-        self.renew(&kept).await.ok().map(BearerToken)
+        *last_forced = Some(Instant::now());
+        self.renew(&login).await.ok().map(BearerToken)
     }
 
     /// Returns the error for a server that requires a login, or another one. Stores the challenge for that login.
@@ -201,10 +201,10 @@ impl BearerAuth {
         token: Option<&BearerToken>,
     ) -> ToolError {
         let challenge = &self.clean(challenge);
-        self.note(challenge);
+        self.store_challenge(challenge);
         match token {
-            Some(_) => self.over("the server no longer accepts it"),
-            None => self.wants(format!(
+            Some(_) => self.expired("the server no longer accepts it"),
+            None => self.login_error(format!(
                 "the server `{}` requires a login",
                 visible(&self.server)
             )),
@@ -219,29 +219,30 @@ impl BearerAuth {
     ) -> ToolError {
         let challenge = &self.clean(challenge);
         let server = visible(&self.server);
-        let scopes = shown(&challenge.scopes);
+        let scopes = list_scopes(&challenge.scopes);
         if challenge.scopes.is_empty() {
             return ToolError::permission_denied(format!(
                 "the login at the server `{server}` is not sufficient for this, and the server does not say which scopes are missing"
             ));
         }
-        let has = token.is_some_and(|BearerToken(kept)| kept.covers_scopes(&challenge.scopes));
-        if has {
+        let is_covered =
+            token.is_some_and(|BearerToken(login)| login.covers_scopes(&challenge.scopes));
+        if is_covered {
             // Requesting the same scopes again would be an endless loop.
             return ToolError::permission_denied(format!(
                 "the login at the server `{server}` is not sufficient for this: the server requires {scopes}, which were already requested"
             ));
         }
-        self.note(challenge);
-        self.wants(format!(
+        self.store_challenge(challenge);
+        self.login_error(format!(
             "the login at the server `{server}` lacks scopes: this requires {scopes}"
         ))
     }
 
     /// Returns true if there are values to mask, which is not the case before the first login.
     pub(crate) fn has_values(&self) -> bool {
-        let now = self.now.lock();
-        !now.values.is_empty()
+        let loaded = self.loaded.lock();
+        !loaded.values.is_empty()
     }
 
     /// Masks all values of this login in the server's messages: the secrets known to a call do not include a token
@@ -271,48 +272,51 @@ impl BearerAuth {
     }
 
     fn redactor(&self) -> Redactor {
-        let now = self.now.lock();
-        now.redactor.clone()
+        let loaded = self.loaded.lock();
+        loaded.redactor.clone()
     }
 
-    fn note(&self, challenge: &BearerChallenge) {
+    fn store_challenge(&self, challenge: &BearerChallenge) {
         if let Ok(text) = serde_json::to_string(challenge) {
-            self.deps.store.write(&note_key(&self.note), &text);
+            self.deps
+                .store
+                .write(&stored_challenge_key(&self.challenge_key), &text);
         }
     }
 
-    fn over(&self, why: &str) -> ToolError {
+    fn expired(&self, why: &str) -> ToolError {
         let server = visible(&self.server);
-        self.wants(format!(
+        self.login_error(format!(
             "the login at the server `{server}` has expired: {why}"
         ))
     }
 
-    fn wants(&self, message: String) -> ToolError {
-        let way = format!("log in with {}, in a browser", login_hint(&self.server));
+    fn login_error(&self, message: String) -> ToolError {
+        let remedy = format!("log in with {}, in a browser", login_hint(&self.server));
         ToolError::unavailable(message)
             .with_details(json!({ "kind": KIND }))
-            .with_remedies([way])
+            .with_remedies([remedy])
     }
 
     /// Returns the stored login.
     fn load(&self) -> Result<Option<Arc<StoredLogin>>, ToolError> {
         let version = self.deps.logins.version();
-        let mut now = self.now.lock();
-        if now.version != Some(version) {
-            let kept = StoredLogin::read(&*self.deps.logins, &self.server, &self.url)?;
+        let mut loaded = self.loaded.lock();
+        if loaded.version != Some(version) {
+            let login = StoredLogin::read(&*self.deps.logins, &self.server, &self.url)?;
             // A login of another authorization server, or of another client, does not belong to these settings.
-            let kept = kept.filter(|kept| self.is_of_settings(kept));
-            now.put(version, kept.map(Arc::new));
+            let login = login.filter(|login| self.matches_settings(login));
+            loaded.set(version, login.map(Arc::new));
         }
-        Ok(now.kept.clone())
+        Ok(loaded.login.clone())
     }
 
-    fn is_of_settings(&self, kept: &StoredLogin) -> bool {
+    fn matches_settings(&self, login: &StoredLogin) -> bool {
         let issuer = self.oauth.issuer.as_deref();
         let client = self.oauth.client_id.as_deref();
-        let same = |name: &str| name.trim_end_matches('/') == kept.issuer.trim_end_matches('/');
-        issuer.is_none_or(same) && client.is_none_or(|id| id == kept.client.id)
+        let is_issuer =
+            |name: &str| name.trim_end_matches('/') == login.issuer.trim_end_matches('/');
+        issuer.is_none_or(is_issuer) && client.is_none_or(|id| id == login.client.id)
     }
 
     /// Renews a login, in a task that survives its caller: losing the response would lose the login.
@@ -321,88 +325,91 @@ impl BearerAuth {
         stale: &Arc<StoredLogin>,
     ) -> Result<Arc<StoredLogin>, TokenError> {
         let (this, stale) = (Arc::clone(self), Arc::clone(stale));
-        let renewed = tokio::spawn(async move { this.renewed(&stale).await }).await;
+        let renewed = tokio::spawn(async move { this.renew_now(&stale).await }).await;
         renewed.unwrap_or_else(|error| {
             let error = ToolError::internal(error);
             Err(TokenError::Failed(error))
         })
     }
 
-    async fn renewed(&self, stale: &StoredLogin) -> Result<Arc<StoredLogin>, TokenError> {
+    async fn renew_now(&self, stale: &StoredLogin) -> Result<Arc<StoredLogin>, TokenError> {
         let failed = TokenError::Failed;
-        let _here = self.turn.lock().await;
+        let _task_lock = self.renewal.lock().await;
         // A refresh token can be used once: two processes that send it would both lose the login.
-        let turn = login::lock_renewal(&self.deps, &self.server, &self.url).await;
-        let _everywhere = turn.map_err(failed)?;
-        let kept =
+        let lock = login::lock_renewal(&self.deps, &self.server, &self.url).await;
+        let _process_lock = lock.map_err(failed)?;
+        let login =
             StoredLogin::read(&*self.deps.logins, &self.server, &self.url).map_err(failed)?;
-        let kept = kept.filter(|kept| self.is_of_settings(kept));
-        let Some(mut kept) = kept else {
+        let login = login.filter(|login| self.matches_settings(login));
+        let Some(mut login) = login else {
             return Err(TokenError::Expired(login_error("the login was removed")));
         };
-        if kept.access != stale.access && !kept.needs_renewal() {
-            return self.take(kept);
+        if login.access != stale.access && !login.needs_renewal() {
+            return self.set_login(login);
         }
-        let Some(refresh) = kept.refresh.clone() else {
+        let Some(refresh) = login.refresh.clone() else {
             return Err(TokenError::Expired(login_error("it cannot be renewed")));
         };
-        let place = check_url(&kept.token_endpoint, "token endpoint", &self.url);
-        let place = place.and_then(|place| OauthEndpoint::new(place, &*self.deps.client));
-        let place = place.map_err(failed)?;
-        let secret = kept.client.secret(&self.oauth, &*self.deps.vault);
+        let endpoint = check_url(&login.token_endpoint, "token endpoint", &self.url);
+        let endpoint =
+            endpoint.and_then(|endpoint| OauthEndpoint::new(endpoint, &*self.deps.client));
+        let endpoint = endpoint.map_err(failed)?;
+        let secret = login.client.secret(&self.oauth, &*self.deps.vault);
         let secret = secret.map_err(failed)?;
-        let asking = TokenRequest {
-            endpoint: &place,
-            client: &kept.client,
+        let request = TokenRequest {
+            endpoint: &endpoint,
+            client: &login.client,
             secret: secret.as_deref(),
-            resource: &kept.resource,
+            resource: &login.resource,
         };
-        match asking.refresh(&refresh).await {
+        match request.refresh(&refresh).await {
             Ok(granted) => {
-                kept.access = granted.access;
-                kept.refresh = granted.refresh.or(Some(refresh));
-                kept.until = granted.until;
+                login.access = granted.access;
+                login.refresh = granted.refresh.or(Some(refresh));
+                login.until = granted.until;
                 if let Some(scopes) = granted.scopes {
-                    kept.granted = scopes;
+                    login.granted = scopes;
                 }
                 // The old refresh token is used up: a token that cannot be stored is used until this process ends.
-                if let Err(error) = kept.write(&*self.deps.logins, &self.url) {
+                if let Err(error) = login.write(&*self.deps.logins, &self.url) {
                     let server = visible(&self.server);
                     tracing::warn!(%error, "the renewed login at the server `{server}` cannot be stored");
                 }
-                self.take(kept)
+                self.set_login(login)
             }
             Err(TokenError::Expired(why)) => {
                 // Prevents a second renewal.
-                kept.refresh = None;
-                kept.write(&*self.deps.logins, &self.url).map_err(failed)?;
+                login.refresh = None;
+                login.write(&*self.deps.logins, &self.url).map_err(failed)?;
                 Err(TokenError::Expired(why))
             }
             Err(error) => Err(error),
         }
     }
 
-    fn take(&self, kept: StoredLogin) -> Result<Arc<StoredLogin>, TokenError> {
-        let kept = Arc::new(kept);
+    fn set_login(&self, login: StoredLogin) -> Result<Arc<StoredLogin>, TokenError> {
+        let login = Arc::new(login);
         let version = self.deps.logins.version();
-        let mut now = self.now.lock();
-        now.put(version, Some(Arc::clone(&kept)));
-        Ok(kept)
+        let mut loaded = self.loaded.lock();
+        loaded.set(version, Some(Arc::clone(&login)));
+        Ok(login)
     }
 }
 
 impl LoadedLogin {
-    fn put(&mut self, version: u64, kept: Option<Arc<StoredLogin>>) {
+    fn set(&mut self, version: u64, login: Option<Arc<StoredLogin>>) {
         self.version = Some(version);
-        let new = kept.iter().flat_map(|kept| kept.values());
-        let new: Vec<String> = new.filter(|value| !self.values.contains(value)).collect();
-        if !new.is_empty() {
-            self.values.extend(new);
+        let new_values = login.iter().flat_map(|login| login.values());
+        let new_values: Vec<String> = new_values
+            .filter(|value| !self.values.contains(value))
+            .collect();
+        if !new_values.is_empty() {
+            self.values.extend(new_values);
             let over = self.values.len().saturating_sub(MAX_SECRET_VALUES);
             self.values.drain(..over);
             let values = self.values.iter();
             self.redactor = Redactor::new().with_values(values.map(|value| ("LOGIN", value)));
         }
-        self.kept = kept;
+        self.login = login;
     }
 }

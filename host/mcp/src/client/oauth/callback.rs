@@ -14,7 +14,7 @@ pub(super) struct ExpectedCallback {
     pub(super) state: String,
     /// The authorization server, and true if it identifies itself in each callback.
     pub(super) issuer: String,
-    pub(super) names_itself: bool,
+    pub(super) sends_issuer: bool,
 }
 
 /// The reason why a callback is rejected.
@@ -61,7 +61,7 @@ impl ExpectedCallback {
                     visible(prefix(&self.issuer, 200))
                 ))));
             }
-            None if self.names_itself => {
+            None if self.sends_issuer => {
                 return Err(CallbackError::Refused(login_error(
                     "the callback does not say which authorization server it comes from, although this server declares that it always does",
                 )));
@@ -69,13 +69,13 @@ impl ExpectedCallback {
             None => {}
         }
         if let Some(error) = fields.get("error") {
-            let more = fields.get("error_description").map_or("", String::as_str);
-            let said = match more {
+            let description = fields.get("error_description").map_or("", String::as_str);
+            let reason = match description {
                 "" => clean_text(error, &[]),
-                more => clean_text(&format!("{error}: {more}"), &[]),
+                description => clean_text(&format!("{error}: {description}"), &[]),
             };
             return Err(CallbackError::Refused(login_error(format!(
-                "the authorization server denied the login: {said}"
+                "the authorization server denied the login: {reason}"
             ))));
         }
         let code = fields.remove("code").filter(|code| !code.is_empty());
@@ -87,11 +87,11 @@ impl ExpectedCallback {
 mod tests {
     use super::*;
 
-    fn code(answer: &str, names_itself: bool) -> Result<String, CallbackError> {
+    fn code(answer: &str, sends_issuer: bool) -> Result<String, CallbackError> {
         let expected = ExpectedCallback {
             state: "right".into(),
             issuer: "https://as.example".into(),
-            names_itself,
+            sends_issuer,
         };
         expected.code(answer)
     }
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn callback_errors_do_not_quote_untrusted_text() {
-        let refused = |answer: &str, names_itself| match code(answer, names_itself) {
+        let refused = |answer: &str, sends_issuer| match code(answer, sends_issuer) {
             Err(CallbackError::Refused(error)) => error.message,
             other => panic!("{answer}: {other:?}"),
         };
@@ -145,13 +145,13 @@ mod tests {
             );
         }
         assert!(refused("/callback?code=c&state=right", true).contains("does not say which"));
-        let said = refused(
+        let message = refused(
             "/callback?error=access_denied&error_description=not%20%1b[2J&state=right",
             false,
         );
         assert!(
-            said.contains("access_denied: not") && !said.contains('\u{1b}'),
-            "{said}"
+            message.contains("access_denied: not") && !message.contains('\u{1b}'),
+            "{message}"
         );
         assert!(refused("/callback?state=right", false).contains("no code"));
     }

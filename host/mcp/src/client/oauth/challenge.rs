@@ -28,7 +28,7 @@ impl BearerChallenge {
     pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
         let values = headers.get_all(WWW_AUTHENTICATE).iter();
         let mut texts = values.filter_map(|value| value.to_str().ok());
-        texts.find_map(Self::read).unwrap_or_default()
+        texts.find_map(Self::parse).unwrap_or_default()
     }
 
     /// Returns true if the token lacks scopes.
@@ -36,9 +36,9 @@ impl BearerChallenge {
         self.insufficient
     }
 
-    fn read(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let mut rest = text.get(..MAX_HEADER_SIZE).unwrap_or(text);
-        let mut found: Option<Self> = None;
+        let mut challenge: Option<Self> = None;
         let mut bearer = false;
         loop {
             rest = rest.trim_start_matches([' ', '\t', ',']);
@@ -46,26 +46,26 @@ impl BearerChallenge {
             let (word, after) = rest.split_at(end);
             let after = after.trim_start_matches([' ', '\t']);
             if word.is_empty() && after.is_empty() {
-                return found;
+                return challenge;
             }
             let Some(value) = after.strip_prefix('=') else {
                 // A word by itself is the name of a scheme. The first bearer challenge counts.
-                bearer = word.eq_ignore_ascii_case("bearer") && found.is_none();
+                bearer = word.eq_ignore_ascii_case("bearer") && challenge.is_none();
                 if bearer {
-                    found = Some(Self::default());
+                    challenge = Some(Self::default());
                 }
                 rest = after;
                 continue;
             };
-            let (value, after) = value_of(value.trim_start_matches([' ', '\t']))?;
-            if let Some(found) = found.as_mut().filter(|_| bearer) {
-                found.put(word, value);
+            let (value, after) = parse_value(value.trim_start_matches([' ', '\t']))?;
+            if let Some(challenge) = challenge.as_mut().filter(|_| bearer) {
+                challenge.set_param(word, value);
             }
             rest = after;
         }
     }
 
-    fn put(&mut self, name: &str, value: String) {
+    fn set_param(&mut self, name: &str, value: String) {
         match name.to_ascii_lowercase().as_str() {
             "resource_metadata" => self.resource_metadata = Some(value),
             "scope" => self.scopes = parse_scopes(&value),
@@ -84,16 +84,16 @@ pub(super) fn parse_scopes(text: &str) -> Vec<String> {
 
 /// Adds new scopes to a list. Invalid ones, and those beyond the limit, are left out.
 pub(super) fn add_scopes<'a>(scopes: &mut Vec<String>, more: impl IntoIterator<Item = &'a str>) {
-    for one in more {
-        let new = is_scope(one) && !scopes.iter().any(|known| known == one);
+    for scope in more {
+        let new = is_scope(scope) && !scopes.iter().any(|known| known == scope);
         if new && scopes.len() < MAX_SCOPES {
-            scopes.push(one.to_owned());
+            scopes.push(scope.to_owned());
         }
     }
 }
 
 /// Parses a value, quoted or not, and returns the rest of the text.
-fn value_of(text: &str) -> Option<(String, &str)> {
+fn parse_value(text: &str) -> Option<(String, &str)> {
     let Some(quoted) = text.strip_prefix('"') else {
         let end = text.find([' ', '\t', ',']).unwrap_or(text.len());
         let (value, after) = text.split_at(end);
@@ -101,14 +101,14 @@ fn value_of(text: &str) -> Option<(String, &str)> {
     };
     let mut value = String::new();
     let mut escaped = false;
-    for (at, letter) in quoted.char_indices() {
+    for (index, letter) in quoted.char_indices() {
         match letter {
             _ if escaped => {
                 value.push(letter);
                 escaped = false;
             }
             '\\' => escaped = true,
-            '"' => return Some((value, &quoted[at + 1..])),
+            '"' => return Some((value, &quoted[index + 1..])),
             _ => value.push(letter),
         }
     }
@@ -119,7 +119,7 @@ fn value_of(text: &str) -> Option<(String, &str)> {
 mod tests {
     use super::*;
 
-    fn of(values: &[&str]) -> BearerChallenge {
+    fn challenge_in(values: &[&str]) -> BearerChallenge {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(WWW_AUTHENTICATE, value.parse().unwrap());
@@ -133,11 +133,11 @@ mod tests {
         let all = format!(
             "Bearer error=\"insufficient_scope\", scope=\"a b a\", resource_metadata=\"{metadata}\", error_description=\"x, scope=\\\"no\\\"\""
         );
-        let challenge = of(&[&all]);
+        let challenge = challenge_in(&[&all]);
         assert_eq!(challenge.resource_metadata.as_deref(), Some(metadata));
         assert_eq!(challenge.scopes, ["a", "b"]);
         assert!(challenge.insufficient);
-        let plain = of(&["bearer scope=a , Resource_Metadata = https://a.example/x"]);
+        let plain = challenge_in(&["bearer scope=a , Resource_Metadata = https://a.example/x"]);
         assert_eq!(plain.scopes, ["a"]);
         assert_eq!(
             plain.resource_metadata.as_deref(),
@@ -156,12 +156,19 @@ mod tests {
             "Bearer scope=\"open",
             "Basic YWJj==, scope=a",
         ] {
-            assert_eq!(of(&[other]), BearerChallenge::default(), "{other}");
+            assert_eq!(
+                challenge_in(&[other]),
+                BearerChallenge::default(),
+                "{other}"
+            );
         }
-        let both = of(&["Basic realm=\"x\", scope=\"no\"", "Bearer scope=\"yes\""]);
+        let both = challenge_in(&["Basic realm=\"x\", scope=\"no\"", "Bearer scope=\"yes\""]);
         assert_eq!(both.scopes, ["yes"]);
-        let one = of(&["Bearer scope=\"yes\", DPoP scope=\"no\", Bearer scope=\"late\""]);
+        let one = challenge_in(&["Bearer scope=\"yes\", DPoP scope=\"no\", Bearer scope=\"late\""]);
         assert_eq!(one.scopes, ["yes"]);
-        assert_eq!(of(&["Bearer scope=\"caf\\\\e ok\""]).scopes, ["ok"]);
+        assert_eq!(
+            challenge_in(&["Bearer scope=\"caf\\\\e ok\""]).scopes,
+            ["ok"]
+        );
     }
 }

@@ -49,20 +49,25 @@ pub(super) fn check_url(
     what: &str,
     server: &RequestTarget,
 ) -> Result<RequestTarget, ToolError> {
-    let shown = || visible(prefix(url, 200));
-    let bad = |why: &str| login_error(format!("the {what} `{}` is not allowed: {why}", shown()));
-    let target = RequestTarget::parse(url).map_err(|error| bad(&error.to_string()))?;
-    let (host, own) = (target.host(), server.host());
-    let here = host.is_this_machine() && own.is_this_machine();
-    if target.scheme() != UrlScheme::Https && !here {
-        return Err(bad("logins require https"));
+    let display_url = || visible(prefix(url, 200));
+    let not_allowed = |why: &str| {
+        login_error(format!(
+            "the {what} `{}` is not allowed: {why}",
+            display_url()
+        ))
+    };
+    let target = RequestTarget::parse(url).map_err(|error| not_allowed(&error.to_string()))?;
+    let (host, server_host) = (target.host(), server.host());
+    let is_local = host.is_this_machine() && server_host.is_this_machine();
+    if target.scheme() != UrlScheme::Https && !is_local {
+        return Err(not_allowed("logins require https"));
     }
     let is_private = match host {
         NetworkHost::Ip(address) => classify(*address).reach != AddressScope::Public,
         NetworkHost::Name(_) => host.is_localhost(),
     };
-    if is_private && !here && host != own {
-        return Err(bad(
+    if is_private && !is_local && host != server_host {
+        return Err(not_allowed(
             "it is on this machine or in a private network, but the server is not",
         ));
     }
@@ -113,7 +118,7 @@ impl OauthEndpoint {
         headers.insert(CONTENT_TYPE, FORM);
         if let Some((id, secret)) = basic {
             // Both parts are form-encoded, because either may contain a colon; RFC 6749 section 2.3.1.
-            let pair = format!("{}:{}", encoded(id), encoded(secret));
+            let pair = format!("{}:{}", form_encode(id), form_encode(secret));
             let value = format!("Basic {}", STANDARD.encode(pair));
             let mut value = HeaderValue::from_str(&value).map_err(ToolError::internal)?;
             value.set_sensitive(true);
@@ -138,7 +143,7 @@ impl OauthEndpoint {
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<EndpointResponse, ToolError> {
-        let (parts, body) = self.sent(headers, body).await?.into_parts();
+        let (parts, body) = self.post_for_head(headers, body).await?.into_parts();
         let body = body.collect().await.map_err(ToolError::from)?;
         Ok(EndpointResponse {
             status: parts.status,
@@ -147,7 +152,7 @@ impl OauthEndpoint {
     }
 
     /// Like `post`, but returns only the response's head: its body may be long, or endless.
-    pub(super) async fn sent(
+    pub(super) async fn post_for_head(
         &self,
         mut headers: HeaderMap,
         body: Bytes,
@@ -164,23 +169,23 @@ impl OauthEndpoint {
 /// Returns the first document of this form at one of these URLs, or `None`. An error at one URL is
 /// reported only if the following ones have no document either.
 pub(super) async fn first_document<T: DeserializeOwned>(
-    places: Vec<RequestTarget>,
+    urls: Vec<RequestTarget>,
     clients: &HttpClientFactory,
 ) -> Result<Option<T>, ToolError> {
-    let mut failed = None;
-    for place in places {
-        match OauthEndpoint::new(place, clients)?.document().await {
+    let mut last_error = None;
+    for url in urls {
+        match OauthEndpoint::new(url, clients)?.document().await {
             Ok(None) => {}
-            Ok(found) => return Ok(found),
-            Err(error) => failed = Some(error),
+            Ok(document) => return Ok(document),
+            Err(error) => last_error = Some(error),
         }
     }
-    failed.map_or(Ok(None), Err)
+    last_error.map_or(Ok(None), Err)
 }
 
 impl EndpointResponse {
     /// Parses the body as JSON of this form.
-    pub(super) fn read<T: DeserializeOwned>(&self) -> Option<T> {
+    pub(super) fn parse_json<T: DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_slice(&self.body).ok()
     }
 }
@@ -192,7 +197,7 @@ pub(super) fn form(fields: &[(&str, &str)]) -> String {
     form.finish()
 }
 
-fn encoded(text: &str) -> String {
+fn form_encode(text: &str) -> String {
     url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
@@ -204,7 +209,7 @@ mod tests {
 
     #[test]
     fn endpoint_rejects_private_addresses_of_public_servers() {
-        let judged = |url: &str, server: &str| {
+        let check = |url: &str, server: &str| {
             check_url(
                 url,
                 "token endpoint",
@@ -213,7 +218,7 @@ mod tests {
             .map(|_| ())
         };
         let far = "https://mcp.example/mcp";
-        judged("https://as.example/token", far).unwrap();
+        check("https://as.example/token", far).unwrap();
         for is_private in [
             "http://as.example/token",
             "https://127.0.0.1/token",
@@ -229,14 +234,14 @@ mod tests {
             "https://user@as.example/token",
             "/token",
         ] {
-            let error = judged(is_private, far).unwrap_err();
+            let error = check(is_private, far).unwrap_err();
             assert_eq!(error.code, ToolErrorCode::PermissionDenied, "{is_private}");
         }
         // A local server may name local addresses, and one in a private network its own address there.
-        judged("http://localhost:2/token", "http://127.0.0.1:1/mcp").unwrap();
-        judged("https://10.0.0.1:2/token", "https://10.0.0.1/mcp").unwrap();
-        assert!(judged("https://10.0.0.2/token", "https://10.0.0.1/mcp").is_err());
-        assert!(judged("http://10.0.0.1/token", "http://10.0.0.1/mcp").is_err());
-        assert!(judged("https://127.0.0.1/token", "https://10.0.0.1/mcp").is_err());
+        check("http://localhost:2/token", "http://127.0.0.1:1/mcp").unwrap();
+        check("https://10.0.0.1:2/token", "https://10.0.0.1/mcp").unwrap();
+        assert!(check("https://10.0.0.2/token", "https://10.0.0.1/mcp").is_err());
+        assert!(check("http://10.0.0.1/token", "http://10.0.0.1/mcp").is_err());
+        assert!(check("https://127.0.0.1/token", "https://10.0.0.1/mcp").is_err());
     }
 }

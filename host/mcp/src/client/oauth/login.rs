@@ -47,9 +47,9 @@ pub struct LoginDetails {
     pub scopes: Vec<String>,
     /// Hosts of the login besides that of the authorization server.
     pub also: Vec<String>,
-    /// The way in which mimir is registered there.
+    /// The kind of registration of mimir there.
     #[serde(skip)]
-    pub known: RegistrationKind,
+    pub registration: RegistrationKind,
 }
 
 /// A prepared login. Only metadata has been requested so far.
@@ -129,44 +129,45 @@ pub(crate) async fn plan_login(
         ));
     }
     let url = RequestTarget::parse(url).map_err(mimir_net::Error::from)?;
-    let place = LoginTarget {
+    let target = LoginTarget {
         deps: deps.clone(),
         oauth: oauth.clone(),
         key: spec.key(),
         url,
     };
-    let asked = place.challenge(headers, &spec.name).await?;
+    let challenge = target.challenge(headers, &spec.name).await?;
     let clients = &*deps.client;
-    let wanted = oauth.issuer.as_deref();
-    let resource = metadata::fetch_resource(&place.url, &asked, wanted, clients).await?;
-    let issuer = metadata::fetch_issuer(&resource.issuer, &place.url, clients).await?;
-    let known = registration::choose_registration(oauth, &issuer)?;
-    let before = StoredLogin::read(&*deps.logins, &spec.name, &place.url)?;
-    let scopes = scopes(oauth, &asked, &resource, &issuer, before.as_ref());
+    let expected_issuer = oauth.issuer.as_deref();
+    let resource =
+        metadata::fetch_resource(&target.url, &challenge, expected_issuer, clients).await?;
+    let issuer = metadata::fetch_issuer(&resource.issuer, &target.url, clients).await?;
+    let registration = registration::choose_registration(oauth, &issuer)?;
+    let before = StoredLogin::read(&*deps.logins, &spec.name, &target.url)?;
+    let scopes = scopes(oauth, &challenge, &resource, &issuer, before.as_ref());
     let origin = |url: &RequestTarget| url.origin().to_string();
-    let own = RequestTarget::parse(&issuer.name).map(|url| origin(&url));
+    let issuer_origin = RequestTarget::parse(&issuer.name).map(|url| origin(&url));
     let mut also: Vec<String> = [&issuer.authorize, &issuer.token]
         .into_iter()
         .map(origin)
-        .filter(|at| own.as_ref() != Ok(at))
+        .filter(|at| issuer_origin.as_ref() != Ok(at))
         .collect();
     also.dedup();
-    let before = before.map(|kept| kept.issuer);
+    let before = before.map(|login| login.issuer);
     let facts = LoginDetails {
         server: spec.name.clone(),
-        url: place.url.to_string(),
+        url: target.url.to_string(),
         resource: resource.name.clone(),
         issuer: issuer.name.clone(),
         before: before.filter(|before| *before != issuer.name),
         scopes,
         also,
-        known,
+        registration,
     };
     Ok(LoginPlan {
         facts,
         issuer,
         resource,
-        target: place,
+        target,
     })
 }
 
@@ -180,31 +181,34 @@ fn no_login(server: &str, why: &str) -> ToolError {
 /// its metadata. Scopes that it reported as missing are added, and those requested before remain.
 fn scopes(
     oauth: &McpOauthSettings,
-    asked: &BearerChallenge,
+    challenge: &BearerChallenge,
     resource: &ProtectedResource,
     issuer: &AuthorizationServer,
     before: Option<&StoredLogin>,
 ) -> Vec<String> {
     let mut all = Vec::new();
-    let mut put =
+    let mut add =
         |more: &[String]| challenge::add_scopes(&mut all, more.iter().map(String::as_str));
     match (&oauth.scopes, before) {
-        (Some(scopes), _) => put(scopes),
-        (None, Some(before)) if before.issuer == issuer.name => put(&before.asked),
+        (Some(scopes), _) => add(scopes),
+        (None, Some(before)) if before.issuer == issuer.name => add(&before.asked),
         (None, _) => {}
     }
-    if asked.insufficient || oauth.scopes.is_none() {
-        put(&asked.scopes);
+    if challenge.insufficient || oauth.scopes.is_none() {
+        add(&challenge.scopes);
     }
-    if oauth.scopes.is_none() && asked.scopes.is_empty() {
-        put(&resource.scopes);
+    if oauth.scopes.is_none() && challenge.scopes.is_empty() {
+        add(&resource.scopes);
     }
-    let lasts = issuer.scopes.iter().any(|scope| scope == OFFLINE);
-    if !all.is_empty() && lasts {
+    let supports_refresh = issuer.scopes.iter().any(|scope| scope == OFFLINE);
+    if !all.is_empty() && supports_refresh {
         challenge::add_scopes(&mut all, [OFFLINE]);
     }
     // The scope is useless if neither the authorization server knows it nor the server requires it.
-    if !lasts && !asked.scopes.iter().any(|scope| scope == OFFLINE) && oauth.scopes.is_none() {
+    if !supports_refresh
+        && !challenge.scopes.iter().any(|scope| scope == OFFLINE)
+        && oauth.scopes.is_none()
+    {
         all.retain(|scope| scope != OFFLINE);
     }
     all
@@ -218,27 +222,31 @@ impl LoginTarget {
         headers: &[(String, String)],
         server: &str,
     ) -> Result<BearerChallenge, ToolError> {
-        let mut sent: HeaderMap = http_transport::headers(server, headers, &*self.deps.vault)?
-            .into_iter()
-            .collect();
-        sent.insert(CONTENT_TYPE, HeaderValue::from_static(http_transport::JSON));
-        sent.insert(ACCEPT, HeaderValue::from_static(http_transport::ANSWERS));
+        let mut request_headers: HeaderMap =
+            http_transport::headers(server, headers, &*self.deps.vault)?
+                .into_iter()
+                .collect();
+        request_headers.insert(CONTENT_TYPE, HeaderValue::from_static(http_transport::JSON));
+        request_headers.insert(
+            ACCEPT,
+            HeaderValue::from_static(http_transport::ACCEPTED_TYPES),
+        );
         let probe = Bytes::from_static(PROBE.as_bytes());
-        let place = OauthEndpoint::new(self.url.clone(), &*self.deps.client)?;
-        let answer = place.sent(sent, probe).await?;
-        let now = match answer.status() {
-            StatusCode::UNAUTHORIZED => BearerChallenge::from_headers(answer.headers()),
+        let endpoint = OauthEndpoint::new(self.url.clone(), &*self.deps.client)?;
+        let response = endpoint.post_for_head(request_headers, probe).await?;
+        let current = match response.status() {
+            StatusCode::UNAUTHORIZED => BearerChallenge::from_headers(response.headers()),
             _ => BearerChallenge::default(),
         };
-        let kept = bearer::stored_challenge(&*self.deps.store, &self.key);
-        let Some(kept) = kept.filter(|kept| kept.insufficient) else {
-            return Ok(now);
+        let stored = bearer::stored_challenge(&*self.deps.store, &self.key);
+        let Some(stored) = stored.filter(|stored| stored.insufficient) else {
+            return Ok(current);
         };
-        let mut all = now;
-        challenge::add_scopes(&mut all.scopes, kept.scopes.iter().map(String::as_str));
-        all.insufficient = true;
-        all.resource_metadata = all.resource_metadata.or(kept.resource_metadata);
-        Ok(all)
+        let mut merged = current;
+        challenge::add_scopes(&mut merged.scopes, stored.scopes.iter().map(String::as_str));
+        merged.insufficient = true;
+        merged.resource_metadata = merged.resource_metadata.or(stored.resource_metadata);
+        Ok(merged)
     }
 }
 
@@ -255,14 +263,14 @@ impl LoginPlan {
 
     /// Starts the login: the callback goes to `redirect`, an address on this machine.
     pub async fn begin(self, redirect: &str) -> Result<PendingLogin, ToolError> {
-        let (facts, issuer, place) = (&self.facts, &self.issuer, &self.target);
+        let (facts, issuer, target) = (&self.facts, &self.issuer, &self.target);
         let client = registration::resolve_client(
-            facts.known,
-            &place.oauth,
+            facts.registration,
+            &target.oauth,
             issuer,
             redirect,
             &facts.scopes,
-            &*place.deps.client,
+            &*target.deps.client,
         );
         let client = client.await?;
         let (state, verifier) = (random()?, random()?);
@@ -297,7 +305,7 @@ impl LoginPlan {
         let expected = ExpectedCallback {
             state,
             issuer: issuer.name.clone(),
-            names_itself: issuer.names_itself,
+            sends_issuer: issuer.sends_issuer,
         };
         Ok(PendingLogin {
             url: url.to_string(),
@@ -337,21 +345,21 @@ impl PendingLogin {
             facts,
             issuer,
             resource,
-            target: place,
+            target,
         } = self.plan;
-        let LoginTarget { deps, url, .. } = &place;
+        let LoginTarget { deps, url, .. } = &target;
         let token = OauthEndpoint::new(issuer.token.clone(), &*deps.client)?;
-        let secret = self.client.secret(&place.oauth, &*deps.vault)?;
-        let asking = TokenRequest {
+        let secret = self.client.secret(&target.oauth, &*deps.vault)?;
+        let request = TokenRequest {
             endpoint: &token,
             client: &self.client,
             secret: secret.as_deref(),
             resource: &resource.name,
         };
-        let granted = asking
+        let granted = request
             .redeem_code(code, &self.verifier, &self.redirect)
             .await?;
-        let kept = StoredLogin {
+        let login = StoredLogin {
             server: facts.server.clone(),
             url: url.to_string(),
             resource: resource.name.clone(),
@@ -365,18 +373,18 @@ impl PendingLogin {
             granted: granted.scopes.unwrap_or_else(|| facts.scopes.clone()),
             asked: facts.scopes.clone(),
         };
-        let turn = lock_renewal(deps, &facts.server, url).await?;
+        let lock = lock_renewal(deps, &facts.server, url).await?;
         let before = StoredLogin::read(&*deps.logins, &facts.server, url)?;
-        kept.write(&*deps.logins, url)?;
-        drop(turn);
-        bearer::forget_challenge(&*deps.store, &place.key);
+        login.write(&*deps.logins, url)?;
+        drop(lock);
+        bearer::forget_challenge(&*deps.store, &target.key);
         // The previous token is revoked on a best-effort basis; with the same client that might revoke the new one.
         if let Some(before) = before
-            && before.client.id != kept.client.id
+            && before.client.id != login.client.id
         {
-            let _ = revoke(&before, &place.oauth, url, deps).await;
+            let _ = revoke(&before, &target.oauth, url, deps).await;
         }
-        Ok(LoginSummary::from_stored(&kept))
+        Ok(LoginSummary::from_stored(&login))
     }
 }
 
@@ -390,38 +398,41 @@ pub(super) async fn lock_renewal(
         Arc::clone(&deps.logins),
         stored_login::login_key(server, url),
     );
-    let turn = tokio::task::spawn_blocking(move || logins.turn(&key)).await;
-    turn.map_err(ToolError::internal)?
+    let lock = tokio::task::spawn_blocking(move || logins.turn(&key)).await;
+    lock.map_err(ToolError::internal)?
 }
 
 /// Revokes a login at its authorization server, if possible. Returns false if it was not revoked.
 async fn revoke(
-    kept: &StoredLogin,
+    login: &StoredLogin,
     oauth: &McpOauthSettings,
     url: &RequestTarget,
     deps: &ServerDeps,
 ) -> Result<bool, ToolError> {
-    let Some(place) = &kept.revocation_endpoint else {
+    let Some(endpoint) = &login.revocation_endpoint else {
         return Ok(false);
     };
-    let place = OauthEndpoint::new(check_url(place, "revocation endpoint", url)?, &*deps.client)?;
-    let secret = kept.client.secret(oauth, &*deps.vault as &dyn Vault)?;
-    let asking = TokenRequest {
-        endpoint: &place,
-        client: &kept.client,
+    let endpoint = OauthEndpoint::new(
+        check_url(endpoint, "revocation endpoint", url)?,
+        &*deps.client,
+    )?;
+    let secret = login.client.secret(oauth, &*deps.vault as &dyn Vault)?;
+    let request = TokenRequest {
+        endpoint: &endpoint,
+        client: &login.client,
         secret: secret.as_deref(),
-        resource: &kept.resource,
+        resource: &login.resource,
     };
     // Revoking the refresh token also revokes its access tokens; some servers know only one of the two.
-    let mut ended = false;
-    if let Some(refresh) = &kept.refresh {
-        ended = asking.revoke(refresh, "refresh_token").await?;
+    let mut revoked = false;
+    if let Some(refresh) = &login.refresh {
+        revoked = request.revoke(refresh, "refresh_token").await?;
     }
-    Ok(asking.revoke(&kept.access, "access_token").await? || ended)
+    Ok(request.revoke(&login.access, "access_token").await? || revoked)
 }
 
-/// Removes the login at a server: revokes it there if possible, and deletes the stored copy. None if there is no
-/// login; otherwise true if the authorization server was told.
+/// Removes the login at a server: revokes it there if possible, and deletes the stored copy. Returns `None` if there
+/// is no login, and otherwise true if the authorization server has revoked it.
 pub(crate) async fn forget_login(
     spec: &ServerSpec,
     deps: &ServerDeps,
@@ -430,16 +441,16 @@ pub(crate) async fn forget_login(
         return Ok(None);
     };
     let url = RequestTarget::parse(url).map_err(mimir_net::Error::from)?;
-    let turn = lock_renewal(deps, &spec.name, &url).await?;
-    let kept = StoredLogin::read(&*deps.logins, &spec.name, &url)?;
+    let lock = lock_renewal(deps, &spec.name, &url).await?;
+    let login = StoredLogin::read(&*deps.logins, &spec.name, &url)?;
     deps.logins.remove(&super::login_key(&spec.name, &url))?;
-    drop(turn);
+    drop(lock);
     // The stored challenge is removed, too: no login might be able to satisfy it.
     bearer::forget_challenge(&*deps.store, &spec.key());
-    let Some(kept) = kept else {
+    let Some(login) = login else {
         return Ok(None);
     };
-    let revoked = revoke(&kept, oauth, &url, deps).await;
+    let revoked = revoke(&login, oauth, &url, deps).await;
     Ok(Some(revoked.unwrap_or(false)))
 }
 
@@ -452,6 +463,6 @@ pub(crate) fn login_summary(
         return Ok(None);
     };
     let url = RequestTarget::parse(url).map_err(mimir_net::Error::from)?;
-    let kept = StoredLogin::read(&*deps.logins, &spec.name, &url)?;
-    Ok(kept.as_ref().map(LoginSummary::from_stored))
+    let login = StoredLogin::read(&*deps.logins, &spec.name, &url)?;
+    Ok(login.as_ref().map(LoginSummary::from_stored))
 }

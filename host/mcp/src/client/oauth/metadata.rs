@@ -65,7 +65,7 @@ pub(super) struct AuthorizationServer {
     pub(super) methods: Option<Vec<String>>,
     pub(super) scopes: Vec<String>,
     /// True if it identifies itself in each callback.
-    pub(super) names_itself: bool,
+    pub(super) sends_issuer: bool,
     /// True if it supports client metadata documents.
     pub(super) takes_documents: bool,
 }
@@ -74,53 +74,53 @@ pub(super) struct AuthorizationServer {
 pub(super) async fn fetch_resource(
     server: &RequestTarget,
     challenge: &BearerChallenge,
-    wanted: Option<&str>,
+    expected_issuer: Option<&str>,
     clients: &HttpClientFactory,
 ) -> Result<ProtectedResource, ToolError> {
-    let places = match &challenge.resource_metadata {
+    let urls = match &challenge.resource_metadata {
         Some(named) => {
-            let place = check_url(named, "description of the server", server)?;
-            if place.origin() != server.origin() {
+            let url = check_url(named, "description of the server", server)?;
+            if url.origin() != server.origin() {
                 return Err(login_error(format!(
                     "origin mismatch: the server's metadata URL {} is not on the server itself",
-                    shown(named)
+                    quoted(named)
                 )));
             }
-            vec![place]
+            vec![url]
         }
         None => well_known(server, "oauth-protected-resource")?,
     };
-    let found: Option<ResourceMetadata> = endpoint::first_document(places, clients).await?;
-    let found = found.ok_or_else(|| {
+    let metadata: Option<ResourceMetadata> = endpoint::first_document(urls, clients).await?;
+    let metadata = metadata.ok_or_else(|| {
         login_error(
             "the server does not name an authorization server (it has no protected resource metadata)",
         )
     });
-    found?.validate(server, wanted)
+    metadata?.validate(server, expected_issuer)
 }
 
 impl ResourceMetadata {
     fn validate(
         self,
         server: &RequestTarget,
-        wanted: Option<&str>,
+        expected_issuer: Option<&str>,
     ) -> Result<ProtectedResource, ToolError> {
         if !covers(&self.resource, server) {
             return Err(login_error(format!(
                 "resource mismatch: the metadata names {}, but the server is {}",
-                shown(&self.resource),
-                shown(&server.to_string())
+                quoted(&self.resource),
+                quoted(&server.to_string())
             )));
         }
-        let mut all = self.authorization_servers.into_iter();
-        let issuer = match wanted {
-            Some(wanted) => all.find(|one| is_same(one, wanted)).ok_or_else(|| {
+        let mut servers = self.authorization_servers.into_iter();
+        let issuer = match expected_issuer {
+            Some(expected_issuer) => servers.find(|one| is_same_issuer(one, expected_issuer)).ok_or_else(|| {
                 login_error(format!(
                     "issuer mismatch: the settings name {} (oauth.issuer), but the server does not list it as an authorization server",
-                    shown(wanted)
+                    quoted(expected_issuer)
                 ))
             })?,
-            None => all
+            None => servers
                 .next()
                 .ok_or_else(|| login_error("the server's metadata names no authorization server"))?,
         };
@@ -146,25 +146,25 @@ fn covers(resource: &str, server: &RequestTarget) -> bool {
         return false;
     }
     let (whole, part) = (named.url().path(), server.url().path());
-    let below = || {
+    let is_parent = || {
         part.strip_prefix(whole)
             .is_some_and(|rest| whole.ends_with('/') || rest.starts_with('/'))
     };
-    whole.trim_end_matches('/') == part.trim_end_matches('/') || below()
+    whole.trim_end_matches('/') == part.trim_end_matches('/') || is_parent()
 }
 
 /// Returns the well-known URLs of a document: with the path of the given URL, and at the root.
-fn well_known(place: &RequestTarget, what: &str) -> Result<Vec<RequestTarget>, ToolError> {
-    let path = place.url().path().trim_end_matches('/');
-    let mut all = vec![format!("/.well-known/{what}{path}")];
+fn well_known(base: &RequestTarget, what: &str) -> Result<Vec<RequestTarget>, ToolError> {
+    let path = base.url().path().trim_end_matches('/');
+    let mut paths = vec![format!("/.well-known/{what}{path}")];
     if !path.is_empty() {
-        all.push(format!("/.well-known/{what}"));
+        paths.push(format!("/.well-known/{what}"));
     }
-    all.iter().map(|path| at(place, path)).collect()
+    paths.iter().map(|path| join_url(base, path)).collect()
 }
 
-fn at(place: &RequestTarget, path: &str) -> Result<RequestTarget, ToolError> {
-    let joined = place.join(path);
+fn join_url(base: &RequestTarget, path: &str) -> Result<RequestTarget, ToolError> {
+    let joined = base.join(path);
     joined.map_err(|error| ToolError::from(mimir_net::Error::from(error)))
 }
 
@@ -174,22 +174,22 @@ pub(super) async fn fetch_issuer(
     server: &RequestTarget,
     clients: &HttpClientFactory,
 ) -> Result<AuthorizationServer, ToolError> {
-    let place = check_url(name, "authorization server", server)?;
+    let url = check_url(name, "authorization server", server)?;
     if name.contains(['?', '#']) {
         return Err(login_error(format!(
             "{} is not a valid issuer of an authorization server",
-            shown(name)
+            quoted(name)
         )));
     }
-    let found: Option<IssuerMetadata> =
-        endpoint::first_document(metadata_urls(&place)?, clients).await?;
-    let found = found.ok_or_else(|| {
+    let metadata: Option<IssuerMetadata> =
+        endpoint::first_document(metadata_urls(&url)?, clients).await?;
+    let metadata = metadata.ok_or_else(|| {
         login_error(format!(
             "the authorization server {} has no metadata",
-            shown(name)
+            quoted(name)
         ))
     });
-    found?.validate(name, server)
+    metadata?.validate(name, server)
 }
 
 /// Returns the possible metadata URLs of an authorization server, in the order that the protocol prescribes.
@@ -202,7 +202,7 @@ pub(super) fn metadata_urls(issuer: &RequestTarget) -> Result<Vec<RequestTarget>
     if !path.is_empty() {
         paths.push(format!("{path}/.well-known/openid-configuration"));
     }
-    paths.iter().map(|path| at(issuer, path)).collect()
+    paths.iter().map(|path| join_url(issuer, path)).collect()
 }
 
 impl IssuerMetadata {
@@ -211,11 +211,11 @@ impl IssuerMetadata {
         name: &str,
         server: &RequestTarget,
     ) -> Result<AuthorizationServer, ToolError> {
-        if !is_same(&self.issuer, name) {
+        if !is_same_issuer(&self.issuer, name) {
             return Err(login_error(format!(
                 "issuer mismatch: the metadata of the authorization server {} names the issuer {}",
-                shown(name),
-                shown(&self.issuer)
+                quoted(name),
+                quoted(&self.issuer)
             )));
         }
         let lacks =
@@ -224,7 +224,7 @@ impl IssuerMetadata {
             return Err(login_error(format!(
                 "the authorization server {} does not declare support for PKCE with S256, without which a stolen code can \
                  be redeemed by the thief: the protocol forbids a login there",
-                shown(name)
+                quoted(name)
             ))
             .with_remedies([
                 "its operator can add `S256` to `code_challenge_methods_supported` of its metadata, or put a proxy before \
@@ -239,12 +239,12 @@ impl IssuerMetadata {
         {
             return Err(login_error(format!(
                 "the authorization server {} does not support the authorization code flow",
-                shown(name)
+                quoted(name)
             )));
         }
-        let place = |url: &str, what: &str| check_url(url, what, server);
-        let maybe = |url: &Option<String>, what: &str| {
-            url.as_deref().map(|url| place(url, what)).transpose()
+        let check = |url: &str, what: &str| check_url(url, what, server);
+        let check_optional = |url: &Option<String>, what: &str| {
+            url.as_deref().map(|url| check(url, what)).transpose()
         };
         let mut scopes = Vec::new();
         challenge::add_scopes(
@@ -252,13 +252,13 @@ impl IssuerMetadata {
             self.scopes_supported.iter().map(String::as_str),
         );
         Ok(AuthorizationServer {
-            authorize: place(&self.authorization_endpoint, "login page")?,
-            token: place(&self.token_endpoint, "token endpoint")?,
-            register: maybe(&self.registration_endpoint, "registration endpoint")?,
-            revoke: maybe(&self.revocation_endpoint, "revocation endpoint")?,
+            authorize: check(&self.authorization_endpoint, "login page")?,
+            token: check(&self.token_endpoint, "token endpoint")?,
+            register: check_optional(&self.registration_endpoint, "registration endpoint")?,
+            revoke: check_optional(&self.revocation_endpoint, "revocation endpoint")?,
             methods: self.token_endpoint_auth_methods_supported,
             scopes,
-            names_itself: self.authorization_response_iss_parameter_supported,
+            sends_issuer: self.authorization_response_iss_parameter_supported,
             takes_documents: self.client_id_metadata_document_supported,
             name: self.issuer,
         })
@@ -267,7 +267,7 @@ impl IssuerMetadata {
 
 /// Compares two spellings of an authorization server: they must be equal, except for a slash after a bare host, which
 /// many programs add and which makes no difference.
-fn is_same(one: &str, other: &str) -> bool {
+fn is_same_issuer(one: &str, other: &str) -> bool {
     let bare = |name: &str| {
         let host = name.strip_suffix('/')?;
         let (_, rest) = host.split_once("://")?;
@@ -277,7 +277,7 @@ fn is_same(one: &str, other: &str) -> bool {
 }
 
 /// Returns an untrusted URL for display.
-pub(super) fn shown(name: &str) -> String {
+pub(super) fn quoted(name: &str) -> String {
     format!("`{}`", visible(prefix(name, 200)))
 }
 
@@ -320,7 +320,10 @@ mod tests {
             ("https://a/", "https://a"),
             ("https://a/x", "https://a/x"),
         ] {
-            assert!(is_same(one, other) && is_same(other, one), "{one} {other}");
+            assert!(
+                is_same_issuer(one, other) && is_same_issuer(other, one),
+                "{one} {other}"
+            );
         }
         for (one, other) in [
             ("https://a/x/", "https://a/x"),
@@ -330,15 +333,17 @@ mod tests {
             ("https://a//", "https://a"),
             ("/", ""),
         ] {
-            assert!(!is_same(one, other), "{one} {other}");
+            assert!(!is_same_issuer(one, other), "{one} {other}");
         }
     }
 
     #[test]
     fn metadata_urls_follow_the_protocol() {
         let paths = |url: &str| {
-            let all = well_known(&RequestTarget::parse(url).unwrap(), "x").unwrap();
-            all.iter().map(RequestTarget::to_string).collect::<Vec<_>>()
+            let urls = well_known(&RequestTarget::parse(url).unwrap(), "x").unwrap();
+            urls.iter()
+                .map(RequestTarget::to_string)
+                .collect::<Vec<_>>()
         };
         assert_eq!(paths("https://h"), ["https://h/.well-known/x"]);
         assert_eq!(

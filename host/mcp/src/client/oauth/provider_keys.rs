@@ -23,17 +23,17 @@ pub(crate) async fn fetch_keys<T: DeserializeOwned>(
     issuer: &str,
     clients: &HttpClientFactory,
 ) -> Result<T, ToolError> {
-    let place = RequestTarget::parse(issuer).map_err(mimir_net::Error::from)?;
-    let found: Option<ProviderMetadata> =
-        endpoint::first_document(metadata::metadata_urls(&place)?, clients).await?;
-    let found = found.ok_or_else(|| login_error("it has no metadata"))?;
-    if found.issuer != issuer {
-        let spelt = metadata::shown(&found.issuer);
+    let issuer_url = RequestTarget::parse(issuer).map_err(mimir_net::Error::from)?;
+    let metadata_document: Option<ProviderMetadata> =
+        endpoint::first_document(metadata::metadata_urls(&issuer_url)?, clients).await?;
+    let metadata_document = metadata_document.ok_or_else(|| login_error("it has no metadata"))?;
+    if metadata_document.issuer != issuer {
+        let named_issuer = metadata::quoted(&metadata_document.issuer);
         return Err(login_error(format!(
-            "issuer mismatch: its metadata names {spelt}, and `--issuer` must have the same spelling"
+            "issuer mismatch: its metadata names {named_issuer}, and `--issuer` must have the same spelling"
         )));
     }
-    let keys = check_url(&found.jwks_uri, "key set URL", &place)?;
+    let keys = check_url(&metadata_document.jwks_uri, "key set URL", &issuer_url)?;
     let keys = OauthEndpoint::new(keys, clients)?.document().await?;
     keys.ok_or_else(|| login_error("its key set URL returns no keys"))
 }

@@ -47,9 +47,9 @@ impl ClientAuthMethod {
         }
     }
 
-    fn named(name: &str) -> Option<Self> {
-        let all = [Self::Basic, Self::Post, Self::None];
-        all.into_iter().find(|method| method.name() == name)
+    fn from_name(name: &str) -> Option<Self> {
+        let methods = [Self::Basic, Self::Post, Self::None];
+        methods.into_iter().find(|method| method.name() == name)
     }
 
     /// Returns the first of these methods that the authorization server supports. Without metadata, the first one is
@@ -58,8 +58,8 @@ impl ClientAuthMethod {
         let Some(methods) = &issuer.methods else {
             return Ok(order[0]);
         };
-        let takes = |method: &&Self| methods.iter().any(|name| name == method.name());
-        order.iter().find(takes).copied().ok_or_else(|| {
+        let is_supported = |method: &&Self| methods.iter().any(|name| name == method.name());
+        order.iter().find(is_supported).copied().ok_or_else(|| {
             login_error(format!(
                 "the authorization server requires a client authentication method that is not supported ({})",
                 clean_text(&methods.join(", "), &[])
@@ -68,7 +68,7 @@ impl ClientAuthMethod {
     }
 }
 
-/// The way in which mimir is registered at an authorization server.
+/// The kind of registration of mimir at an authorization server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegistrationKind {
     /// A client from the settings.
@@ -79,7 +79,7 @@ pub enum RegistrationKind {
     Registered,
 }
 
-/// Chooses the way of registration, in the order that the protocol prescribes.
+/// Chooses the kind of registration, in the order that the protocol prescribes.
 pub(super) fn choose_registration(
     oauth: &McpOauthSettings,
     issuer: &AuthorizationServer,
@@ -100,20 +100,20 @@ pub(super) fn choose_registration(
 
 /// Returns the client for this login and redirect URL.
 pub(super) async fn resolve_client(
-    known: RegistrationKind,
+    registration: RegistrationKind,
     oauth: &McpOauthSettings,
     issuer: &AuthorizationServer,
     redirect: &str,
     scopes: &[String],
     clients: &HttpClientFactory,
 ) -> Result<OauthClient, ToolError> {
-    let named = |id: &Option<String>, method, settings| OauthClient {
+    let client_of_settings = |id: &Option<String>, method, settings| OauthClient {
         id: id.clone().unwrap_or_default(),
         secret: None,
         method,
         settings,
     };
-    match known {
+    match registration {
         RegistrationKind::Settings => {
             let secret = oauth.client_secret.is_some();
             let order: &[ClientAuthMethod] = match secret {
@@ -125,9 +125,9 @@ pub(super) async fn resolve_client(
                 true => ClientAuthMethod::first(order, issuer)?,
                 false => ClientAuthMethod::None,
             };
-            Ok(named(&oauth.client_id, method, secret))
+            Ok(client_of_settings(&oauth.client_id, method, secret))
         }
-        RegistrationKind::Document => Ok(named(
+        RegistrationKind::Document => Ok(client_of_settings(
             &oauth.client_metadata_url,
             ClientAuthMethod::None,
             false,
@@ -157,7 +157,7 @@ async fn register(
     scopes: &[String],
     clients: &HttpClientFactory,
 ) -> Result<OauthClient, ToolError> {
-    let place = issuer.register.clone().ok_or_else(|| {
+    let url = issuer.register.clone().ok_or_else(|| {
         ToolError::internal("the authorization server has no registration endpoint")
     })?;
     let wanted = match &issuer.methods {
@@ -172,7 +172,7 @@ async fn register(
             issuer,
         )?,
     };
-    let mut about = json!({
+    let mut metadata = json!({
         "client_name": "mimir",
         "redirect_uris": [redirect],
         "grant_types": ["authorization_code", "refresh_token"],
@@ -181,13 +181,13 @@ async fn register(
         "application_type": "native",
     });
     if !scopes.is_empty() {
-        about["scope"] = scopes.join(" ").into();
+        metadata["scope"] = scopes.join(" ").into();
     }
-    let answer = OauthEndpoint::new(place, clients)?.json(&about).await?;
+    let answer = OauthEndpoint::new(url, clients)?.json(&metadata).await?;
     if !answer.status.is_success() {
-        let why = answer.read::<RegistrationRefusal>().map(|refusal| {
-            let all = [refusal.error, refusal.error_description];
-            all.into_iter().flatten().collect::<Vec<_>>().join(": ")
+        let why = answer.parse_json::<RegistrationRefusal>().map(|refusal| {
+            let parts = [refusal.error, refusal.error_description];
+            parts.into_iter().flatten().collect::<Vec<_>>().join(": ")
         });
         return Err(login_error(format!(
             "the authorization server refused to register a client for mimir (HTTP {}: {}): register one there, and name it in the \
@@ -196,19 +196,22 @@ async fn register(
             clean_text(&why.unwrap_or_default(), &[])
         )));
     }
-    let given = answer.read::<RegistrationResponse>();
-    let given = given.filter(|given| !given.client_id.is_empty());
-    let given = given.ok_or_else(|| {
+    let response = answer.parse_json::<RegistrationResponse>();
+    let response = response.filter(|response| !response.client_id.is_empty());
+    let response = response.ok_or_else(|| {
         login_error("the authorization server registered a client, but did not return its id")
     })?;
-    let secret = given.client_secret.filter(|secret| !secret.is_empty());
+    let secret = response.client_secret.filter(|secret| !secret.is_empty());
     if let Some(why) = secret.as_deref().and_then(invalid_value_reason) {
         return Err(login_error(format!(
             "the authorization server issued a client secret that is not usable: {why}"
         )));
     }
-    let said = given.token_endpoint_auth_method.as_deref();
-    let method = match (said.and_then(ClientAuthMethod::named), &secret) {
+    let declared_method = response.token_endpoint_auth_method.as_deref();
+    let method = match (
+        declared_method.and_then(ClientAuthMethod::from_name),
+        &secret,
+    ) {
         (Some(ClientAuthMethod::Basic | ClientAuthMethod::Post) | None, None) => {
             ClientAuthMethod::None
         }
@@ -223,7 +226,7 @@ async fn register(
         )?,
     };
     Ok(OauthClient {
-        id: given.client_id,
+        id: response.client_id,
         secret: secret.filter(|_| method != ClientAuthMethod::None),
         method,
         settings: false,

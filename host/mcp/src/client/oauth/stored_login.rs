@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::registration::OauthClient;
-use super::seconds;
+use super::unix_seconds;
 
 /// Storage for logins, together with secrets: private to this user, and masked in all output. Tools and other servers
 /// cannot refer to an entry.
@@ -75,8 +75,8 @@ impl StoredLogin {
         url: &RequestTarget,
     ) -> Result<Option<Self>, ToolError> {
         let text = store.read(&login_key(server, url))?;
-        let kept = text.and_then(|text| serde_json::from_str::<Self>(&text).ok());
-        Ok(kept.filter(|kept| kept.server == server && kept.url == url.to_string()))
+        let login = text.and_then(|text| serde_json::from_str::<Self>(&text).ok());
+        Ok(login.filter(|login| login.server == server && login.url == url.to_string()))
     }
 
     /// Stores the login.
@@ -93,35 +93,35 @@ impl StoredLogin {
     /// Returns true if the token has expired, or is about to.
     pub(super) fn needs_renewal(&self) -> bool {
         self.until
-            .is_some_and(|until| until <= seconds().saturating_add(EXPIRY_MARGIN_SECS))
+            .is_some_and(|until| until <= unix_seconds().saturating_add(EXPIRY_MARGIN_SECS))
     }
 
     /// Returns true if the token has certainly expired.
     pub(super) fn has_ended(&self) -> bool {
-        self.until.is_some_and(|until| until <= seconds())
+        self.until.is_some_and(|until| until <= unix_seconds())
     }
 
     /// Returns true if these scopes were already requested or granted.
     pub(super) fn covers_scopes(&self, scopes: &[String]) -> bool {
-        let known = |scope: &String| self.asked.contains(scope) || self.granted.contains(scope);
-        scopes.iter().all(known)
+        let is_known = |scope: &String| self.asked.contains(scope) || self.granted.contains(scope);
+        scopes.iter().all(is_known)
     }
 
     /// Returns the secret values.
     pub(super) fn values(&self) -> Vec<String> {
-        let all = [
+        let values = [
             Some(&self.access),
             self.refresh.as_ref(),
             self.client.secret.as_ref(),
         ];
-        all.into_iter().flatten().cloned().collect()
+        values.into_iter().flatten().cloned().collect()
     }
 }
 
 /// Returns the secret values in a stored text; none if the text is not a login.
 pub fn login_secrets(text: &str) -> Option<Vec<String>> {
-    let kept: StoredLogin = serde_json::from_str(text).ok()?;
-    Some(kept.values())
+    let login: StoredLogin = serde_json::from_str(text).ok()?;
+    Some(login.values())
 }
 
 /// Returns the storage key of the login at a server: it depends on the address, too, whatever the server's name is.
@@ -147,14 +147,14 @@ pub struct LoginSummary {
 }
 
 impl LoginSummary {
-    pub(super) fn from_stored(kept: &StoredLogin) -> Self {
-        let renews = kept.refresh.is_some();
+    pub(super) fn from_stored(login: &StoredLogin) -> Self {
+        let renews = login.refresh.is_some();
         Self {
-            issuer: kept.issuer.clone(),
-            scopes: kept.granted.clone(),
-            until: kept.until,
+            issuer: login.issuer.clone(),
+            scopes: login.granted.clone(),
+            until: login.until,
             renews,
-            ended: kept.has_ended() && !renews,
+            ended: login.has_ended() && !renews,
         }
     }
 }
@@ -169,27 +169,27 @@ mod tests {
             "issuer": "https://as", "token_endpoint": "https://as/t",
             "client": {"id": "c", "secret": "client-secret", "method": "post", "settings": false},
             "access": "access-token", "refresh": "refresh-token", "asked": [], "granted": []});
-        let kept: StoredLogin = serde_json::from_value(text.clone()).unwrap();
-        let shown = format!("{kept:?} {:?}", LoginSummary::from_stored(&kept));
+        let login: StoredLogin = serde_json::from_value(text.clone()).unwrap();
+        let debug_text = format!("{login:?} {:?}", LoginSummary::from_stored(&login));
         for value in login_secrets(&text.to_string()).unwrap() {
-            assert!(!shown.contains(&value), "{shown}");
+            assert!(!debug_text.contains(&value), "{debug_text}");
         }
-        assert_eq!(kept.values().len(), 3);
+        assert_eq!(login.values().len(), 3);
         assert_eq!(login_secrets("{}"), None);
     }
 
     #[test]
     fn login_key_depends_on_name_and_address() {
-        let at = |url: &str| RequestTarget::parse(url).unwrap();
-        let mine = login_key("a", &at("https://h/mcp"));
+        let parse = |url: &str| RequestTarget::parse(url).unwrap();
+        let key = login_key("a", &parse("https://h/mcp"));
         for other in [
-            login_key("b", &at("https://h/mcp")),
-            login_key("a", &at("https://h/mcp2")),
-            login_key("a", &at("https://evil/mcp")),
-            login_key("a", &at("http://h/mcp")),
+            login_key("b", &parse("https://h/mcp")),
+            login_key("a", &parse("https://h/mcp2")),
+            login_key("a", &parse("https://evil/mcp")),
+            login_key("a", &parse("http://h/mcp")),
         ] {
-            assert_ne!(mine, other);
+            assert_ne!(key, other);
         }
-        assert_eq!(mine, login_key("a", &at("https://H:443/x/../mcp")));
+        assert_eq!(key, login_key("a", &parse("https://H:443/x/../mcp")));
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::endpoint::{EndpointResponse, OauthEndpoint};
 use super::registration::{ClientAuthMethod, OauthClient};
-use super::{challenge, clean_text, login_error, seconds};
+use super::{challenge, clean_text, login_error, unix_seconds};
 
 /// Response of a token endpoint.
 pub(super) struct TokenGrant {
@@ -31,8 +31,8 @@ pub(super) enum TokenError {
 }
 
 impl From<TokenError> for ToolError {
-    fn from(ungranted: TokenError) -> Self {
-        match ungranted {
+    fn from(error: TokenError) -> Self {
+        match error {
             TokenError::Expired(error) | TokenError::Failed(error) => error,
         }
     }
@@ -86,7 +86,7 @@ impl TokenRequest<'_> {
             ("resource", self.resource),
         ];
         let answer = self.send(&fields).await.map_err(TokenError::Failed)?;
-        self.granted(&answer, &[code, verifier])
+        self.parse_grant(&answer, &[code, verifier])
     }
 
     /// Renews a token.
@@ -97,7 +97,7 @@ impl TokenRequest<'_> {
             ("resource", self.resource),
         ];
         let answer = self.send(&fields).await.map_err(TokenError::Failed)?;
-        self.granted(&answer, &[refresh])
+        self.parse_grant(&answer, &[refresh])
     }
 
     /// Revokes a token; RFC 7009. Returns false if the server rejected that.
@@ -126,48 +126,52 @@ impl TokenRequest<'_> {
         self.endpoint.form(&fields, basic).await
     }
 
-    fn granted(&self, answer: &EndpointResponse, sent: &[&str]) -> Result<TokenGrant, TokenError> {
-        let mut hidden = sent.to_vec();
-        hidden.extend(self.secret);
+    fn parse_grant(
+        &self,
+        answer: &EndpointResponse,
+        sent: &[&str],
+    ) -> Result<TokenGrant, TokenError> {
+        let mut secrets = sent.to_vec();
+        secrets.extend(self.secret);
         if answer.status != StatusCode::OK {
-            return Err(ungranted(answer, &hidden));
+            return Err(refusal_error(answer, &secrets));
         }
-        let given: Option<TokenResponse> = answer.read();
-        let none = |why: &str| {
+        let response: Option<TokenResponse> = answer.parse_json();
+        let no_token = |why: &str| {
             TokenError::Failed(login_error(format!(
                 "the authorization server issued no token: {why}"
             )))
         };
-        let Some(given) = given else {
+        let Some(response) = response else {
             // Some servers send an error with a success status.
-            return Err(match answer.read::<TokenRefusal>() {
-                Some(_) => ungranted(answer, &hidden),
-                None => none("its response is not a valid token response"),
+            return Err(match answer.parse_json::<TokenRefusal>() {
+                Some(_) => refusal_error(answer, &secrets),
+                None => no_token("its response is not a valid token response"),
             });
         };
-        if !given.token_type.eq_ignore_ascii_case("bearer") {
-            return Err(none("its type is not `Bearer`"));
+        if !response.token_type.eq_ignore_ascii_case("bearer") {
+            return Err(no_token("its type is not `Bearer`"));
         }
-        let refresh = given.refresh_token.filter(|token| !token.is_empty());
-        let mut tokens = std::iter::once(&given.access_token).chain(&refresh);
+        let refresh = response.refresh_token.filter(|token| !token.is_empty());
+        let mut tokens = std::iter::once(&response.access_token).chain(&refresh);
         if let Some(why) = tokens.find_map(|token| invalid_value_reason(token)) {
-            return Err(none(why));
+            return Err(no_token(why));
         }
         Ok(TokenGrant {
-            access: given.access_token,
+            access: response.access_token,
             refresh,
-            until: given
+            until: response
                 .expires_in
                 .as_ref()
-                .and_then(whole)
-                .map(|seconds_left| seconds().saturating_add(seconds_left)),
-            scopes: given.scope.as_deref().map(challenge::parse_scopes),
+                .and_then(parse_seconds)
+                .map(|seconds_left| unix_seconds().saturating_add(seconds_left)),
+            scopes: response.scope.as_deref().map(challenge::parse_scopes),
         })
     }
 }
 
 /// Converts a value to a number of seconds.
-fn whole(value: &Value) -> Option<u64> {
+fn parse_seconds(value: &Value) -> Option<u64> {
     match value {
         Value::String(text) => text.trim().parse().ok(),
         Value::Number(number) => number.as_u64().or_else(|| {
@@ -191,17 +195,17 @@ pub(super) fn invalid_value_reason(value: &str) -> Option<&'static str> {
     }
 }
 
-fn ungranted(answer: &EndpointResponse, hidden: &[&str]) -> TokenError {
+fn refusal_error(answer: &EndpointResponse, secrets: &[&str]) -> TokenError {
     let status = answer.status;
-    let refusal: Option<TokenRefusal> = answer.read();
+    let refusal: Option<TokenRefusal> = answer.parse_json();
     let why = refusal.as_ref().map(|refusal| {
-        let all = [
+        let parts = [
             Some(refusal.error.as_str()),
             refusal.error_description.as_deref(),
         ];
         clean_text(
-            &all.into_iter().flatten().collect::<Vec<_>>().join(": "),
-            hidden,
+            &parts.into_iter().flatten().collect::<Vec<_>>().join(": "),
+            secrets,
         )
     });
     let why = why.unwrap_or_else(|| "it gives no reason".to_owned());

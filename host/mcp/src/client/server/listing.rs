@@ -13,30 +13,31 @@ use crate::client::operation::ServerListKind;
 
 impl RemoteServer {
     /// Lists everything again, and stores the result.
-    pub(super) async fn relist(&self, link: &ServerConnection) -> Result<(), ToolError> {
-        let abilities = link.abilities();
-        let resources = abilities.resources.filter(|_| self.spec.resources);
+    pub(super) async fn relist(&self, connection: &ServerConnection) -> Result<(), ToolError> {
+        let capabilities = connection.capabilities();
+        let resources = capabilities.resources.filter(|_| self.spec.resources);
         let can = ServerAbilities {
             subscribe: resources
                 .as_ref()
                 .is_some_and(|can| can.subscribe == Some(true)),
             resources: resources.is_some(),
-            prompts: abilities.prompts.is_some() && self.spec.prompts,
-            complete: abilities.completions.is_some(),
+            prompts: capabilities.prompts.is_some() && self.spec.prompts,
+            complete: capabilities.completions.is_some(),
         };
-        let mut room = MAX_TOTAL_SIZE;
+        let mut remaining = MAX_TOTAL_SIZE;
         // A server that declares resources or prompts, but no tools, is not asked for tools.
-        let (tools, more) = match abilities.tools.is_none() && (can.resources || can.prompts) {
+        let (tools, more) = match capabilities.tools.is_none() && (can.resources || can.prompts) {
             true => (Vec::new(), false),
             false => {
-                link.list(ServerListKind::Tools, self.spec.start, &mut room)
+                connection
+                    .list(ServerListKind::Tools, self.spec.start, &mut remaining)
                     .await?
             }
         };
-        let mut described = ServerDescription::new(link.server(), tools);
+        let mut described = ServerDescription::new(connection.server(), tools);
         (described.can, described.more) = (can, more);
-        let before = self.known();
-        for (there, kind, list) in [
+        let previous = self.known();
+        for (enabled, kind, list) in [
             (can.prompts, ServerListKind::Prompts, &mut described.prompts),
             (
                 can.resources,
@@ -49,48 +50,48 @@ impl RemoteServer {
                 &mut described.templates,
             ),
         ] {
-            if !there {
+            if !enabled {
                 continue;
             }
             // A failure here does not affect the tools; some servers have no templates, and return an error for the
             // list. The old list is retained on failure: a changed one would require a person to trust the server
             // again.
-            match link.list(kind, self.spec.start, &mut room).await {
+            match connection.list(kind, self.spec.start, &mut remaining).await {
                 Ok((items, _)) => *list = items,
                 Err(error) => {
                     tracing::info!(server = self.spec.name, %error, "the server does not list its {}", kind.key());
-                    *list = before
+                    *list = previous
                         .as_deref()
-                        .map_or_else(Vec::new, |before| before.list(kind).to_vec());
+                        .map_or_else(Vec::new, |previous| previous.list(kind).to_vec());
                 }
             }
         }
         let text = serde_json::to_string(&described).unwrap_or_default();
-        let now = self.index_tools(described);
-        let mut said = self.listed.lock();
-        let same = said
+        let current = self.index_tools(described);
+        let mut listed = self.listed.lock();
+        let is_unchanged = listed
             .as_ref()
-            .is_some_and(|said| said.described == now.described);
-        if !same {
+            .is_some_and(|listed| listed.description == current.description);
+        if !is_unchanged {
             self.deps.store.write(&self.cache_key(), &text);
-            *said = Some(now);
-            drop(said);
+            *listed = Some(current);
+            drop(listed);
             self.changes.fetch_add(1, Ordering::AcqRel);
-            self.news.notify_one();
+            self.tools_changed.notify_one();
         }
         Ok(())
     }
 
     /// Indexes the tools of a description.
     pub(super) fn index_tools(&self, described: ServerDescription) -> ListedTools {
-        let (theirs, _) = described.remote_tools(&self.spec);
-        let prints = theirs.into_iter();
-        let prints = prints
+        let (tools, _) = described.remote_tools(&self.spec);
+        let digests = tools.into_iter();
+        let digests = digests
             .map(|tool| (tool.name, definition_digest(&tool.definition)))
             .collect();
         ListedTools {
-            described: Arc::new(described),
-            prints: Arc::new(prints),
+            description: Arc::new(described),
+            digests: Arc::new(digests),
         }
     }
 }

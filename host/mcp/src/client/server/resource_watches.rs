@@ -29,8 +29,8 @@ impl RemoteServer {
         if !first && !last {
             return Ok(());
         }
-        let result = match self.link().await {
-            Ok(link) => link.watch_resource(uri, more, self.spec.start).await,
+        let result = match self.connect().await {
+            Ok(connection) => connection.watch_resource(uri, more, self.spec.start).await,
             Err(error) => Err(error),
         };
         if result.is_err() && more {
@@ -41,13 +41,13 @@ impl RemoteServer {
     }
 
     /// Subscribes to all watched resources after a restart of the server.
-    pub(super) async fn watch_again(&self, link: &ServerConnection) {
+    pub(super) async fn watch_again(&self, connection: &ServerConnection) {
         let watched: Vec<String> = {
             let watched = self.watched.lock();
             watched.keys().cloned().collect()
         };
         for uri in watched {
-            if let Err(error) = link.watch_resource(&uri, true, self.spec.start).await {
+            if let Err(error) = connection.watch_resource(&uri, true, self.spec.start).await {
                 tracing::info!(server = self.spec.name, %error, "stopped watching a resource");
             }
         }

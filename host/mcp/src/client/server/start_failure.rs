@@ -18,8 +18,8 @@ impl RemoteServer {
 
     /// Returns the error of a recent failure, in this process or another.
     pub(super) fn recent_fault(&self) -> Option<ToolError> {
-        let kept = self.deps.store.read(&self.fault_key())?;
-        StartFailure::read(&kept).map(StartFailure::error)
+        let stored = self.deps.store.read(&self.fault_key())?;
+        StartFailure::parse(&stored).map(StartFailure::error)
     }
 
     /// Returns the reason why its tools are missing; none if they are known, or if the server was never tried.
@@ -27,11 +27,11 @@ impl RemoteServer {
         if self.known().is_some() {
             return None;
         }
-        let own = self.fault.lock().clone();
-        let mut fault = own.or_else(|| self.recent_fault())?;
-        let way = format!("run `mimir mcp test {}` to try it again", self.spec.name);
-        let before = fault.remedies.to_vec();
-        fault = fault.with_remedies(before.into_iter().chain([way]));
+        let last_error = self.fault.lock().clone();
+        let mut fault = last_error.or_else(|| self.recent_fault())?;
+        let remedy = format!("run `mimir mcp test {}` to try it again", self.spec.name);
+        let earlier = fault.remedies.to_vec();
+        fault = fault.with_remedies(earlier.into_iter().chain([remedy]));
         Some(fault)
     }
 
@@ -51,54 +51,55 @@ impl RemoteServer {
         // A call of one of its known tools gets the error directly.
         if self.known().is_none() {
             self.changes.fetch_add(1, Ordering::AcqRel);
-            self.news.notify_one();
+            self.tools_changed.notify_one();
         }
     }
 
     /// Returns the error for a server that was not ready in time, with its last output, and a hint at the setting for
     /// more time.
-    pub(super) fn late(&self) -> ToolError {
+    pub(super) fn start_timeout_error(&self) -> ToolError {
         let name = &self.spec.name;
         let millis = self.spec.start.as_millis();
         let message =
             format!("the server `{name}` was not ready within {millis} ms (startTimeoutMs)");
         let mut error = ToolError::new(ToolErrorCode::Timeout, message);
-        let end = self.last_end.lock().clone();
-        if let Some(end) = &end {
-            end.append_stderr(&mut error);
+        let close_reason = self.last_close_reason.lock().clone();
+        if let Some(close_reason) = &close_reason {
+            close_reason.append_stderr(&mut error);
         }
-        let mut ways = Vec::new();
+        let mut remedies = Vec::new();
         if let ServerTransport::Program(launch) = &self.spec.transport {
-            if let Some(end) = &end {
-                error = sandbox_hint::add_sandbox_hint(error, launch, &self.deps.root, end);
+            if let Some(close_reason) = &close_reason {
+                error =
+                    sandbox_hint::add_sandbox_hint(error, launch, &self.deps.root, close_reason);
             }
             if let Some(runner) = package_runner::downloading_runner(&launch.args)
                 .filter(|_| launch.package.is_none())
             {
-                ways.push(format!(
+                remedies.push(format!(
                     "`{runner}` may still be downloading: run `mimir mcp install {name}` to download the package once, without this limit"
                 ));
             }
         }
-        ways.push(format!(
+        remedies.push(format!(
             "set `startTimeoutMs: {}` in mcp.servers.{name} to give it more time",
             millis.saturating_mul(4)
         ));
-        let before = error.remedies.to_vec();
-        error.with_remedies(before.into_iter().chain(ways))
+        let earlier = error.remedies.to_vec();
+        error.with_remedies(earlier.into_iter().chain(remedies))
     }
 
     /// Returns the error for a server that is not available, with the reason of its last failure.
     pub(super) fn unavailable_error(&self, mut message: String) -> ToolError {
         let fault = self.fault.lock();
-        let mut ways = Vec::new();
+        let mut remedies = Vec::new();
         if let Some(fault) = &*fault {
             message.push_str(": ");
             message.push_str(&fault.message);
-            ways = fault.remedies.to_vec();
+            remedies = fault.remedies.to_vec();
         }
         let name = &self.spec.name;
-        ways.push(format!("run `mimir mcp test {name}` to see what is wrong"));
-        ToolError::unavailable(message).with_remedies(ways)
+        remedies.push(format!("run `mimir mcp test {name}` to see what is wrong"));
+        ToolError::unavailable(message).with_remedies(remedies)
     }
 }

@@ -36,7 +36,7 @@ pub(super) struct ProviderKeys(Arc<KeyCache>);
 struct KeyCache {
     issuer: String,
     clients: Arc<HttpClientFactory>,
-    now: Mutex<CachedKeys>,
+    cached: Mutex<CachedKeys>,
 }
 
 #[derive(Default)]
@@ -44,9 +44,9 @@ struct CachedKeys {
     keys: Arc<Vec<Jwk>>,
     since: Option<Instant>,
     /// Time at which the last request was answered or failed.
-    asked: Option<Instant>,
+    last_fetch: Option<Instant>,
     /// Request in progress: it has ended when the sender is gone.
-    asking: Option<watch::Receiver<()>>,
+    fetching: Option<watch::Receiver<()>>,
 }
 
 /// The reason for a missing key.
@@ -55,7 +55,7 @@ pub(super) enum KeyLookupError {
     /// The provider has no such key with this algorithm.
     Unknown,
     /// The provider could not be reached.
-    Later,
+    Unavailable,
 }
 
 #[derive(Deserialize)]
@@ -68,7 +68,7 @@ impl ProviderKeys {
         Self(Arc::new(KeyCache {
             issuer,
             clients,
-            now: Mutex::default(),
+            cached: Mutex::default(),
         }))
     }
 
@@ -79,87 +79,91 @@ impl ProviderKeys {
         algorithm: Algorithm,
     ) -> Result<DecodingKey, KeyLookupError> {
         let key_set = &self.0;
-        if let Some(key) = key_set.known(CACHE_LIFETIME, kid, algorithm) {
+        if let Some(key) = key_set.find_key(CACHE_LIFETIME, kid, algorithm) {
             return key;
         }
-        let asking = key_set.ask();
+        let fetching = key_set.start_fetch();
         // Tokens with a known key do not wait, neither for other fetches nor for a provider that hangs.
-        if let Some(key) = key_set.known(MAX_CACHE_LIFETIME, kid, algorithm) {
+        if let Some(key) = key_set.find_key(MAX_CACHE_LIFETIME, kid, algorithm) {
             return key;
         }
-        if let Some(mut asking) = asking {
+        if let Some(mut fetching) = fetching {
             // The channel closes when the fetch ends; a request that waits too long continues without it.
-            let _ = tokio::time::timeout(FETCH_TIMEOUT, asking.changed()).await;
+            let _ = tokio::time::timeout(FETCH_TIMEOUT, fetching.changed()).await;
         }
-        match key_set.known(MAX_CACHE_LIFETIME, kid, algorithm) {
+        match key_set.find_key(MAX_CACHE_LIFETIME, kid, algorithm) {
             Some(key) => key,
-            None if key_set.are_there(MAX_CACHE_LIFETIME) => Err(KeyLookupError::Unknown),
-            None => Err(KeyLookupError::Later),
+            None if key_set.has_keys(MAX_CACHE_LIFETIME) => Err(KeyLookupError::Unknown),
+            None => Err(KeyLookupError::Unavailable),
         }
     }
 }
 
 impl KeyCache {
     /// Returns a cached key that is not older than the given age.
-    fn known(
+    fn find_key(
         &self,
         age: Duration,
         kid: Option<&str>,
         algorithm: Algorithm,
     ) -> Option<Result<DecodingKey, KeyLookupError>> {
         let keys = {
-            let now = self.now.lock();
-            now.since.filter(|since| since.elapsed() < age)?;
-            Arc::clone(&now.keys)
+            let cached = self.cached.lock();
+            cached.since.filter(|since| since.elapsed() < age)?;
+            Arc::clone(&cached.keys)
         };
-        let mut fit = keys.iter().filter(|key| {
-            let named = kid.is_none() || key.common.key_id.as_deref() == kid;
-            named && signs(key, algorithm)
+        let mut matching = keys.iter().filter(|key| {
+            let has_id = kid.is_none() || key.common.key_id.as_deref() == kid;
+            has_id && signs(key, algorithm)
         });
-        let key = fit.next()?;
-        if fit.next().is_some() {
+        let key = matching.next()?;
+        if matching.next().is_some() {
             // Several keys fit, and the token does not name one.
             return Some(Err(KeyLookupError::Unknown));
         }
         Some(DecodingKey::from_jwk(key).map_err(|_| KeyLookupError::Unknown))
     }
 
-    fn are_there(&self, age: Duration) -> bool {
-        let now = self.now.lock();
-        now.since.is_some_and(|since| since.elapsed() < age)
+    fn has_keys(&self, age: Duration) -> bool {
+        let cached = self.cached.lock();
+        cached.since.is_some_and(|since| since.elapsed() < age)
     }
 
     /// Returns the fetch in progress, or starts one; none if it is too early for another. The fetch continues after
     /// its caller has gone: otherwise a client without a token could keep it from ever completing.
-    fn ask(self: &Arc<Self>) -> Option<watch::Receiver<()>> {
-        let mut now = self.now.lock();
-        if let Some(asking) = now.asking.as_ref().filter(|one| one.has_changed().is_ok()) {
-            return Some(asking.clone());
+    fn start_fetch(self: &Arc<Self>) -> Option<watch::Receiver<()>> {
+        let mut cached = self.cached.lock();
+        if let Some(fetching) = cached
+            .fetching
+            .as_ref()
+            .filter(|fetching| fetching.has_changed().is_ok())
+        {
+            return Some(fetching.clone());
         }
-        if now
-            .asked
-            .is_some_and(|asked| asked.elapsed() < MIN_FETCH_INTERVAL)
+        if cached
+            .last_fetch
+            .is_some_and(|last_fetch| last_fetch.elapsed() < MIN_FETCH_INTERVAL)
         {
             return None;
         }
-        let (over, asking) = watch::channel(());
-        now.asking = Some(asking.clone());
+        let (done, fetching) = watch::channel(());
+        cached.fetching = Some(fetching.clone());
         let key_set = Arc::clone(self);
         tokio::spawn(async move {
             let keys = key_set.fetch().await;
-            key_set.put(keys);
-            drop(over);
+            key_set.store(keys);
+            drop(done);
         });
-        Some(asking)
+        Some(fetching)
     }
 
-    fn put(&self, keys: Result<Vec<Jwk>, ToolError>) {
-        let mut now = self.now.lock();
-        now.asked = Some(Instant::now());
+    fn store(&self, keys: Result<Vec<Jwk>, ToolError>) {
+        let mut cached = self.cached.lock();
+        cached.last_fetch = Some(Instant::now());
         match keys {
             Ok(keys) => {
-                now.keys = Arc::new(keys);
-                now.since = now.asked;
+                cached.keys = Arc::new(keys);
+                cached.since = cached.last_fetch;
             }
             Err(error) => {
                 tracing::warn!(issuer = self.issuer, %error, "the keys of the identity provider cannot be fetched");

@@ -38,12 +38,12 @@ pub(super) async fn ask(
     }
     while let Some(question) = questions.recv().await {
         match question {
-            ClientQuestion::Card(asked) => {
-                let whose = ClientSession::answer_scope(context);
-                elicit(asked, whose, &context.peer, metrics).await;
+            ClientQuestion::Card(question) => {
+                let scope = ClientSession::answer_scope(context);
+                elicit(question, scope, &context.peer, metrics).await;
             }
-            ClientQuestion::Requests(wanted) => {
-                input_requests::forward_requests(wanted, &context.peer).await
+            ClientQuestion::Requests(requests) => {
+                input_requests::forward_requests(requests, &context.peer).await
             }
         }
     }
@@ -53,19 +53,19 @@ pub(super) async fn ask(
 /// Asks by a request of the server.
 async fn elicit(
     mut question: ApprovalQuestion,
-    whose: AnswerScope,
+    scope: AnswerScope,
     peer: &Peer<RoleServer>,
     metrics: &ServerMetrics,
 ) {
     let mut note = None;
     for _ in 0..MAX_ATTEMPTS {
-        let Some(form) = elicitation::approval_form(&question.card, whose, note) else {
+        let Some(form) = elicitation::approval_form(&question.card, scope, note) else {
             return too_long(question);
         };
         let request = ServerRequest::ElicitRequest(ElicitRequest::new(form));
         let options = PeerRequestOptions::no_options();
-        let mut asked = match peer.send_cancellable_request(request, options).await {
-            Ok(asked) => asked,
+        let mut pending_request = match peer.send_cancellable_request(request, options).await {
+            Ok(pending_request) => pending_request,
             Err(error) => {
                 return answer_unavailable(
                     question,
@@ -74,9 +74,9 @@ async fn elicit(
             }
         };
         let answer = tokio::select! {
-            answer = &mut asked.rx => answer,
+            answer = &mut pending_request.rx => answer,
             () = question.answer.closed() => {
-                let _ = asked.cancel(Some("the request was withdrawn".to_owned())).await;
+                let _ = pending_request.cancel(Some("the request was withdrawn".to_owned())).await;
                 return;
             }
         };
@@ -89,12 +89,12 @@ async fn elicit(
                 return answer_unavailable(question, "The client did not ask.".to_owned());
             }
         };
-        match elicitation::parse_answer(&question.card, whose, &result) {
+        match elicitation::parse_answer(&question.card, scope, &result) {
             Ok(answer) => {
-                metrics.answered(&answer);
-                return give(question, answer);
+                metrics.count_answer(&answer);
+                return send_answer(question, answer);
             }
-            Err(wrong) => note = Some(wrong),
+            Err(fault) => note = Some(fault),
         }
     }
     answer_unavailable(
@@ -111,7 +111,7 @@ impl ClientSession {
         key: &PendingCallKey,
         responses: Option<InputResponses>,
     ) -> Result<Result<RunningCall, Box<InputRequiredResult>>, ErrorData> {
-        let Some(parked) = self.server.0.pending_calls.take(state, key) else {
+        let Some(pending) = self.server.0.pending_calls.take(state, key) else {
             return Err(ErrorData::invalid_params(
                 "no call waits under this requestState: it was already answered, has expired, or belongs to another call. Call again without it",
                 None,
@@ -119,92 +119,94 @@ impl ClientSession {
         };
         let PendingCall {
             key,
-            task: work,
+            task,
             receivers,
             question,
-        } = parked;
+        } = pending;
         let mut responses = responses.unwrap_or_default();
-        let again = match question {
-            ClientQuestion::Requests(wanted) => {
-                match input_requests::deliver_responses(wanted, &responses) {
+        let repeated = match question {
+            ClientQuestion::Requests(requests) => {
+                match input_requests::deliver_responses(requests, &responses) {
                     Ok(()) => {
                         return Ok(Ok(RunningCall {
                             key,
-                            task: work,
+                            task,
                             receivers,
                         }));
                     }
                     // The missing answers are requested again.
-                    Err(wanted) => (ClientQuestion::Requests(wanted), None),
+                    Err(requests) => (ClientQuestion::Requests(requests), None),
                 }
             }
-            ClientQuestion::Card(asked) => {
+            ClientQuestion::Card(question) => {
                 let answer = responses.remove(APPROVAL);
                 let answer =
                     answer.and_then(|answer| serde_json::from_value::<ElicitResult>(answer).ok());
-                match answer
-                    .map(|answer| elicitation::parse_answer(&asked.card, key.answer_scope, &answer))
-                {
+                match answer.map(|answer| {
+                    elicitation::parse_answer(&question.card, key.answer_scope, &answer)
+                }) {
                     Some(Ok(answer)) => {
-                        self.server.0.metrics.answered(&answer);
-                        give(asked, answer);
+                        self.server.0.metrics.count_answer(&answer);
+                        send_answer(question, answer);
                         return Ok(Ok(RunningCall {
                             key,
-                            task: work,
+                            task,
                             receivers,
                         }));
                     }
-                    Some(Err(wrong)) => (ClientQuestion::Card(asked), Some(wrong)),
-                    None => (ClientQuestion::Card(asked), None),
+                    Some(Err(fault)) => (ClientQuestion::Card(question), Some(fault)),
+                    None => (ClientQuestion::Card(question), None),
                 }
             }
         };
-        let (question, note) = again;
-        let parked = PendingCall {
+        let (question, note) = repeated;
+        let pending = PendingCall {
             key,
-            task: work,
+            task,
             receivers,
             question,
         };
-        Ok(self.suspend_call(parked, note))
+        Ok(self.suspend_call(pending, note))
     }
 
     /// Asks by the response: the call waits for the next request. If it cannot wait, the question counts as
     /// unanswered.
     pub(super) fn suspend_call(
         &self,
-        parked: PendingCall,
+        pending: PendingCall,
         note: Option<&'static str>,
     ) -> Result<RunningCall, Box<InputRequiredResult>> {
-        let refused = |parked: PendingCall, refuse: fn(ApprovalQuestion)| {
-            match parked.question {
-                ClientQuestion::Card(asked) => refuse(asked),
-                ClientQuestion::Requests(wanted) => input_requests::refuse(wanted),
+        let resume_refused = |pending: PendingCall, refuse: fn(ApprovalQuestion)| {
+            match pending.question {
+                ClientQuestion::Card(question) => refuse(question),
+                ClientQuestion::Requests(requests) => input_requests::refuse(requests),
             }
             Ok(RunningCall {
-                key: parked.key,
-                task: parked.task,
-                receivers: parked.receivers,
+                key: pending.key,
+                task: pending.task,
+                receivers: pending.receivers,
             })
         };
-        let requests = match &parked.question {
-            ClientQuestion::Card(asked) => {
-                elicitation::approval_form(&asked.card, parked.key.answer_scope, note).map(|form| {
-                    let request = InputRequest::Elicitation(ElicitRequest::new(form));
-                    BTreeMap::from([(APPROVAL.to_owned(), request)])
-                })
+        let requests = match &pending.question {
+            ClientQuestion::Card(question) => {
+                elicitation::approval_form(&question.card, pending.key.answer_scope, note).map(
+                    |form| {
+                        let request = InputRequest::Elicitation(ElicitRequest::new(form));
+                        BTreeMap::from([(APPROVAL.to_owned(), request)])
+                    },
+                )
             }
-            ClientQuestion::Requests(wanted) => input_requests::requests(wanted),
+            ClientQuestion::Requests(requests) => input_requests::requests(requests),
         };
         let Some(requests) = requests else {
-            return refused(parked, too_long);
+            return resume_refused(pending, too_long);
         };
-        match self.server.0.pending_calls.insert(parked) {
+        match self.server.0.pending_calls.insert(pending) {
             Ok(state) => Err(Box::new(InputRequiredResult::new(
                 Some(requests),
                 Some(state),
             ))),
-            Err(parked) => refused(*parked, |question| {
+            Err(pending) => resume_refused(*pending, |question| {
                 answer_unavailable(
                     question,
                     "Too many questions wait for an answer.".to_owned(),
@@ -215,12 +217,12 @@ impl ClientSession {
 }
 
 /// An error means that the call has stopped waiting.
-fn give(question: ApprovalQuestion, answer: ApprovalAnswer) {
+fn send_answer(question: ApprovalQuestion, answer: ApprovalAnswer) {
     let _ = question.answer.send(answer);
 }
 
 fn answer_unavailable(question: ApprovalQuestion, way_out: String) {
-    give(question, ApprovalAnswer::Unattended { way_out });
+    send_answer(question, ApprovalAnswer::Unattended { way_out });
 }
 
 fn too_long(question: ApprovalQuestion) {

@@ -24,42 +24,42 @@ use crate::client_observer::{ForwardedRequests, collect_answers};
 type RepliesSender = tokio::sync::oneshot::Sender<Result<Vec<Value>, ToolError>>;
 
 /// Forwards requests one after the other: a person reads one form at a time.
-pub(super) async fn forward_requests(mut wanted: ForwardedRequests, peer: &Peer<RoleServer>) {
+pub(super) async fn forward_requests(mut forwarded: ForwardedRequests, peer: &Peer<RoleServer>) {
     let mut answers = Vec::new();
-    for upstream in &wanted.requests {
-        match one(upstream, peer, &mut wanted.answer).await {
+    for upstream in &forwarded.requests {
+        match forward_request(upstream, peer, &mut forwarded.answer).await {
             Ok(Some(answer)) => answers.push(answer),
             Ok(None) => return,
             Err(error) => {
                 // An error means that the receiver has stopped waiting.
-                let _ = wanted.answer.send(Err(error));
+                let _ = forwarded.answer.send(Err(error));
                 return;
             }
         }
     }
-    let _ = wanted.answer.send(Ok(answers));
+    let _ = forwarded.answer.send(Ok(answers));
 }
 
 /// Forwards one request; none if the answer is no longer awaited.
-async fn one(
+async fn forward_request(
     upstream: &UpstreamRequest,
     peer: &Peer<RoleServer>,
-    waiting: &mut RepliesSender,
+    answer_sender: &mut RepliesSender,
 ) -> Result<Option<Value>, ToolError> {
     let request = match request(upstream) {
         Some(InputRequest::Elicitation(request)) => ServerRequest::ElicitRequest(request),
         Some(InputRequest::CreateMessage(request)) => ServerRequest::CreateMessageRequest(request),
         Some(InputRequest::ListRoots(request)) => ServerRequest::ListRootsRequest(request),
-        _ => return Err(unreadable(upstream)),
+        _ => return Err(invalid_request(upstream)),
     };
     let options = PeerRequestOptions::no_options();
-    let asked = peer.send_cancellable_request(request, options).await;
-    let mut asked = asked
+    let pending = peer.send_cancellable_request(request, options).await;
+    let mut pending = pending
         .map_err(|error| ToolError::unavailable(format!("the client cannot be asked: {error}")))?;
     let answer = tokio::select! {
-        answer = &mut asked.rx => answer,
-        () = waiting.closed() => {
-            let _ = asked.cancel(Some("the request was withdrawn".to_owned())).await;
+        answer = &mut pending.rx => answer,
+        () = answer_sender.closed() => {
+            let _ = pending.cancel(Some("the request was withdrawn".to_owned())).await;
             return Ok(None);
         }
     };
@@ -86,48 +86,49 @@ async fn one(
 }
 
 /// Converts the requests to the form of a response; none if one of them cannot be parsed.
-pub(super) fn requests(wanted: &ForwardedRequests) -> Option<InputRequests> {
-    let each = wanted.requests.iter();
-    each.map(|upstream| Some((upstream.name.clone(), request(upstream)?)))
+pub(super) fn requests(forwarded: &ForwardedRequests) -> Option<InputRequests> {
+    let upstream_requests = forwarded.requests.iter();
+    upstream_requests
+        .map(|upstream| Some((upstream.name.clone(), request(upstream)?)))
         .collect()
 }
 
 /// Delivers the client's answers; returns the requests if an answer is missing.
 pub(super) fn deliver_responses(
-    wanted: ForwardedRequests,
+    forwarded: ForwardedRequests,
     responses: &InputResponses,
 ) -> Result<(), ForwardedRequests> {
-    let answers = collect_answers(&wanted.requests, responses);
+    let answers = collect_answers(&forwarded.requests, responses);
     let Some(answers) = answers else {
-        return Err(wanted);
+        return Err(forwarded);
     };
     // An error means that the receiver has stopped waiting.
-    let _ = wanted.answer.send(Ok(answers));
+    let _ = forwarded.answer.send(Ok(answers));
     Ok(())
 }
 
 /// Answers the requests with an error, because the client cannot be asked.
-pub(super) fn refuse(wanted: ForwardedRequests) {
+pub(super) fn refuse(forwarded: ForwardedRequests) {
     let message = "the server's request cannot be forwarded to the client: too many questions are pending, or the request is not valid";
-    let _ = wanted.answer.send(Err(ToolError::unavailable(message)));
+    let _ = forwarded.answer.send(Err(ToolError::unavailable(message)));
 }
 
 fn request(upstream: &UpstreamRequest) -> Option<InputRequest> {
     let params = upstream.params.clone();
     Some(match upstream.kind {
-        UpstreamRequestKind::Form => InputRequest::Elicitation(ElicitRequest::new(read(params)?)),
+        UpstreamRequestKind::Form => InputRequest::Elicitation(ElicitRequest::new(parse(params)?)),
         UpstreamRequestKind::Model => {
-            InputRequest::CreateMessage(CreateMessageRequest::new(read(params)?))
+            InputRequest::CreateMessage(CreateMessageRequest::new(parse(params)?))
         }
         UpstreamRequestKind::Roots => InputRequest::ListRoots(ListRootsRequest::default()),
     })
 }
 
-fn read<T: DeserializeOwned>(value: Value) -> Option<T> {
+fn parse<T: DeserializeOwned>(value: Value) -> Option<T> {
     serde_json::from_value(value).ok()
 }
 
-fn unreadable(upstream: &UpstreamRequest) -> ToolError {
+fn invalid_request(upstream: &UpstreamRequest) -> ToolError {
     let method = upstream.kind.method();
     ToolError::execution(format!("the server's {method} request cannot be parsed"))
 }

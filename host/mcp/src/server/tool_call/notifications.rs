@@ -13,7 +13,7 @@ use crate::logs;
 
 /// Sends the messages of a call until it can send no more: the latest progress comes last.
 pub(super) async fn send_updates(
-    said: &mut Receiver<CallUpdate>,
+    updates: &mut Receiver<CallUpdate>,
     latest: &LatestProgress,
     tool: &str,
     context: &RequestContext<RoleServer>,
@@ -22,7 +22,7 @@ pub(super) async fn send_updates(
     loop {
         tokio::select! {
             biased;
-            words = said.recv() => match words {
+            update = updates.recv() => match update {
                 Some(CallUpdate::Progress(progress)) => send(progress, context).await,
                 Some(CallUpdate::Line(line)) => {
                     logs::send(&context.peer, tool, line.level, line.text.into()).await;

@@ -13,10 +13,10 @@ const EARLY_DATA: u16 = 42;
 const HOST_NAME: u8 = 0;
 
 /// Maximum size of a ClientHello in bytes. Those with post-quantum keys and encrypted parts have about 2,000.
-const LARGEST: usize = 64 << 10;
+const MAX_HELLO_BYTES: usize = 64 << 10;
 
 /// Bytes of the header of a handshake message: its type and its length.
-const HEADER: usize = 4;
+const HEADER_BYTES: usize = 4;
 
 const CUT_SHORT: MalformedHello = "its ClientHello ends in the middle of a field";
 
@@ -26,8 +26,8 @@ pub(super) struct ClientHelloBuffer(Vec<u8>);
 
 impl ClientHelloBuffer {
     /// Adds the next bytes. Returns the whole message, without its header, once it is complete.
-    pub(super) fn add(&mut self, piece: &[u8]) -> Result<Option<Vec<u8>>, MalformedHello> {
-        self.0.extend_from_slice(piece);
+    pub(super) fn add(&mut self, chunk: &[u8]) -> Result<Option<Vec<u8>>, MalformedHello> {
+        self.0.extend_from_slice(chunk);
         let [kind, rest @ ..] = self.0.as_slice() else {
             return Ok(None);
         };
@@ -37,14 +37,17 @@ impl ClientHelloBuffer {
         let [a, b, c, ..] = rest else {
             return Ok(None);
         };
-        let length = HEADER + (usize::from(*a) << 16 | usize::from(*b) << 8 | usize::from(*c));
-        if length > LARGEST {
+        let length =
+            HEADER_BYTES + (usize::from(*a) << 16 | usize::from(*b) << 8 | usize::from(*c));
+        if length > MAX_HELLO_BYTES {
             return Err("its ClientHello is longer than 64 KiB");
         }
         match self.0.len() {
-            have if have < length => Ok(None),
-            have if have > length => Err("something follows its ClientHello in the same record"),
-            _ => Ok(Some(std::mem::take(&mut self.0).split_off(HEADER))),
+            received if received < length => Ok(None),
+            received if received > length => {
+                Err("something follows its ClientHello in the same record")
+            }
+            _ => Ok(Some(std::mem::take(&mut self.0).split_off(HEADER_BYTES))),
         }
     }
 }
@@ -59,8 +62,8 @@ pub(super) struct Hello {
 }
 
 impl Hello {
-    /// Reads a ClientHello without its header.
-    pub(super) fn read(message: &[u8]) -> Result<Self, MalformedHello> {
+    /// Parses a ClientHello without its header.
+    pub(super) fn parse(message: &[u8]) -> Result<Self, MalformedHello> {
         let mut hello = Self::default();
         let Some(mut extensions) = extensions(message)? else {
             return Ok(hello);
@@ -105,10 +108,10 @@ fn host_name(content: &[u8]) -> Result<String, MalformedHello> {
     let mut names = HelloFields(extension.list()?);
     let kind = names.take(1)?;
     let name = names.list()?;
-    let is_one = kind == [HOST_NAME] && names.0.is_empty() && extension.0.is_empty();
+    let is_single_name = kind == [HOST_NAME] && names.0.is_empty() && extension.0.is_empty();
     let text = std::str::from_utf8(name)
         .ok()
-        .filter(|text| is_one && text.is_ascii());
+        .filter(|text| is_single_name && text.is_ascii());
     match text {
         Some(text) if !text.is_empty() => Ok(text.to_owned()),
         _ => Err("the server name of its ClientHello is not one host name"),
@@ -192,13 +195,13 @@ pub(super) mod tests {
     }
 
     /// A ClientHello that offers early data.
-    pub(in super::super) fn hello_early(host: &str) -> Vec<u8> {
+    pub(in super::super) fn hello_with_early_data(host: &str) -> Vec<u8> {
         hello_with(&[&*names(&[host.as_bytes()]), &[0, 42, 0, 0]].concat())
     }
 
     fn name_in(message: &[u8]) -> Result<Option<String>, MalformedHello> {
         let whole = ClientHelloBuffer::default().add(message)?;
-        Ok(Hello::read(&whole.ok_or("it is not complete")?)?.server_name)
+        Ok(Hello::parse(&whole.ok_or("it is not complete")?)?.server_name)
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! Filter of the data in a tunnel: TLS records, and a ClientHello that asks for the host of the tunnel.
 //!
-//!
 //! Of an encrypted ClientHello the outer name is checked: it must be the host of the tunnel as well. Only the server
 //! with that name can decrypt the inner one, and it is responsible for the hosts behind it.
 
@@ -16,7 +15,7 @@ const HANDSHAKE: u8 = 22;
 const APPLICATION_DATA: u8 = 23;
 
 /// Bytes of the header of a record: type, version, length.
-const HEADER: usize = 5;
+const HEADER_BYTES: usize = 5;
 
 /// The longest payload of an encrypted record of TLS 1.2 (RFC 5246 section 6.2.3).
 const MAX_ENCRYPTED_PAYLOAD: usize = (1 << 14) + 2048;
@@ -76,7 +75,7 @@ pub(super) fn record_filters(host: &NetworkHost) -> (ClientRecordFilter, ServerR
     };
     let server = ServerRecordFilter {
         records: RecordSplitter::default(),
-        begin: Vec::new(),
+        first_message: Vec::new(),
         answer,
     };
     (client, server)
@@ -129,7 +128,7 @@ impl ClientRecordFilter {
             if let Some(collected) = hello
                 && let Some(message) = collected.add(payload)?
             {
-                let read = Hello::read(&message)?;
+                let read = Hello::parse(&message)?;
                 if !asks_for(read.server_name.as_deref(), host) {
                     return Err(TunnelViolation::Name(read.server_name));
                 }
@@ -150,7 +149,7 @@ impl ClientRecordFilter {
 pub(super) struct ServerRecordFilter {
     records: RecordSplitter,
     /// Its first message, as far as received and needed.
-    begin: Vec<u8>,
+    first_message: Vec<u8>,
     answer: ServerHelloState,
 }
 
@@ -159,7 +158,7 @@ impl ServerRecordFilter {
     pub(super) fn check(&mut self, bytes: &[u8]) -> Result<(), TunnelViolation> {
         let Self {
             records,
-            begin,
+            first_message,
             answer,
         } = self;
         records.check(bytes, |kind, payload| {
@@ -173,12 +172,12 @@ impl ServerRecordFilter {
                 }
                 _ => return Ok(()),
             }
-            let room = SERVER_RANDOM.end - begin.len();
-            begin.extend(payload.iter().take(room));
+            let missing = SERVER_RANDOM.end - first_message.len();
+            first_message.extend(payload.iter().take(missing));
             const SERVER_HELLO: u8 = 2;
-            match begin.first() {
+            match first_message.first() {
                 Some(&SERVER_HELLO) => {
-                    if let Some(random) = begin.get(SERVER_RANDOM) {
+                    if let Some(random) = first_message.get(SERVER_RANDOM) {
                         let wants_more = random == RETRY;
                         answer.set(if wants_more {
                             ServerHelloState::RETRY
@@ -198,11 +197,11 @@ impl ServerRecordFilter {
 /// Splits a stream of bytes into TLS records, whatever the packet boundaries.
 #[derive(Default)]
 struct RecordSplitter {
-    header: [u8; HEADER],
+    header: [u8; HEADER_BYTES],
     /// Bytes received of the header; 0 within a payload.
     filled: usize,
     /// Bytes missing of the payload.
-    left: usize,
+    missing: usize,
 }
 
 impl RecordSplitter {
@@ -213,10 +212,10 @@ impl RecordSplitter {
         mut payload: impl FnMut(u8, &[u8]) -> Result<(), TunnelViolation>,
     ) -> Result<(), TunnelViolation> {
         while let Some((first, rest)) = bytes.split_first() {
-            if self.left > 0 {
-                let (piece, more) = bytes.split_at(self.left.min(bytes.len()));
-                self.left -= piece.len();
-                payload(self.header[0], piece)?;
+            if self.missing > 0 {
+                let (chunk, more) = bytes.split_at(self.missing.min(bytes.len()));
+                self.missing -= chunk.len();
+                payload(self.header[0], chunk)?;
                 bytes = more;
                 continue;
             }
@@ -225,13 +224,13 @@ impl RecordSplitter {
             }
             self.filled += 1;
             bytes = rest;
-            self.judge_header()?;
+            self.check_header()?;
         }
         Ok(())
     }
 
     /// Checks the header as far as received, so that at most one of its bytes passes unchecked.
-    fn judge_header(&mut self) -> Result<(), TunnelViolation> {
+    fn check_header(&mut self) -> Result<(), TunnelViolation> {
         let [kind, major, minor, high, low] = self.header;
         let known = match self.filled {
             1 => (CHANGE_CIPHER_SPEC..=APPLICATION_DATA).contains(&kind),
@@ -242,12 +241,12 @@ impl RecordSplitter {
         if !known {
             return Err("the data is not a TLS record".into());
         }
-        if self.filled == HEADER {
+        if self.filled == HEADER_BYTES {
             let length = usize::from(u16::from_be_bytes([high, low]));
             if length > MAX_ENCRYPTED_PAYLOAD || (length == 0 && kind != APPLICATION_DATA) {
                 return Err("the length of a TLS record is not valid".into());
             }
-            (self.filled, self.left) = (0, length);
+            (self.filled, self.missing) = (0, length);
         }
         Ok(())
     }
@@ -255,7 +254,7 @@ impl RecordSplitter {
 
 #[cfg(test)]
 mod tests {
-    use super::super::hello::tests::{hello, hello_early, hello_with};
+    use super::super::hello::tests::{hello, hello_with, hello_with_early_data};
     use super::*;
 
     fn record(kind: u8, payload: &[u8]) -> Vec<u8> {
@@ -267,7 +266,7 @@ mod tests {
         record(HANDSHAKE, &[&[2, 0, 0, 34, 3, 3][..], &random].concat())
     }
 
-    fn both() -> (ClientRecordFilter, ServerRecordFilter) {
+    fn filters() -> (ClientRecordFilter, ServerRecordFilter) {
         record_filters(&NetworkHost::parse("a.test").unwrap())
     }
 
@@ -280,13 +279,13 @@ mod tests {
                 .flat_map(|part| record(HANDSHAKE, part))
                 .collect();
             for packet in [1, 4, 1000] {
-                let (mut client, _) = both();
-                for piece in records.chunks(packet) {
-                    client.check(piece).unwrap();
+                let (mut client, _) = filters();
+                for chunk in records.chunks(packet) {
+                    client.check(chunk).unwrap();
                 }
                 assert!(client.has_valid_hello(), "{size} {packet}");
             }
-            let (mut client, _) = both();
+            let (mut client, _) = filters();
             client.check(&records[..records.len() - 1]).unwrap();
             assert!(!client.has_valid_hello());
         }
@@ -298,16 +297,16 @@ mod tests {
             (hello("evil.test"), Some("evil.test".to_owned())),
             (hello_with(&[0, 43, 0, 0]), None),
         ] {
-            let (mut client, _) = both();
-            let cut = client.check(&record(HANDSHAKE, &message)).unwrap_err();
-            assert_eq!(cut, TunnelViolation::Name(name));
+            let (mut client, _) = filters();
+            let violation = client.check(&record(HANDSHAKE, &message)).unwrap_err();
+            assert_eq!(violation, TunnelViolation::Name(name));
         }
     }
 
     #[test]
     fn records_are_the_only_data_after_the_hello() {
-        let fresh = || {
-            let (mut client, server) = both();
+        let with_hello = || {
+            let (mut client, server) = filters();
             client.check(&record(HANDSHAKE, &hello("a.test"))).unwrap();
             (client, server)
         };
@@ -319,11 +318,11 @@ mod tests {
             &[23, 3, 3, 0xff, 0xff],
             &[22, 3, 3, 0, 0],
         ] {
-            let (mut client, mut server) = fresh();
+            let (mut client, mut server) = with_hello();
             assert!(client.check(raw).is_err(), "{raw:?}");
             assert!(server.check(raw).is_err(), "{raw:?}");
         }
-        let (mut client, mut server) = fresh();
+        let (mut client, mut server) = with_hello();
         client.check(&record(CHANGE_CIPHER_SPEC, &[1])).unwrap();
         server.check(&server_hello([5; 32])).unwrap();
         client.check(&record(APPLICATION_DATA, &[9; 100])).unwrap();
@@ -335,8 +334,11 @@ mod tests {
 
     #[test]
     fn data_before_the_server_has_responded_passes_only_as_early_data() {
-        for (message, passes) in [(hello("a.test"), false), (hello_early("a.test"), true)] {
-            let (mut client, _) = both();
+        for (message, passes) in [
+            (hello("a.test"), false),
+            (hello_with_early_data("a.test"), true),
+        ] {
+            let (mut client, _) = filters();
             client.check(&record(HANDSHAKE, &message)).unwrap();
             let sent = client.check(&record(APPLICATION_DATA, &[9; 100]));
             assert_eq!(sent.is_ok(), passes, "{sent:?}");
@@ -345,20 +347,20 @@ mod tests {
 
     #[test]
     fn hello_retry_is_checked_like_the_first() {
-        let asked = || {
-            let (mut client, server) = both();
+        let with_hello = || {
+            let (mut client, server) = filters();
             client.check(&record(HANDSHAKE, &hello("a.test"))).unwrap();
             (client, server)
         };
-        let (mut client, _) = asked();
+        let (mut client, _) = with_hello();
         assert!(
             client.check(&record(HANDSHAKE, &hello("a.test"))).is_err(),
             "no second hello was requested"
         );
         for (name, good) in [("a.test", true), ("evil.test", false)] {
-            let (mut client, mut server) = asked();
-            for piece in server_hello(RETRY).chunks(9) {
-                server.check(piece).unwrap();
+            let (mut client, mut server) = with_hello();
+            for chunk in server_hello(RETRY).chunks(9) {
+                server.check(chunk).unwrap();
             }
             client.check(&record(CHANGE_CIPHER_SPEC, &[1])).unwrap();
             let second: Vec<u8> = hello(name)
@@ -372,10 +374,10 @@ mod tests {
     #[test]
     fn server_data_begins_with_the_handshake() {
         for first in [APPLICATION_DATA, CHANGE_CIPHER_SPEC] {
-            let (_, mut server) = both();
+            let (_, mut server) = filters();
             assert!(server.check(&record(first, &[1])).is_err());
         }
-        let (_, mut server) = both();
+        let (_, mut server) = filters();
         server.check(&record(21, &[2, 40])).unwrap();
     }
 }

@@ -19,30 +19,32 @@ static RUNNING: Mutex<Vec<(PathBuf, Weak<Findings>)>> = Mutex::new(Vec::new());
 /// A running command. It is removed from the list when this is dropped.
 pub(super) struct ConcurrentCommand {
     workspace: PathBuf,
-    found: Arc<Findings>,
+    findings: Arc<Findings>,
 }
 
 impl ConcurrentCommand {
     pub(super) fn new(workspace: &Path) -> Self {
-        let found = Arc::default();
-        let entry = (workspace.to_owned(), Arc::downgrade(&found));
+        let findings = Arc::default();
+        let entry = (workspace.to_owned(), Arc::downgrade(&findings));
         RUNNING.lock().push(entry);
         Self {
             workspace: workspace.to_owned(),
-            found,
+            findings,
         }
     }
 
     /// Reports forbidden paths to all commands that run in the workspace. Returns false, and reports nothing, if this
     /// is the only one.
-    pub(super) fn report(&self, found: &[ForbiddenPath]) -> bool {
+    pub(super) fn report(&self, findings: &[ForbiddenPath]) -> bool {
         let running = RUNNING.lock();
-        let here = running.iter().filter(|(at, _)| *at == self.workspace);
-        let here: Vec<_> = here.filter_map(|(_, command)| command.upgrade()).collect();
-        let has_others = here.len() > 1;
+        let commands = running.iter().filter(|(at, _)| *at == self.workspace);
+        let commands: Vec<_> = commands
+            .filter_map(|(_, command)| command.upgrade())
+            .collect();
+        let has_others = commands.len() > 1;
         if has_others {
-            for command in here {
-                command.lock().extend_from_slice(found);
+            for command in commands {
+                command.lock().extend_from_slice(findings);
             }
         }
         has_others
@@ -50,18 +52,18 @@ impl ConcurrentCommand {
 
     /// Returns true if more paths were found than commands may continue with.
     pub(super) fn must_end(&self) -> bool {
-        self.found.lock().len() > MAX_RENAMED
+        self.findings.lock().len() > MAX_RENAMED
     }
 
     /// Returns the forbidden paths that this command or another one has created.
     pub(super) fn take(&self) -> Vec<ForbiddenPath> {
-        std::mem::take(&mut self.found.lock())
+        std::mem::take(&mut self.findings.lock())
     }
 }
 
 impl Drop for ConcurrentCommand {
     fn drop(&mut self) {
-        let own = Arc::as_ptr(&self.found);
+        let own = Arc::as_ptr(&self.findings);
         RUNNING
             .lock()
             .retain(|(_, command)| command.as_ptr() != own);

@@ -1,4 +1,4 @@
-//! The state of files by which a change of one is noticed, without reading it.
+//! Detection of changed files without reading them.
 
 use std::path::Path;
 

@@ -6,17 +6,17 @@ use std::path::Path;
 #[cfg(not(target_os = "linux"))]
 use std::path::PathBuf;
 
-use super::SUFFIX;
+use super::REFUSED_SUFFIX;
 
-/// Renames a path below the workspace so that no program obeys it, and returns the new name. No link on the way is
-/// followed: a command could have it lead anywhere.
+/// Renames a path below the workspace so that no program obeys it, and returns the new name. No link in its path is
+/// followed: a command could make it lead anywhere.
 pub(super) fn move_aside(workspace: &Path, path: &str) -> Option<String> {
     let path = Path::new(path);
     let (above, name) = (path.parent()?, path.file_name()?);
     let folder = OpenFolder::open(&workspace.join(above))?;
     (0..1_000).find_map(|number| {
         let mut aside = name.to_owned();
-        aside.push(SUFFIX);
+        aside.push(REFUSED_SUFFIX);
         if number > 0 {
             aside.push(format!("-{number}"));
         }
@@ -64,15 +64,15 @@ impl OpenFolder {
     }
 }
 
-/// Reads a regular file without following links, if it has at most `most` bytes.
-pub(crate) fn read_regular_file(path: &Path, most: u64) -> Option<Vec<u8>> {
+/// Reads a regular file without following links, if it has at most `limit` bytes.
+pub(crate) fn read_regular_file(path: &Path, limit: u64) -> Option<Vec<u8>> {
     let file = open(path)?;
     if !file.metadata().ok()?.is_file() {
         return None;
     }
     let mut bytes = Vec::new();
-    file.take(most + 1).read_to_end(&mut bytes).ok()?;
-    (bytes.len() as u64 <= most).then_some(bytes)
+    file.take(limit + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= limit).then_some(bytes)
 }
 
 #[cfg(target_os = "linux")]

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use super::SUFFIX;
+use super::REFUSED_SUFFIX;
 use super::open_folder::read_regular_file;
 use crate::sandbox::OBEYED;
 
@@ -17,7 +17,7 @@ const MAX_CONFIG_BYTES: u64 = 64 << 10;
 const MAX_LINK_BYTES: u64 = 8192;
 
 /// Settings that `git init`, `git clone` and people's usual `git config` write, by section. `*` is any key.
-const PLAIN: [(&str, &[&str]); 24] = [
+const ALLOWED_SETTINGS: [(&str, &[&str]); 24] = [
     (
         "core",
         &[
@@ -90,33 +90,33 @@ const PLAIN: [(&str, &[&str]); 24] = [
 
 /// Returns the paths in the repository at `git`, a folder `.git`, that may not stay, each with the reason.
 pub(super) fn find_forbidden_parts(workspace: &Path, git: &str) -> Vec<(String, String)> {
-    let mut all = Vec::new();
+    let mut forbidden = Vec::new();
     // They lead git to settings elsewhere, and only worktrees have them.
     for name in ["commondir", "gitdir"] {
         let path = format!("{git}/{name}");
         if workspace.join(&path).symlink_metadata().is_ok() {
-            all.push((path, "leads git to other settings".to_owned()));
+            forbidden.push((path, "leads git to other settings".to_owned()));
         }
     }
-    of_folder(workspace, git, false, &mut all);
+    check_git_folder(workspace, git, false, &mut forbidden);
     // Also for its submodules, at any depth, and its worktrees.
-    let mut open = vec![format!("{git}/modules"), format!("{git}/worktrees")];
-    while let Some(at) = open.pop() {
-        for (name, path) in folders(workspace, &at) {
+    let mut pending = vec![format!("{git}/modules"), format!("{git}/worktrees")];
+    while let Some(at) = pending.pop() {
+        for (name, path) in subfolders(workspace, &at) {
             if matches!(name.as_str(), "objects" | "refs" | "hooks" | "logs") {
                 continue;
             }
-            of_folder(workspace, &path, true, &mut all);
+            check_git_folder(workspace, &path, true, &mut forbidden);
             for name in ["commondir", "gitdir"] {
-                all.extend(find_forbidden_worktree_part(
+                forbidden.extend(find_forbidden_worktree_part(
                     workspace,
                     format!("{path}/{name}"),
                 ));
             }
-            open.push(path);
+            pending.push(path);
         }
     }
-    all
+    forbidden
 }
 
 /// Returns the path of a file in the folder of a worktree, such as `.git/worktrees/NAME/commondir`, with the reason if
@@ -132,20 +132,20 @@ pub(super) fn find_forbidden_worktree_part(
     }
     let (folder, name) = path.rsplit_once('/')?;
     if !matches!(name, "commondir" | "gitdir") {
-        let mut all = Vec::new();
-        of_folder(workspace, folder, true, &mut all);
+        let mut forbidden = Vec::new();
+        check_git_folder(workspace, folder, true, &mut forbidden);
         let below = format!("{path}/");
         let is_part = |(part, _): &(String, String)| *part == path || part.starts_with(&below);
-        return all.into_iter().find(is_part);
+        return forbidden.into_iter().find(is_part);
     }
     let text = read_regular_file(&file, MAX_LINK_BYTES);
     let text = text.and_then(|bytes| String::from_utf8(bytes).ok());
-    let is_plain = text.is_some_and(|text| match text.trim_end_matches('\n') {
+    let is_unchanged_link = text.is_some_and(|text| match text.trim_end_matches('\n') {
         // In a deeper folder, it would lead to a folder that is not a repository.
         "../.." => name == "commondir" && is_worktree_folder(folder),
-        to => name == "gitdir" && is_git_link_of(workspace, &workspace.join(folder).join(to)),
+        to => name == "gitdir" && is_git_link_in(workspace, &workspace.join(folder).join(to)),
     });
-    (!is_plain).then(|| (path, "leads git to other settings".to_owned()))
+    (!is_unchanged_link).then(|| (path, "leads git to other settings".to_owned()))
 }
 
 /// Returns true for `…/.git/worktrees/NAME`.
@@ -155,40 +155,40 @@ fn is_worktree_folder(folder: &str) -> bool {
 }
 
 /// Returns true for a path `.git` in a folder of the workspace, which need not exist yet.
-fn is_git_link_of(workspace: &Path, path: &Path) -> bool {
-    let mut plain = PathBuf::new();
+fn is_git_link_in(workspace: &Path, path: &Path) -> bool {
+    let mut normalized = PathBuf::new();
     for part in path.components() {
         match part {
-            Component::ParentDir => drop(plain.pop()),
-            part => plain.push(part),
+            Component::ParentDir => drop(normalized.pop()),
+            part => normalized.push(part),
         }
     }
-    plain.starts_with(workspace) && plain.ends_with(".git")
+    normalized.starts_with(workspace) && normalized.ends_with(".git")
 }
 
 /// Returns true if all that git obeys in the folder of a worktree is as `git worktree add` writes it, and the worktree
 /// is in this workspace.
 pub(crate) fn is_plain_worktree(workspace: &Path, folder: &str) -> bool {
-    let is_there = |name: &str| workspace.join(folder).join(name).is_file();
-    let plain =
+    let exists = |name: &str| workspace.join(folder).join(name).is_file();
+    let is_allowed =
         |name: &str| find_forbidden_worktree_part(workspace, format!("{folder}/{name}")).is_none();
-    is_there("commondir") && is_there("gitdir") && OBEYED.into_iter().all(plain)
+    exists("commondir") && exists("gitdir") && OBEYED.into_iter().all(is_allowed)
 }
 
 /// Returns true if a file `HEAD` makes its folder a repository for which git would run a program.
 pub(super) fn is_repository_head(workspace: &Path, head: &str) -> bool {
     let folder = head.rsplit_once('/').map_or("", |(folder, _)| folder);
     let at = workspace.join(folder);
-    let mut all = Vec::new();
+    let mut forbidden = Vec::new();
     if at.join("objects").is_dir() && at.join("refs").is_dir() {
-        of_folder(workspace, folder, false, &mut all);
+        check_git_folder(workspace, folder, false, &mut forbidden);
     }
-    !all.is_empty()
+    !forbidden.is_empty()
 }
 
 /// Returns true if a file `.git` leads to the folder of a submodule or a worktree in a repository of this workspace.
 pub(super) fn links_to_repository(workspace: &Path, file: &str) -> bool {
-    let leads = || {
+    let target = || {
         let text =
             String::from_utf8(read_regular_file(&workspace.join(file), MAX_LINK_BYTES)?).ok()?;
         let to = text.trim_end().strip_prefix("gitdir: ")?.to_owned();
@@ -201,38 +201,43 @@ pub(super) fn links_to_repository(workspace: &Path, file: &str) -> bool {
         let below = real.strip_prefix(workspace).ok()?.to_str()?.to_owned();
         Some(below)
     };
-    leads().is_some_and(|below| {
+    target().is_some_and(|below| {
         let below = format!("/{below}/");
         below.contains("/.git/modules/") || below.contains("/.git/worktrees/")
     })
 }
 
-/// Checks the settings and the hooks in one folder.
-fn of_folder(workspace: &Path, at: &str, inner: bool, all: &mut Vec<(String, String)>) {
-    let below = |name: &str| match at {
+/// Checks the settings and the hooks in one folder of git, and adds those that may not stay to `forbidden`.
+fn check_git_folder(
+    workspace: &Path,
+    folder: &str,
+    inner: bool,
+    forbidden: &mut Vec<(String, String)>,
+) {
+    let path_in_folder = |name: &str| match folder {
         "" => name.to_owned(),
-        at => format!("{at}/{name}"),
+        folder => format!("{folder}/{name}"),
     };
     for name in ["config", "config.worktree"] {
-        let path = below(name);
+        let path = path_in_folder(name);
         if workspace.join(&path).symlink_metadata().is_err() {
             continue;
         }
         let text = read_regular_file(&workspace.join(&path), MAX_CONFIG_BYTES);
         let text = text.and_then(|bytes| String::from_utf8(bytes).ok());
-        match text.map(|text| unusual(&text, inner)) {
+        match text.map(|text| find_unusual_setting(&text, inner)) {
             Some(None) => {}
             Some(Some(setting)) => {
                 let why = format!("has git run or obey something by `{setting}`");
-                all.push((path, why));
+                forbidden.push((path, why));
             }
-            None => all.push((path, "is not a settings file as git writes it".to_owned())),
+            None => forbidden.push((path, "is not a settings file as git writes it".to_owned())),
         }
     }
-    let hooks = below("hooks");
+    let hooks = path_in_folder("hooks");
     let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
     if is_link(&workspace.join(&hooks)) {
-        all.push((hooks, "leads git to hooks".to_owned()));
+        forbidden.push((hooks, "leads git to hooks".to_owned()));
         return;
     }
     for entry in workspace
@@ -243,9 +248,9 @@ fn of_folder(workspace: &Path, at: &str, inner: bool, all: &mut Vec<(String, Str
         .flatten()
     {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let plain = name.ends_with(".sample") || name.contains(SUFFIX);
-        if !plain && !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            all.push((
+        let is_allowed = name.ends_with(".sample") || name.contains(REFUSED_SUFFIX);
+        if !is_allowed && !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            forbidden.push((
                 format!("{hooks}/{name}"),
                 "is a hook, which git runs".to_owned(),
             ));
@@ -253,7 +258,7 @@ fn of_folder(workspace: &Path, at: &str, inner: bool, all: &mut Vec<(String, Str
     }
 }
 
-fn folders(workspace: &Path, at: &str) -> Vec<(String, String)> {
+fn subfolders(workspace: &Path, at: &str) -> Vec<(String, String)> {
     let entries = fs::read_dir(workspace.join(at))
         .into_iter()
         .flatten()
@@ -266,7 +271,7 @@ fn folders(workspace: &Path, at: &str) -> Vec<(String, String)> {
 }
 
 /// Returns the first setting that is not on the list, or the first line that cannot be parsed.
-fn unusual(text: &str, inner: bool) -> Option<String> {
+fn find_unusual_setting(text: &str, inner: bool) -> Option<String> {
     let mut section = String::new();
     for line in text.lines() {
         let mut line = line.trim();
@@ -287,14 +292,14 @@ fn unusual(text: &str, inner: bool) -> Option<String> {
         }
         let (key, value) = line.split_once('=').unwrap_or((line, ""));
         let (key, value) = (key.trim().to_ascii_lowercase(), value.trim());
-        if !is_plain(&section, &key, value, inner) {
+        if !is_allowed_setting(&section, &key, value, inner) {
             return Some(format!("{section}.{key}"));
         }
     }
     None
 }
 
-fn is_plain(section: &str, key: &str, value: &str, inner: bool) -> bool {
+fn is_allowed_setting(section: &str, key: &str, value: &str, inner: bool) -> bool {
     // The next line would be a part of this value, and an escaped one has another meaning than its text.
     if value.contains('\\')
         || value.contains("::")
@@ -307,7 +312,7 @@ fn is_plain(section: &str, key: &str, value: &str, inner: bool) -> bool {
         // A submodule's own files are next to the `.git` folder that it is in.
         ("core", "worktree") => inner && value.starts_with("../"),
         ("submodule", "update") => matches!(value, "checkout" | "rebase" | "merge" | "none"),
-        _ => PLAIN
+        _ => ALLOWED_SETTINGS
             .iter()
             .any(|(name, keys)| *name == section && (keys.contains(&"*") || keys.contains(&key))),
     }
@@ -321,7 +326,7 @@ mod tests {
     fn git_config_that_names_a_program_is_unusual() {
         let plain = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n[remote \"origin\"]\n\turl = https://a.example/b.git\n\
                      \tfetch = +refs/heads/*:refs/remotes/origin/*\n[branch \"main\"]\n\tremote = origin\n# x\n[extensions] objectformat = sha256\n";
-        assert_eq!(unusual(plain, false), None);
+        assert_eq!(find_unusual_setting(plain, false), None);
         for bad in [
             "[core]\nhooksPath = x",
             "[core] fsmonitor = ./evil",
@@ -342,8 +347,11 @@ mod tests {
             "[credential]\nhelper = !sh",
             "nothing",
         ] {
-            assert!(unusual(bad, false).is_some(), "{bad}");
+            assert!(find_unusual_setting(bad, false).is_some(), "{bad}");
         }
-        assert_eq!(unusual("[core]\nworktree = ../../../sub", true), None);
+        assert_eq!(
+            find_unusual_setting("[core]\nworktree = ../../../sub", true),
+            None
+        );
     }
 }

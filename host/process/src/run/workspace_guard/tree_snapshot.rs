@@ -25,12 +25,12 @@ use mimir_core::paths::{
 use super::obeyed_files::ObeyedStamp;
 use super::open_folder::move_aside;
 use super::repository;
-use super::{ForbiddenPath, SUFFIX};
+use super::{ForbiddenPath, REFUSED_SUFFIX};
 use crate::sandbox::{
     BUILD_FOLDERS, INNER, OBEYED, RuledFolder, denied_below, has_entry_rules, inner_repositories,
 };
 
-/// A secret to mimir, and a script for shells that enter its folder.
+/// A hidden file like other secrets, and a script that shells run when they enter its folder.
 const ENVRC: &str = ".envrc";
 
 /// The folder of the linked worktrees in a repository.
@@ -39,7 +39,7 @@ const WORKTREES: &str = "worktrees";
 /// Files of a repository that git obeys, and that every tool working with it may have to write.
 const OBEYED_OF_GIT: [&str; 2] = ["info/attributes", "objects/info/alternates"];
 
-/// The folder of mimir, which is covered.
+/// The settings folder of mimir, which is always covered.
 const MIMIR_FOLDER: &str = ".mimir";
 
 /// Maximum length of the names in rules about paths that are not folders, in any spelling.
@@ -77,10 +77,10 @@ pub(super) struct TreeSnapshot {
     /// The folder to search, relative to `base`.
     start: String,
     /// The workspace, if this is another folder that contains it: the workspace is searched by itself.
-    without: Option<PathBuf>,
+    excluded: Option<PathBuf>,
     rules: PathRules,
     /// Folders in it that the command cannot change.
-    closed: Vec<PathBuf>,
+    read_only_folders: Vec<PathBuf>,
     /// True if it is a repository that is not called `.git`.
     is_repository: bool,
     known: HashSet<String>,
@@ -134,7 +134,7 @@ impl HiddenKind {
 /// The result of a search.
 #[derive(Debug, Default)]
 pub(super) struct SearchFindings {
-    pub(super) made: Vec<ForbiddenPath>,
+    pub(super) created: Vec<ForbiddenPath>,
     /// Files that agents and tools obey, and that are new or have changed.
     pub(super) obeyed: Vec<String>,
     /// True if the command must end. Paths in a repository that it fetches, or in a worktree that it adds, do not
@@ -143,14 +143,14 @@ pub(super) struct SearchFindings {
 }
 
 impl TreeSnapshot {
-    pub(super) fn new(ground: RuledFolder, workspace: &Path, rules: &PathRules) -> Self {
+    pub(super) fn new(folder: RuledFolder, workspace: &Path, rules: &PathRules) -> Self {
         Self {
-            base: ground.base,
-            start: ground.start,
-            without: (!ground.own).then(|| workspace.to_owned()),
+            base: folder.base,
+            start: folder.start,
+            excluded: (!folder.is_workspace).then(|| workspace.to_owned()),
             rules: rules.clone(),
-            closed: Vec::new(),
-            is_repository: ground.repository,
+            read_only_folders: Vec::new(),
+            is_repository: folder.is_repository,
             known: HashSet::new(),
             obeyed: BTreeMap::new(),
             hidden: Vec::new(),
@@ -159,8 +159,8 @@ impl TreeSnapshot {
     }
 
     /// Records the current state as the one before the command.
-    pub(super) fn with_current_state(mut self, closed: Vec<PathBuf>) -> Self {
-        self.closed = closed;
+    pub(super) fn with_current_state(mut self, read_only_folders: Vec<PathBuf>) -> Self {
+        self.read_only_folders = read_only_folders;
         let walked = self.walk();
         let is_repository =
             |one: &&RuleMatch| matches!(one.what, MatchKind::Repository | MatchKind::GitLink);
@@ -168,25 +168,25 @@ impl TreeSnapshot {
         self.repositories = repositories.map(|one| one.path.clone()).collect();
         (self.obeyed, self.hidden) = (walked.obeyed, walked.hidden);
         // A walk does not enter read-only folders.
-        let kept = walked
+        let covered = walked
             .matches
             .iter()
             .filter(|one| one.what != MatchKind::Repository);
-        let folders: Vec<&str> = kept
+        let folders: Vec<&str> = covered
             .map(|one| one.path.as_str())
             .chain([MIMIR_FOLDER])
             .collect();
         for folder in folders {
-            self.hide_below(folder.to_owned());
+            self.collect_hidden_below(folder.to_owned());
         }
         self.known = walked.matches.into_iter().map(|one| one.path).collect();
         self
     }
 
     /// Finds hidden paths in a read-only folder.
-    fn hide_below(&mut self, folder: String) {
-        let mut open = vec![folder];
-        while let Some(at) = open.pop() {
+    fn collect_hidden_below(&mut self, folder: String) {
+        let mut pending = vec![folder];
+        while let Some(at) = pending.pop() {
             let folder = self.base.join(&at);
             if !folder.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
                 continue;
@@ -206,17 +206,17 @@ impl TreeSnapshot {
                     }),
                     _ if !kind.is_dir() => {}
                     _ if BUILD_FOLDERS.contains(&name.as_str()) => {
-                        let denied = self.denied(&path);
+                        let denied = self.find_denied_below(&path);
                         self.hidden.extend(denied);
                     }
-                    _ => open.push(path),
+                    _ => pending.push(path),
                 }
             }
         }
     }
 
     /// Finds paths that a person denies, in a folder where no other rule applies.
-    fn denied(&self, at: &str) -> Vec<HiddenPath> {
+    fn find_denied_below(&self, at: &str) -> Vec<HiddenPath> {
         if !self.rules.may_deny_below(at) {
             return Vec::new();
         }
@@ -253,7 +253,7 @@ impl TreeSnapshot {
             .filter(|one| one.what == MatchKind::Repository)
             .map(|one| one.path.as_str())
             .collect();
-        let above = |repository: &str| {
+        let parent_of = |repository: &str| {
             repository
                 .strip_suffix(".git")
                 .unwrap_or_default()
@@ -261,7 +261,7 @@ impl TreeSnapshot {
         };
         let is_below = |path: &str, repository: &str| {
             // A repository in the root of the workspace does not make other paths part of a fetch.
-            path.starts_with(&above(repository)) && repository != ".git"
+            path.starts_with(&parent_of(repository)) && repository != ".git"
         };
         let is_fetched = |path: &str| repositories.iter().any(|one| is_below(path, one));
         let links: Vec<&str> = new
@@ -278,9 +278,15 @@ impl TreeSnapshot {
             .filter(|(path, stamp)| self.obeyed.get(path) != Some(stamp));
         searched.obeyed = changed.map(|(path, _)| self.display_path(path)).collect();
         for one in &new {
-            let own = |repository: &&&str| one.path.starts_with(&format!("{repository}/"));
-            let refused = match one.what {
-                _ if repositories.iter().any(|repository| own(&repository)) => Vec::new(),
+            let contains_match =
+                |repository: &&&str| one.path.starts_with(&format!("{repository}/"));
+            let forbidden = match one.what {
+                _ if repositories
+                    .iter()
+                    .any(|repository| contains_match(&repository)) =>
+                {
+                    Vec::new()
+                }
                 MatchKind::Repository => repository::find_forbidden_parts(&self.base, &one.path),
                 MatchKind::GitLink if links.contains(&one.path.as_str()) => Vec::new(),
                 MatchKind::Head => match repository::is_repository_head(&self.base, &one.path) {
@@ -289,23 +295,23 @@ impl TreeSnapshot {
                 },
                 MatchKind::WorktreeFile => {
                     let path = one.path.clone();
-                    let found = repository::find_forbidden_worktree_part(&self.base, path);
-                    found.into_iter().collect()
+                    let part = repository::find_forbidden_worktree_part(&self.base, path);
+                    part.into_iter().collect()
                 }
                 MatchKind::Hooks if is_fetched(&one.path) => Vec::new(),
                 MatchKind::Protected | MatchKind::GitLink | MatchKind::Hooks => {
                     vec![(one.path.clone(), one.describe_protected())]
                 }
             };
-            for (path, rule) in refused {
-                let Some(kept) = move_aside(&self.base, &path) else {
+            for (path, rule) in forbidden {
+                let Some(renamed_to) = move_aside(&self.base, &path) else {
                     continue;
                 };
                 searched.ends |= !is_fetched(&path) && !is_checked_out(&path);
-                searched.made.push(ForbiddenPath {
+                searched.created.push(ForbiddenPath {
                     path: self.display_path(path),
                     rule,
-                    renamed_to: self.display_path(kept),
+                    renamed_to: self.display_path(renamed_to),
                     more: 0,
                 });
             }
@@ -315,7 +321,7 @@ impl TreeSnapshot {
 
     /// Returns a path for messages: relative in the workspace, absolute elsewhere.
     fn display_path(&self, path: String) -> String {
-        match &self.without {
+        match &self.excluded {
             None => path,
             Some(_) => self.base.join(path).display().to_string(),
         }
@@ -327,17 +333,17 @@ impl TreeSnapshot {
         if self.rules.rules().is_empty() {
             return found;
         }
-        let mut open = vec![self.start.clone()];
+        let mut pending = vec![self.start.clone()];
         if self.is_repository {
-            self.repository_by_another_name(&mut found.matches);
-            open.clear();
+            self.walk_repository_mount(&mut found.matches);
+            pending.clear();
         } else if is_repository(&self.start) {
-            self.repository(&self.start, &mut found);
-            open.clear();
+            self.walk_repository(&self.start, &mut found);
+            pending.clear();
         }
-        while let Some(at) = open.pop() {
+        while let Some(at) = pending.pop() {
             let folder = self.base.join(&at);
-            if self.without.as_ref() == Some(&folder) {
+            if self.excluded.as_ref() == Some(&folder) {
                 continue;
             }
             let entries = folder.read_dir();
@@ -353,7 +359,7 @@ impl TreeSnapshot {
                     at => format!("{at}/{name}"),
                 };
                 if kind.is_dir() && is_repository(&name) {
-                    self.repository(&path, &mut found);
+                    self.walk_repository(&path, &mut found);
                     continue;
                 }
                 if kind.is_file()
@@ -374,7 +380,7 @@ impl TreeSnapshot {
                     });
                 }
                 let rule = match verdict {
-                    _ if self.without.is_none() && path == MIMIR_FOLDER => continue,
+                    _ if self.excluded.is_none() && path == MIMIR_FOLDER => continue,
                     PathVerdict::ReadOnly { rule } => Some(rule),
                     PathVerdict::Hidden { rule } if rule.text() == ENVRC => Some(rule),
                     PathVerdict::Hidden { .. } => continue,
@@ -389,9 +395,9 @@ impl TreeSnapshot {
                     Some(rule) => found.matches.push(RuleMatch::new(path, rule)),
                     None if !kind.is_dir() => {}
                     None if BUILD_FOLDERS.contains(&name.as_str()) => {
-                        found.hidden.extend(self.denied(&path));
+                        found.hidden.extend(self.find_denied_below(&path));
                     }
-                    None => open.push(path),
+                    None => pending.push(path),
                 }
             }
         }
@@ -399,7 +405,7 @@ impl TreeSnapshot {
     }
 
     /// Finds paths in a repository that a rule matches. Its folder of hooks is covered if it existed before.
-    fn repository(&self, at: &str, found: &mut WalkFindings) {
+    fn walk_repository(&self, at: &str, found: &mut WalkFindings) {
         for name in OBEYED_OF_GIT {
             let path = format!("{at}/{name}");
             if let Some(stamp) = ObeyedStamp::of_file(&self.base.join(&path)) {
@@ -426,22 +432,22 @@ impl TreeSnapshot {
             let path = format!("{at}/{name}");
             if let PathVerdict::ReadOnly { rule } = self.rules.check(&path)
                 && !name.eq_ignore_ascii_case("hooks")
-                && !name.contains(SUFFIX)
+                && !name.contains(REFUSED_SUFFIX)
             {
                 if INNER.contains(&name.as_str()) {
-                    self.inner(&path, rule, found);
+                    self.walk_inner_repositories(&path, rule, found);
                 }
                 // A command may add worktrees. A link would lead to folders that are not searched.
                 let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-                if !(is_folder && self.without.is_none() && name == WORKTREES) {
+                if !(is_folder && self.excluded.is_none() && name == WORKTREES) {
                     found.push(RuleMatch::new(path, rule));
                 }
             }
         }
     }
 
-    /// Finds them in a repository that is not called `.git`.
-    fn repository_by_another_name(&self, found: &mut Vec<RuleMatch>) {
+    /// Finds the files that git obeys in a repository that is not called `.git`.
+    fn walk_repository_mount(&self, found: &mut Vec<RuleMatch>) {
         let Some(rule) = self.rules.check(".git/config").against_writing() else {
             return;
         };
@@ -452,24 +458,24 @@ impl TreeSnapshot {
             }
         }
         for name in INNER {
-            self.inner(&format!("{}/{name}", self.start), rule, found);
+            self.walk_inner_repositories(&format!("{}/{name}", self.start), rule, found);
         }
     }
 
-    /// Finds the files that the repositories in such a folder obey, if a command may write to them.
-    fn inner(&self, at: &str, rule: &PathRule, found: &mut Vec<RuleMatch>) {
-        if self.closed.contains(&self.base.join(at)) {
+    /// Finds the files that git obeys in the repositories below a folder, if a command may write to them.
+    fn walk_inner_repositories(&self, at: &str, rule: &PathRule, found: &mut Vec<RuleMatch>) {
+        if self.read_only_folders.contains(&self.base.join(at)) {
             return;
         }
         for folder in inner_repositories(&self.base.join(at)) {
             let Some(below) = folder.strip_prefix(&self.base).ok().and_then(Path::to_str) else {
                 continue;
             };
-            let there = |name: &&str| folder.join(name).symlink_metadata().is_ok();
-            let own_worktree = self.without.is_none() && at.ends_with(WORKTREES);
-            let obeyed = OBEYED.into_iter().filter(there).map(|name| {
+            let exists = |name: &&str| folder.join(name).symlink_metadata().is_ok();
+            let is_own_worktree = self.excluded.is_none() && at.ends_with(WORKTREES);
+            let obeyed = OBEYED.into_iter().filter(exists).map(|name| {
                 let one = RuleMatch::new(format!("{below}/{name}"), rule);
-                match own_worktree {
+                match is_own_worktree {
                     true => RuleMatch {
                         what: MatchKind::WorktreeFile,
                         ..one

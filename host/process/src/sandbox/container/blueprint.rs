@@ -17,7 +17,7 @@ use rustix::process::Resource;
 use super::container_owner::{ContainerOwner, LABEL};
 use super::engine_facts::ContainerEngineFacts;
 use super::planned_mount::PlannedMount;
-use super::{HOME, NAME, TEMP, text};
+use super::{HOME, NAME, TEMP, path_text};
 use crate::sandbox::mount_mask::{MountMask, OutsideMask, find_masks, find_outside_masks};
 use crate::sandbox::special_folders::SYSTEM_FOLDERS;
 use crate::sandbox::{CommandSpec, FileIdentity, ResourceBound, SandboxError};
@@ -53,9 +53,9 @@ const IMAGE_FOLDERS: [&str; 7] = ["/bin", "/lib", "/lib64", "/opt", "/sbin", "/u
 pub(super) struct ContainerBlueprint {
     pub(super) body: ContainerCreateBody,
     /// Sources and targets of the mounts.
-    mounted: Vec<PlannedMount>,
+    planned_mounts: Vec<PlannedMount>,
     /// Protected paths outside the workspace.
-    beside: Vec<FileIdentity>,
+    outside: Vec<FileIdentity>,
     workspace: PathBuf,
 }
 
@@ -65,47 +65,50 @@ impl ContainerBlueprint {
         facts: &ContainerEngineFacts,
         spec: &CommandSpec,
     ) -> Result<Self, SandboxError> {
-        let beside = find_outside_masks(NAME, spec)?;
-        let mounts = mounts(spec, &beside)?;
+        let outside = find_outside_masks(NAME, spec)?;
+        let mounts = mounts(spec, &outside)?;
         let parts = spec.parts();
-        let mounted = mounts.iter().map(|mount| {
-            let at = Path::new(mount.target.as_deref().unwrap_or_default());
-            let of = mount.source.as_deref().map(Path::new);
-            let over = |(part, _): &(PathBuf, bool)| at != part && at.starts_with(part);
+        let planned_mounts = mounts.iter().map(|mount| {
+            let target = Path::new(mount.target.as_deref().unwrap_or_default());
+            let source = mount.source.as_deref().map(Path::new);
+            let is_inside =
+                |(part, _): &(PathBuf, bool)| target != part && target.starts_with(part);
             // Other folders may be mounted at a target that does not exist.
-            let covers = parts.iter().any(over) && spec.mounts.iter().all(|mount| mount.at != at);
+            let covers =
+                parts.iter().any(is_inside) && spec.mounts.iter().all(|mount| mount.at != target);
             let writable = mount.read_only == Some(false);
-            PlannedMount::new(at, of, covers, writable)
+            PlannedMount::new(target, source, covers, writable)
         });
-        let mounted = mounted.collect::<Result<_, _>>()?;
-        let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect());
+        let planned_mounts = planned_mounts.collect::<Result<_, _>>()?;
+        let strings =
+            |values: &[&str]| Some(values.iter().map(|value| (*value).to_owned()).collect());
         let body = ContainerCreateBody {
             image: Some(image.to_owned()),
-            entrypoint: words(&INIT_COMMAND),
+            entrypoint: strings(&INIT_COMMAND),
             cmd: Some(Vec::new()),
             user: Some(facts.command_user()),
             hostname: Some("mimir".to_owned()),
-            working_dir: Some(text(spec.workspace.clone())?),
+            working_dir: Some(path_text(spec.workspace.clone())?),
             // The container runs as long as its input is open; nothing is written to it.
             attach_stdin: Some(true),
             open_stdin: Some(true),
             stdin_once: Some(true),
             // The image's own health check would run in parallel with the command.
             healthcheck: Some(HealthConfig {
-                test: words(&["NONE"]),
+                test: strings(&["NONE"]),
                 ..HealthConfig::default()
             }),
             labels: Some(HashMap::from([(
                 LABEL.to_owned(),
                 ContainerOwner::this_process().label(),
             )])),
-            host_config: Some(host(facts, spec, mounts)),
+            host_config: Some(host_config(facts, spec, mounts)),
             ..ContainerCreateBody::default()
         };
         Ok(Self {
             body,
-            mounted,
-            beside: beside
+            planned_mounts,
+            outside: outside
                 .iter()
                 .filter_map(|one| FileIdentity::of_path(&one.from))
                 .collect(),
@@ -129,38 +132,39 @@ impl ContainerBlueprint {
     }
 
     /// Mounts that the container must have.
-    pub(super) fn mounted(&self) -> &[PlannedMount] {
-        &self.mounted
+    pub(super) fn planned_mounts(&self) -> &[PlannedMount] {
+        &self.planned_mounts
     }
 
     /// Masked paths, in the workspace and outside it.
     pub(super) fn covered(&self) -> Vec<FileIdentity> {
-        let covered = self.mounted.iter().filter_map(PlannedMount::covers);
-        covered.chain(&self.beside).cloned().collect()
+        let covered = self.planned_mounts.iter().filter_map(PlannedMount::covers);
+        covered.chain(&self.outside).cloned().collect()
     }
 
     /// Returns true if a later replacement of any source or target of the mounts can be detected.
     pub(super) fn can_verify_mounts(&self) -> bool {
-        self.mounted
+        self.planned_mounts
             .iter()
             .flat_map(PlannedMount::identities)
             .all(FileIdentity::is_unambiguous)
     }
 }
 
-fn host(facts: &ContainerEngineFacts, spec: &CommandSpec, mounts: Vec<Mount>) -> HostConfig {
-    let held = |holds: bool, bound: ResourceBound| holds.then(|| number(bound.value()));
-    let memory = held(facts.memory, spec.bounds.memory);
-    let options = |most: &str| match facts.podman {
-        true => format!("{most}{NO_COPY_UP}"),
-        false => most.to_owned(),
+fn host_config(facts: &ContainerEngineFacts, spec: &CommandSpec, mounts: Vec<Mount>) -> HostConfig {
+    let if_enforced =
+        |enforced: bool, bound: ResourceBound| enforced.then(|| saturating_i64(bound.value()));
+    let memory = if_enforced(facts.memory, spec.bounds.memory);
+    let options = |size: &str| match facts.podman {
+        true => format!("{size}{NO_COPY_UP}"),
+        false => size.to_owned(),
     };
-    let (hidden, mounts): (Vec<_>, Vec<_>) = mounts
+    let (empty_folders, mounts): (Vec<_>, Vec<_>) = mounts
         .into_iter()
         .partition(|mount| mount.typ == Some(MountType::TMPFS));
-    let hidden = hidden.into_iter().filter_map(|mount| mount.target);
+    let empty_folders = empty_folders.into_iter().filter_map(|mount| mount.target);
     let temporary = [HOME, TEMP].map(|at| (at.to_owned(), options(TEMP_FOLDER_OPTIONS)));
-    let folders = hidden
+    let folders = empty_folders
         .map(|at| (at, options(EMPTY_FOLDER_OPTIONS)))
         .chain(temporary);
     let mut security = vec!["no-new-privileges".to_owned()];
@@ -172,7 +176,7 @@ fn host(facts: &ContainerEngineFacts, spec: &CommandSpec, mounts: Vec<Mount>) ->
         memory,
         // Memory and swap together; equal to `memory`, so that no swap is available.
         memory_swap: memory,
-        pids_limit: held(facts.pids, spec.bounds.processes),
+        pids_limit: if_enforced(facts.pids, spec.bounds.processes),
         cpu_period: spec.bounds.cpu.map(|_| CPU_PERIOD),
         cpu_quota: spec
             .bounds
@@ -185,7 +189,7 @@ fn host(facts: &ContainerEngineFacts, spec: &CommandSpec, mounts: Vec<Mount>) ->
         network_mode: Some("none".to_owned()),
         cap_drop: Some(vec!["ALL".to_owned()]),
         security_opt: Some(security),
-        userns_mode: facts.user_space().map(str::to_owned),
+        userns_mode: facts.userns_mode().map(str::to_owned),
         init: Some(false),
         // Output goes only to the attached client, and to no log file of the engine.
         log_config: Some(HostConfigLogConfig {
@@ -215,20 +219,20 @@ fn limits(facts: &ContainerEngineFacts, spec: &CommandSpec) -> Vec<ResourcesUlim
     limits
 }
 
-fn number(value: u64) -> i64 {
+fn saturating_i64(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 fn limit(name: &str, value: u64) -> ResourcesUlimits {
     ResourcesUlimits {
         name: Some(name.to_owned()),
-        soft: Some(number(value)),
-        hard: Some(number(value)),
+        soft: Some(saturating_i64(value)),
+        hard: Some(saturating_i64(value)),
     }
 }
 
 /// Collects the mounts of the workspace, the additional folders, and the masks over protected paths.
-fn mounts(spec: &CommandSpec, beside: &[OutsideMask]) -> Result<Vec<Mount>, SandboxError> {
+fn mounts(spec: &CommandSpec, outside: &[OutsideMask]) -> Result<Vec<Mount>, SandboxError> {
     let parts = spec.parts();
     let mut mounts = Vec::new();
     for (at, writable) in &parts {
@@ -237,38 +241,43 @@ fn mounts(spec: &CommandSpec, beside: &[OutsideMask]) -> Result<Vec<Mount>, Sand
     for mount in &spec.mounts {
         mounts.push(bind(mount.from.clone(), mount.at.clone(), mount.writable)?);
     }
-    let writes = parts.iter().any(|(_, writable)| *writable);
-    for (path, with) in find_masks(NAME, &spec.workspace, &spec.path_rules, writes)? {
+    let may_write = parts.iter().any(|(_, writable)| *writable);
+    for (path, with) in find_masks(NAME, &spec.workspace, &spec.path_rules, may_write)? {
         let at = spec.workspace.join(path);
-        if parts.iter().any(|(seen, _)| at.starts_with(seen)) {
+        if parts.iter().any(|(part, _)| at.starts_with(part)) {
             let stand_in = spec.stand_ins.get(&at).cloned();
-            mounts.push(cover(at.clone(), at, with, stand_in)?);
+            mounts.push(mask_mount(at.clone(), at, with, stand_in)?);
         }
     }
-    for one in beside {
-        mounts.push(cover(one.from.clone(), one.at.clone(), one.with, None)?);
+    for mask in outside {
+        mounts.push(mask_mount(
+            mask.from.clone(),
+            mask.at.clone(),
+            mask.with,
+            None,
+        )?);
     }
     // Removes duplicate targets; a mask replaces a mount of the same part.
-    let mut seen = HashMap::new();
+    let mut by_target = HashMap::new();
     for mount in mounts {
-        seen.insert(mount.target.clone(), mount);
+        by_target.insert(mount.target.clone(), mount);
     }
-    let mut mounts: Vec<_> = seen.into_values().collect();
+    let mut mounts: Vec<_> = by_target.into_values().collect();
     mounts.sort_by(|one, other| one.target.cmp(&other.target));
     Ok(mounts)
 }
 
 fn bind(from: PathBuf, at: PathBuf, writable: bool) -> Result<Mount, SandboxError> {
     Ok(Mount {
-        source: Some(text(from)?),
-        target: Some(text(at)?),
+        source: Some(path_text(from)?),
+        target: Some(path_text(at)?),
         typ: Some(MountType::BIND),
         read_only: Some(!writable),
         ..Mount::default()
     })
 }
 
-fn cover(
+fn mask_mount(
     from: PathBuf,
     at: PathBuf,
     with: MountMask,
@@ -283,7 +292,7 @@ fn cover(
         // An empty file that discards writes.
         MountMask::Nothing { folder: false } => bind("/dev/null".into(), at, false),
         MountMask::Nothing { folder: true } => Ok(Mount {
-            target: Some(text(at)?),
+            target: Some(path_text(at)?),
             typ: Some(MountType::TMPFS),
             ..Mount::default()
         }),
@@ -296,12 +305,12 @@ pub(super) fn check_mounts(spec: &CommandSpec, socket: &Path) -> Result<(), Sand
     let workspace = &spec.workspace;
     let inside = SYSTEM_FOLDERS
         .iter()
-        .any(|made| workspace.starts_with(made));
-    let mut ours = SYSTEM_FOLDERS
+        .any(|system_folder| workspace.starts_with(system_folder));
+    let mut reserved = SYSTEM_FOLDERS
         .iter()
         .chain(&IMAGE_FOLDERS)
         .chain(&[HOME, TEMP]);
-    if inside || ours.any(|at| Path::new(at).starts_with(workspace)) {
+    if inside || reserved.any(|at| Path::new(at).starts_with(workspace)) {
         return Err(SandboxError::Workspace(workspace.clone()));
     }
     // Access to the engine's socket is access to the whole machine.

@@ -31,13 +31,13 @@ const KILLED: i32 = 128 + 9;
 /// Exit of a command, or why it is unknown: the failed step and its error message.
 type ExecResult = Option<Result<CommandExit, (&'static str, String)>>;
 
-/// Follows a running command. `after` is called when it has ended.
+/// Follows a running command. `on_end` is called when it has ended.
 pub(super) fn follow_command(
     container: PooledContainer,
     (exec, counter): (String, OomCounter),
     output: ExecStream,
     input: ExecInput,
-    after: impl FnOnce() + Send + 'static,
+    on_end: impl FnOnce() + Send + 'static,
 ) -> SandboxChild {
     let (stdin, from) = duplex(PIPE_BYTES);
     let (to_out, stdout) = duplex(PIPE_BYTES);
@@ -46,10 +46,10 @@ pub(super) fn follow_command(
     let (end, ends) = watch::channel(None);
     let (engine, id) = (Arc::clone(&container.engine), container.id.clone());
     let tasks = [
-        tokio::spawn(carry_in(from, input)).abort_handle(),
-        tokio::spawn(carry_out(output, to_out, to_err, closed)).abort_handle(),
+        tokio::spawn(forward_input(from, input)).abort_handle(),
+        tokio::spawn(forward_output(output, to_out, to_err, closed)).abort_handle(),
         tokio::spawn(async move {
-            let ended = watch_over(&container, &exec, &counter, closes).await;
+            let ended = wait_until_ended(&container, &exec, &counter, closes).await;
             let ended = ended.map_err(|fault| match fault {
                 SandboxError::Engine { doing, why } => (doing, why),
                 other => ("to report how a command has ended", other.to_string()),
@@ -57,7 +57,7 @@ pub(super) fn follow_command(
             // Requests the removal of the container before the end of the command is reported.
             drop(container);
             end.send_replace(Some(ended));
-            after();
+            on_end();
         })
         .abort_handle(),
     ];
@@ -76,7 +76,7 @@ pub(super) fn follow_command(
 }
 
 /// Forwards the standard input of the command, and closes it at the end.
-async fn carry_in(mut from: DuplexStream, mut input: ExecInput) {
+async fn forward_input(mut from: DuplexStream, mut input: ExecInput) {
     let mut bytes = vec![0; PIPE_BYTES];
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
         let Some(read) = bytes.get(..count) else {
@@ -91,7 +91,7 @@ async fn carry_in(mut from: DuplexStream, mut input: ExecInput) {
 }
 
 /// Forwards the output of the command. A slow reader blocks it, as with a pipe.
-async fn carry_out(
+async fn forward_output(
     mut output: ExecStream,
     mut out: DuplexStream,
     mut err: DuplexStream,
@@ -113,7 +113,7 @@ async fn carry_out(
 }
 
 /// Waits until a command has ended, and kills its remaining processes.
-async fn watch_over(
+async fn wait_until_ended(
     container: &PooledContainer,
     exec: &str,
     counter: &OomCounter,
@@ -121,14 +121,15 @@ async fn watch_over(
 ) -> Result<CommandExit, SandboxError> {
     let engine = &container.engine;
     let ended = async {
-        let code = code(engine, exec, &mut closes).await?;
+        let code = wait_for_exit_code(engine, exec, &mut closes).await?;
         // A successful command is not checked. Not every engine reports processes other than the first one, hence the
         // counter.
-        let hungry = code != 0 && counter.has_oom_kill(engine.facts.podman && code == KILLED);
+        let ran_out_of_memory =
+            code != 0 && counter.has_oom_kill(engine.facts.podman && code == KILLED);
         engine.kill(&container.id).await?;
-        Ok((code, hungry))
+        Ok((code, ran_out_of_memory))
     };
-    let (code, hungry) = match ended.await {
+    let (code, ran_out_of_memory) = match ended.await {
         Ok(code) => code,
         Err(fault) => {
             // A killed engine leaves its processes running, so they are killed directly.
@@ -136,14 +137,14 @@ async fn watch_over(
             return Err(fault);
         }
     };
-    let out_of_memory = hungry || code != 0 && engine.out_of_memory(&container.id).await;
+    let out_of_memory = ran_out_of_memory || code != 0 && engine.out_of_memory(&container.id).await;
     Ok(CommandExit {
         code,
         out_of_memory,
     })
 }
 
-async fn code(
+async fn wait_for_exit_code(
     engine: &ContainerEngine,
     exec: &str,
     closes: &mut watch::Receiver<bool>,
@@ -179,15 +180,15 @@ struct ContainerHandle {
 impl CommandHandle for ContainerHandle {
     fn wait(&mut self) -> BoxFuture<'_, Result<CommandExit, SandboxError>> {
         Box::pin(async {
-            let gone = || {
+            let task_ended = || {
                 Err((
                     "to report how a command has ended",
                     "the task that watches it has ended".to_owned(),
                 ))
             };
             let ended = match self.ends.wait_for(Option::is_some).await {
-                Ok(ended) => ended.clone().unwrap_or_else(gone),
-                Err(_) => gone(),
+                Ok(ended) => ended.clone().unwrap_or_else(task_ended),
+                Err(_) => task_ended(),
             };
             ended.map_err(|(doing, why)| SandboxError::Engine { doing, why })
         })
@@ -218,11 +219,11 @@ async fn terminate(engine: &ContainerEngine, id: &str) {
     let Ok(made) = engine.docker.create_exec(id, options).await else {
         return;
     };
-    let alone = StartExecOptions {
+    let detached = StartExecOptions {
         detach: true,
         ..StartExecOptions::default()
     };
-    let _ = engine.docker.start_exec(&made.id, Some(alone)).await;
+    let _ = engine.docker.start_exec(&made.id, Some(detached)).await;
 }
 
 impl Drop for ContainerHandle {

@@ -85,47 +85,48 @@ mod tests {
 
     #[test]
     fn owner_is_abandoned_only_if_its_process_has_ended() {
-        let own = ContainerOwner::this_process();
+        let owner = ContainerOwner::this_process();
         assert_eq!(
-            ContainerOwner::parse_label(&own.label()).as_ref(),
-            Some(&own)
+            ContainerOwner::parse_label(&owner.label()).as_ref(),
+            Some(&owner)
         );
-        assert!(!own.is_abandoned(&own.label(), true), "it runs");
-        assert!(!own.is_abandoned(&own.label(), false));
+        assert!(!owner.is_abandoned(&owner.label(), true), "it runs");
+        assert!(!owner.is_abandoned(&owner.label(), false));
         let mut ended = std::process::Command::new("true").spawn().unwrap();
         let process = ended.id();
         ended.wait().unwrap();
-        let gone = ContainerOwner {
+        let ended_owner = ContainerOwner {
             process,
             start_time: 1,
-            ..own.clone()
+            ..owner.clone()
         };
-        assert!(own.is_abandoned(&gone.label(), true));
-        let again = ContainerOwner {
-            start_time: own.start_time + 1,
-            ..own.clone()
+        assert!(owner.is_abandoned(&ended_owner.label(), true));
+        let reused = ContainerOwner {
+            start_time: owner.start_time + 1,
+            ..owner.clone()
         };
         assert!(
-            own.is_abandoned(&again.label(), true),
-            "the number is another's now"
+            owner.is_abandoned(&reused.label(), true),
+            "the process id was reused"
         );
         let elsewhere = ContainerOwner {
             pid_namespace: "pid:[1]".into(),
-            ..gone.clone()
+            ..ended_owner.clone()
         };
         assert!(
-            !own.is_abandoned(&elsewhere.label(), false),
-            "its processes are not seen here"
+            !owner.is_abandoned(&elsewhere.label(), false),
+            "its processes are not visible here"
         );
-        let before = ContainerOwner {
+        let earlier_boot = ContainerOwner {
             boot: "x".into(),
-            ..gone
+            ..ended_owner
         };
         assert!(
-            own.is_abandoned(&before.label(), false) && !own.is_abandoned(&before.label(), true)
+            owner.is_abandoned(&earlier_boot.label(), false)
+                && !owner.is_abandoned(&earlier_boot.label(), true)
         );
         for label in ["", "x", "a b c d", "a b 1 2 3"] {
-            assert!(!own.is_abandoned(label, false), "{label}");
+            assert!(!owner.is_abandoned(label, false), "{label}");
         }
     }
 }

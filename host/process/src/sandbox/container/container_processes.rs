@@ -27,11 +27,11 @@ pub(super) fn kill(id: &str) {
         return;
     }
     for _ in 0..SCAN_ROUNDS {
-        let found: Vec<_> = processes(id).filter_map(Pid::from_raw).collect();
-        for process in &found {
+        let pids: Vec<_> = processes(id).filter_map(Pid::from_raw).collect();
+        for process in &pids {
             let _ = kill_process(*process, Signal::KILL);
         }
-        if found.is_empty() {
+        if pids.is_empty() {
             return;
         }
     }
@@ -42,7 +42,7 @@ pub(super) fn kill(_: &str) {}
 
 /// Number of processes of this machine killed for running out of memory since it was started.
 #[cfg(target_os = "linux")]
-fn ended_for_memory() -> u64 {
+fn machine_oom_kills() -> u64 {
     oom_kills("/proc/vmstat").unwrap_or(0)
 }
 
@@ -61,21 +61,21 @@ impl OomCounter {
     pub(super) fn for_container(process: i32, id: &str) -> Self {
         let groups = std::fs::read_to_string(format!("/proc/{process}/cgroup"));
         Self {
-            file: groups.ok().and_then(|groups| counter(&groups, id)),
-            before: ended_for_memory(),
+            file: groups.ok().and_then(|groups| counter_file(&groups, id)),
+            before: machine_oom_kills(),
         }
     }
 
     /// Returns true if a process in the container was killed for running out of memory. The container's own count
-    /// disappears with its last process. Then, if `alone` is true, the count of the whole machine decides, which may
-    /// include kills elsewhere.
-    pub(super) fn has_oom_kill(&self, alone: bool) -> bool {
+    /// disappears with its last process. Then, if `use_machine_count` is true, the count of the whole machine decides,
+    /// which may include kills elsewhere.
+    pub(super) fn has_oom_kill(&self, use_machine_count: bool) -> bool {
         let Some(file) = &self.file else {
             return false;
         };
         match oom_kills(file) {
             Some(count) => count > 0,
-            None => alone && ended_for_memory() > self.before,
+            None => use_machine_count && machine_oom_kills() > self.before,
         }
     }
 }
@@ -97,7 +97,7 @@ impl OomCounter {
 /// Finds the file with the count in the control groups of a process: version 1, or else version 2. Groups that do not
 /// belong to the container are ignored.
 #[cfg(target_os = "linux")]
-fn counter(groups: &str, id: &str) -> Option<String> {
+fn counter_file(groups: &str, id: &str) -> Option<String> {
     let mut lines = groups.lines().filter_map(|line| {
         let (_, rest) = line.split_once(':')?;
         rest.split_once(':')
@@ -105,12 +105,13 @@ fn counter(groups: &str, id: &str) -> Option<String> {
     let first = lines
         .clone()
         .find(|(kinds, _)| kinds.split(',').any(|kind| kind == "memory"));
-    let own = |path: &str| path.contains(id);
+    let belongs_to_container = |path: &str| path.contains(id);
     if let Some((_, path)) = first {
-        return own(path).then(|| format!("/sys/fs/cgroup/memory{path}/memory.oom_control"));
+        return belongs_to_container(path)
+            .then(|| format!("/sys/fs/cgroup/memory{path}/memory.oom_control"));
     }
     let (_, path) = lines.find(|(kinds, _)| kinds.is_empty())?;
-    own(path).then(|| format!("/sys/fs/cgroup{path}/memory.events"))
+    belongs_to_container(path).then(|| format!("/sys/fs/cgroup{path}/memory.events"))
 }
 
 /// Process IDs of the running processes of a container. The engine's monitor, whose group may contain the container
@@ -122,8 +123,8 @@ fn processes(id: &str) -> impl Iterator<Item = i32> {
         let process = entry.file_name().to_str()?.parse().ok()?;
         let groups = std::fs::read_to_string(entry.path().join("cgroup")).ok()?;
         let mut lines = groups.lines();
-        let within = lines.any(|line| line.contains(id) && !line.contains(MONITOR));
-        within.then_some(process)
+        let is_in_container = lines.any(|line| line.contains(id) && !line.contains(MONITOR));
+        is_in_container.then_some(process)
     })
 }
 
@@ -135,12 +136,16 @@ mod tests {
     fn oom_counter_is_found_in_cgroup_v1_and_v2() {
         let first = "9:name=systemd:/docker/x\n4:cpu,memory:/docker/x\n0::/\n";
         let file = "/sys/fs/cgroup/memory/docker/x/memory.oom_control";
-        assert_eq!(counter(first, "x").as_deref(), Some(file));
+        assert_eq!(counter_file(first, "x").as_deref(), Some(file));
         let second = "0::/system.slice/docker-x.scope\n";
         let file = "/sys/fs/cgroup/system.slice/docker-x.scope/memory.events";
-        assert_eq!(counter(second, "x").as_deref(), Some(file));
-        assert_eq!(counter(second, "another"), None, "another's");
-        assert_eq!(counter("", "x"), None);
+        assert_eq!(counter_file(second, "x").as_deref(), Some(file));
+        assert_eq!(
+            counter_file(second, "another"),
+            None,
+            "it belongs to another container"
+        );
+        assert_eq!(counter_file("", "x"), None);
     }
 
     #[test]

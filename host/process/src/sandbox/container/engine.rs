@@ -29,7 +29,7 @@ const REQUEST_TIMEOUT_SECONDS: u64 = 30;
 
 /// Time limit for an engine that has answered a ping to report its properties. Podman can take some seconds on a busy
 /// machine.
-pub(super) const FIRST: Duration = Duration::from_secs(10);
+pub(super) const FACTS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time limit to remove a container.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -48,7 +48,7 @@ const KILL_ATTEMPTS: u32 = 20;
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Returns the user ID of the process that serves a socket, if the system reports it.
-async fn served_by(socket: &Path) -> Option<u32> {
+async fn server_uid(socket: &Path) -> Option<u32> {
     let stream = tokio::net::UnixStream::connect(socket).await.ok()?;
     Some(stream.peer_cred().ok()?.uid())
 }
@@ -71,9 +71,9 @@ impl DiscardedContainer {
         }
     }
 
-    fn clear(&self) {
-        if let Self::ById(_, Some(left)) = self {
-            left.clear();
+    fn clear_set_id_bits(&self) {
+        if let Self::ById(_, Some(folders)) = self {
+            folders.clear();
         }
     }
 }
@@ -89,24 +89,24 @@ pub(super) struct ContainerEngine {
 }
 
 impl ContainerEngine {
-    /// Connects to an engine that answers a ping within `patience`.
+    /// Connects to an engine that answers a ping within `time_limit`.
     pub(super) async fn connect(socket: &Path, time_limit: Duration) -> Result<Self, String> {
         let name = socket.to_str().ok_or("its path is not valid UTF-8")?;
         let docker = Docker::connect_with_unix(name, REQUEST_TIMEOUT_SECONDS, API_DEFAULT_VERSION);
         let docker = docker.map_err(error_text)?;
-        let silent = || "it does not answer".to_owned();
-        let alive = timeout(time_limit, docker.ping()).await;
-        alive.map_err(|_| silent())?.map_err(error_text)?;
-        let ask = async {
+        let no_answer = || "it does not answer".to_owned();
+        let pong = timeout(time_limit, docker.ping()).await;
+        pong.map_err(|_| no_answer())?.map_err(error_text)?;
+        let negotiate = async {
             let docker = docker.negotiate_version().await?;
             let facts = ContainerEngineFacts::new(&docker.info().await?, &docker.version().await?);
             Ok((docker, facts))
         };
-        let (docker, mut facts) = match timeout(FIRST, ask).await {
+        let (docker, mut facts) = match timeout(FACTS_TIMEOUT, negotiate).await {
             Ok(answer) => answer.map_err(error_text)?,
-            Err(_) => return Err(silent()),
+            Err(_) => return Err(no_answer()),
         };
-        facts.set_server_user(served_by(socket).await);
+        facts.set_server_user(server_uid(socket).await);
         Ok(Self {
             docker,
             facts,
@@ -137,7 +137,7 @@ impl ContainerEngine {
 
     /// Kills all processes of a container, and waits until it has ended. Succeeds if the container does not exist.
     pub(super) async fn kill(&self, id: &str) -> Result<(), SandboxError> {
-        let mut tries = 0;
+        let mut attempts = 0;
         loop {
             let options = None::<KillContainerOptions>;
             let error = match self.docker.kill_container(id, options).await {
@@ -155,7 +155,7 @@ impl ContainerEngine {
             }
             match self.runs(id).await {
                 Ok(false) => return Ok(()),
-                Ok(true) if tries < KILL_ATTEMPTS => tries += 1,
+                Ok(true) if attempts < KILL_ATTEMPTS => attempts += 1,
                 _ => return Err(fault("to end a container")(error)),
             }
             tokio::time::sleep(RETRY_DELAY).await;
@@ -165,7 +165,9 @@ impl ContainerEngine {
     /// Returns true if a container exists and runs.
     async fn runs(&self, id: &str) -> Result<bool, Error> {
         match self.docker.inspect_container(id, None).await {
-            Ok(found) => Ok(found.state.is_none_or(|state| state.running != Some(false))),
+            Ok(container) => Ok(container
+                .state
+                .is_none_or(|state| state.running != Some(false))),
             Err(error) if status(&error) == Some(404) => Ok(false),
             Err(error) => Err(error),
         }
@@ -173,8 +175,8 @@ impl ContainerEngine {
 
     /// Returns true if a process of an ended container was killed for running out of memory.
     pub(super) async fn out_of_memory(&self, id: &str) -> bool {
-        let found = self.docker.inspect_container(id, None).await;
-        let state = found.ok().and_then(|container| container.state);
+        let container = self.docker.inspect_container(id, None).await;
+        let state = container.ok().and_then(|container| container.state);
         state.is_some_and(|state| state.oom_killed == Some(true))
     }
 
@@ -184,11 +186,11 @@ impl ContainerEngine {
         let all = ListContainersOptionsBuilder::new()
             .all(true)
             .filters(&labels);
-        let Ok(found) = self.docker.list_containers(Some(all.build())).await else {
+        let Ok(containers) = self.docker.list_containers(Some(all.build())).await else {
             return;
         };
         let own = ContainerOwner::this_process();
-        let left = found.into_iter().filter(|container| {
+        let abandoned = containers.into_iter().filter(|container| {
             let runs = matches!(
                 container.state,
                 Some(ContainerSummaryStateEnum::RUNNING | ContainerSummaryStateEnum::PAUSED)
@@ -196,7 +198,7 @@ impl ContainerEngine {
             let label = container.labels.as_ref().and_then(|all| all.get(LABEL));
             label.is_some_and(|label| own.is_abandoned(label, runs))
         });
-        join_all(left.filter_map(|container| {
+        join_all(abandoned.filter_map(|container| {
             let id = container.id?;
             Some(async move { remove(&self.docker, &id, 0).await })
         }))
@@ -205,19 +207,19 @@ impl ContainerEngine {
 
     /// Queues a container for removal on a separate thread, since the caller may be unable to wait. The folders that
     /// its command could write to are checked afterwards.
-    pub(super) fn discard(&self, what: DiscardedContainer) {
+    pub(super) fn discard(&self, container: DiscardedContainer) {
         let mut cleaner = self.cleaner.lock();
         if cleaner.is_none() {
-            let (to_do, done) = unbounded_channel();
+            let (queue, done) = unbounded_channel();
             let docker = self.docker.clone();
             let thread = std::thread::Builder::new()
                 .name("mimir-containers".to_owned())
-                .spawn(move || clean(&docker, done));
-            *cleaner = thread.ok().map(|thread| (to_do, thread));
+                .spawn(move || remove_queued(&docker, done));
+            *cleaner = thread.ok().map(|thread| (queue, thread));
         }
-        if let Some((to_do, _)) = &*cleaner {
+        if let Some((queue, _)) = &*cleaner {
             // If the thread has ended, the next start of mimir removes the container.
-            let _ = to_do.send(what);
+            let _ = queue.send(container);
         }
     }
 }
@@ -225,8 +227,8 @@ impl ContainerEngine {
 impl Drop for ContainerEngine {
     fn drop(&mut self) {
         let cleaner = self.cleaner.get_mut();
-        if let Some((to_do, thread)) = cleaner.take() {
-            drop(to_do);
+        if let Some((queue, thread)) = cleaner.take() {
+            drop(queue);
             let join = move || {
                 let _ = thread.join();
             };
@@ -240,47 +242,47 @@ impl Drop for ContainerEngine {
 }
 
 /// Removes queued containers concurrently, so that a slow removal delays no other.
-fn clean(docker: &Docker, mut to_do: UnboundedReceiver<DiscardedContainer>) {
+fn remove_queued(docker: &Docker, mut queue: UnboundedReceiver<DiscardedContainer>) {
     let Ok(runtime) = runtime() else {
         return;
     };
     runtime.block_on(async {
-        let mut open = JoinSet::new();
+        let mut removals = JoinSet::new();
         loop {
             tokio::select! {
-                next = to_do.recv() => {
-                    let Some(what) = next else { break };
+                next = queue.recv() => {
+                    let Some(container) = next else { break };
                     let docker = docker.clone();
-                    open.spawn(async move {
-                        what.remove(&docker).await;
-                        what.clear();
+                    removals.spawn(async move {
+                        container.remove(&docker).await;
+                        container.clear_set_id_bits();
                     });
                 }
-                Some(_) = open.join_next() => {}
+                Some(_) = removals.join_next() => {}
             }
         }
-        while open.join_next().await.is_some() {}
+        while removals.join_next().await.is_some() {}
     });
 }
 
-/// Removes a container. If it does not exist yet, tries up to `looks` times more.
-async fn remove(docker: &Docker, id: &str, looks: u32) {
+/// Removes a container. If it does not exist yet, tries up to `extra_attempts` times more.
+async fn remove(docker: &Docker, id: &str, extra_attempts: u32) {
     let all = RemoveContainerOptionsBuilder::new()
         .force(true)
         .v(true)
         .build();
     // An engine that is making or ending the container refuses, and Podman reports that in many ways.
     let mut missed = 0;
-    let time_limit = if looks > 0 {
+    let time_limit = if extra_attempts > 0 {
         REMOVE_REQUEST_TIMEOUT
     } else {
         REMOVE_TIMEOUT
     };
-    for _ in 0..REMOVE_ATTEMPTS + looks {
+    for _ in 0..REMOVE_ATTEMPTS + extra_attempts {
         let removed = timeout(time_limit, docker.remove_container(id, Some(all.clone()))).await;
         match removed {
             Ok(Ok(())) => return,
-            Err(_) if looks == 0 => return,
+            Err(_) if extra_attempts == 0 => return,
             Err(_) => {}
             Ok(Err(error)) => {
                 let code = status(&error);
@@ -289,7 +291,7 @@ async fn remove(docker: &Docker, id: &str, looks: u32) {
                 }
                 missed += u32::from(code == Some(404));
                 // No status means that the connection failed, so that another attempt would fail too.
-                if code.is_none() || missed > looks {
+                if code.is_none() || missed > extra_attempts {
                     return;
                 }
             }
@@ -359,28 +361,28 @@ mod tests {
     use super::*;
 
     /// Starts a fake engine that reports its properties, and then does not answer removal requests for three seconds.
-    fn hung(at: &Path) {
+    fn start_hanging_engine(at: &Path) {
         fake::engine(at, |method, _| {
             if method == "DELETE" {
                 std::thread::sleep(Duration::from_secs(3));
                 return None;
             }
-            Some(fake::ITSELF)
+            Some(fake::PROPERTIES)
         });
     }
 
     /// Starts a fake engine that has no container `never`, does not answer the first removal request for `late`, and
     /// sends the names of removed containers.
-    fn partial(at: &Path) -> Receiver<String> {
-        let (removed, all) = channel();
-        let asked = AtomicBool::new(false);
+    fn start_slow_engine(at: &Path) -> Receiver<String> {
+        let (removed, names) = channel();
+        let was_requested = AtomicBool::new(false);
         fake::engine(at, move |method, path| {
             let mut parts = path.split(['/', '?']);
             parts.find(|part| *part == "containers");
             let name = parts.next().unwrap_or_default();
             match name {
                 "never" => Some(("404 Not Found", r#"{"message": "none"}"#)),
-                "late" if !asked.swap(true, Ordering::SeqCst) => {
+                "late" if !was_requested.swap(true, Ordering::SeqCst) => {
                     std::thread::sleep(Duration::from_secs(8));
                     None
                 }
@@ -388,18 +390,18 @@ mod tests {
                     let _ = removed.send(name.to_owned());
                     Some(("204 No Content", ""))
                 }
-                _ => Some(fake::ITSELF),
+                _ => Some(fake::PROPERTIES),
             }
         });
-        all
+        names
     }
 
     #[test]
     fn discard_retries_a_late_container_and_is_not_blocked() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("s");
-        let removed = partial(&socket);
-        let engine = block_on_thread(ContainerEngine::connect(&socket, FIRST))
+        let removed = start_slow_engine(&socket);
+        let engine = block_on_thread(ContainerEngine::connect(&socket, FACTS_TIMEOUT))
             .unwrap()
             .unwrap();
         let begun = std::time::Instant::now();
@@ -418,27 +420,29 @@ mod tests {
     fn engine_drop_does_not_block_tasks_of_its_thread() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("s");
-        hung(&socket);
+        start_hanging_engine(&socket);
         let shared = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .unwrap();
-        let (took, waited) = shared.block_on(async {
-            let engine = ContainerEngine::connect(&socket, FIRST).await.unwrap();
+        let (other_delay, drop_delay) = shared.block_on(async {
+            let engine = ContainerEngine::connect(&socket, FACTS_TIMEOUT)
+                .await
+                .unwrap();
             engine.discard(DiscardedContainer::ById("x".to_owned(), None));
             let begun = std::time::Instant::now();
-            let waits = tokio::spawn(async move { drop(engine) });
+            let drop_task = tokio::spawn(async move { drop(engine) });
             tokio::time::sleep(Duration::from_millis(50)).await;
             let other = tokio::spawn(async { std::time::Instant::now() });
-            let took = other.await.unwrap().duration_since(begun);
-            waits.await.unwrap();
-            (took, begun.elapsed())
+            let other_delay = other.await.unwrap().duration_since(begun);
+            drop_task.await.unwrap();
+            (other_delay, begun.elapsed())
         });
-        assert!(took < waited, "{took:?}");
+        assert!(other_delay < drop_delay, "{other_delay:?}");
         assert!(
-            waited > Duration::from_secs(2),
-            "nothing was waited for: {waited:?}"
+            drop_delay > Duration::from_secs(2),
+            "the drop did not wait for the removal: {drop_delay:?}"
         );
     }
 }

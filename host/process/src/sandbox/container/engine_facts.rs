@@ -13,7 +13,7 @@ pub(super) struct ContainerEngineFacts {
     /// True if it runs without root, as the user.
     pub(super) rootless: bool,
     /// True if it maps user IDs in containers to others outside (`userns-remap`).
-    pub(super) user_space: bool,
+    pub(super) userns_remap: bool,
     pub(super) selinux: bool,
     /// Limits that it has control groups for.
     pub(super) memory: bool,
@@ -21,7 +21,7 @@ pub(super) struct ContainerEngineFacts {
     pub(super) pids: bool,
     pub(super) cpu: bool,
     /// True if this machine has swap space.
-    pub(super) swaps: bool,
+    pub(super) has_swap: bool,
 }
 
 impl ContainerEngineFacts {
@@ -38,18 +38,18 @@ impl ContainerEngineFacts {
         };
         let kind = if podman { "Podman" } else { "Docker" };
         let number = version.version.as_deref().unwrap_or("of unknown version");
-        let is = |fact: Option<bool>| fact.unwrap_or(false);
+        let is_true = |fact: Option<bool>| fact.unwrap_or(false);
         Self {
             engine: format!("{kind} {number}"),
             podman,
             rootless: option("rootless"),
-            user_space: option("userns"),
+            userns_remap: option("userns"),
             selinux: option("selinux"),
-            memory: is(info.memory_limit),
-            swap: is(info.swap_limit),
-            pids: is(info.pids_limit),
-            cpu: is(info.cpu_cfs_period) && is(info.cpu_cfs_quota),
-            swaps: swaps(),
+            memory: is_true(info.memory_limit),
+            swap: is_true(info.swap_limit),
+            pids: is_true(info.pids_limit),
+            cpu: is_true(info.cpu_cfs_period) && is_true(info.cpu_cfs_quota),
+            has_swap: has_swap(),
         }
     }
 
@@ -60,8 +60,8 @@ impl ContainerEngineFacts {
     }
 
     /// Returns true if a memory limit can be enforced: memory over the limit must not move to swap.
-    pub(super) fn holds_memory(&self) -> bool {
-        self.memory && (self.swap || !self.swaps)
+    pub(super) fn can_limit_memory(&self) -> bool {
+        self.memory && (self.swap || !self.has_swap)
     }
 
     /// User and group ID of commands: those of this process. In rootless Docker, root in the container is mapped to
@@ -75,8 +75,8 @@ impl ContainerEngineFacts {
     }
 
     /// The user namespace mode that keeps user IDs equal inside and outside the container.
-    pub(super) fn user_space(&self) -> Option<&'static str> {
-        match (self.podman && self.rootless, self.user_space) {
+    pub(super) fn userns_mode(&self) -> Option<&'static str> {
+        match (self.podman && self.rootless, self.userns_remap) {
             (true, _) => Some("keep-id"),
             (false, true) => Some("host"),
             (false, false) => None,
@@ -98,7 +98,7 @@ impl ContainerEngineFacts {
 }
 
 /// Returns true if this machine has swap space, or if that is unknown.
-fn swaps() -> bool {
+fn has_swap() -> bool {
     fs::read_to_string("/proc/swaps").map_or(true, |text| text.lines().count() > 1)
 }
 
@@ -124,14 +124,14 @@ mod tests {
         assert_eq!(docker.engine, "Docker 20.10.24");
         assert!(docker.memory && docker.swap && docker.pids && docker.cpu);
         assert!(!docker.rootless && !docker.selinux);
-        assert_eq!(docker.user_space(), Some("host"));
+        assert_eq!(docker.userns_mode(), Some("host"));
         let podman = facts(
             json!({"SecurityOptions": ["name=seccomp,profile=default", "name=rootless", "name=selinux"]}),
             json!({"Version": "5.4.2", "Components": [{"Name": "Podman Engine", "Version": "5.4.2"}]}),
         );
         assert_eq!(podman.engine, "Podman 5.4.2");
         assert!(podman.rootless && podman.selinux && !podman.memory);
-        assert_eq!(podman.user_space(), Some("keep-id"));
+        assert_eq!(podman.userns_mode(), Some("keep-id"));
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
         );
         let all = ContainerEngineFacts::all();
         assert_eq!(all.command_user(), own);
-        assert_eq!(all.user_space(), None);
+        assert_eq!(all.userns_mode(), None);
         let rootless = ContainerEngineFacts {
             rootless: true,
             ..all
@@ -168,6 +168,6 @@ mod tests {
         }
         let mut docker = ContainerEngineFacts::all();
         docker.set_server_user(Some(1000));
-        assert!(!docker.rootless, "it says so itself");
+        assert!(!docker.rootless, "Docker reports it itself");
     }
 }

@@ -19,7 +19,7 @@ use super::egress_proxy::{self, EgressProxy};
 use super::engine::{ContainerEngine, fault, status};
 use super::planned_mount;
 use super::pool::PooledContainer;
-use super::{HOME, NAME, TEMP, text};
+use super::{HOME, NAME, TEMP, path_text};
 use crate::sandbox::environment::{
     PROXY, add_command_variables, add_git_settings, common_variables,
 };
@@ -47,18 +47,18 @@ const MAX_ENGINE_MESSAGE: usize = 300;
 /// A command as the engine expects it.
 pub(super) struct ContainerCommand {
     program: String,
-    words: Vec<String>,
+    arguments: Vec<String>,
     variables: Vec<String>,
     directory: String,
     /// True if its standard input is not the null device.
-    reads: bool,
+    reads_stdin: bool,
     proxy: Option<Proxy>,
 }
 
 /// A command that is ready to start in its container.
 pub(super) struct PreparedExec {
     container: PooledContainer,
-    way_out: Option<EgressProxy>,
+    proxy_task: Option<EgressProxy>,
     counter: OomCounter,
     exec: String,
     program: String,
@@ -70,20 +70,23 @@ pub(super) type ExecStream = Pin<Box<dyn Stream<Item = Result<LogOutput, Error>>
 pub(super) type ExecInput = Pin<Box<dyn AsyncWrite + Send>>;
 
 impl ContainerCommand {
-    pub(super) fn new(spec: &CommandSpec, person: &GitIdentity) -> Result<Self, SandboxError> {
-        let words: Vec<String> = match &spec.program {
-            CommandProgram::Vector(words) => words.clone(),
+    pub(super) fn new(
+        spec: &CommandSpec,
+        git_identity: &GitIdentity,
+    ) -> Result<Self, SandboxError> {
+        let arguments: Vec<String> = match &spec.program {
+            CommandProgram::Vector(arguments) => arguments.clone(),
             CommandProgram::Script(script) => ["sh", "-c", SHELL, script].map(str::to_owned).into(),
         };
-        let program = words.first().filter(|name| !name.is_empty());
+        let program = arguments.first().filter(|name| !name.is_empty());
         let program = program.ok_or(SandboxError::NoProgram)?.clone();
-        program_lookup::check_arguments(&spec.program, &words)?;
+        program_lookup::check_arguments(&spec.program, &arguments)?;
         Ok(Self {
             program,
-            words,
-            variables: variables(spec, person)?,
-            directory: text(spec.directory.clone())?,
-            reads: !spec.stdin.is_null(),
+            arguments,
+            variables: variables(spec, git_identity)?,
+            directory: path_text(spec.directory.clone())?,
+            reads_stdin: !spec.stdin.is_null(),
             proxy: proxy(spec)?,
         })
     }
@@ -94,21 +97,21 @@ impl ContainerCommand {
         container: PooledContainer,
         blueprint: &ContainerBlueprint,
     ) -> Result<PreparedExec, SandboxError> {
-        let process = compare(&container, blueprint).await?;
-        let way_out = match &self.proxy {
+        let process = verify_mounts(&container, blueprint).await?;
+        let proxy_task = match &self.proxy {
             Some(proxy) => {
-                let first = || self::process(&container);
-                Some(egress_proxy::open_proxy(process, proxy, first).await?)
+                let find_first_process = || first_process(&container);
+                Some(egress_proxy::open_proxy(process, proxy, find_first_process).await?)
             }
             None => None,
         };
         let counter = OomCounter::for_container(process, &container.id);
         let yes = Some(true);
         let options = CreateExecOptions {
-            attach_stdin: Some(self.reads),
+            attach_stdin: Some(self.reads_stdin),
             attach_stdout: yes,
             attach_stderr: yes,
-            cmd: Some(self.words.clone()),
+            cmd: Some(self.arguments.clone()),
             env: Some(self.variables.clone()),
             working_dir: Some(self.directory.clone()),
             ..CreateExecOptions::default()
@@ -120,7 +123,7 @@ impl ContainerCommand {
                 directory: self.directory.clone(),
                 exec: made.id,
                 container,
-                way_out,
+                proxy_task,
                 counter,
             }),
             Err(error) if matches!(status(&error), Some(404 | 409)) => {
@@ -146,32 +149,36 @@ fn proxy(spec: &CommandSpec) -> Result<Option<Proxy>, SandboxError> {
 
 /// Compares the mounts of a container with the blueprint, from outside the container. Returns the process ID of its
 /// first process.
-async fn compare(
+async fn verify_mounts(
     container: &PooledContainer,
     blueprint: &ContainerBlueprint,
 ) -> Result<i32, SandboxError> {
-    let process = process(container).await?;
-    let compared =
-        planned_mount::compare(process, blueprint.workspace(), blueprint.mounted()).await;
-    if compared.is_err() {
+    let process = first_process(container).await?;
+    let result =
+        planned_mount::compare(process, blueprint.workspace(), blueprint.planned_mounts()).await;
+    if result.is_err() {
         // The mounts of an ended container cannot be read, and its end is the better error.
-        self::process(container).await?;
+        first_process(container).await?;
     }
-    compared.map(|()| process)
+    result.map(|()| process)
 }
 
 /// Returns the process ID of the first process of a running container.
-async fn process(container: &PooledContainer) -> Result<i32, SandboxError> {
+async fn first_process(container: &PooledContainer) -> Result<i32, SandboxError> {
     let docker = &container.engine.docker;
-    let found = match docker.inspect_container(&container.id, None).await {
-        Ok(found) => found,
+    let container_info = match docker.inspect_container(&container.id, None).await {
+        Ok(container_info) => container_info,
         Err(error) if status(&error) == Some(404) => {
             return Err(container_end_reason(container).await);
         }
-        Err(error) if is_passing(&error) => return Err(container_end_reason(container).await),
+        Err(error) if is_podman_transition(&error) => {
+            return Err(container_end_reason(container).await);
+        }
         Err(error) => return Err(fault("to report whether a container runs")(error)),
     };
-    let state = found.state.filter(|state| state.running != Some(false));
+    let state = container_info
+        .state
+        .filter(|state| state.running != Some(false));
     let process = state.and_then(|state| i32::try_from(state.pid?).ok());
     match process.filter(|process| *process > 0) {
         Some(process) => Ok(process),
@@ -180,7 +187,7 @@ async fn process(container: &PooledContainer) -> Result<i32, SandboxError> {
 }
 
 /// Returns true for a container state that only Podman has, on its way from running to ended.
-fn is_passing(error: &Error) -> bool {
+fn is_podman_transition(error: &Error) -> bool {
     matches!(error, Error::JsonDataError { message, .. } if message.contains("unknown variant"))
 }
 
@@ -202,23 +209,23 @@ async fn container_end_reason(container: &PooledContainer) -> SandboxError {
 }
 
 /// Builds the environment of the command. The variables of the image remain unless one here has the same name.
-fn variables(spec: &CommandSpec, person: &GitIdentity) -> Result<Vec<String>, SandboxError> {
-    let mut all = common_variables(spec, HOME.as_ref(), TEMP.as_ref());
-    add_git_settings(&mut all, person.pairs());
-    add_command_variables(&mut all, spec, PROXY)?;
-    let pairs = all.into_iter().map(|(mut name, value)| {
+fn variables(spec: &CommandSpec, git_identity: &GitIdentity) -> Result<Vec<String>, SandboxError> {
+    let mut variables = common_variables(spec, HOME.as_ref(), TEMP.as_ref());
+    add_git_settings(&mut variables, git_identity.pairs());
+    add_command_variables(&mut variables, spec, PROXY)?;
+    let pairs = variables.into_iter().map(|(mut name, value)| {
         name.push("=");
         name.push(value);
-        text(name.into())
+        path_text(name.into())
     });
     pairs.collect()
 }
 
 impl PreparedExec {
-    /// Starts the command, and returns when the program runs. `after` is called when it has ended.
+    /// Starts the command, and returns when the program runs. `on_end` is called when it has ended.
     pub(super) async fn begin(
         self,
-        after: impl FnOnce() + Send + 'static,
+        on_end: impl FnOnce() + Send + 'static,
     ) -> Result<SandboxChild, SandboxError> {
         let docker = &self.container.engine.docker;
         let options = StartExecOptions {
@@ -245,16 +252,16 @@ impl PreparedExec {
             }
             Err(error) => return Err(fault("to start a command")(error)),
         };
-        if let Some(code) = never(&self.container.engine, &self.exec).await? {
-            let why = reason(&mut output).await;
+        if let Some(code) = wait_until_started(&self.container.engine, &self.exec).await? {
+            let why = read_reason(&mut output).await;
             if let Some(fault) = self.runtime_refusal(&String::from_utf8_lossy(&why)) {
                 return Err(fault);
             }
             // Some engines forget the process ID of a program that has ended, so this is real output.
-            let said = futures::stream::iter([Ok(LogOutput::StdOut {
+            let first_output = futures::stream::iter([Ok(LogOutput::StdOut {
                 message: why.into(),
             })]);
-            output = Box::pin(said.chain(output));
+            output = Box::pin(first_output.chain(output));
             tracing::trace!(code, "a command ended before its first status check");
         }
         Ok(container_handle::follow_command(
@@ -263,23 +270,23 @@ impl PreparedExec {
             output,
             input,
             move || {
-                drop(self.way_out);
-                after();
+                drop(self.proxy_task);
+                on_end();
             },
         ))
     }
 
     /// Converts an error message of the engine's runtime, received in place of program output, to a fault.
-    fn runtime_refusal(&self, said: &str) -> Option<SandboxError> {
+    fn runtime_refusal(&self, message: &str) -> Option<SandboxError> {
         let of_runtime = ["OCI runtime", "exec failed", "crun: ", "runc: "];
-        if !of_runtime.iter().any(|words| said.contains(words)) {
+        if !of_runtime.iter().any(|text| message.contains(text)) {
             return None;
         }
         let not_executable = |why| SandboxError::NotExecutable {
             program: self.program.clone(),
             why,
         };
-        let has = |words: &str| said.contains(words);
+        let has = |text: &str| message.contains(text);
         Some(if has("chdir") {
             SandboxError::NoDirectory(self.directory.clone())
         } else if has("executable file not found") || has("no such file or directory") {
@@ -293,14 +300,17 @@ impl PreparedExec {
         } else {
             SandboxError::Engine {
                 doing: "to start a command",
-                why: prefix(said.trim(), MAX_ENGINE_MESSAGE).to_owned(),
+                why: prefix(message.trim(), MAX_ENGINE_MESSAGE).to_owned(),
             }
         })
     }
 }
 
 /// Waits until the program runs. Returns the engine's exit code (126 or 127) if the program has never started.
-async fn never(engine: &ContainerEngine, exec: &str) -> Result<Option<i64>, SandboxError> {
+async fn wait_until_started(
+    engine: &ContainerEngine,
+    exec: &str,
+) -> Result<Option<i64>, SandboxError> {
     loop {
         let state = engine.docker.inspect_exec(exec).await;
         let state = match state {
@@ -318,7 +328,7 @@ async fn never(engine: &ContainerEngine, exec: &str) -> Result<Option<i64>, Sand
 }
 
 /// Reads the message that the engine sends in place of the output of a program.
-async fn reason(output: &mut ExecStream) -> Vec<u8> {
+async fn read_reason(output: &mut ExecStream) -> Vec<u8> {
     let mut text = Vec::new();
     let read = async {
         while text.len() < MAX_REASON_BYTES

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Response of an engine to requests for its properties.
-pub(super) const ITSELF: (&str, &str) = ("200 OK", r#"{"ApiVersion": "1.41"}"#);
+pub(super) const PROPERTIES: (&str, &str) = ("200 OK", r#"{"ApiVersion": "1.41"}"#);
 
 /// Listens at a socket. `answer` receives the method and the path of a request, and returns the status and the body of
 /// the response; `None` closes the connection.
@@ -23,18 +23,18 @@ pub(super) fn engine(
                 let mut bytes = [0; 8192];
                 while let Ok(count @ 1..) = connection.read(&mut bytes) {
                     let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
-                    let mut words = text.split(' ');
-                    let (method, path) = (words.next().unwrap(), words.next().unwrap());
-                    let Some((status, said)) = answer(method, path) else {
+                    let mut parts = text.split(' ');
+                    let (method, path) = (parts.next().unwrap(), parts.next().unwrap());
+                    let Some((status, body)) = answer(method, path) else {
                         break;
                     };
                     let mut head = format!("HTTP/1.1 {status}\r\nContent-Type: application/json");
                     // A response without a body has no length either.
                     if !status.starts_with("204") {
-                        head.push_str(&format!("\r\nContent-Length: {}", said.len()));
+                        head.push_str(&format!("\r\nContent-Length: {}", body.len()));
                     }
                     // The client may have disconnected.
-                    if write!(connection, "{head}\r\n\r\n{said}").is_err() {
+                    if write!(connection, "{head}\r\n\r\n{body}").is_err() {
                         break;
                     }
                 }

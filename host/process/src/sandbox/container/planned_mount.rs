@@ -20,11 +20,11 @@ use crate::sandbox::{FileIdentity, SandboxError};
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PlannedMount {
     /// Target path in the container.
-    at: PathBuf,
+    target: PathBuf,
     /// Source; `None` for an empty folder in memory.
-    of: Option<FileIdentity>,
+    source: Option<FileIdentity>,
     /// The target and its parent folder, for a mount over a part of the workspace.
-    over: Option<(FileIdentity, FileIdentity)>,
+    masked: Option<(FileIdentity, FileIdentity)>,
     writable: bool,
 }
 
@@ -32,8 +32,8 @@ impl PlannedMount {
     /// Records the files at the source and target. `covers` is true for a mount over a part of the workspace that is
     /// mounted itself.
     pub(super) fn new(
-        at: &Path,
-        of: Option<&Path>,
+        target: &Path,
+        source: Option<&Path>,
         covers: bool,
         writable: bool,
     ) -> Result<Self, SandboxError> {
@@ -44,39 +44,44 @@ impl PlannedMount {
                 SandboxError::Replaced(path)
             }
         };
-        let over = match at.parent().filter(|_| covers) {
+        let masked = match target.parent().filter(|_| covers) {
             Some(folder) => {
                 let folder =
                     FileIdentity::of_path_without_links(folder).map_err(replaced(folder))?;
                 Some((
                     folder,
-                    FileIdentity::of_path_without_links(at).map_err(replaced(at))?,
+                    FileIdentity::of_path_without_links(target).map_err(replaced(target))?,
                 ))
             }
             None => None,
         };
-        let of = match (of, &over) {
-            (Some(of), Some((_, over))) if of == at => Some(over.clone()),
-            (Some(of), _) => Some(FileIdentity::of_path_without_links(of).map_err(replaced(of))?),
+        let source = match (source, &masked) {
+            (Some(source), Some((_, masked))) if source == target => Some(masked.clone()),
+            (Some(source), _) => {
+                Some(FileIdentity::of_path_without_links(source).map_err(replaced(source))?)
+            }
             (None, _) => None,
         };
         Ok(Self {
-            at: at.to_owned(),
-            of,
-            over,
+            target: target.to_owned(),
+            source,
+            masked,
             writable,
         })
     }
 
     /// The path of the workspace that this mount masks.
     pub(super) fn covers(&self) -> Option<&FileIdentity> {
-        self.over.as_ref().map(|(_, over)| over)
+        self.masked.as_ref().map(|(_, masked)| masked)
     }
 
     /// All files that must be unchanged.
     pub(super) fn identities(&self) -> impl Iterator<Item = &FileIdentity> {
-        let over = self.over.iter().flat_map(|(folder, over)| [folder, over]);
-        self.of.iter().chain(over)
+        let masked = self
+            .masked
+            .iter()
+            .flat_map(|(folder, masked)| [folder, masked]);
+        self.source.iter().chain(masked)
     }
 }
 
@@ -109,7 +114,7 @@ mod linux {
     pub(in super::super) async fn compare(
         process: i32,
         workspace: &Path,
-        all: &[PlannedMount],
+        expected: &[PlannedMount],
     ) -> Result<(), SandboxError> {
         let root = match root(process).await {
             Ok(root) => root,
@@ -125,12 +130,12 @@ mod linux {
         };
         // The mounts must be distinct: otherwise one could pass for two, with the other at a different path.
         let mut mounts = HashSet::new();
-        for mounted in all {
-            match mounted.is_there(&root, workspace) {
+        for mounted in expected {
+            match mounted.verify_mount(&root, workspace) {
                 Ok(Some(mount)) if mounts.insert(mount) => {}
                 other => {
-                    tracing::debug!(at = %mounted.at.display(), ?other, "a mount of a container is not as expected");
-                    return Err(SandboxError::Replaced(mounted.at.clone()));
+                    tracing::debug!(at = %mounted.target.display(), ?other, "a mount of a container is not as expected");
+                    return Err(SandboxError::Replaced(mounted.target.clone()));
                 }
             }
         }
@@ -140,15 +145,15 @@ mod linux {
     /// Opens the root folder of a process.
     async fn root(process: i32) -> io::Result<File> {
         let path = format!("/proc/{process}/root");
-        let mut tries = 0;
+        let mut attempts = 0;
         loop {
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
             match open(&path, flags, Mode::empty()) {
                 Ok(root) => return Ok(root.into()),
                 Err(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM)
-                    if tries < MAX_ATTEMPTS =>
+                    if attempts < MAX_ATTEMPTS =>
                 {
-                    tries += 1
+                    attempts += 1
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -158,52 +163,56 @@ mod linux {
 
     impl PlannedMount {
         /// Returns the ID of this mount below a root, or `None` if it is not as expected.
-        fn is_there(&self, root: &File, workspace: &Path) -> io::Result<Option<u64>> {
+        fn verify_mount(&self, root: &File, workspace: &Path) -> io::Result<Option<u64>> {
             let path = OFlags::PATH | OFlags::CLOEXEC;
             // An image may have links on the path to a target, and the engine has followed them.
-            let of_image = |at: &Path| {
+            let open_in_image = |at: &Path| {
                 openat2(root, at, path, Mode::empty(), ResolveFlags::IN_ROOT).map(File::from)
             };
-            let below = |folder: &File, at: &Path| {
+            let open_below = |folder: &File, at: &Path| {
                 let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
                 openat2(folder, at, path | OFlags::NOFOLLOW, Mode::empty(), resolve).map(File::from)
             };
-            let found = match self.at.strip_prefix(workspace) {
+            let found = match self.target.strip_prefix(workspace) {
                 Ok(at) if at != Path::new("") => {
-                    let above = of_image(workspace)?;
-                    let above = match at.parent().filter(|at| *at != Path::new("")) {
-                        Some(at) => below(&above, at)?,
-                        None => above,
+                    let parent = open_in_image(workspace)?;
+                    let parent = match at.parent().filter(|at| *at != Path::new("")) {
+                        Some(at) => open_below(&parent, at)?,
+                        None => parent,
                     };
                     // A mask must be in the original parent folder, which could have been moved.
-                    if let Some((folder, _)) = &self.over
-                        && !folder.is_same_file(&above)?
+                    if let Some((folder, _)) = &self.masked
+                        && !folder.is_same_file(&parent)?
                     {
                         return Ok(None);
                     }
-                    below(&above, at.file_name().unwrap_or_default().as_ref())?
+                    open_below(&parent, at.file_name().unwrap_or_default().as_ref())?
                 }
-                _ => of_image(&self.at)?,
+                _ => open_in_image(&self.target)?,
             };
-            let asked = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
-            let state = statx(&found, "", AtFlags::EMPTY_PATH, asked)?;
+            let requested_fields = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
+            let state = statx(&found, "", AtFlags::EMPTY_PATH, requested_fields)?;
             let known = StatxFlags::from_bits_retain(state.stx_mask).contains(StatxFlags::MNT_ID);
             let root_of_mount = StatxAttributes::MOUNT_ROOT;
-            let is = match &self.of {
-                Some(of) => of.is_same_file(&found)?,
+            let has_source = match &self.source {
+                Some(source) => source.is_same_file(&found)?,
                 None => fstatfs(&found)?.f_type as i64 == TMPFS_MAGIC,
             };
             let read_only = fstatvfs(&found)?.f_flag.contains(StatVfsMountFlags::RDONLY);
-            let there = is && known && state.stx_attributes.contains(root_of_mount);
-            Ok((there && (self.writable || read_only)).then_some(state.stx_mnt_id))
+            let is_expected = has_source && known && state.stx_attributes.contains(root_of_mount);
+            Ok((is_expected && (self.writable || read_only)).then_some(state.stx_mnt_id))
         }
     }
 }
 
 /// Checks that the paths still lead to the same files.
 #[cfg(not(target_os = "linux"))]
-pub(super) async fn compare(_: i32, _: &Path, all: &[PlannedMount]) -> Result<(), SandboxError> {
-    match all
+pub(super) async fn compare(
+    _: i32,
+    _: &Path,
+    expected: &[PlannedMount],
+) -> Result<(), SandboxError> {
+    match expected
         .iter()
         .flat_map(PlannedMount::identities)
         .find(|seen| !seen.is_unchanged())

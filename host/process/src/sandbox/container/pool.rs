@@ -48,9 +48,9 @@ pub(super) struct PooledContainer {
     image: String,
     pub(super) engine: Arc<ContainerEngine>,
     /// Folders to check for set-ID files of the command.
-    left: Option<WritableFolders>,
+    writable_folders: Option<WritableFolders>,
     /// Connection to its standard input. The container ends when this closes, also if this process ends.
-    _line: Option<Mutex<AttachContainerResults>>,
+    _stdin: Option<Mutex<AttachContainerResults>>,
 }
 
 impl PooledContainer {
@@ -61,8 +61,8 @@ impl PooledContainer {
         // A separate task: if the caller is cancelled, the container is still registered and can be removed.
         let task = tokio::spawn(async move {
             let image = blueprint.body.image.clone().unwrap_or_default();
-            let asked = PendingContainer::new(Arc::clone(&engine));
-            let options = CreateContainerOptionsBuilder::new().name(&asked.name);
+            let pending = PendingContainer::new(Arc::clone(&engine));
+            let options = CreateContainerOptionsBuilder::new().name(&pending.name);
             let made = engine
                 .docker
                 .create_container(Some(options.build()), blueprint.body)
@@ -72,7 +72,7 @@ impl PooledContainer {
                 .err()
                 .is_none_or(|error| status(error).is_some())
             {
-                asked.disarm();
+                pending.disarm();
             }
             let made = made.map_err(|error| match status(&error) {
                 Some(404) => engine.no_image(&image),
@@ -82,8 +82,8 @@ impl PooledContainer {
                 id: made.id,
                 image,
                 engine,
-                left: None,
-                _line: None,
+                writable_folders: None,
+                _stdin: None,
             };
             container.begin().await?;
             Ok(container)
@@ -101,9 +101,9 @@ impl PooledContainer {
             .stream(true)
             .stdin(true);
         let docker = &self.engine.docker;
-        let line = docker.attach_container(&self.id, Some(input.build())).await;
-        let line = line.map_err(|error| self.fault("to attach to a container", error))?;
-        self._line = Some(Mutex::new(line));
+        let stdin = docker.attach_container(&self.id, Some(input.build())).await;
+        let stdin = stdin.map_err(|error| self.fault("to attach to a container", error))?;
+        self._stdin = Some(Mutex::new(stdin));
         let begun = docker
             .start_container(&self.id, None::<StartContainerOptions>)
             .await;
@@ -112,7 +112,7 @@ impl PooledContainer {
 
     /// Records that a command is about to run in it.
     fn mark_used(mut self, blueprint: &ContainerBlueprint) -> Self {
-        self.left = Some(WritableFolders::for_command_in(blueprint));
+        self.writable_folders = Some(WritableFolders::for_command_in(blueprint));
         self
     }
 
@@ -139,7 +139,7 @@ impl Drop for PooledContainer {
     fn drop(&mut self) {
         let id = std::mem::take(&mut self.id);
         self.engine
-            .discard(DiscardedContainer::ById(id, self.left.take()));
+            .discard(DiscardedContainer::ById(id, self.writable_folders.take()));
     }
 }
 
@@ -215,24 +215,24 @@ impl ContainerPool {
         };
         self.swept.get_or_init(sweep).await;
         let count = self.begun.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        let mut tries = 0;
+        let mut attempts = 0;
         let (prepared, covered) = loop {
-            tries += 1;
+            attempts += 1;
             match self.prepare(&plan, &command).await {
                 // A program that was moving files may have finished by now.
-                Err(SandboxError::Replaced(path)) if tries < MAX_ATTEMPTS => {
+                Err(SandboxError::Replaced(path)) if attempts < MAX_ATTEMPTS => {
                     tracing::debug!(path = %path.display(), "a mount was replaced; making another container");
                 }
                 prepared => break prepared?,
             }
         };
         let pool = Arc::downgrade(self);
-        let after = move || {
+        let on_end = move || {
             if count >= PREPARE_FROM_COMMAND {
                 tokio::spawn(refill_pool(pool, plan));
             }
         };
-        let child = prepared.begin(after).await?;
+        let child = prepared.begin(on_end).await?;
         Ok(SandboxChild {
             masked: covered,
             ..child
@@ -271,8 +271,8 @@ impl ContainerPool {
 /// Builds the blueprint on a blocking thread, since that searches the workspace.
 async fn make_blueprint(plan: &BlueprintFactory) -> Result<ContainerBlueprint, SandboxError> {
     let plan = Arc::clone(plan);
-    let drawn = tokio::task::spawn_blocking(move || plan()).await;
-    drawn.map_err(|error| SandboxError::Io {
+    let blueprint = tokio::task::spawn_blocking(move || plan()).await;
+    blueprint.map_err(|error| SandboxError::Io {
         doing: "the workspace could not be looked through",
         error: error.into(),
     })?
@@ -286,12 +286,12 @@ async fn refill_pool(pool: Weak<ContainerPool>, plan: BlueprintFactory) {
     let Some(strong) = pool.upgrade() else {
         return;
     };
-    let waits = strong
+    let is_ready = strong
         .ready
         .lock()
         .as_ref()
         .is_some_and(|ready| ready.blueprint == blueprint);
-    if waits || !blueprint.can_verify_mounts() {
+    if is_ready || !blueprint.can_verify_mounts() {
         return;
     }
     let Ok(turn) = Arc::clone(&strong.making).try_lock_owned() else {
@@ -334,7 +334,7 @@ mod tests {
     use mimir_core::command::CommandProgram;
     use tokio::runtime::Builder;
 
-    use super::super::engine::FIRST;
+    use super::super::engine::FACTS_TIMEOUT;
     use super::super::engine_facts::ContainerEngineFacts;
     use super::super::fake;
     use super::*;
@@ -345,34 +345,34 @@ mod tests {
 
     /// Requests to the fake engine.
     #[derive(Default)]
-    struct Done {
-        asked: AtomicBool,
+    struct EngineRequests {
+        requested: AtomicBool,
         made: Mutex<Vec<String>>,
         removed: Mutex<Vec<String>>,
     }
 
     /// Starts a fake engine that makes containers slowly, and completes each even if the client has disconnected.
-    fn slow(at: &Path, done: &Arc<Done>) {
-        let done = Arc::clone(done);
+    fn start_slow_engine(at: &Path, requests: &Arc<EngineRequests>) {
+        let requests = Arc::clone(requests);
         fake::engine(at, move |method, path| match method {
             "POST" if path.contains("/containers/create") => {
                 let (_, name) = path.split_once("name=").unwrap();
                 let name = name.split('&').next().unwrap();
-                done.asked.store(true, Ordering::Relaxed);
+                requests.requested.store(true, Ordering::Relaxed);
                 std::thread::sleep(MAKING);
-                done.made.lock().push(name.to_owned());
+                requests.made.lock().push(name.to_owned());
                 Some(("201 Created", r#"{"Id": "a", "Warnings": []}"#))
             }
             "DELETE" => {
-                let made = done.made.lock();
+                let made = requests.made.lock();
                 let hit = made.iter().find(|name| path.contains(name.as_str()));
-                done.removed.lock().extend(hit.cloned());
+                requests.removed.lock().extend(hit.cloned());
                 Some(match hit {
                     Some(_) => ("200 OK", "{}"),
                     None => ("404 Not Found", r#"{"message": "no such container"}"#),
                 })
             }
-            _ => Some(fake::ITSELF),
+            _ => Some(fake::PROPERTIES),
         });
     }
 
@@ -380,8 +380,8 @@ mod tests {
     fn container_created_during_shutdown_is_removed() {
         for mut runtime in [Builder::new_current_thread(), Builder::new_multi_thread()] {
             let folder = tempfile::tempdir().unwrap();
-            let (socket, done) = (folder.path().join("s"), Arc::<Done>::default());
-            slow(&socket, &done);
+            let (socket, requests) = (folder.path().join("s"), Arc::<EngineRequests>::default());
+            start_slow_engine(&socket, &requests);
             let runtime = runtime.enable_all().build().unwrap();
             let workspace = folder.path().canonicalize().unwrap().join("work");
             std::fs::create_dir(&workspace).unwrap();
@@ -389,16 +389,18 @@ mod tests {
             let blueprint =
                 ContainerBlueprint::new("x", &ContainerEngineFacts::all(), &spec).unwrap();
             runtime.block_on(async {
-                let engine = ContainerEngine::connect(&socket, FIRST).await.unwrap();
+                let engine = ContainerEngine::connect(&socket, FACTS_TIMEOUT)
+                    .await
+                    .unwrap();
                 tokio::spawn(PooledContainer::make(Arc::new(engine), blueprint));
-                while !done.asked.load(Ordering::Relaxed) {
+                while !requests.requested.load(Ordering::Relaxed) {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
             });
             drop(runtime);
             // Here the program could end.
-            let removed = done.removed.lock();
-            assert_eq!((removed.len(), &*removed), (1, &*done.made.lock()));
+            let removed = requests.removed.lock();
+            assert_eq!((removed.len(), &*removed), (1, &*requests.made.lock()));
         }
     }
 }

@@ -49,8 +49,8 @@ impl WritableFolders {
     /// Clears the bits of files changed since the command started. Call it after all its processes have ended.
     pub(super) fn clear(&self) {
         for folder in &self.folders {
-            match opened(CWD, folder.as_path()) {
-                Ok(folder) => self.below(folder),
+            match open_folder(CWD, folder.as_path()) {
+                Ok(folder) => self.clear_below(folder),
                 Err(error) => {
                     tracing::debug!(%error, "a folder cannot be checked for set-ID files")
                 }
@@ -59,11 +59,11 @@ impl WritableFolders {
     }
 
     /// Searches a folder and all below it, without following links.
-    fn below(&self, folder: OwnedFd) {
-        let mut open: Vec<Dir> = Dir::new(folder).into_iter().collect();
-        while let Some(folder) = open.last_mut() {
+    fn clear_below(&self, folder: OwnedFd) {
+        let mut stack: Vec<Dir> = Dir::new(folder).into_iter().collect();
+        while let Some(folder) = stack.last_mut() {
             let Some(Ok(entry)) = folder.next() else {
-                open.pop();
+                stack.pop();
                 continue;
             };
             let Ok(at) = folder.fd() else { continue };
@@ -79,13 +79,13 @@ impl WritableFolders {
                 }
             }
             if kind == FileType::Directory && !matches!(name.to_bytes(), b"." | b"..") {
-                match opened(at, name).and_then(Dir::new) {
-                    Ok(_) if open.len() >= MAX_DEPTH => {
+                match open_folder(at, name).and_then(Dir::new) {
+                    Ok(_) if stack.len() >= MAX_DEPTH => {
                         tracing::warn!(
                             "folders nested deeper than the limit are not checked for set-ID files"
                         );
                     }
-                    Ok(folder) => open.push(folder),
+                    Ok(folder) => stack.push(folder),
                     Err(error) => {
                         tracing::debug!(%error, "a folder cannot be checked for set-ID files")
                     }
@@ -116,7 +116,7 @@ impl WritableFolders {
         }
         let mode = Mode::from_raw_mode(stat.st_mode & 0o1777);
         let name = name.to_string_lossy();
-        match change(&file, mode) {
+        match change_mode(&file, mode) {
             Ok(()) => {
                 tracing::warn!(%name, "removed the set-ID bits from a file that a command has made")
             }
@@ -128,7 +128,7 @@ impl WritableFolders {
 }
 
 /// Changes a mode. On Linux, the path in `/proc` also works for a file that cannot be read.
-fn change(file: &OwnedFd, mode: Mode) -> rustix::io::Result<()> {
+fn change_mode(file: &OwnedFd, mode: Mode) -> rustix::io::Result<()> {
     if cfg!(target_os = "linux") {
         let at = format!("/proc/self/fd/{}", file.as_raw_fd());
         chmodat(CWD, at, mode, AtFlags::empty())
@@ -137,7 +137,7 @@ fn change(file: &OwnedFd, mode: Mode) -> rustix::io::Result<()> {
     }
 }
 
-fn opened(folder: impl AsFd, name: impl Arg) -> rustix::io::Result<OwnedFd> {
+fn open_folder(folder: impl AsFd, name: impl Arg) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(folder, name, flags, Mode::empty())
 }
@@ -166,7 +166,7 @@ mod tests {
         std::fs::create_dir(at("elsewhere")).unwrap();
         set(&at("a/old"), 0o4755);
         std::thread::sleep(TIMESTAMP_GRANULARITY * 3);
-        let left = WritableFolders {
+        let folders = WritableFolders {
             folders: vec![at("a")],
             since: SystemTime::now() - TIMESTAMP_GRANULARITY,
         };
@@ -179,15 +179,15 @@ mod tests {
             set(&at(name), mode);
         }
         std::os::unix::fs::symlink(at("elsewhere"), at("a/link")).unwrap();
-        left.clear();
-        for (name, wanted) in [
+        folders.clear();
+        for (name, expected) in [
             ("a/b/c/sh", 0o755),
             ("a/group", 0o711),
             ("a/none", 0),
             ("a/old", 0o4755),
             ("elsewhere/sh", 0o4755),
         ] {
-            assert_eq!(mode(&at(name)), wanted, "{name}");
+            assert_eq!(mode(&at(name)), expected, "{name}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 
-use super::engine::{ContainerEngine, FIRST, block_on_thread};
+use super::engine::{ContainerEngine, FACTS_TIMEOUT, block_on_thread};
 
 /// Time limit for the engine at a default socket to answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -20,25 +20,32 @@ const SESSION_SOCKETS: [&str; 2] = ["docker.sock", "podman/podman.sock"];
 pub(super) fn find(named: Option<&str>) -> Result<ContainerEngine, String> {
     let host = std::env::var("DOCKER_HOST").ok();
     let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let places = places(named, host.as_deref(), session.as_deref())?;
-    let one_is_named = named.is_some() || host.is_some_and(|host| !host.is_empty());
-    first(&places, if one_is_named { FIRST } else { CONNECT_TIMEOUT })
+    let candidates = candidates(named, host.as_deref(), session.as_deref())?;
+    let is_named = named.is_some() || host.is_some_and(|host| !host.is_empty());
+    connect_first(
+        &candidates,
+        if is_named {
+            FACTS_TIMEOUT
+        } else {
+            CONNECT_TIMEOUT
+        },
+    )
 }
 
 /// Socket paths to try, in order. The engine must run on this machine, since folders of this machine are mounted.
-fn places(
+fn candidates(
     named: Option<&str>,
     host: Option<&str>,
     session: Option<&Path>,
 ) -> Result<Vec<PathBuf>, String> {
     if let Some(named) = named {
-        let path = local(named).ok_or_else(|| {
+        let path = local_path(named).ok_or_else(|| {
             format!("`sandbox.socket` is `{named}`: expected an absolute path of a Unix socket")
         })?;
         return Ok(vec![path]);
     }
     if let Some(host) = host.filter(|host| !host.is_empty()) {
-        let path = local(host).ok_or_else(|| {
+        let path = local_path(host).ok_or_else(|| {
             format!(
                 "DOCKER_HOST is `{host}`, but the engine must run on this machine to mount the workspace; set `sandbox.socket` to the path of a local socket"
             )
@@ -52,36 +59,36 @@ fn places(
     Ok([docker].into_iter().chain(own).chain([podman]).collect())
 }
 
-fn local(name: &str) -> Option<PathBuf> {
+fn local_path(name: &str) -> Option<PathBuf> {
     let path = Path::new(name.strip_prefix("unix://").unwrap_or(name));
     path.is_absolute().then(|| path.to_owned())
 }
 
 /// Connects to the first of these sockets whose engine answers. All are tried at once, so that one without a server
 /// does not delay the others.
-fn first(places: &[PathBuf], time_limit: Duration) -> Result<ContainerEngine, String> {
-    let there: Vec<_> = places.iter().filter(|place| place.exists()).collect();
-    let asked = there
+fn connect_first(candidates: &[PathBuf], time_limit: Duration) -> Result<ContainerEngine, String> {
+    let existing: Vec<_> = candidates.iter().filter(|path| path.exists()).collect();
+    let attempts = existing
         .iter()
-        .map(|place| ContainerEngine::connect(place, time_limit));
-    let answers = block_on_thread(join_all(asked)).map_err(|error| error.to_string())?;
+        .map(|path| ContainerEngine::connect(path, time_limit));
+    let answers = block_on_thread(join_all(attempts)).map_err(|error| error.to_string())?;
     let mut faults = Vec::new();
-    for (place, answer) in there.iter().zip(answers) {
+    for (path, answer) in existing.iter().zip(answers) {
         match answer {
             Ok(engine) => return Ok(engine),
-            Err(why) => faults.push(format!("`{}`: {why}", place.display())),
+            Err(why) => faults.push(format!("`{}`: {why}", path.display())),
         }
     }
     if !faults.is_empty() {
         return Err(faults.join("; "));
     }
-    let looked: Vec<_> = places
+    let tried: Vec<_> = candidates
         .iter()
-        .map(|place| format!("`{}`", place.display()))
+        .map(|path| format!("`{}`", path.display()))
         .collect();
     Err(format!(
         "no Docker or Podman socket found; looked for {}",
-        looked.join(", ")
+        tried.join(", ")
     ))
 }
 
@@ -92,7 +99,7 @@ mod tests {
     #[test]
     fn socket_setting_precedes_docker_host_and_defaults() {
         let session = Path::new("/run/user/7");
-        let at = |named, host| places(named, host, Some(session));
+        let at = |named, host| candidates(named, host, Some(session));
         assert_eq!(
             at(Some("/x/s"), Some("unix:///y")).unwrap(),
             [Path::new("/x/s")]
@@ -109,25 +116,25 @@ mod tests {
             ]
             .map(PathBuf::from)
         );
-        assert_eq!(places(None, None, None).unwrap().len(), 2);
+        assert_eq!(candidates(None, None, None).unwrap().len(), 2);
     }
 
     #[test]
     fn socket_on_a_remote_host_is_rejected() {
         for host in ["tcp://10.0.0.1:2375", "ssh://me@there"] {
-            let why = places(None, Some(host), None).unwrap_err();
+            let why = candidates(None, Some(host), None).unwrap_err();
             assert!(
                 why.contains(host) && why.contains("sandbox.socket"),
                 "{why}"
             );
-            assert!(places(Some(host), None, None).is_err());
+            assert!(candidates(Some(host), None, None).is_err());
         }
-        assert!(places(Some("relative.sock"), None, None).is_err());
+        assert!(candidates(Some("relative.sock"), None, None).is_err());
     }
 
     #[test]
     fn socket_error_lists_the_paths_tried() {
-        let why = first(&["/nowhere/a".into(), "/nowhere/b".into()], CONNECT_TIMEOUT)
+        let why = connect_first(&["/nowhere/a".into(), "/nowhere/b".into()], CONNECT_TIMEOUT)
             .err()
             .unwrap();
         assert!(
@@ -140,7 +147,7 @@ mod tests {
     fn socket_error_names_a_file_without_an_engine() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("file"), "").unwrap();
-        let why = first(&[folder.path().join("file")], CONNECT_TIMEOUT)
+        let why = connect_first(&[folder.path().join("file")], CONNECT_TIMEOUT)
             .err()
             .unwrap();
         assert!(why.contains("file"), "{why}");
@@ -149,11 +156,13 @@ mod tests {
     #[test]
     fn sockets_without_answer_share_one_timeout() {
         let folder = tempfile::tempdir().unwrap();
-        let places: Vec<_> = (0..4).map(|n| folder.path().join(n.to_string())).collect();
-        let bound = places.iter().map(std::os::unix::net::UnixListener::bind);
+        let candidates: Vec<_> = (0..4).map(|n| folder.path().join(n.to_string())).collect();
+        let bound = candidates
+            .iter()
+            .map(std::os::unix::net::UnixListener::bind);
         let _listening: Vec<_> = bound.map(Result::unwrap).collect();
         let (start, time_limit) = (std::time::Instant::now(), Duration::from_secs(2));
-        let why = first(&places, time_limit).err().unwrap();
+        let why = connect_first(&candidates, time_limit).err().unwrap();
         assert_eq!(why.matches("it does not answer").count(), 4, "{why}");
         assert!(start.elapsed() < 3 * time_limit, "{:?}", start.elapsed());
     }

@@ -85,13 +85,13 @@ impl NetworkNamespace {
 
 /// Returns true if a namespace is the current one of this process.
 fn is_own(namespace: &OwnedFd, own: &str) -> io::Result<bool> {
-    let (there, own) = (fstat(namespace)?, stat(own)?);
-    Ok((there.st_dev, there.st_ino) == (own.st_dev, own.st_ino))
+    let (other, own) = (fstat(namespace)?, stat(own)?);
+    Ok((other.st_dev, other.st_ino) == (own.st_dev, own.st_ino))
 }
 
 /// Runs in the child. It makes only system calls (see [`sys`]).
 fn listen(join: &mut NamespaceJoin) -> ! {
-    let opened = || {
+    let send_listener = || {
         if let Some(user) = &join.network.user {
             enter(user, LinkNameSpaceType::User)?;
         }
@@ -107,7 +107,7 @@ fn listen(join: &mut NamespaceJoin) -> ! {
         }
         Err(Errno::ADDRNOTAVAIL)
     };
-    if let Err(error) = opened() {
+    if let Err(error) = send_listener() {
         send_error(&join.handover_socket, error);
     }
     sys::exit(0)

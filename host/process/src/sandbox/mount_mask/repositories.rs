@@ -23,7 +23,7 @@ impl MaskCollector<'_> {
     pub(super) fn make_empty_folder(&self, path: &str) {
         if self.writes && self.rules.check(path).against_writing().is_some() {
             // It exists nearly always. If it cannot be created here, the command cannot create it either.
-            let _ = make(&self.canonical_path(path));
+            let _ = create_folder(&self.canonical_path(path));
         }
     }
 
@@ -35,7 +35,7 @@ impl MaskCollector<'_> {
     pub(super) fn mask_repository(&mut self, at: &str) {
         let folder = self.canonical_path(at);
         if !folder.join("commondir").exists() {
-            let _ = make(&folder.join(HOOKS));
+            let _ = create_folder(&folder.join(HOOKS));
         }
         for name in OBEYED {
             let is_link = |meta: fs::Metadata| meta.is_symlink();
@@ -58,15 +58,18 @@ impl MaskCollector<'_> {
 
     /// Covers the files that git obeys in the repositories below a folder, and pins those repositories.
     pub(super) fn mask_inner_repositories(&mut self, at: &str) {
-        if self.seen.contains(&self.canonical_path(at)) {
+        if self.skipped.contains(&self.canonical_path(at)) {
             return;
         }
         self.covers.insert(at.into(), MountMask::Pin);
         for folder in inner_repositories(&self.canonical_path(at)) {
             if !folder.join("commondir").exists() {
-                let _ = make(&folder.join(HOOKS));
+                let _ = create_folder(&folder.join(HOOKS));
             }
-            let Ok(below) = folder.strip_prefix(&self.ground.base).map(Path::to_owned) else {
+            let Ok(below) = folder
+                .strip_prefix(&self.ruled_folder.base)
+                .map(Path::to_owned)
+            else {
                 continue;
             };
             for name in OBEYED {
@@ -94,7 +97,7 @@ impl MaskCollector<'_> {
                 continue;
             };
             let path = format!("{at}/{name}");
-            if !is_plain_worktree(&self.ground.base, &path)
+            if !is_plain_worktree(&self.ruled_folder.base, &path)
                 && let Ok(kind) = entry.file_type()
             {
                 self.cover(&path, kind, MountMask::ReadOnly);
@@ -104,14 +107,14 @@ impl MaskCollector<'_> {
 
     /// Covers the files that git obeys in a bare repository, which has no `.git` folder around it.
     pub(super) fn mask_bare_repository(&mut self, at: &str, folder: &Path) {
-        let is_one = ["objects", "refs"]
+        let is_repository = ["objects", "refs"]
             .iter()
             .all(|name| folder.join(name).is_dir());
-        if !is_one || !self.keeps_hooks() {
+        if !is_repository || !self.keeps_hooks() {
             return;
         }
         if self.writes {
-            let _ = make(&folder.join(HOOKS));
+            let _ = create_folder(&folder.join(HOOKS));
         }
         for name in OBEYED {
             if let Ok(meta) = folder.join(name).symlink_metadata() {
@@ -123,7 +126,7 @@ impl MaskCollector<'_> {
                 );
             }
         }
-        if !at.is_empty() && at != self.ground.start {
+        if !at.is_empty() && at != self.ruled_folder.start {
             self.covers.entry(at.into()).or_insert(MountMask::Pin);
         }
     }
@@ -132,7 +135,7 @@ impl MaskCollector<'_> {
 /// Creates a folder without following symbolic links: a command that is already running may have placed one in the
 /// path.
 #[cfg(target_os = "linux")]
-fn make(path: &Path) -> io::Result<()> {
+fn create_folder(path: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat2};
 
     let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
@@ -144,7 +147,7 @@ fn make(path: &Path) -> io::Result<()> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn make(path: &Path) -> io::Result<()> {
+fn create_folder(path: &Path) -> io::Result<()> {
     fs::create_dir(path)
 }
 
@@ -159,9 +162,9 @@ mod tests {
         let real = folder.path().canonicalize().unwrap();
         fs::create_dir(real.join("home")).unwrap();
         std::os::unix::fs::symlink("home", real.join("link")).unwrap();
-        assert!(make(&real.join("link/hooks")).is_err());
+        assert!(create_folder(&real.join("link/hooks")).is_err());
         assert!(!real.join("home/hooks").exists());
-        make(&real.join("home/hooks")).unwrap();
+        create_folder(&real.join("home/hooks")).unwrap();
         assert!(real.join("home/hooks").is_dir());
     }
 }

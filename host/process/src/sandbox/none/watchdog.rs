@@ -52,7 +52,7 @@ impl WatchdogShell {
     /// Passes the process group of the command to the shell.
     pub(super) fn follow(&mut self, group: u32) -> io::Result<()> {
         match &mut self.shell.stdin {
-            Some(to) => writeln!(to, "{group}"),
+            Some(stdin) => writeln!(stdin, "{group}"),
             None => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }

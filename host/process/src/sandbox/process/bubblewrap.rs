@@ -66,7 +66,7 @@ pub(super) fn find() -> Option<&'static Path> {
 struct BubblewrapCommand {
     command: Command,
     /// The descriptors that stay open during the start.
-    handed: Vec<OwnedFd>,
+    inherited: Vec<OwnedFd>,
     root: RootPlan,
 }
 
@@ -76,23 +76,23 @@ impl ProcessSandbox {
         &self,
         bwrap: &Path,
         spec: &CommandSpec,
-        gives: TrialResult,
+        trial: TrialResult,
     ) -> Result<SandboxChild, SandboxError> {
-        let failed = SandboxError::io_error("a command could not be prepared");
+        let preparation_failed = SandboxError::io_error("a command could not be prepared");
         let pipes = || pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from);
         let ((status, to_status), (held_back, go)) = pipes()
             .and_then(|one| Ok((one, pipes()?)))
-            .map_err(failed)?;
-        let handed = vec![("--json-status-fd", to_status), ("--block-fd", held_back)];
-        let mut ready = self.wrap(bwrap, spec, gives, handed)?;
-        let groups = self.groups.make(&spec.bounds, cgroup::FIRST)?;
-        let mut child = ready.command.spawn().map_err(not_started)?;
-        drop(ready.handed);
+            .map_err(preparation_failed)?;
+        let inherited = vec![("--json-status-fd", to_status), ("--block-fd", held_back)];
+        let mut ready = self.wrap(bwrap, spec, trial, inherited)?;
+        let groups = self.groups.make(&spec.bounds, cgroup::FIRST_PROCESS)?;
+        let mut child = ready.command.spawn().map_err(spawn_error)?;
+        drop(ready.inherited);
         let no_status = SandboxError::io_error("the status of bubblewrap cannot be read");
         let mut report =
             BubblewrapReport::new(pipe::Receiver::from_owned_fd(status).map_err(no_status)?);
         let Ok(Some(first)) = timeout(SETUP_TIMEOUT, report.process()).await else {
-            return Err(setup(&mut child).await);
+            return Err(startup_error(&mut child).await);
         };
         let closed = || {
             SandboxError::io_error("a command has no input or output")(
@@ -101,12 +101,12 @@ impl ProcessSandbox {
         };
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        // From here on, dropping `held` kills the command.
-        let mut held = BubblewrapHandle::new(child, first, report, groups)?;
-        held.set_limits(&limits(&spec.bounds, self.memory_per_process(&spec.bounds)))?;
+        // From here on, dropping `handle` kills the command.
+        let mut handle = BubblewrapHandle::new(child, first, report, groups)?;
+        handle.set_limits(&limits(&spec.bounds, self.memory_per_process(&spec.bounds)))?;
         if let Some(proxy) = &spec.proxy {
-            let serving = held.open_proxy(proxy).await;
-            held.serving = Some(serving.map_err(SandboxError::io_error(
+            let proxy_task = handle.open_proxy(proxy).await;
+            handle.proxy_task = Some(proxy_task.map_err(SandboxError::io_error(
                 "the proxy of a command cannot be connected",
             ))?);
         }
@@ -117,7 +117,7 @@ impl ProcessSandbox {
             stdin: input_writer(stdin),
             stdout: Box::new(stdout.ok_or_else(closed)?),
             stderr: Box::new(stderr.ok_or_else(closed)?),
-            handle: Box::new(held),
+            handle: Box::new(handle),
             masked: ready.root.covered,
         })
     }
@@ -127,7 +127,7 @@ impl ProcessSandbox {
         &self,
         bwrap: &Path,
         spec: &CommandSpec,
-        gives: TrialResult,
+        trial: TrialResult,
         more: Vec<(&'static str, OwnedFd)>,
     ) -> Result<BubblewrapCommand, SandboxError> {
         let filter = self.filter.as_ref();
@@ -135,22 +135,22 @@ impl ProcessSandbox {
             sandbox: NAME,
             why: why.clone(),
         })?;
-        let found =
+        let program =
             program_lookup::resolve_program(&spec.program, &self.view.path, &spec.directory)?;
         let variables = self.variables(spec, PROXY)?;
-        let root = RootPlan::new(&self.view, spec, gives, None)?;
-        if !spec.directory.is_dir() || !program_image::is_in(&root, &spec.directory) {
+        let root = RootPlan::new(&self.view, spec, trial, None)?;
+        if !spec.directory.is_dir() || !program_image::is_visible_in(&root, &spec.directory) {
             return Err(SandboxError::NoDirectory(
                 spec.directory.display().to_string(),
             ));
         }
-        program_image::check_runnable(&found, &spec.directory, &root)?;
-        room(&root)?;
-        let SandboxIdentity { user, group } = SandboxIdentity::of_sandbox();
-        let mut words = BubblewrapArguments::default();
+        program_image::check_runnable(&program, &spec.directory, &root)?;
+        check_fd_limit(&root)?;
+        let SandboxIdentity { user, group } = SandboxIdentity::for_commands();
+        let mut bwrap_args = BubblewrapArguments::default();
         for (name, value) in &variables {
-            words.option("--setenv", name);
-            words.word(value);
+            bwrap_args.option("--setenv", name);
+            bwrap_args.arg(value);
         }
         for option in [
             "--unshare-user",
@@ -163,42 +163,42 @@ impl ProcessSandbox {
             "--new-session",
             "--as-pid-1",
         ] {
-            words.word(option);
+            bwrap_args.arg(option);
         }
-        words.option("--cap-drop", "ALL");
-        words.option("--hostname", "mimir");
-        words.option("--uid", user.to_string());
-        words.option("--gid", group.to_string());
-        words.root(&root, gives).map_err(prepared)?;
+        bwrap_args.option("--cap-drop", "ALL");
+        bwrap_args.option("--hostname", "mimir");
+        bwrap_args.option("--uid", user.to_string());
+        bwrap_args.option("--gid", group.to_string());
+        bwrap_args.root(&root, trial).map_err(preparation_error)?;
         let filter: Vec<u8> = filter
             .iter()
             .flat_map(bubblewrap_arguments::instruction)
             .collect();
         let file = bubblewrap_arguments::memory_file(&filter)
             .map_err(SandboxError::io_error("a filter could not be prepared"))?;
-        words.fd_option("--seccomp", file);
-        for (option, descriptor) in more {
-            words.fd_option(option, descriptor);
+        bwrap_args.fd_option("--seccomp", file);
+        for (option, fd) in more {
+            bwrap_args.fd_option(option, fd);
         }
-        words.option("--chdir", &spec.directory);
-        let own = [SHELL, "-c", SHELL_SCRIPT, SHELL];
-        let arguments = found.arguments.get(1..).unwrap_or_default();
+        bwrap_args.option("--chdir", &spec.directory);
+        let shell = [SHELL, "-c", SHELL_SCRIPT, SHELL];
+        let arguments = program.arguments.get(1..).unwrap_or_default();
         // The program's own name, `--args`, the descriptor, `--` and the shell.
-        let all = words.words.len() + own.len() + arguments.len() + 5;
-        if all > MAX_ARGUMENTS {
-            return Err(too_much(format!(
-                "bubblewrap takes at most {MAX_ARGUMENTS} arguments, but {all} are needed: one for each argument of the \
+        let count = bwrap_args.args.len() + shell.len() + arguments.len() + 5;
+        if count > MAX_ARGUMENTS {
+            return Err(too_many_resources(format!(
+                "bubblewrap takes at most {MAX_ARGUMENTS} arguments, but {count} are needed: one for each argument of the \
                  command, and up to five for each file that is read-only or hidden",
             )));
         }
-        let handed = words.into_fds().map_err(prepared)?;
+        let inherited = bwrap_args.into_fds().map_err(preparation_error)?;
         let mut command = Command::new(bwrap);
         command
             .arg("--args")
-            .arg(handed.words.as_raw_fd().to_string())
+            .arg(inherited.args_file.as_raw_fd().to_string())
             .arg("--")
-            .args(own)
-            .arg(&found.file)
+            .args(shell)
+            .arg(&program.file)
             .args(arguments)
             .env_clear()
             .current_dir("/")
@@ -206,14 +206,14 @@ impl ProcessSandbox {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        let handed = handed.all();
+        let inherited = inherited.into_fds();
         sys::inherit_fds(
             command.as_std_mut(),
-            handed.iter().map(AsRawFd::as_raw_fd).collect(),
+            inherited.iter().map(AsRawFd::as_raw_fd).collect(),
         );
         Ok(BubblewrapCommand {
             command,
-            handed,
+            inherited,
             root,
         })
     }
@@ -223,10 +223,10 @@ impl ProcessSandbox {
         &self,
         bwrap: &Path,
         spec: &CommandSpec,
-        gives: TrialResult,
+        trial: TrialResult,
     ) -> Result<(), String> {
         let mut ready = self
-            .wrap(bwrap, spec, gives, Vec::new())
+            .wrap(bwrap, spec, trial, Vec::new())
             .map_err(|fault| fault.to_string())?;
         let command = ready
             .command
@@ -246,59 +246,59 @@ impl ProcessSandbox {
         if status.success() {
             return Ok(());
         }
-        let mut said = Vec::new();
+        let mut message = Vec::new();
         if let Some(stderr) = child.stderr.take() {
             // All writers of the pipe have ended with it.
-            let _ = stderr.take(4096).read_to_end(&mut said);
+            let _ = stderr.take(4096).read_to_end(&mut message);
         }
-        Err(last_line(&said))
+        Err(last_line(&message))
     }
 }
 
-/// Returns true if the process ends within `most`.
-fn ends_within(child: &std::process::Child, most: Duration) -> io::Result<bool> {
+/// Returns true if the process ends within `time_limit`.
+fn ends_within(child: &std::process::Child, time_limit: Duration) -> io::Result<bool> {
     let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let process = process.ok_or(io::ErrorKind::InvalidInput)?;
     let process = pidfd_open(process, PidfdFlags::empty())?;
-    let until = Timespec::try_from(most).map_err(io::Error::other)?;
+    let until = Timespec::try_from(time_limit).map_err(io::Error::other)?;
     let ended = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&until))?;
     Ok(ended > 0)
 }
 
 /// Checks that the limit of open files allows for the descriptors that bubblewrap needs.
-fn room(root: &RootPlan) -> Result<(), SandboxError> {
-    let Some(most) = getrlimit(Resource::Nofile).current else {
+fn check_fd_limit(root: &RootPlan) -> Result<(), SandboxError> {
+    let Some(limit) = getrlimit(Resource::Nofile).current else {
         return Ok(());
     };
-    let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let open = Path::new("/proc/self/fd").read_dir();
-    let open = open.map_or(0, Iterator::count);
-    let handed = bubblewrap_arguments::count_fds(&root.steps);
-    if handed + open + RESERVED_FDS > most {
-        return Err(too_much(format!(
-            "bubblewrap needs {handed} open files, most of them for read-only or hidden files in the workspace, \
-             but this process may open only {most}; raise the limit with `ulimit -n {}`",
-            (handed + open + RESERVED_FDS).next_power_of_two()
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let open_fds = Path::new("/proc/self/fd").read_dir();
+    let open_fds = open_fds.map_or(0, Iterator::count);
+    let inherited = bubblewrap_arguments::count_fds(&root.steps);
+    if inherited + open_fds + RESERVED_FDS > limit {
+        return Err(too_many_resources(format!(
+            "bubblewrap needs {inherited} open files, most of them for read-only or hidden files in the workspace, \
+             but this process may open only {limit}; raise the limit with `ulimit -n {}`",
+            (inherited + open_fds + RESERVED_FDS).next_power_of_two()
         )));
     }
     Ok(())
 }
 
-fn too_much(why: String) -> SandboxError {
+fn too_many_resources(why: String) -> SandboxError {
     SandboxError::unsupported(NAME, "so many arguments or files", why)
 }
 
-fn prepared(error: io::Error) -> SandboxError {
+fn preparation_error(error: io::Error) -> SandboxError {
     match Errno::from_io_error(&error) {
         // Other threads may have opened files since they were counted.
         Some(Errno::MFILE | Errno::NFILE) => {
-            too_much(format!("{error}; `ulimit -n` shows the limit"))
+            too_many_resources(format!("{error}; `ulimit -n` shows the limit"))
         }
         _ => SandboxError::io_error("a command could not be prepared")(error),
     }
 }
 
-fn not_started(error: io::Error) -> SandboxError {
+fn spawn_error(error: io::Error) -> SandboxError {
     match Errno::from_io_error(&error) {
         Some(Errno::TOOBIG) => super::start::arguments_too_long(),
         _ => SandboxError::io_error("bubblewrap cannot be started")(error),
@@ -306,20 +306,20 @@ fn not_started(error: io::Error) -> SandboxError {
 }
 
 /// Builds the error for a bubblewrap process that did not start the command.
-async fn setup(child: &mut tokio::process::Child) -> SandboxError {
-    let mut said = Vec::new();
+async fn startup_error(child: &mut tokio::process::Child) -> SandboxError {
+    let mut message = Vec::new();
     if let Some(stderr) = &mut child.stderr {
-        let _ = timeout(SETUP_TIMEOUT, stderr.take(4096).read_to_end(&mut said)).await;
+        let _ = timeout(SETUP_TIMEOUT, stderr.take(4096).read_to_end(&mut message)).await;
     }
     SandboxError::Setup {
-        stage: format!("bubblewrap ({})", last_line(&said)),
+        stage: format!("bubblewrap ({})", last_line(&message)),
         error: io::ErrorKind::Other.into(),
     }
 }
 
-fn last_line(said: &[u8]) -> String {
-    let said = String::from_utf8_lossy(said);
-    let last = said
+fn last_line(message: &[u8]) -> String {
+    let message = String::from_utf8_lossy(message);
+    let last = message
         .trim()
         .lines()
         .next_back()

@@ -46,39 +46,47 @@ impl CgroupTree {
         tree
     }
 
-    fn parse(own: &str, mounts: &str) -> Self {
+    fn parse(self_cgroup: &str, mounts: &str) -> Self {
         let mut tree = Self::default();
         let v1 = |controller: &str| {
-            let path = own.lines().find_map(|line| {
+            let path = self_cgroup.lines().find_map(|line| {
                 let mut parts = line.splitn(3, ':').skip(1);
                 let named = parts.next()?.split(',').any(|name| name == controller);
                 parts.next().filter(|_| named)
             })?;
-            let folder = mounted(mounts, "cgroup", Some(controller), path)?;
-            can_make(&folder).then_some(folder)
+            let folder = find_mounted_cgroup(mounts, "cgroup", Some(controller), path)?;
+            can_create(&folder).then_some(folder)
         };
         tree.memory = v1("memory");
         tree.pids = v1("pids");
         tree.cpu = v1("cpu");
         if tree.memory.is_none() && tree.pids.is_none() {
-            let path = own.lines().find_map(|line| line.strip_prefix("0::"));
-            if let Some(folder) = path.and_then(|path| mounted(mounts, "cgroup2", None, path)) {
-                tree.unified(&folder);
+            let path = self_cgroup
+                .lines()
+                .find_map(|line| line.strip_prefix("0::"));
+            if let Some(folder) =
+                path.and_then(|path| find_mounted_cgroup(mounts, "cgroup2", None, path))
+            {
+                tree.use_unified_tree(&folder);
             }
         }
         tree
     }
 
     /// Finds the nearest group above this process that delegates controllers and is writable.
-    fn unified(&mut self, own: &Path) {
-        for folder in own
+    fn use_unified_tree(&mut self, self_cgroup: &Path) {
+        for folder in self_cgroup
             .ancestors()
             .take_while(|folder| folder.join("cgroup.procs").exists())
         {
-            let down =
+            let controllers =
                 fs::read_to_string(folder.join("cgroup.subtree_control")).unwrap_or_default();
-            let has = |name: &str| down.split_whitespace().any(|down| down == name);
-            if !has("memory") || !has("pids") || !can_make(folder) {
+            let has = |name: &str| {
+                controllers
+                    .split_whitespace()
+                    .any(|controller| controller == name)
+            };
+            if !has("memory") || !has("pids") || !can_create(folder) {
                 continue;
             }
             if access(folder.join("cgroup.procs"), Access::WRITE_OK).is_err() {
@@ -115,28 +123,29 @@ impl CgroupTree {
         !self.unified && (self.memory.is_some() || self.pids.is_some())
     }
 
-    pub(super) fn holds_memory(&self) -> bool {
+    pub(super) fn can_limit_memory(&self) -> bool {
         self.memory.is_some()
     }
 
-    pub(super) fn holds_processes(&self) -> bool {
+    pub(super) fn can_limit_processes(&self) -> bool {
         self.pids.is_some()
     }
 
-    pub(super) fn holds_cpu(&self) -> bool {
+    pub(super) fn can_limit_cpu(&self) -> bool {
         self.cpu.is_some()
     }
 
-    /// Creates the groups of one command. `own` is the number of processes and threads of the sandbox itself that stay
-    /// in them while the command runs. Limits that cannot be enforced here are left out: callers check that before.
+    /// Creates the groups of one command. `sandbox_tasks` is the number of processes and threads of the sandbox itself
+    /// that stay in them while the command runs. Limits that cannot be enforced here are left out: callers check that
+    /// before.
     pub(super) fn make(
         &self,
         bounds: &ResourceBounds,
-        own: u64,
+        sandbox_tasks: u64,
     ) -> Result<CommandCgroups, SandboxError> {
         let mut groups = CommandCgroups::default();
         groups.unified = self.unified;
-        self.fill(&mut groups, bounds, own)
+        self.fill(&mut groups, bounds, sandbox_tasks)
             .map_err(SandboxError::io_error(
                 "the control groups of a command could not be made",
             ))?;
@@ -147,7 +156,7 @@ impl CgroupTree {
         &self,
         groups: &mut CommandCgroups,
         bounds: &ResourceBounds,
-        own: u64,
+        sandbox_tasks: u64,
     ) -> io::Result<()> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!(
@@ -165,23 +174,23 @@ impl CgroupTree {
         };
         if let Some(parent) = &self.memory {
             let folder = make(parent)?;
-            let most = bounds.memory.value().to_string();
+            let limit = bounds.memory.value().to_string();
             if self.unified {
-                fs::write(folder.join("memory.max"), most)?;
+                fs::write(folder.join("memory.max"), limit)?;
                 // Swap accounting may be missing, and `memory.oom.group` is newer than cgroup v2 itself.
                 let _ = fs::write(folder.join("memory.swap.max"), "0");
                 let _ = fs::write(folder.join("memory.oom.group"), "1");
                 groups.events = Some(folder.join("memory.events"));
             } else {
-                fs::write(folder.join("memory.limit_in_bytes"), &most)?;
-                let _ = fs::write(folder.join("memory.memsw.limit_in_bytes"), most);
+                fs::write(folder.join("memory.limit_in_bytes"), &limit)?;
+                let _ = fs::write(folder.join("memory.memsw.limit_in_bytes"), limit);
                 groups.events = Some(folder.join("memory.oom_control"));
             }
         }
         if let Some(parent) = &self.pids {
             let folder = make(parent)?;
-            let most = bounds.processes.value().saturating_add(own);
-            fs::write(folder.join("pids.max"), most.to_string())?;
+            let limit = bounds.processes.value().saturating_add(sandbox_tasks);
+            fs::write(folder.join("pids.max"), limit.to_string())?;
         }
         if let (Some(parent), Some(percent)) = (&self.cpu, bounds.cpu) {
             let folder = make(parent)?;
@@ -198,7 +207,7 @@ impl CgroupTree {
 }
 
 /// The number of sandbox processes in the groups of a command: the first one of its namespace.
-pub(super) const FIRST: u64 = 1;
+pub(super) const FIRST_PROCESS: u64 = 1;
 
 /// The name prefix of our groups, followed by the process id and a counter.
 const PREFIX: &str = "mimir-";
@@ -222,13 +231,13 @@ impl CommandCgroups {
 
     /// Moves an existing process into the groups; its future children start there.
     pub(super) fn admit(&self, process: i32) -> io::Result<()> {
-        let doors = self
+        let files = self
             .folders
             .iter()
             .map(|folder| folder.join("cgroup.procs"));
-        doors
+        files
             .into_iter()
-            .try_for_each(|door| fs::write(door, process.to_string()))
+            .try_for_each(|file| fs::write(file, process.to_string()))
     }
 
     /// Marks the start of another command in these groups.
@@ -276,16 +285,22 @@ impl Drop for CommandCgroups {
 }
 
 /// Returns the folder on this machine of the group `path` in a cgroup tree.
-fn mounted(mounts: &str, kind: &str, controller: Option<&str>, path: &str) -> Option<PathBuf> {
+fn find_mounted_cgroup(
+    mounts: &str,
+    kind: &str,
+    controller: Option<&str>,
+    path: &str,
+) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
-        let (place, file_system) = line.split_once(" - ")?;
-        let mut place = place.split(' ').skip(3);
-        let (root, at) = (place.next()?, place.next()?);
+        let (mount, file_system) = line.split_once(" - ")?;
+        let mut mount = mount.split(' ').skip(3);
+        let (root, at) = (mount.next()?, mount.next()?);
         let mut file_system = file_system.split(' ');
-        let same = file_system.next()? == kind;
+        let is_kind = file_system.next()? == kind;
         let options = file_system.nth(1)?;
-        let right = controller.is_none_or(|name| options.split(',').any(|option| option == name));
-        if !same || !right {
+        let has_controller =
+            controller.is_none_or(|name| options.split(',').any(|option| option == name));
+        if !is_kind || !has_controller {
             return None;
         }
         let below = Path::new(path).strip_prefix(root).ok()?;
@@ -294,13 +309,13 @@ fn mounted(mounts: &str, kind: &str, controller: Option<&str>, path: &str) -> Op
 }
 
 /// Returns true if a group can be created below this one. This can only be found out by trying.
-fn can_make(folder: &Path) -> bool {
+fn can_create(folder: &Path) -> bool {
     let probe = folder.join(format!("{PREFIX}{}-probe", std::process::id()));
-    let made = fs::create_dir(&probe).is_ok();
-    if made {
+    let created = fs::create_dir(&probe).is_ok();
+    if created {
         let _ = fs::remove_dir(&probe);
     }
-    made
+    created
 }
 
 #[cfg(test)]
@@ -313,30 +328,30 @@ mod tests {
 
     #[test]
     fn cgroup_folder_is_found_below_its_mount() {
-        let at = |kind, controller, path| mounted(MOUNTS, kind, controller, path);
+        let find = |kind, controller, path| find_mounted_cgroup(MOUNTS, kind, controller, path);
         assert_eq!(
-            at("cgroup", Some("memory"), "/a/b"),
+            find("cgroup", Some("memory"), "/a/b"),
             Some("/sys/fs/cgroup/memory/a/b".into())
         );
         assert_eq!(
-            at("cgroup", Some("cpuacct"), "/"),
+            find("cgroup", Some("cpuacct"), "/"),
             Some("/sys/fs/cgroup/cpu/".into())
         );
-        assert_eq!(at("cgroup", Some("pids"), "/"), None);
+        assert_eq!(find("cgroup", Some("pids"), "/"), None);
         assert_eq!(
-            at("cgroup2", None, "/init.scope/x"),
+            find("cgroup2", None, "/init.scope/x"),
             Some("/sys/fs/cgroup/unified/x".into())
         );
         // Above the mounted part of the tree.
-        assert_eq!(at("cgroup2", None, "/other"), None);
+        assert_eq!(find("cgroup2", None, "/other"), None);
     }
 
     #[test]
     fn cgroup_tree_of_a_machine_without_cgroups_is_empty() {
         let tree = CgroupTree::parse("", "");
-        assert!(!tree.holds_memory() && !tree.holds_processes() && !tree.holds_cpu());
+        assert!(!tree.can_limit_memory() && !tree.can_limit_processes() && !tree.can_limit_cpu());
         assert!(
-            tree.make(&ResourceBounds::default(), FIRST)
+            tree.make(&ResourceBounds::default(), FIRST_PROCESS)
                 .unwrap()
                 .folders
                 .is_empty()

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 
-use super::cgroup::{CgroupTree, CommandCgroups, FIRST};
+use super::cgroup::{CgroupTree, CommandCgroups, FIRST_PROCESS};
 use crate::sandbox::{ResourceBounds, SandboxError};
 
 /// The maximum number of idle threads: as many as commands often run at once.
@@ -43,7 +43,7 @@ pub(super) struct CgroupThreadPool {
 
 /// A thread for one command. Dropping it after the command has ended makes it available to the next one.
 pub(super) struct CgroupThreadGuard {
-    berth: Option<CgroupThread>,
+    thread: Option<CgroupThread>,
     pool: Weak<Mutex<Vec<CgroupThread>>>,
 }
 
@@ -55,16 +55,16 @@ impl CgroupThreadPool {
         bounds: &ResourceBounds,
     ) -> Result<CgroupThreadGuard, SandboxError> {
         let mut idle = self.idle.lock();
-        let same = idle.iter().position(|berth| berth.bounds == *bounds);
-        let waiting = same.map(|at| idle.swap_remove(at));
+        let index = idle.iter().position(|thread| thread.bounds == *bounds);
+        let existing = index.map(|at| idle.swap_remove(at));
         drop(idle);
-        let mut berth = match waiting {
-            Some(berth) => berth,
+        let mut thread = match existing {
+            Some(thread) => thread,
             None => CgroupThread::new(tree, bounds)?,
         };
-        berth.groups.begin_command();
+        thread.groups.begin_command();
         Ok(CgroupThreadGuard {
-            berth: Some(berth),
+            thread: Some(thread),
             pool: Arc::downgrade(&self.idle),
         })
     }
@@ -72,32 +72,32 @@ impl CgroupThreadPool {
 
 impl CgroupThread {
     fn new(tree: &CgroupTree, bounds: &ResourceBounds) -> Result<Self, SandboxError> {
-        let groups = tree.make(bounds, FIRST + THREAD_COUNT)?;
-        let doors = groups.thread_files();
+        let groups = tree.make(bounds, FIRST_PROCESS + THREAD_COUNT)?;
+        let task_files = groups.thread_files();
         let (tasks, todo) = channel::<CgroupTask>();
         let (ready, moved) = channel();
-        let live = move || {
-            let enter = doors.iter().try_for_each(|door| fs::write(door, "0"));
-            if ready.send(enter).is_ok() {
+        let run_tasks = move || {
+            let joined = task_files.iter().try_for_each(|file| fs::write(file, "0"));
+            if ready.send(joined).is_ok() {
                 todo.into_iter().for_each(|task| task());
             }
         };
         let failed = "a thread cannot live in the control groups of a command";
         let thread = std::thread::Builder::new()
             .name("mimir-commands".to_owned())
-            .spawn(live)
+            .spawn(run_tasks)
             .map_err(SandboxError::io_error(failed))?;
         // Built before the reply is read, so that an error drops it in order.
-        let berth = Self {
+        let thread = Self {
             bounds: *bounds,
             tasks: Some(tasks),
             thread: Some(thread),
             groups,
         };
-        let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
-        let entered = moved.recv().map_err(gone).flatten();
+        let thread_ended = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+        let entered = moved.recv().map_err(thread_ended).flatten();
         entered.map_err(SandboxError::io_error(failed))?;
-        Ok(berth)
+        Ok(thread)
     }
 }
 
@@ -118,7 +118,10 @@ impl CgroupThreadGuard {
         task: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
         let (done, result) = channel();
-        let tasks = self.berth.as_ref().and_then(|berth| berth.tasks.as_ref());
+        let tasks = self
+            .thread
+            .as_ref()
+            .and_then(|thread| thread.tasks.as_ref());
         let task: CgroupTask = Box::new(move || {
             // The receiver may have stopped waiting.
             let _ = done.send(task());
@@ -129,24 +132,24 @@ impl CgroupThreadGuard {
     }
 
     pub(super) fn out_of_memory(&self) -> bool {
-        let berth = self.berth.as_ref();
-        berth.is_some_and(|berth| berth.groups.out_of_memory())
+        let thread = self.thread.as_ref();
+        thread.is_some_and(|thread| thread.groups.out_of_memory())
     }
 }
 
 impl Drop for CgroupThreadGuard {
     fn drop(&mut self) {
-        let (Some(home), Some(berth)) = (self.pool.upgrade(), self.berth.take()) else {
+        let (Some(pool), Some(thread)) = (self.pool.upgrade(), self.thread.take()) else {
             return;
         };
         // Files left in the temporary folder of a session would count against the next command.
-        if berth.groups.memory_in_use() > MAX_CHARGED_BYTES {
+        if thread.groups.memory_in_use() > MAX_CHARGED_BYTES {
             return;
         }
-        let mut idle = home.lock();
+        let mut idle = pool.lock();
         // The thread that has been idle longest is dropped.
         let oldest = (idle.len() >= MAX_IDLE_THREADS).then(|| idle.remove(0));
-        idle.push(berth);
+        idle.push(thread);
         drop(idle);
         drop(oldest);
     }
@@ -162,7 +165,7 @@ mod tests {
         if !tree.is_version_one() {
             return;
         }
-        let berths = CgroupThreadPool::default();
+        let pool = CgroupThreadPool::default();
         let (one, other) = (
             ResourceBounds::default(),
             ResourceBounds {
@@ -170,23 +173,23 @@ mod tests {
                 ..ResourceBounds::default()
             },
         );
-        let who = || std::thread::current().id();
-        let first = berths.acquire(&tree, &one).unwrap().run(who).unwrap();
-        let lent = berths.acquire(&tree, &one).unwrap();
-        assert_eq!(lent.run(who).unwrap(), first);
+        let thread_id = || std::thread::current().id();
+        let first = pool.acquire(&tree, &one).unwrap().run(thread_id).unwrap();
+        let guard = pool.acquire(&tree, &one).unwrap();
+        assert_eq!(guard.run(thread_id).unwrap(), first);
         assert_ne!(
-            berths.acquire(&tree, &one).unwrap().run(who).unwrap(),
+            pool.acquire(&tree, &one).unwrap().run(thread_id).unwrap(),
             first
         );
         assert_ne!(
-            berths.acquire(&tree, &other).unwrap().run(who).unwrap(),
+            pool.acquire(&tree, &other).unwrap().run(thread_id).unwrap(),
             first
         );
         let all: Vec<_> = (0..10)
-            .map(|_| berths.acquire(&tree, &one).unwrap())
+            .map(|_| pool.acquire(&tree, &one).unwrap())
             .collect();
         drop(all);
-        assert_eq!(berths.idle.lock().len(), MAX_IDLE_THREADS);
+        assert_eq!(pool.idle.lock().len(), MAX_IDLE_THREADS);
     }
 
     #[test]
@@ -195,12 +198,12 @@ mod tests {
         if !tree.is_version_one() {
             return;
         }
-        let berths = CgroupThreadPool::default();
-        let lent = berths.acquire(&tree, &ResourceBounds::default()).unwrap();
-        let folders = lent.berth.as_ref().unwrap().groups.folders().to_vec();
+        let pool = CgroupThreadPool::default();
+        let guard = pool.acquire(&tree, &ResourceBounds::default()).unwrap();
+        let folders = guard.thread.as_ref().unwrap().groups.folders().to_vec();
         assert!(folders.iter().all(|folder| folder.exists()));
-        drop(lent);
-        drop(berths);
+        drop(guard);
+        drop(pool);
         assert!(!folders.iter().any(|folder| folder.exists()), "{folders:?}");
     }
 }

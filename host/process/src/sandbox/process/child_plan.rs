@@ -20,7 +20,7 @@ use crate::sandbox::sys::{ArgvMemory, CStringArray};
 /// The steps of the child and their data.
 pub(super) struct ChildPlan {
     /// The command line of the forking process, which is erased in the child.
-    pub(super) called: Option<ArgvMemory>,
+    pub(super) argv: Option<ArgvMemory>,
     pub(super) uid_map: Vec<u8>,
     pub(super) gid_map: Vec<u8>,
     /// The steps that build the new root, in order.
@@ -47,7 +47,7 @@ pub(super) struct ChildPlan {
     /// The stack of the child that becomes the program.
     pub(super) stack: Vec<u8>,
     /// The reason that the program did not start.
-    pub(super) failed: Option<(SetupStage, Errno)>,
+    pub(super) failure: Option<(SetupStage, Errno)>,
 }
 
 impl ChildPlan {
@@ -165,10 +165,10 @@ impl SetupStage {
     ];
 
     fn index(self) -> usize {
-        let same = |(other, _): &(Self, &str)| {
+        let is_same_stage = |(other, _): &(Self, &str)| {
             std::mem::discriminant(other) == std::mem::discriminant(&self)
         };
-        Self::ALL.iter().position(same).unwrap_or(0)
+        Self::ALL.iter().position(is_same_stage).unwrap_or(0)
     }
 
     fn from_index(index: u32, step: u32) -> Option<Self> {
@@ -180,14 +180,16 @@ impl SetupStage {
 
     /// Describes the step for an error message.
     pub(super) fn describe(self, steps: &[String]) -> String {
-        let words = Self::ALL.get(self.index()).map_or("", |(_, words)| words);
+        let description = Self::ALL
+            .get(self.index())
+            .map_or("", |(_, description)| description);
         let Self::Step(index) = self else {
-            return words.to_owned();
+            return description.to_owned();
         };
         let step = usize::try_from(index)
             .ok()
             .and_then(|index| steps.get(index));
-        format!("{words} {}", step.map_or("something", String::as_str))
+        format!("{description} {}", step.map_or("something", String::as_str))
     }
 }
 

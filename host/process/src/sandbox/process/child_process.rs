@@ -48,28 +48,28 @@ impl<T> AtStage<T> for Result<T, Errno> {
 pub(super) fn run_first_process(plan: &mut ChildPlan) -> ! {
     // The parent of mimir may have set SIGCHLD to be ignored; then the end of the program could not be detected.
     sys::reset_child_signal();
-    if let Some(called) = &plan.called {
-        called.overwrite();
+    if let Some(argv) = &plan.argv {
+        argv.overwrite();
     }
-    let started = make_root(plan)
-        .and_then(|()| privileges(plan))
+    let started = build_root(plan)
+        .and_then(|()| drop_privileges(plan))
         .and_then(|()| start(plan));
     match started {
         Ok(program) => {
-            tell(plan, StatusRecord::Started);
-            let code = watch(plan, program);
-            tell(plan, StatusRecord::Exited(code));
+            report(plan, StatusRecord::Started);
+            let code = wait_for_program(plan, program);
+            report(plan, StatusRecord::Exited(code));
             sys::exit(code)
         }
         Err((stage, error)) => {
-            tell(plan, StatusRecord::Failed(stage, error));
+            report(plan, StatusRecord::Failed(stage, error));
             sys::exit(1)
         }
     }
 }
 
 /// Reports a state to the process outside.
-fn tell(plan: &ChildPlan, record: StatusRecord) {
+fn report(plan: &ChildPlan, record: StatusRecord) {
     // A write error means that the reader has ended, and then this process is killed, too.
     let _ = write(&plan.status, &record.bytes());
 }
@@ -87,7 +87,7 @@ pub(super) fn enter(plan: &mut ChildPlan) -> ! {
     sys::exit(0)
 }
 
-fn make_root(plan: &ChildPlan) -> StageResult {
+fn build_root(plan: &ChildPlan) -> StageResult {
     // Leaves the process group that receives signals from a terminal. A new session would protect no better against
     // that terminal, which cannot be opened inside anyway, and costs a third of a millisecond.
     setpgid(None, None).at(SetupStage::Session)?;
@@ -117,7 +117,7 @@ fn make_root(plan: &ChildPlan) -> StageResult {
     )
     .at(SetupStage::Root)?;
     for (index, step) in (0..).zip(&plan.steps) {
-        take(&root, step).at(SetupStage::Step(index))?;
+        apply_step(&root, step).at(SetupStage::Step(index))?;
     }
     fchdir(&root).at(SetupStage::Pivot)?;
     pivot_root(c".", c".").at(SetupStage::Pivot)?;
@@ -157,7 +157,7 @@ fn open(root: &OwnedFd, at: &CStr) -> Result<OwnedFd, Errno> {
     )
 }
 
-fn take(root: &OwnedFd, step: &RootStep) -> Result<(), Errno> {
+fn apply_step(root: &OwnedFd, step: &RootStep) -> Result<(), Errno> {
     match step {
         RootStep::Directory { at, mode } => {
             match mkdirat(root, at.as_c_str(), Mode::from_raw_mode(*mode)) {
@@ -186,7 +186,7 @@ fn take(root: &OwnedFd, step: &RootStep) -> Result<(), Errno> {
             attributes,
         } => {
             let from = open_by_no_link(from.as_c_str())?;
-            attach(&tree(&from, *attributes)?, &open(root, at)?)
+            attach(&clone_mount(&from, *attributes)?, &open(root, at)?)
         }
         RootStep::Fresh {
             kind,
@@ -209,18 +209,18 @@ fn take(root: &OwnedFd, step: &RootStep) -> Result<(), Errno> {
             // It has been removed since the scan.
             Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error),
-            Ok(place) => cover(root, &place, *with, stand_in.as_deref()),
+            Ok(path) => cover(root, &path, *with, stand_in.as_deref()),
         },
     }
 }
 
 /// Copies the mount at a path, including the mounts below it.
-fn tree(place: &OwnedFd, attributes: MountAttributes) -> Result<OwnedFd, Errno> {
+fn clone_mount(path: &OwnedFd, attributes: MountAttributes) -> Result<OwnedFd, Errno> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH
         | OpenTreeFlags::AT_RECURSIVE;
-    let tree = open_tree(place.as_fd(), c"", flags)?;
+    let tree = open_tree(path.as_fd(), c"", flags)?;
     sys::mount_setattr(tree.as_fd(), true, attributes.0)?;
     Ok(tree)
 }
@@ -232,51 +232,50 @@ fn attach(mount: &OwnedFd, at: &OwnedFd) -> Result<(), Errno> {
 
 fn cover(
     root: &OwnedFd,
-    place: &OwnedFd,
+    path: &OwnedFd,
     with: MountMask,
     stand_in: Option<&CStr>,
 ) -> Result<(), Errno> {
     match with {
-        MountMask::ReadOnly => attach(&tree(place, MountAttributes::SYSTEM)?, place),
+        MountMask::ReadOnly => attach(&clone_mount(path, MountAttributes::SYSTEM)?, path),
         // A mount point cannot be renamed or removed.
-        MountMask::Pin => attach(&tree(place, MountAttributes::PLAIN)?, place),
+        MountMask::Pin => attach(&clone_mount(path, MountAttributes::PLAIN)?, path),
         MountMask::Nothing { folder } => {
             let void = match stand_in {
                 Some(path) => open_by_no_link(path)?,
                 None if folder => open(root, ChildPlan::VOID_FOLDER)?,
                 None => open(root, ChildPlan::VOID_FILE)?,
             };
-            attach(&tree(&void, MountAttributes::NOTHING)?, place)
+            attach(&clone_mount(&void, MountAttributes::NOTHING)?, path)
         }
     }
 }
 
 /// Drops the privileges that this process has as owner of its namespaces, for itself and all its descendants.
-fn privileges(plan: &ChildPlan) -> StageResult {
+fn drop_privileges(plan: &ChildPlan) -> StageResult {
     set_no_new_privs(true).at(SetupStage::Privileges)?;
     if let Some(landlock) = &plan.landlock {
         let ruleset =
             sys::landlock_ruleset(landlock.handled, landlock.scoped).at(SetupStage::Landlock)?;
-        for (place, access) in &landlock.rules {
-            let place = openat(
+        for (path, access) in &landlock.rules {
+            let path = openat(
                 CWD,
-                place.as_c_str(),
+                path.as_c_str(),
                 OFlags::PATH | OFlags::CLOEXEC,
                 Mode::empty(),
             )
             .at(SetupStage::Landlock)?;
-            sys::landlock_allow(ruleset.as_fd(), place.as_fd(), *access)
-                .at(SetupStage::Landlock)?;
+            sys::landlock_allow(ruleset.as_fd(), path.as_fd(), *access).at(SetupStage::Landlock)?;
         }
         sys::landlock_restrict(ruleset.as_fd()).at(SetupStage::Landlock)?;
     }
     sys::drop_bounding_set();
-    let none = CapabilitySets {
+    let no_capabilities = CapabilitySets {
         effective: CapabilitySet::empty(),
         permitted: CapabilitySet::empty(),
         inheritable: CapabilitySet::empty(),
     };
-    set_capabilities(None, none).at(SetupStage::Privileges)?;
+    set_capabilities(None, no_capabilities).at(SetupStage::Privileges)?;
     // This process has a copy of the memory of its parent. No process inside may inspect or trace it.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).at(SetupStage::Privileges)
 }
@@ -289,21 +288,21 @@ fn start(plan: &mut ChildPlan) -> StageResult<Pid> {
     // The stack is leaked: freeing it would call the allocator.
     let mut stack = ManuallyDrop::new(std::mem::take(&mut plan.stack));
     let program = sys::fork_to_exec(&mut stack, plan, become_program).at(SetupStage::Fork)?;
-    match plan.failed.take() {
-        Some(failed) => Err(failed),
+    match plan.failure.take() {
+        Some(failure) => Err(failure),
         None => Ok(program),
     }
 }
 
 fn become_program(plan: &mut ChildPlan) -> ! {
     let (stage, error) = match prepare(plan) {
-        Err(failed) => failed,
+        Err(failure) => failure,
         Ok(()) => (
             SetupStage::Execute,
             sys::exec(&plan.program, &plan.arguments, &plan.environment),
         ),
     };
-    plan.failed = Some((stage, error));
+    plan.failure = Some((stage, error));
     sys::exit(127)
 }
 
@@ -323,7 +322,7 @@ fn prepare(plan: &ChildPlan) -> StageResult {
 
 /// Waits for the program and reaps all other children. When this process ends, the kernel kills the rest of the
 /// namespace.
-fn watch(plan: &ChildPlan, program: Pid) -> i32 {
+fn wait_for_program(plan: &ChildPlan, program: Pid) -> i32 {
     close_all_but([&plan.status, &plan.lifeline]);
     let Ok(signals) = sys::signal_fd(&[libc::SIGCHLD, libc::SIGTERM]) else {
         return KILLED;

@@ -27,7 +27,7 @@ pub(super) struct ForkedHandle {
     /// Removed when all processes in the groups are gone.
     groups: Option<CgroupHandle>,
     /// The proxy of the command. It is stopped when the handle is dropped.
-    serving: Option<(ProxyTask, ListenerGuard)>,
+    proxy: Option<(ProxyTask, ListenerGuard)>,
 }
 
 enum StatusPipe {
@@ -48,13 +48,13 @@ impl ForkedHandle {
             _life: life,
             exit: None,
             groups: Some(groups),
-            serving: None,
+            proxy: None,
         })
     }
 
     /// Runs the proxy until the handle is dropped.
-    pub(super) fn attach_proxy(&mut self, serving: ProxyTask, listener: ListenerGuard) {
-        self.serving = Some((serving, listener));
+    pub(super) fn attach_proxy(&mut self, proxy: ProxyTask, listener: ListenerGuard) {
+        self.proxy = Some((proxy, listener));
     }
 
     /// Waits until the program runs or has failed to start.
@@ -65,7 +65,7 @@ impl ForkedHandle {
         })
     }
 
-    /// Blocking variant of [`started`](Self::started), for use outside an async runtime.
+    /// Blocking variant of [`wait_until_started`](Self::wait_until_started), for use outside an async runtime.
     pub(super) fn started_blocking(&mut self) -> Result<(), (SetupStage, io::Error)> {
         let mut bytes = [0; StatusRecord::BYTES];
         let read = match &mut self.status {
@@ -98,7 +98,7 @@ impl ForkedHandle {
         let _ = process.readable().await?;
         drop(process);
         let reaped = reap(&self.process);
-        let said = match self.status() {
+        let record = match self.status() {
             Ok(status) => read_record(status).await,
             Err(_) => None,
         };
@@ -107,7 +107,7 @@ impl ForkedHandle {
             .as_ref()
             .is_some_and(CgroupHandle::out_of_memory);
         let exit = CommandExit {
-            code: match said {
+            code: match record {
                 Some(StatusRecord::Exited(code)) => code,
                 _ => reaped,
             },
@@ -115,7 +115,7 @@ impl ForkedHandle {
         };
         self.exit = Some(exit);
         self.groups = None;
-        self.serving = None;
+        self.proxy = None;
         Ok(exit)
     }
 }

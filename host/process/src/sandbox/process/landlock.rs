@@ -32,9 +32,9 @@ impl LandlockRules {
         let reads = AccessFs::from_read(abi).bits();
         let file = AccessFs::from_file(abi).bits();
         let mut rules = vec![(c"/".to_owned(), reads)];
-        for place in writable {
-            let may = if place.is_file() { all & file } else { all };
-            rules.push((c_path(place)?, may));
+        for path in writable {
+            let access = if path.is_file() { all & file } else { all };
+            rules.push((c_path(path)?, access));
         }
         Ok(Self {
             handled: all,

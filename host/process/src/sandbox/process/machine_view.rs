@@ -9,7 +9,7 @@ use crate::sandbox::git_identity::GitIdentity;
 use crate::sandbox::special_folders::SYSTEM_FOLDERS;
 
 /// Folders that hold programs and libraries on every machine.
-const SYSTEM: &[&str] = &[
+const PROGRAM_FOLDERS: &[&str] = &[
     "/usr",
     "/bin",
     "/sbin",
@@ -28,7 +28,7 @@ const SYSTEM: &[&str] = &[
 
 /// System settings that programs need to run. The list is short because each mount takes time. None of them reveals
 /// anything about the user or about what else runs here. Certificates are public; keys are in neighbouring folders.
-const SETTINGS: &[&str] = &[
+const SYSTEM_SETTINGS: &[&str] = &[
     "/etc/alternatives",
     "/etc/crypto-policies",
     "/etc/fonts",
@@ -94,7 +94,7 @@ const TOOLCHAINS: &[&str] = &[
 
 /// Variables that name a toolchain elsewhere, and the folders to show below it; an empty name shows the whole folder.
 /// The command gets the variable, too.
-const NAMED: &[(&str, &[&str])] = &[
+const TOOLCHAIN_VARIABLES: &[(&str, &[&str])] = &[
     ("CARGO_HOME", &["bin", "env", "git", "registry"]),
     ("GOROOT", &[""]),
     ("JAVA_HOME", &[""]),
@@ -107,7 +107,7 @@ const NAMED: &[(&str, &[&str])] = &[
 /// The files of this machine that a command sees.
 #[derive(Debug, Clone)]
 pub(super) struct MachineView {
-    pub(super) places: Vec<MachineEntry>,
+    pub(super) entries: Vec<MachineEntry>,
     /// The folders that variables name. If one is in a workspace, it is as writable as the workspace.
     pub(super) named: Vec<MachineEntry>,
     /// The visible folders of the `PATH`.
@@ -117,7 +117,7 @@ pub(super) struct MachineView {
     /// The paths of the available devices.
     pub(super) devices: Vec<PathBuf>,
     /// The author of git commits.
-    pub(super) person: GitIdentity,
+    pub(super) git_identity: GitIdentity,
 }
 
 /// A read-only path of this machine.
@@ -151,25 +151,25 @@ const DEVICES: &[&str] = &[
 
 impl MachineView {
     pub(super) fn of_this_machine(ambient: &AmbientEnvironment) -> Self {
-        let mut places: Vec<MachineEntry> = Vec::new();
-        for path in SYSTEM.iter().chain(SETTINGS) {
-            places.extend(place(Path::new(path)));
+        let mut entries: Vec<MachineEntry> = Vec::new();
+        for path in PROGRAM_FOLDERS.iter().chain(SYSTEM_SETTINGS) {
+            entries.extend(machine_entry(Path::new(path)));
         }
-        places.extend(versioned_java());
+        entries.extend(versioned_java());
         let home = ambient
             .home
             .clone()
             .and_then(|home| home.canonicalize().ok());
         let home = home.unwrap_or_else(|| NO_HOME.into());
         for below in TOOLCHAINS {
-            places.extend(place(&home.join(below)));
+            entries.extend(machine_entry(&home.join(below)));
         }
-        places.extend(settings(&home.join(".cargo")));
-        let named = named(ambient, &home, &places);
-        let seen = |folder: &PathBuf| {
+        entries.extend(cargo_settings(&home.join(".cargo")));
+        let named = toolchains_from_variables(ambient, &home, &entries);
+        let is_visible = |folder: &PathBuf| {
             let real = folder.canonicalize().ok();
             real.is_some_and(|real| {
-                places.iter().chain(&named).any(|place| match place {
+                entries.iter().chain(&named).any(|entry| match entry {
                     MachineEntry::Existing { from, at } => {
                         folder.starts_with(at) || real.starts_with(from)
                     }
@@ -180,7 +180,7 @@ impl MachineView {
         let path = ambient
             .path
             .iter()
-            .filter(|folder| seen(folder))
+            .filter(|folder| is_visible(folder))
             .cloned()
             .collect();
         let devices = DEVICES
@@ -189,10 +189,10 @@ impl MachineView {
             .filter(|path| path.exists());
         Self {
             path,
-            person: GitIdentity::read_from(&home),
+            git_identity: GitIdentity::read_from(&home),
             home,
             devices: devices.collect(),
-            places,
+            entries,
             named,
         }
     }
@@ -201,35 +201,39 @@ impl MachineView {
     pub(super) fn accepts_workspace(&self, workspace: &Path) -> bool {
         let inside = SYSTEM_FOLDERS
             .iter()
-            .any(|made| workspace.starts_with(made));
+            .any(|system_folder| workspace.starts_with(system_folder));
         let above = self
-            .places
+            .entries
             .iter()
             .map(MachineEntry::at)
             .filter(|at| !at.starts_with(&self.home));
         let above = above
             .chain(SYSTEM_FOLDERS.iter().map(Path::new))
             .any(|at| at.starts_with(workspace));
-        let homes = self.home != workspace && self.home.starts_with(workspace);
-        !(inside || above || homes)
+        let contains_home = self.home != workspace && self.home.starts_with(workspace);
+        !(inside || above || contains_home)
     }
 }
 
 /// Returns cargo's settings file, unless it contains a credential.
-fn settings(cargo: &Path) -> Option<MachineEntry> {
+fn cargo_settings(cargo: &Path) -> Option<MachineEntry> {
     let settings = cargo.join("config.toml");
     let text = fs::read_to_string(&settings).ok()?;
     (!text.contains("token"))
-        .then(|| place(&settings))
+        .then(|| machine_entry(&settings))
         .flatten()
 }
 
 /// Returns the folders named by variables that are not visible anyway. A variable that names the home, a folder above
 /// it or a system folder does not identify a toolchain and is ignored.
-fn named(ambient: &AmbientEnvironment, home: &Path, places: &[MachineEntry]) -> Vec<MachineEntry> {
-    let mut all = Vec::new();
-    for (name, parts) in NAMED {
-        let value = ambient.kept.iter().find(|(kept, _)| kept == name);
+fn toolchains_from_variables(
+    ambient: &AmbientEnvironment,
+    home: &Path,
+    entries: &[MachineEntry],
+) -> Vec<MachineEntry> {
+    let mut folders = Vec::new();
+    for (name, parts) in TOOLCHAIN_VARIABLES {
+        let value = ambient.passed.iter().find(|(known, _)| known == name);
         let Some(folder) = value.map(|(_, value)| Path::new(value)) else {
             continue;
         };
@@ -239,30 +243,40 @@ fn named(ambient: &AmbientEnvironment, home: &Path, places: &[MachineEntry]) -> 
         let is_machine = |path: &Path| {
             home.starts_with(path)
                 || path.parent().is_none_or(|above| above.parent().is_none())
-                || SYSTEM_FOLDERS.iter().any(|made| path.starts_with(made))
+                || SYSTEM_FOLDERS
+                    .iter()
+                    .any(|system_folder| path.starts_with(system_folder))
         };
-        let seen = |place: &MachineEntry| match place {
+        let is_listed = |entry: &MachineEntry| match entry {
             MachineEntry::Existing { from, at } => folder.starts_with(at) && real.starts_with(from),
             MachineEntry::Link { .. } => false,
         };
         if !folder.is_absolute()
             || is_machine(folder)
             || is_machine(&real)
-            || places.iter().any(seen)
+            || entries.iter().any(is_listed)
         {
             continue;
         }
         // A path with `..` or a symbolic link is an alias; the mount uses the canonical path.
-        let whole = |part: &str| match part {
+        let path_of = |part: &str| match part {
             "" => real.clone(),
             part => real.join(part),
         };
-        all.extend(parts.iter().filter_map(|part| place(&whole(part))));
+        folders.extend(
+            parts
+                .iter()
+                .filter_map(|part| machine_entry(&path_of(part))),
+        );
         if *name == "CARGO_HOME" {
-            all.extend(settings(&real));
+            folders.extend(cargo_settings(&real));
         }
-        if real != *folder && !SYSTEM_FOLDERS.iter().any(|made| folder.starts_with(made)) {
-            all.extend(
+        if real != *folder
+            && !SYSTEM_FOLDERS
+                .iter()
+                .any(|system_folder| folder.starts_with(system_folder))
+        {
+            folders.extend(
                 folder
                     .parent()
                     .and_then(|above| above.canonicalize().ok())
@@ -276,17 +290,17 @@ fn named(ambient: &AmbientEnvironment, home: &Path, places: &[MachineEntry]) -> 
             );
         }
     }
-    all
+    folders
 }
 
 /// Returns the folders below `/etc`, named after a version, that Java's libraries link to.
 fn versioned_java() -> impl Iterator<Item = MachineEntry> {
     let entries = Path::new("/etc").read_dir().into_iter().flatten().flatten();
     let java = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("java-"));
-    java.filter_map(|entry| place(&entry.path()))
+    java.filter_map(|entry| machine_entry(&entry.path()))
 }
 
-fn place(at: &Path) -> Option<MachineEntry> {
+fn machine_entry(at: &Path) -> Option<MachineEntry> {
     let metadata = at.symlink_metadata().ok()?;
     if metadata.is_symlink() && at.parent() == Some(Path::new("/")) {
         // `/bin` is often a link to `usr/bin`.
@@ -338,9 +352,9 @@ mod tests {
         ];
         let view = MachineView::of_this_machine(&ambient);
         let below: Vec<_> = view
-            .places
+            .entries
             .iter()
-            .filter(|place| place.at().starts_with(&home))
+            .filter(|entry| entry.at().starts_with(&home))
             .collect();
         let bin = home.join(".cargo/bin");
         assert_eq!(
@@ -371,7 +385,7 @@ mod tests {
         let mut ambient = AmbientEnvironment::of_this_process();
         ambient.home = Some(home.clone());
         let value = |path: &str| real.join(path).to_str().unwrap().to_owned();
-        ambient.kept = vec![
+        ambient.passed = vec![
             ("CARGO_HOME".into(), value("rust/cargo")),
             ("RUSTUP_HOME".into(), value("rust/link")),
             // These do not name a toolchain.
@@ -384,7 +398,7 @@ mod tests {
         ];
         ambient.path = vec![real.join("rust/cargo/bin"), real.join("people")];
         let view = MachineView::of_this_machine(&ambient);
-        let there = |path: &str| MachineEntry::Existing {
+        let existing = |path: &str| MachineEntry::Existing {
             from: real.join(path),
             at: real.join(path),
         };
@@ -394,7 +408,7 @@ mod tests {
         };
         assert_eq!(
             view.named,
-            [there("rust/cargo/bin"), there("rust/up"), link]
+            [existing("rust/cargo/bin"), existing("rust/up"), link]
         );
         assert_eq!(view.path, [real.join("rust/cargo/bin")]);
         assert!(

@@ -12,10 +12,10 @@ use super::{NAME, TrialResult};
 use crate::sandbox::mount_mask::{MountMask, find_masks, find_outside_masks};
 use crate::sandbox::{CommandSpec, FileIdentity, SandboxError};
 
-/// The steps that build a root, with a description of each.
+/// The steps that build a root, with a name for each.
 pub(super) struct RootPlan {
     pub(super) steps: Vec<RootStep>,
-    pub(super) about: Vec<String>,
+    pub(super) step_names: Vec<String>,
     /// The writable paths.
     pub(super) writable: Vec<PathBuf>,
     /// The covered files, as they were before.
@@ -38,11 +38,11 @@ pub(super) struct SandboxIdentity {
 const FIRST_USER_ID: u32 = 1000;
 
 impl SandboxIdentity {
-    pub(super) fn of_sandbox() -> Self {
-        let or_somebody = |id: u32| if id == 0 { FIRST_USER_ID } else { id };
+    pub(super) fn for_commands() -> Self {
+        let unless_root = |id: u32| if id == 0 { FIRST_USER_ID } else { id };
         Self {
-            user: or_somebody(rustix::process::geteuid().as_raw()),
-            group: or_somebody(rustix::process::getegid().as_raw()),
+            user: unless_root(rustix::process::geteuid().as_raw()),
+            group: unless_root(rustix::process::getegid().as_raw()),
         }
     }
 }
@@ -53,40 +53,40 @@ impl RootPlan {
     pub(super) fn new(
         view: &MachineView,
         spec: &CommandSpec,
-        gives: TrialResult,
+        trial: TrialResult,
         temporary: Option<OwnedFd>,
     ) -> Result<Self, SandboxError> {
         let mut root = Self {
             steps: Vec::with_capacity(128),
-            about: Vec::with_capacity(128),
+            step_names: Vec::with_capacity(128),
             writable: Vec::new(),
             covered: Vec::new(),
             folders: BTreeSet::new(),
         };
         root.void()?;
-        root.system(view, gives, temporary)?;
+        root.system(view, trial, temporary)?;
         root.settings(view)?;
         // Parents are mounted before their children, so that no mount hides another.
         let mut mounts: Vec<(&Path, &Path, MountAttributes)> = Vec::new();
-        let elsewhere = |place: &&MachineEntry| !place.at().starts_with(&spec.workspace);
-        for place in view
-            .places
+        let is_outside_workspace = |entry: &&MachineEntry| !entry.at().starts_with(&spec.workspace);
+        for entry in view
+            .entries
             .iter()
-            .chain(view.named.iter().filter(elsewhere))
+            .chain(view.named.iter().filter(is_outside_workspace))
         {
-            match place {
+            match entry {
                 MachineEntry::Existing { from, at } => {
                     mounts.push((from, at, MountAttributes::SYSTEM))
                 }
                 MachineEntry::Link { at, to } => root.link(at, to)?,
             }
         }
-        let plain = MountAttributes::PLAIN;
+        let read_write = MountAttributes::PLAIN;
         root.folder(&spec.workspace, 0o755)?;
-        let reach = spec.parts();
-        for (at, writable) in &reach {
+        let parts = spec.parts();
+        for (at, writable) in &parts {
             let attributes = if *writable {
-                plain
+                read_write
             } else {
                 MountAttributes::SYSTEM
             };
@@ -95,7 +95,7 @@ impl RootPlan {
         }
         for mount in &spec.mounts {
             let attributes = if mount.writable {
-                plain
+                read_write
             } else {
                 MountAttributes::SYSTEM
             };
@@ -103,31 +103,31 @@ impl RootPlan {
             root.writable
                 .extend(mount.writable.then(|| mount.at.clone()));
         }
-        let wanted = |at: &Path| {
+        let is_requested = |at: &Path| {
             let mounted = spec.mounts.iter().any(|mount| mount.at == at);
-            mounted || reach.iter().any(|(part, _)| part == at)
+            mounted || parts.iter().any(|(part, _)| part == at)
         };
         mounts.sort_by_key(|(_, at, _)| at.components().count());
         for (from, at, attributes) in mounts {
             match root.bind(from, at, attributes) {
                 // A toolchain that was removed after the view was built is not an error.
-                Err(SandboxError::Mount { .. }) if !wanted(at) && !from.exists() => {}
+                Err(SandboxError::Mount { .. }) if !is_requested(at) && !from.exists() => {}
                 bound => bound?,
             }
         }
-        let writes = reach.iter().any(|(_, writable)| *writable);
+        let may_write = parts.iter().any(|(_, writable)| *writable);
         let mut read_only: Option<PathBuf> = None;
-        for (path, with) in find_masks(NAME, &spec.workspace, &spec.path_rules, writes)? {
+        for (path, with) in find_masks(NAME, &spec.workspace, &spec.path_rules, may_write)? {
             let at = spec.workspace.join(path);
-            if !reach.iter().any(|(seen, _)| at.starts_with(seen)) {
+            if !parts.iter().any(|(part, _)| at.starts_with(part)) {
                 continue;
             }
             root.covered.extend(FileIdentity::of_path(&at));
             // Files below a read-only path are protected already, and cannot be moved.
-            let held = read_only
+            let is_below_read_only = read_only
                 .as_ref()
                 .is_some_and(|above| at.starts_with(above));
-            if held && matches!(with, MountMask::Pin | MountMask::ReadOnly) {
+            if is_below_read_only && matches!(with, MountMask::Pin | MountMask::ReadOnly) {
                 continue;
             }
             root.cover(&at, with, spec.stand_ins.get(&at))?;
@@ -135,15 +135,15 @@ impl RootPlan {
                 read_only = Some(at);
             }
         }
-        for one in find_outside_masks(NAME, spec)? {
-            root.covered.extend(FileIdentity::of_path(&one.from));
-            root.cover(&one.at, one.with, None)?;
+        for mask in find_outside_masks(NAME, spec)? {
+            root.covered.extend(FileIdentity::of_path(&mask.from));
+            root.cover(&mask.at, mask.with, None)?;
         }
         Ok(root)
     }
 
-    fn step(&mut self, about: impl std::fmt::Display, step: RootStep) {
-        self.about.push(about.to_string());
+    fn step(&mut self, name: impl std::fmt::Display, step: RootStep) {
+        self.step_names.push(name.to_string());
         self.steps.push(step);
     }
 
@@ -167,7 +167,7 @@ impl RootPlan {
     fn system(
         &mut self,
         view: &MachineView,
-        gives: TrialResult,
+        trial: TrialResult,
         temporary: Option<OwnedFd>,
     ) -> Result<(), SandboxError> {
         let tmp = Path::new("/tmp");
@@ -211,7 +211,7 @@ impl RootPlan {
         self.link(Path::new("/dev/ptmx"), Path::new("pts/ptmx"))?;
         let proc = Path::new("/proc");
         self.folder(proc, 0o555)?;
-        if gives.proc {
+        if trial.proc {
             self.fresh(
                 "proc",
                 proc,
@@ -224,7 +224,7 @@ impl RootPlan {
 
     /// Adds the few files in `/etc` that name the user and the host.
     fn settings(&mut self, view: &MachineView) -> Result<(), SandboxError> {
-        let SandboxIdentity { user, group } = SandboxIdentity::of_sandbox();
+        let SandboxIdentity { user, group } = SandboxIdentity::for_commands();
         let home = view.home.display();
         self.folder(Path::new("/etc"), 0o755)?;
         for (name, content) in [
@@ -239,7 +239,7 @@ impl RootPlan {
                 "hosts",
                 "127.0.0.1 localhost mimir\n::1 localhost\n".to_owned(),
             ),
-            ("gitconfig", view.person.settings()),
+            ("gitconfig", view.git_identity.settings()),
         ] {
             let at = relative(&Path::new("/etc").join(name))?;
             let content = content.into_bytes();
@@ -381,23 +381,23 @@ mod tests {
         let workspace = folder.path().canonicalize().unwrap();
         let mut view = MachineView::of_this_machine(&AmbientEnvironment::of_this_process());
         let gone = workspace.parent().unwrap().join("gone");
-        view.places.push(MachineEntry::Existing {
+        view.entries.push(MachineEntry::Existing {
             from: gone.clone(),
             at: gone.clone(),
         });
-        let gives = TrialResult {
-            maker: SandboxMaker::Us,
+        let trial = TrialResult {
+            maker: SandboxMaker::Native,
             proc: true,
         };
         let mut spec = CommandSpec::new(CommandProgram::Vector(vec!["true".into()]), workspace);
-        assert!(RootPlan::new(&view, &spec, gives, None).is_ok());
+        assert!(RootPlan::new(&view, &spec, trial, None).is_ok());
         spec.mounts.push(crate::sandbox::HostMount {
             from: gone.clone(),
             at: gone,
             writable: false,
         });
         assert!(matches!(
-            RootPlan::new(&view, &spec, gives, None),
+            RootPlan::new(&view, &spec, trial, None),
             Err(SandboxError::Mount { .. })
         ));
     }

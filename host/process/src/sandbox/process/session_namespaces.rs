@@ -32,13 +32,13 @@ use crate::sandbox::loopback_proxy::{
 use crate::sandbox::sys;
 
 /// The path of the temporary folder in the session's mount namespace, in which no other path is resolved.
-const FOLDER: &std::ffi::CStr = c"/proc";
+const MOUNT_POINT: &std::ffi::CStr = c"/proc";
 
 /// The number of mounts of the temporary folder that are prepared in advance.
-const AHEAD: usize = 4;
+const SPARE_FOLDERS: usize = 4;
 
 /// The maximum number of concurrent commands with a proxy in one session; each uses its own port.
-const PROXIES: u16 = 128;
+const MAX_PROXIES: u16 = 128;
 
 /// The shared resources of a session.
 pub(in crate::sandbox) struct SessionNamespaces {
@@ -78,8 +78,8 @@ impl ListenerGuard {
 
 impl Drop for ListenerGuard {
     fn drop(&mut self) {
-        if let (Some(home), Some(listener)) = (self.pool.upgrade(), self.listener.take()) {
-            home.lock().push(listener);
+        if let (Some(pool), Some(listener)) = (self.pool.upgrade(), self.listener.take()) {
+            pool.lock().push(listener);
         }
     }
 }
@@ -87,25 +87,25 @@ impl Drop for ListenerGuard {
 impl SessionNamespaces {
     /// Creates the namespaces.
     pub(super) fn new() -> io::Result<Self> {
-        let SandboxIdentity { user, group } = SandboxIdentity::of_sandbox();
+        let SandboxIdentity { user, group } = SandboxIdentity::for_commands();
         let (own_user, own_group) = (
             rustix::process::geteuid().as_raw(),
             rustix::process::getegid().as_raw(),
         );
-        let (here, there) = handover_pair()?;
-        let making = NamespaceSetup {
-            handover_socket: there,
+        let (parent_socket, child_socket) = handover_pair()?;
+        let setup = NamespaceSetup {
+            handover_socket: child_socket,
             uid_map: format!("{user} {own_user} 1").into_bytes(),
             gid_map: format!("{group} {own_group} 1").into_bytes(),
         };
-        let all = fork_to_open(sys::SHARED, making, run_namespace_child, &here)?;
-        let mut all = all.into_iter();
-        let mut next = || all.next().ok_or(io::ErrorKind::BrokenPipe);
+        let fds = fork_to_open(sys::SHARED, setup, run_namespace_child, &parent_socket)?;
+        let mut fds = fds.into_iter();
+        let mut next_fd = || fds.next().ok_or(io::ErrorKind::BrokenPipe);
         Ok(Self {
-            user: next()?,
-            network: next()?,
-            mounts: next()?,
-            folders: Mutex::new(all.collect()),
+            user: next_fd()?,
+            network: next_fd()?,
+            mounts: next_fd()?,
+            folders: Mutex::new(fds.collect()),
             listeners: Arc::default(),
         })
     }
@@ -118,20 +118,20 @@ impl SessionNamespaces {
 
     /// Returns a mount of the temporary folder for one command.
     pub(super) fn folder(&self) -> io::Result<OwnedFd> {
-        let waiting = || self.folders.lock();
-        if let Some(one) = waiting().pop() {
-            return Ok(one);
+        let folders = || self.folders.lock();
+        if let Some(mount) = folders().pop() {
+            return Ok(mount);
         }
-        let mut made = self.open_in_namespaces(NamespaceJob::Folders)?;
-        let one = made.pop().ok_or(io::ErrorKind::BrokenPipe)?;
-        waiting().append(&mut made);
-        Ok(one)
+        let mut opened = self.open_in_namespaces(NamespaceJob::Folders)?;
+        let mount = opened.pop().ok_or(io::ErrorKind::BrokenPipe)?;
+        folders().append(&mut opened);
+        Ok(mount)
     }
 
     /// Returns a listener for the proxy of one command.
     pub(super) fn listener(&self) -> io::Result<ListenerGuard> {
-        let free = || self.listeners.lock();
-        let waiting = free().pop();
+        let listeners = || self.listeners.lock();
+        let waiting = listeners().pop();
         let listener = match waiting {
             Some(listener) => listener,
             None => {
@@ -160,25 +160,25 @@ impl SessionNamespaces {
             SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
             SocketAddr::from((Ipv6Addr::LOCALHOST, port)),
         ];
-        let mut failed = io::Error::from(io::ErrorKind::ConnectionRefused);
+        let mut last_error = io::Error::from(io::ErrorKind::ConnectionRefused);
         for (socket, address) in sockets.into_iter().zip(addresses) {
             let socket = TcpSocket::from_std_stream(socket.into());
             match socket.connect(address).await {
                 Ok(stream) => return Ok(stream),
-                Err(error) => failed = error,
+                Err(error) => last_error = error,
             }
         }
-        Err(failed)
+        Err(last_error)
     }
 
     fn open_in_namespaces(&self, job: NamespaceJob) -> io::Result<Vec<OwnedFd>> {
-        let (here, there) = handover_pair()?;
+        let (parent_socket, child_socket) = handover_pair()?;
         let visit = NamespaceVisit {
             shared: self,
             job,
-            handover_socket: there,
+            handover_socket: child_socket,
         };
-        fork_to_open(0, visit, run_visit_child, &here)
+        fork_to_open(0, visit, run_visit_child, &parent_socket)
     }
 }
 
@@ -190,11 +190,11 @@ struct NamespaceSetup {
 }
 
 /// Runs in the child, in the new namespaces. It makes only system calls (see [`sys`]).
-fn run_namespace_child(making: &mut NamespaceSetup) -> ! {
-    let made = || {
+fn run_namespace_child(setup: &mut NamespaceSetup) -> ! {
+    let set_up = || {
         write_file(c"/proc/self/setgroups", b"deny")?;
-        write_file(c"/proc/self/uid_map", &making.uid_map)?;
-        write_file(c"/proc/self/gid_map", &making.gid_map)?;
+        write_file(c"/proc/self/uid_map", &setup.uid_map)?;
+        write_file(c"/proc/self/gid_map", &setup.gid_map)?;
         sys::loopback_up()?;
         let namespace = |name| openat(CWD, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
         let (user, network, mounts) = (
@@ -214,30 +214,40 @@ fn run_namespace_child(making: &mut NamespaceSetup) -> ! {
         let plain = u32::try_from(MountAttributes::PLAIN.0).unwrap_or(u32::MAX);
         let flags = MountAttrFlags::from_bits_retain(plain);
         let folder = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, flags)?;
-        let at = openat(CWD, FOLDER, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let at = openat(
+            CWD,
+            MOUNT_POINT,
+            OFlags::PATH | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
         let flags =
             MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
         move_mount(folder.as_fd(), c"", at.as_fd(), c"", flags)?;
         let [a, b, c, d] = folders()?;
         let all = [&user, &network, &mounts, &a, &b, &c, &d].map(AsFd::as_fd);
-        send_fds(&making.handover_socket, &all)
+        send_fds(&setup.handover_socket, &all)
     };
-    if let Err(error) = made() {
-        send_error(&making.handover_socket, error);
+    if let Err(error) = set_up() {
+        send_error(&setup.handover_socket, error);
     }
     sys::exit(0)
 }
 
 /// Creates detached mounts of the temporary folder.
-fn folders() -> Result<[OwnedFd; AHEAD], Errno> {
-    let at = openat(CWD, FOLDER, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    let one = || {
+fn folders() -> Result<[OwnedFd; SPARE_FOLDERS], Errno> {
+    let at = openat(
+        CWD,
+        MOUNT_POINT,
+        OFlags::PATH | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let mount = || {
         let flags = OpenTreeFlags::OPEN_TREE_CLONE
             | OpenTreeFlags::OPEN_TREE_CLOEXEC
             | OpenTreeFlags::AT_EMPTY_PATH;
         open_tree(at.as_fd(), c"", flags)
     };
-    Ok([one()?, one()?, one()?, one()?])
+    Ok([mount()?, mount()?, mount()?, mount()?])
 }
 
 /// The resource to open in the namespaces of a session.
@@ -248,7 +258,7 @@ enum NamespaceJob {
     Sockets,
 }
 
-/// The state of the child of [`SessionNamespaces::visit`].
+/// The state of the child of [`SessionNamespaces::open_in_namespaces`].
 struct NamespaceVisit<'a> {
     shared: &'a SessionNamespaces,
     job: NamespaceJob,
@@ -257,28 +267,28 @@ struct NamespaceVisit<'a> {
 
 /// Runs in the child. It makes only system calls.
 fn run_visit_child(visit: &mut NamespaceVisit<'_>) -> ! {
-    if let Err(error) = done(visit) {
+    if let Err(error) = open_resources(visit) {
         send_error(&visit.handover_socket, error);
     }
     sys::exit(0)
 }
 
-fn done(visit: &NamespaceVisit<'_>) -> Result<(), Errno> {
-    let hand = |all: &[BorrowedFd<'_>]| send_fds(&visit.handover_socket, all);
+fn open_resources(visit: &NamespaceVisit<'_>) -> Result<(), Errno> {
+    let send = |all: &[BorrowedFd<'_>]| send_fds(&visit.handover_socket, all);
     match visit.job {
         NamespaceJob::Folders => {
             enter(&visit.shared.user, LinkNameSpaceType::User)?;
             enter(&visit.shared.mounts, LinkNameSpaceType::Mount)?;
             let [a, b, c, d] = folders()?;
-            hand(&[a.as_fd(), b.as_fd(), c.as_fd(), d.as_fd()])
+            send(&[a.as_fd(), b.as_fd(), c.as_fd(), d.as_fd()])
         }
         NamespaceJob::Listener => {
             visit.shared.enter_network()?;
-            for port in PROXY..PROXY + PROXIES {
+            for port in PROXY..PROXY + MAX_PROXIES {
                 match listen_on_loopback(port) {
                     Err(Errno::ADDRINUSE) => {}
                     Err(error) => return Err(error),
-                    Ok(socket) => return hand(&[socket.as_fd()]),
+                    Ok(socket) => return send(&[socket.as_fd()]),
                 }
             }
             Err(Errno::ADDRINUSE)
@@ -289,10 +299,10 @@ fn done(visit: &NamespaceVisit<'_>) -> Result<(), Errno> {
                 let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
                 socket_with(family, SocketType::STREAM, flags, None)
             };
-            let one = socket(AddressFamily::INET)?;
+            let ipv4 = socket(AddressFamily::INET)?;
             match socket(AddressFamily::INET6) {
-                Ok(other) => hand(&[one.as_fd(), other.as_fd()]),
-                Err(_) => hand(&[one.as_fd()]),
+                Ok(ipv6) => send(&[ipv4.as_fd(), ipv6.as_fd()]),
+                Err(_) => send(&[ipv4.as_fd()]),
             }
         }
     }

@@ -32,7 +32,7 @@ use crate::sandbox::{
 
 /// A forked command that has not yet reported that its program runs.
 struct ForkedCommand {
-    held: ForkedHandle,
+    handle: ForkedHandle,
     /// The write end of its standard input, unless that is the null device.
     stdin: Option<OwnedFd>,
     stdout: OwnedFd,
@@ -40,7 +40,7 @@ struct ForkedCommand {
     /// The socket that its proxy listens on, if it has one.
     listener: Option<ListenerGuard>,
     /// A description of each step of the child.
-    about: Vec<String>,
+    step_names: Vec<String>,
     covered: Vec<FileIdentity>,
 }
 
@@ -48,23 +48,30 @@ impl ProcessSandbox {
     pub(super) async fn start_with(
         &self,
         spec: &CommandSpec,
-        gives: TrialResult,
+        trial: TrialResult,
     ) -> Result<SandboxChild, SandboxError> {
-        let mut forked = self.fork(spec, gives)?;
+        let mut forked = self.fork(spec, trial)?;
         let doing = "the output of a command cannot be read";
-        match timeout(SETUP_TIMEOUT, forked.held.wait_until_started()).await {
+        match timeout(SETUP_TIMEOUT, forked.handle.wait_until_started()).await {
             Ok(Ok(())) => {}
-            Ok(Err((stage, error))) => return Err(fault(stage, error, spec, &forked.about)),
-            Err(_) => return Err(setup("waiting for it", io::ErrorKind::TimedOut.into())),
+            Ok(Err((stage, error))) => {
+                return Err(stage_error(stage, error, spec, &forked.step_names));
+            }
+            Err(_) => {
+                return Err(setup_error(
+                    "waiting for it",
+                    io::ErrorKind::TimedOut.into(),
+                ));
+            }
         }
-        if let (Some(lease), Some(proxy)) = (forked.listener, &spec.proxy) {
-            let serving = lease
+        if let (Some(listener), Some(proxy)) = (forked.listener, &spec.proxy) {
+            let serving = listener
                 .socket()
                 .and_then(|socket| loopback_proxy::ProxyTask::begin(socket, proxy.clone()));
             let serving = serving.map_err(SandboxError::io_error(
                 "the proxy of a command cannot listen",
             ))?;
-            forked.held.attach_proxy(serving, lease);
+            forked.handle.attach_proxy(serving, listener);
         }
         let reader =
             |fd: OwnedFd| pipe::Receiver::from_owned_fd(fd).map_err(SandboxError::io_error(doing));
@@ -73,26 +80,27 @@ impl ProcessSandbox {
             stdin: input_writer(writer.map_err(SandboxError::io_error(doing))?),
             stdout: Box::new(reader(forked.stdout)?),
             stderr: Box::new(reader(forked.stderr)?),
-            handle: Box::new(forked.held),
+            handle: Box::new(forked.handle),
             masked: forked.covered,
         })
     }
 
     /// Prepares the plan and forks.
-    fn fork(&self, spec: &CommandSpec, gives: TrialResult) -> Result<ForkedCommand, SandboxError> {
+    fn fork(&self, spec: &CommandSpec, trial: TrialResult) -> Result<ForkedCommand, SandboxError> {
         let filter = self
             .filter
             .clone()
             .map_err(|why| SandboxError::Unavailable { sandbox: NAME, why })?;
-        let found =
+        let program =
             program_lookup::resolve_program(&spec.program, &self.view.path, &spec.directory)?;
-        let failed = |error| setup("making the network and the temporary folder", error);
+        let session_error =
+            |error| setup_error("making the network and the temporary folder", error);
         let shared = match &spec.session {
             Some(session) => session.shared(SessionNamespaces::new),
             None => SessionNamespaces::new().map(Arc::new),
         };
-        let shared = shared.map_err(failed)?;
-        let temporary = shared.folder().map_err(failed)?;
+        let shared = shared.map_err(session_error)?;
+        let temporary = shared.folder().map_err(session_error)?;
         let listener = match &spec.proxy {
             Some(_) => Some(shared.listener().map_err(SandboxError::io_error(
                 "the proxy of a command cannot listen",
@@ -101,18 +109,18 @@ impl ProcessSandbox {
         };
         let variables =
             self.variables(spec, listener.as_ref().map_or(PROXY, ListenerGuard::port))?;
-        let root = RootPlan::new(&self.view, spec, gives, Some(temporary))?;
+        let root = RootPlan::new(&self.view, spec, trial, Some(temporary))?;
         let landlock = self
             .landlock
             .map(|abi| LandlockRules::new(abi, &root.writable))
             .transpose();
         let groups = match self.groups.is_version_one() {
             true => CgroupHandle::Pooled(self.cgroup_threads.acquire(&self.groups, &spec.bounds)?),
-            false => CgroupHandle::Own(self.groups.make(&spec.bounds, cgroup::FIRST)?),
+            false => CgroupHandle::Own(self.groups.make(&spec.bounds, cgroup::FIRST_PROCESS)?),
         };
         let pipes = || pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from);
         type ParentPipes = (Option<OwnedFd>, OwnedFd, OwnedFd);
-        let make = || -> io::Result<(ChildPlan, ParentPipes, OwnedFd, OwnedFd, OwnedFd)> {
+        let prepare = || -> io::Result<(ChildPlan, ParentPipes, OwnedFd, OwnedFd, OwnedFd)> {
             let (stdin, to_stdin) = match spec.stdin.is_null() {
                 true => (std::fs::File::open("/dev/null")?.into(), None),
                 false => pipes().map(|(stdin, to_stdin)| (stdin, Some(to_stdin)))?,
@@ -120,9 +128,9 @@ impl ProcessSandbox {
             let (from_stdout, stdout) = pipes()?;
             let (from_stderr, stderr) = pipes()?;
             let (status, to_status) = pipes()?;
-            let (lifeline, life) = pipes()?;
-            let (here, door) = loopback_proxy::handover_pair()?;
-            let arguments = found
+            let (lifeline, lifeline_end) = pipes()?;
+            let (parent_socket, child_socket) = loopback_proxy::handover_pair()?;
+            let arguments = program
                 .arguments
                 .iter()
                 .map(|word| c_string(word.clone().into_bytes()));
@@ -132,11 +140,11 @@ impl ProcessSandbox {
                 pair.extend(value.into_vec());
                 c_string(pair)
             });
-            let identity = SandboxIdentity::of_sandbox();
+            let identity = SandboxIdentity::for_commands();
             // In the session's user namespace the process already has its final ids.
             let map = |id: u32| format!("{id} {id} 1").into_bytes();
             let plan = ChildPlan {
-                called: self.called.clone(),
+                argv: self.argv.clone(),
                 uid_map: map(identity.user),
                 gid_map: map(identity.group),
                 steps: root.steps,
@@ -144,7 +152,7 @@ impl ProcessSandbox {
                 landlock: landlock?,
                 limits: limits(&spec.bounds, self.memory_per_process(&spec.bounds)),
                 filter,
-                program: c_path(&found.file)?,
+                program: c_path(&program.file)?,
                 arguments: CStringArray::new(arguments.collect::<io::Result<_>>()?),
                 environment: CStringArray::new(variables.collect::<io::Result<_>>()?),
                 stdin,
@@ -153,33 +161,33 @@ impl ProcessSandbox {
                 status: to_status,
                 lifeline,
                 shared,
-                handover_socket: door,
+                handover_socket: child_socket,
                 stack: vec![0; ChildPlan::STACK],
-                failed: None,
+                failure: None,
             };
             Ok((
                 plan,
                 (to_stdin, from_stdout, from_stderr),
                 status,
-                life,
-                here,
+                lifeline_end,
+                parent_socket,
             ))
         };
-        let (plan, (stdin, stdout, stderr), status, life, here) =
-            make().map_err(SandboxError::io_error("a command could not be prepared"))?;
+        let (plan, (stdin, stdout, stderr), status, lifeline_end, parent_socket) =
+            prepare().map_err(SandboxError::io_error("a command could not be prepared"))?;
         let pidfd = groups
             .fork(plan)
-            .and_then(|between| first_of(&between, &here))
-            .map_err(|error| setup("making its namespaces", error))?;
-        let held = ForkedHandle::new(pidfd, status, life, groups)
+            .and_then(|intermediate| receive_first_process(&intermediate, &parent_socket))
+            .map_err(|error| setup_error("making its namespaces", error))?;
+        let handle = ForkedHandle::new(pidfd, status, lifeline_end, groups)
             .map_err(SandboxError::io_error("a command cannot be waited for"))?;
         Ok(ForkedCommand {
-            held,
+            handle,
             stdin,
             stdout,
             stderr,
             listener,
-            about: root.about,
+            step_names: root.step_names,
             covered: root.covered,
         })
     }
@@ -200,46 +208,47 @@ impl ProcessSandbox {
     }
 
     /// Runs a command that does nothing, to find out if and by which builder commands can run.
-    pub(super) fn try_out(&self) -> Result<TrialResult, String> {
-        let workspace = tempfile_free_folder();
+    pub(super) fn run_trial(&self) -> Result<TrialResult, String> {
+        let workspace = existing_folder();
         let mut spec = CommandSpec::new(CommandProgram::Vector(vec!["true".into()]), workspace);
         spec.path_rules = mimir_core::paths::PathRules::none();
-        let mut all = Vec::new();
-        for by in self.makers() {
-            let mut last = String::new();
+        let mut reasons = Vec::new();
+        for maker in self.available_makers() {
+            let mut reason = String::new();
             for proc in [true, false] {
-                let gives = TrialResult { maker: by, proc };
-                let tried = match by {
-                    SandboxMaker::Us => self.try_forked(&spec, gives),
-                    SandboxMaker::Bubblewrap(bwrap) => self.try_wrapped(bwrap, &spec, gives),
+                let trial = TrialResult { maker, proc };
+                let result = match maker {
+                    SandboxMaker::Native => self.try_forked(&spec, trial),
+                    SandboxMaker::Bubblewrap(bwrap) => self.try_wrapped(bwrap, &spec, trial),
                 };
-                match tried {
-                    Ok(()) => return Ok(gives),
-                    Err(why) => last = why,
+                match result {
+                    Ok(()) => return Ok(trial),
+                    Err(why) => reason = why,
                 }
             }
-            all.push(match by {
-                SandboxMaker::Us => last,
-                SandboxMaker::Bubblewrap(_) => format!("bubblewrap: {last}"),
+            reasons.push(match maker {
+                SandboxMaker::Native => reason,
+                SandboxMaker::Bubblewrap(_) => format!("bubblewrap: {reason}"),
             });
         }
         if bubblewrap::find().is_none() {
-            all.push("bubblewrap, which works on some systems that restrict namespaces, is not installed".to_owned());
+            reasons.push("bubblewrap, which works on some systems that restrict namespaces, is not installed".to_owned());
         }
-        Err(all.join("; "))
+        Err(reasons.join("; "))
     }
 
     /// Returns the available sandbox builders, best first.
-    fn makers(&self) -> impl Iterator<Item = SandboxMaker> {
-        let us = (!self.wrapped).then_some(SandboxMaker::Us);
-        us.into_iter()
+    fn available_makers(&self) -> impl Iterator<Item = SandboxMaker> {
+        let native = (!self.force_bubblewrap).then_some(SandboxMaker::Native);
+        native
+            .into_iter()
             .chain(bubblewrap::find().map(SandboxMaker::Bubblewrap))
     }
 
-    fn try_forked(&self, spec: &CommandSpec, gives: TrialResult) -> Result<(), String> {
-        let mut forked = self.fork(spec, gives).map_err(|fault| fault.to_string())?;
-        let started = forked.held.started_blocking();
-        started.map_err(|(stage, error)| format!("{}: {error}", stage.describe(&forked.about)))
+    fn try_forked(&self, spec: &CommandSpec, trial: TrialResult) -> Result<(), String> {
+        let mut forked = self.fork(spec, trial).map_err(|fault| fault.to_string())?;
+        let started = forked.handle.started_blocking();
+        started.map_err(|(stage, error)| format!("{}: {error}", stage.describe(&forked.step_names)))
     }
 }
 
@@ -251,13 +260,13 @@ pub(super) enum CgroupHandle {
 
 /// Waits for the intermediate process and returns the pidfd of the first process of the namespace, a child of this
 /// process. After that the control groups no longer count the intermediate process, and the program may start.
-fn first_of(between: &OwnedFd, here: &OwnedFd) -> io::Result<OwnedFd> {
+fn receive_first_process(intermediate: &OwnedFd, parent_socket: &OwnedFd) -> io::Result<OwnedFd> {
     // The exit status does not matter: the result arrives through the socket.
-    let _ = waitid(WaitId::PidFd(between.as_fd()), WaitIdOptions::EXITED);
-    let first = loopback_proxy::receive_fds(here)?
+    let _ = waitid(WaitId::PidFd(intermediate.as_fd()), WaitIdOptions::EXITED);
+    let first = loopback_proxy::receive_fds(parent_socket)?
         .pop()
         .ok_or(io::ErrorKind::BrokenPipe)?;
-    loopback_proxy::release_child(here);
+    loopback_proxy::release_child(parent_socket);
     Ok(first)
 }
 
@@ -270,8 +279,8 @@ impl CgroupHandle {
                 let group = group.as_ref().map(OwnedFd::as_fd);
                 sys::fork(0, group, &mut plan, child_process::enter)
             }
-            Self::Pooled(lent) => {
-                lent.run(move || sys::fork(0, None, &mut plan, child_process::enter))?
+            Self::Pooled(thread) => {
+                thread.run(move || sys::fork(0, None, &mut plan, child_process::enter))?
             }
         }
     }
@@ -279,13 +288,13 @@ impl CgroupHandle {
     pub(super) fn out_of_memory(&self) -> bool {
         match self {
             Self::Own(groups) => groups.out_of_memory(),
-            Self::Pooled(lent) => lent.out_of_memory(),
+            Self::Pooled(thread) => thread.out_of_memory(),
         }
     }
 }
 
 /// Returns a folder that exists on every machine; its content is not used.
-fn tempfile_free_folder() -> std::path::PathBuf {
+fn existing_folder() -> std::path::PathBuf {
     std::env::temp_dir()
         .canonicalize()
         .unwrap_or_else(|_| "/tmp".into())
@@ -301,15 +310,15 @@ fn c_string(bytes: Vec<u8>) -> io::Result<std::ffi::CString> {
 /// It limits data (`RLIMIT_DATA`), which is private writable memory. A limit of the address space (`RLIMIT_AS`) would
 /// break node, java and go, which reserve far more than they use.
 pub(super) fn limits(bounds: &ResourceBounds, memory: Option<u64>) -> Vec<(Resource, Rlimit)> {
-    let limit = |resource: Resource, most: u64| {
+    let limit = |resource: Resource, value: u64| {
         // A limit that is already tighter stays in force.
-        let most = getrlimit(resource)
+        let value = getrlimit(resource)
             .maximum
-            .map_or(most, |maximum| maximum.min(most));
-        let (current, maximum) = (Some(most), Some(most));
+            .map_or(value, |maximum| maximum.min(value));
+        let (current, maximum) = (Some(value), Some(value));
         (resource, Rlimit { current, maximum })
     };
-    let mut all = vec![
+    let mut limits = vec![
         limit(Resource::Core, 0),
         limit(Resource::Fsize, bounds.file_size),
         limit(Resource::Nofile, bounds.open_files),
@@ -318,11 +327,11 @@ pub(super) fn limits(bounds: &ResourceBounds, memory: Option<u64>) -> Vec<(Resou
         limit(Resource::Memlock, 64 << 20),
         limit(Resource::Msgqueue, 800 << 10),
     ];
-    all.extend(memory.map(|most| limit(Resource::Data, most)));
-    all
+    limits.extend(memory.map(|value| limit(Resource::Data, value)));
+    limits
 }
 
-fn setup(stage: &str, error: io::Error) -> SandboxError {
+fn setup_error(stage: &str, error: io::Error) -> SandboxError {
     SandboxError::Setup {
         stage: stage.to_owned(),
         error,
@@ -346,11 +355,11 @@ pub(super) fn arguments_too_long() -> SandboxError {
 }
 
 /// Converts a failed stage into an error for the caller.
-fn fault(
+fn stage_error(
     stage: SetupStage,
     error: io::Error,
     spec: &CommandSpec,
-    about: &[String],
+    step_names: &[String],
 ) -> SandboxError {
     let program = match &spec.program {
         CommandProgram::Vector(words) => words.first().map_or("", String::as_str),
@@ -374,9 +383,9 @@ fn fault(
         (SetupStage::Directory, _) => {
             SandboxError::NoDirectory(spec.directory.display().to_string())
         }
-        (SetupStage::Fork, io::ErrorKind::WouldBlock) => setup("starting a process", error),
+        (SetupStage::Fork, io::ErrorKind::WouldBlock) => setup_error("starting a process", error),
         (stage, _) => SandboxError::Setup {
-            stage: stage.describe(about),
+            stage: stage.describe(step_names),
             error,
         },
     }

@@ -90,7 +90,7 @@ const NAMESPACES: [i32; 8] = [
 ];
 
 /// `ioctl` requests that inject input into a terminal.
-const TYPING: [u64; 2] = [
+const TERMINAL_INPUT: [u64; 2] = [
     libc::TIOCSTI,
     // TIOCLINUX can paste, among other things.
     0x541c,
@@ -101,7 +101,7 @@ const TYPING: [u64; 2] = [
 const SET_ID: [u32; 2] = [libc::S_ISUID, libc::S_ISGID];
 
 /// The calls that change a file mode, and the index of their mode argument.
-const MODES: &[(i64, u8)] = &[
+const MODE_CALLS: &[(i64, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_chmod, 1),
     (libc::SYS_fchmod, 1),
@@ -110,7 +110,7 @@ const MODES: &[(i64, u8)] = &[
 ];
 
 /// The allowed socket families: local sockets and IP.
-const FAMILIES: [i32; 3] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
+const ALLOWED_FAMILIES: [i32; 3] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
 
 /// Builds the filter that all commands share.
 ///
@@ -118,24 +118,24 @@ const FAMILIES: [i32; 3] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
 /// finds numbers by binary search, and checks arguments afterwards for the few calls that need it.
 pub(super) fn filter() -> Result<BpfProgram, BackendError> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
-    let by_arguments = by_arguments()?;
+    let argument_rules = argument_rules()?;
     let mut calls = BTreeMap::new();
-    for (numbers, then) in [
+    for (numbers, action) in [
         (REFUSED, SyscallAction::Refused),
         (MISSING, SyscallAction::Missing),
     ] {
         for number in numbers {
-            calls.insert(number_of(*number)?, then);
+            calls.insert(number_of(*number)?, action);
         }
     }
-    for number in by_arguments.keys() {
+    for number in argument_rules.keys() {
         calls.insert(number_of(*number)?, SyscallAction::Arguments);
     }
-    if let Some(table) = OTHER_TABLE {
+    if let Some(table) = X32_TABLE {
         calls.insert(table, SyscallAction::Missing);
     }
     let calls: Vec<(u32, SyscallAction)> = calls.into_iter().collect();
-    let mut search = search(&calls)?;
+    let mut search = binary_search(&calls)?;
     let length = search.len();
     for (at, one) in search.iter_mut().enumerate() {
         if u32::from(one.code) == libc::BPF_JMP | libc::BPF_JA {
@@ -145,7 +145,7 @@ pub(super) fn filter() -> Result<BpfProgram, BackendError> {
     }
     let refuse = SeccompAction::Errno(libc::EPERM.cast_unsigned());
     let arguments: BpfProgram =
-        SeccompFilter::new(by_arguments, SeccompAction::Allow, refuse, arch)?.try_into()?;
+        SeccompFilter::new(argument_rules, SeccompAction::Allow, refuse, arch)?.try_into()?;
     // This prefix kills the program on calls for another processor architecture, whose numbers differ.
     let mut program = arguments
         .get(..ARCHITECTURE)
@@ -168,7 +168,7 @@ enum SyscallAction {
 
 /// The first number of the second system call table of some x86-64 kernels (x32), with other numbers for the same
 /// calls.
-const OTHER_TABLE: Option<u32> = if cfg!(target_arch = "x86_64") {
+const X32_TABLE: Option<u32> = if cfg!(target_arch = "x86_64") {
     Some(0x4000_0000)
 } else {
     None
@@ -193,85 +193,89 @@ fn load_number() -> sock_filter {
 }
 
 /// Builds a binary search for the loaded number among the sorted `calls`. All other numbers are allowed.
-fn search(calls: &[(u32, SyscallAction)]) -> Result<BpfProgram, BackendError> {
+fn binary_search(calls: &[(u32, SyscallAction)]) -> Result<BpfProgram, BackendError> {
     /// The number of calls below which they are compared one by one.
     const FEW: usize = 3;
-    let end = |with| instruction(libc::BPF_RET | libc::BPF_K, 0, 0, with);
+    let return_with = |with| instruction(libc::BPF_RET | libc::BPF_K, 0, 0, with);
     let mut program = Vec::new();
     if calls.len() > FEW {
         let (lower, upper) = calls.split_at(calls.len() / 2);
         let from = upper.first().map_or(u32::MAX, |(number, _)| *number);
-        let lower = search(lower)?;
-        let over =
+        let lower = binary_search(lower)?;
+        let lower_length =
             u8::try_from(lower.len()).map_err(|_| BackendError::FilterTooLarge(lower.len()))?;
         program.push(instruction(
             libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K,
-            over,
+            lower_length,
             0,
             from,
         ));
         program.extend(lower);
-        program.extend(search(upper)?);
+        program.extend(binary_search(upper)?);
         return Ok(program);
     }
-    for (number, then) in calls {
+    for (number, action) in calls {
         // The other table covers all numbers from here on.
-        let how = match Some(*number) == OTHER_TABLE {
+        let comparison = match Some(*number) == X32_TABLE {
             true => libc::BPF_JGE,
             false => libc::BPF_JEQ,
         };
         program.push(instruction(
-            libc::BPF_JMP | how | libc::BPF_K,
+            libc::BPF_JMP | comparison | libc::BPF_K,
             0,
             1,
             *number,
         ));
-        let errno = |errno: i32| end(libc::SECCOMP_RET_ERRNO | errno.cast_unsigned());
-        program.push(match then {
+        let errno = |errno: i32| return_with(libc::SECCOMP_RET_ERRNO | errno.cast_unsigned());
+        program.push(match action {
             SyscallAction::Refused => errno(libc::EPERM),
             SyscallAction::Missing => errno(libc::ENOSYS),
             // The jump target is filled in when the whole search is built.
             SyscallAction::Arguments => instruction(libc::BPF_JMP | libc::BPF_JA, 0, 0, 0),
         });
     }
-    program.push(end(libc::SECCOMP_RET_ALLOW));
+    program.push(return_with(libc::SECCOMP_RET_ALLOW));
     Ok(program)
 }
 
 /// Returns the calls that are refused only with certain arguments.
-fn by_arguments() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
+fn argument_rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     for flag in NAMESPACES.map(u64::from_flag) {
-        let made = || is(0, SeccompCmpOp::MaskedEq(flag), flag);
+        let condition = || argument_condition(0, SeccompCmpOp::MaskedEq(flag), flag);
         rules
             .entry(libc::SYS_clone)
             .or_default()
-            .push(SeccompRule::new(vec![made()?])?);
+            .push(SeccompRule::new(vec![condition()?])?);
         rules
             .entry(libc::SYS_unshare)
             .or_default()
-            .push(SeccompRule::new(vec![made()?])?);
+            .push(SeccompRule::new(vec![condition()?])?);
     }
-    for request in TYPING {
-        let rule = SeccompRule::new(vec![is(1, SeccompCmpOp::Eq, request)?])?;
+    for request in TERMINAL_INPUT {
+        let rule = SeccompRule::new(vec![argument_condition(1, SeccompCmpOp::Eq, request)?])?;
         rules.entry(libc::SYS_ioctl).or_default().push(rule);
     }
-    for (call, argument) in MODES {
+    for (call, argument) in MODE_CALLS {
         for bit in SET_ID.map(u64::from) {
-            let rule = SeccompRule::new(vec![is(*argument, SeccompCmpOp::MaskedEq(bit), bit)?])?;
+            let rule = SeccompRule::new(vec![argument_condition(
+                *argument,
+                SeccompCmpOp::MaskedEq(bit),
+                bit,
+            )?])?;
             rules.entry(*call).or_default().push(rule);
         }
     }
     // All families except the allowed ones and the kernel's interface list (netlink route).
     let netlink = u64::from_flag(libc::AF_NETLINK);
-    let mut other = vec![is(0, SeccompCmpOp::Ne, netlink)?];
-    for family in FAMILIES.map(u64::from_flag) {
-        other.push(is(0, SeccompCmpOp::Ne, family)?);
+    let mut other = vec![argument_condition(0, SeccompCmpOp::Ne, netlink)?];
+    for family in ALLOWED_FAMILIES.map(u64::from_flag) {
+        other.push(argument_condition(0, SeccompCmpOp::Ne, family)?);
     }
     let route = u64::from_flag(libc::NETLINK_ROUTE);
     let not_route = vec![
-        is(0, SeccompCmpOp::Eq, netlink)?,
-        is(2, SeccompCmpOp::Ne, route)?,
+        argument_condition(0, SeccompCmpOp::Eq, netlink)?,
+        argument_condition(2, SeccompCmpOp::Ne, route)?,
     ];
     rules.insert(
         libc::SYS_socket,
@@ -281,7 +285,11 @@ fn by_arguments() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
 }
 
 /// A condition on the lower 32 bits of an argument; the kernel ignores the rest in the arguments that are compared.
-fn is(argument: u8, op: SeccompCmpOp, value: u64) -> Result<SeccompCondition, BackendError> {
+fn argument_condition(
+    argument: u8,
+    op: SeccompCmpOp,
+    value: u64,
+) -> Result<SeccompCondition, BackendError> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, op, value)
 }
 
@@ -369,7 +377,7 @@ mod tests {
     fn syscall_verdicts_match_the_lists() {
         let program = filter().unwrap();
         for number in 0..1_000 {
-            let wanted = if REFUSED.contains(&number) {
+            let expected = if REFUSED.contains(&number) {
                 errno(libc::EPERM)
             } else if MISSING.contains(&number) {
                 errno(libc::ENOSYS)
@@ -378,53 +386,60 @@ mod tests {
             };
             // Arguments that are allowed for all calls that depend on arguments.
             let call = Call::of(number, &[libc::AF_UNIX]);
-            assert_eq!(verdict(&program, &call), wanted, "{number}");
+            assert_eq!(verdict(&program, &call), expected, "{number}");
         }
     }
 
     #[test]
     fn syscall_arguments_decide_the_verdict() {
         let program = filter().unwrap();
-        let of = |number, arguments: &[i32]| verdict(&program, &Call::of(number, arguments));
+        let verdict_of =
+            |number, arguments: &[i32]| verdict(&program, &Call::of(number, arguments));
         let refused = errno(libc::EPERM);
         for flag in NAMESPACES {
-            assert_eq!(of(libc::SYS_clone, &[flag | libc::CLONE_VM]), refused);
-            assert_eq!(of(libc::SYS_unshare, &[flag]), refused);
+            assert_eq!(
+                verdict_of(libc::SYS_clone, &[flag | libc::CLONE_VM]),
+                refused
+            );
+            assert_eq!(verdict_of(libc::SYS_unshare, &[flag]), refused);
         }
         assert_eq!(
-            of(libc::SYS_clone, &[libc::CLONE_VM | libc::CLONE_THREAD]),
+            verdict_of(libc::SYS_clone, &[libc::CLONE_VM | libc::CLONE_THREAD]),
             ALLOWED
         );
-        assert_eq!(of(libc::SYS_unshare, &[libc::CLONE_FILES]), ALLOWED);
-        for request in TYPING {
-            assert_eq!(of(libc::SYS_ioctl, &[0, request as i32]), refused);
+        assert_eq!(verdict_of(libc::SYS_unshare, &[libc::CLONE_FILES]), ALLOWED);
+        for request in TERMINAL_INPUT {
+            assert_eq!(verdict_of(libc::SYS_ioctl, &[0, request as i32]), refused);
         }
-        assert_eq!(of(libc::SYS_ioctl, &[0, libc::TIOCGWINSZ as i32]), ALLOWED);
+        assert_eq!(
+            verdict_of(libc::SYS_ioctl, &[0, libc::TIOCGWINSZ as i32]),
+            ALLOWED
+        );
         for family in 0..64 {
-            let wanted = if FAMILIES.contains(&family) {
+            let expected = if ALLOWED_FAMILIES.contains(&family) {
                 ALLOWED
             } else {
                 refused
             };
             let protocol = libc::NETLINK_AUDIT;
             assert_eq!(
-                of(libc::SYS_socket, &[family, 0, protocol]),
-                wanted,
+                verdict_of(libc::SYS_socket, &[family, 0, protocol]),
+                expected,
                 "{family}"
             );
         }
-        for (call, argument) in MODES {
+        for (call, argument) in MODE_CALLS {
             let with = |mode: i32| {
                 let mut arguments = [0; 3];
                 arguments[usize::from(*argument)] = mode;
-                of(*call, &arguments)
+                verdict_of(*call, &arguments)
             };
             assert_eq!(with(0o1777), ALLOWED, "{call}");
             assert_eq!(with(0o4755), refused, "{call}");
             assert_eq!(with(0o2000), refused, "{call}");
         }
         let route = [libc::AF_NETLINK, 0, libc::NETLINK_ROUTE];
-        assert_eq!(of(libc::SYS_socket, &route), ALLOWED);
+        assert_eq!(verdict_of(libc::SYS_socket, &route), ALLOWED);
     }
 
     #[test]
@@ -433,7 +448,7 @@ mod tests {
         let mut foreign = Call::of(libc::SYS_getpid, &[]);
         foreign.architecture = 0x4000_0003;
         assert_eq!(verdict(&program, &foreign), libc::SECCOMP_RET_KILL_PROCESS);
-        if let Some(table) = OTHER_TABLE {
+        if let Some(table) = X32_TABLE {
             for number in [table, table + 39, table + 520, u32::MAX] {
                 let call = Call::of(number.into(), &[]);
                 assert_eq!(verdict(&program, &call), errno(libc::ENOSYS), "{number:x}");

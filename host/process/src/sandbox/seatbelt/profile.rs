@@ -54,7 +54,7 @@ pub(super) struct SeatbeltProfile<'a> {
     /// Settings files of toolchains that hold no credential.
     pub(super) settings: &'a [PathBuf],
     /// The private home and temporary folder of the command.
-    pub(super) room: &'a Path,
+    pub(super) scratch: &'a Path,
     /// The workspace. Like the mounts, it contains the covered paths.
     pub(super) workspace: &'a Path,
     /// Parts of the workspace, and whether each is writable.
@@ -67,7 +67,7 @@ impl SeatbeltProfile<'_> {
     /// Returns the profile as text for `sandbox-exec`.
     pub(super) fn text(&self) -> Result<String, SandboxError> {
         let mut out = BASE.to_owned();
-        let read = |path: &Path| line("allow", "file-read*", "subpath", path);
+        let read = |path: &Path| rule("allow", "file-read*", "subpath", path);
         for path in SYSTEM {
             out += &read(Path::new(path))?;
         }
@@ -81,42 +81,42 @@ impl SeatbeltProfile<'_> {
         {
             out += &read(&path)?;
         }
-        let room = (self.room.to_owned(), true);
+        let scratch = (self.scratch.to_owned(), true);
         let mounts = self
             .mounts
             .iter()
             .map(|mount| (mount.from.clone(), mount.writable));
-        for (path, writable) in self.parts.iter().cloned().chain(mounts).chain([room]) {
+        for (path, writable) in self.parts.iter().cloned().chain(mounts).chain([scratch]) {
             out += &read(&path)?;
             if writable {
-                out += &line("allow", "file-write*", "subpath", &path)?;
+                out += &rule("allow", "file-write*", "subpath", &path)?;
             }
         }
         for path in self.settings {
-            out += &line("allow", "file-read*", "literal", path)?;
+            out += &rule("allow", "file-read*", "literal", path)?;
         }
         // Moving a folder would move the covered files in it, and another folder could take its place.
         let mounts = self.mounts.iter().map(|mount| mount.from.as_path());
-        let grounds: Vec<&Path> = mounts.chain([self.workspace]).collect();
+        let roots: Vec<&Path> = mounts.chain([self.workspace]).collect();
         let above: BTreeSet<&Path> = self
             .covers
             .iter()
             .flat_map(|(path, _)| path.ancestors().skip(1))
             .filter(|above| {
-                let is_in = |ground: &&Path| above != ground && above.starts_with(ground);
-                grounds.iter().any(is_in)
+                let is_in = |root: &&Path| above != root && above.starts_with(root);
+                roots.iter().any(is_in)
             })
             .collect();
         for path in above {
-            out += &line("deny", "file-write-unlink", "literal", path)?;
+            out += &rule("deny", "file-write-unlink", "literal", path)?;
         }
         for (path, with) in self.covers {
             out += &match with {
-                MountMask::ReadOnly => line("deny", "file-write*", "subpath", path)?,
+                MountMask::ReadOnly => rule("deny", "file-write*", "subpath", path)?,
                 // Moving it would move the files that the rules protect.
-                MountMask::Pin => line("deny", "file-write-unlink", "literal", path)?,
+                MountMask::Pin => rule("deny", "file-write-unlink", "literal", path)?,
                 MountMask::Nothing { .. } => {
-                    line("deny", "file-read* file-write*", "subpath", path)?
+                    rule("deny", "file-read* file-write*", "subpath", path)?
                 }
             };
         }
@@ -155,7 +155,7 @@ pub(super) fn toolchains(home: &Path) -> (Vec<(&'static str, PathBuf)>, Vec<Path
 
 /// Writes one rule. Fails if the path contains a character that a profile string cannot hold, since it could not be
 /// protected.
-fn line(decision: &str, what: &str, how: &str, path: &Path) -> Result<String, SandboxError> {
+fn rule(decision: &str, what: &str, how: &str, path: &Path) -> Result<String, SandboxError> {
     let text = path
         .to_str()
         .filter(|text| !text.chars().any(char::is_control));
@@ -187,7 +187,7 @@ mod tests {
             path: &["/opt/tools/bin".into()],
             settings: &["/Users/me/.cargo/config.toml".into()],
             workspace: Path::new("/w"),
-            room: Path::new("/private/tmp/room"),
+            scratch: Path::new("/private/tmp/room"),
             parts,
             mounts: &[],
             covers,
@@ -206,7 +206,7 @@ mod tests {
         let text = text(vec![("/w".into(), true)], &covers).unwrap();
         let at = |line: &str| text.find(line).unwrap_or_else(|| panic!("{line}: {text}"));
         assert!(at("(deny default)") < at("(allow file-read* (subpath \"/usr\"))"));
-        let let_in = at("(allow file-write* (subpath \"/w\"))");
+        let allowed = at("(allow file-write* (subpath \"/w\"))");
         for line in [
             "(deny file-read* file-write* (subpath \"/w/.env\"))",
             "(deny file-write* (subpath \"/w/.git/hooks\"))",
@@ -215,16 +215,16 @@ mod tests {
             "(deny file-write-unlink (literal \"/w/a\"))",
             "(deny file-write-unlink (literal \"/w/a/b\"))",
         ] {
-            assert!(let_in < at(line));
+            assert!(allowed < at(line));
         }
         assert!(!text.contains("(deny file-write-unlink (literal \"/w\"))"));
         at("(allow file-read* (subpath \"/Users/me/.cargo/registry\"))");
         at("(allow file-read* (literal \"/Users/me/.cargo/config.toml\"))");
-        assert!(!text.contains("/dev/tty"), "the terminal is the person's");
         assert!(
-            !text.contains("network"),
-            "nothing but the default is said of it"
+            !text.contains("/dev/tty"),
+            "the terminal belongs to the user"
         );
+        assert!(!text.contains("network"), "the default denies the network");
         assert!(
             !text.contains("\"/Users/me\""),
             "the home itself is not readable"
@@ -263,7 +263,7 @@ mod tests {
             "{text}"
         );
         for bad in ["/w/a\nb", "/w/a\0b"] {
-            assert!(super::line("allow", "x", "y", Path::new(bad)).is_err());
+            assert!(super::rule("allow", "x", "y", Path::new(bad)).is_err());
         }
     }
 }

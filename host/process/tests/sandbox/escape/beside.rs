@@ -96,13 +96,16 @@ async fn mounted_folder_forbidden_new_files_are_renamed() {
             &seen,
         );
         let fault = run_in(&*sandbox(), &spec).await.expect_err(made);
-        let SandboxError::Shielded { path, kept, .. } = &fault else {
+        let SandboxError::ForbiddenPathCreated {
+            path, renamed_to, ..
+        } = &fault
+        else {
             panic!("{made}: {fault}");
         };
         // The message names its path on this machine.
         assert_eq!(*path, main.join(made).display().to_string());
         assert!(!exists(&main.join(made)), "{made}");
-        assert!(exists(Path::new(kept)), "{made}: nothing is lost");
+        assert!(exists(Path::new(renamed_to)), "{made}: nothing is lost");
     }
 }
 
@@ -113,7 +116,7 @@ async fn mounted_git_folder_is_guarded() {
     let text = format!("echo ../evil > {}/commondir", git.display());
     let fault = run_in(&*sandbox(), &with(&world, &text, &git, &git)).await;
     assert!(
-        matches!(fault, Err(SandboxError::Shielded { .. })),
+        matches!(fault, Err(SandboxError::ForbiddenPathCreated { .. })),
         "{fault:?}"
     );
     assert!(!exists(&git.join("commondir")));
@@ -197,7 +200,7 @@ async fn worktree_can_commit_but_not_change_its_repository() {
     let text = format!("echo x > {}/config.worktree", own.display());
     let made = run_in(&*sandbox(), &with(&world, &text, &git_folder, &git_folder)).await;
     assert!(
-        matches!(made, Err(SandboxError::Shielded { .. })),
+        matches!(made, Err(SandboxError::ForbiddenPathCreated { .. })),
         "{made:?}"
     );
     assert!(!exists(&own.join("config.worktree")));

@@ -9,7 +9,7 @@ use crate::kit::{Said, World, gone, marker, run_in, sandbox};
 
 /// Returns true if this machine cannot enforce the limit: the command must be refused then.
 async fn refused(fault: &SandboxError) -> bool {
-    matches!(fault, SandboxError::CannotHold { .. })
+    matches!(fault, SandboxError::Unsupported { .. })
 }
 
 #[tokio::test]

@@ -80,9 +80,9 @@ async fn protected_path_that_is_missing_cannot_be_created() {
         let world = repository();
         let spec = world.script(&format!("{text}; sleep 30"));
         let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
-        let SandboxError::Shielded {
+        let SandboxError::ForbiddenPathCreated {
             path: made,
-            kept,
+            renamed_to,
             stopped,
             ..
         } = fault
@@ -91,7 +91,10 @@ async fn protected_path_that_is_missing_cannot_be_created() {
         };
         assert_eq!(made, path);
         assert!(!exists(&world.path().join(path)), "{path}");
-        assert!(exists(&world.path().join(kept)), "{path}: nothing is lost");
+        assert!(
+            exists(&world.path().join(renamed_to)),
+            "{path}: nothing is lost"
+        );
         assert!(
             stopped.after.as_secs() < 10,
             "{path}: it was not waited for"
@@ -105,7 +108,10 @@ async fn protected_path_created_by_a_short_command_is_detected() {
     let fault = run_in(&*sandbox(), &world.script("echo ../evil > .git/commondir"))
         .await
         .unwrap_err();
-    assert!(matches!(fault, SandboxError::Shielded { .. }), "{fault}");
+    assert!(
+        matches!(fault, SandboxError::ForbiddenPathCreated { .. }),
+        "{fault}"
+    );
     assert!(!exists(&world.path().join(".git/commondir")));
 }
 
@@ -178,15 +184,20 @@ async fn executable_config_in_subfolders_is_renamed() {
         std::fs::create_dir_all(world.path()).unwrap();
         let made = world.script(&format!("mkdir -p n1 n4 n5 n8 src; {text}; exit 0"));
         let fault = run_in(&*sandbox(), &made).await.expect_err(path);
-        let SandboxError::Shielded {
-            path: found, kept, ..
+        let SandboxError::ForbiddenPathCreated {
+            path: found,
+            renamed_to,
+            ..
         } = &fault
         else {
             panic!("{path}: {fault}");
         };
         assert_eq!(found, path);
         assert!(!exists(&world.path().join(path)), "{path}");
-        assert!(exists(&world.path().join(kept)), "{path}: nothing is lost");
+        assert!(
+            exists(&world.path().join(renamed_to)),
+            "{path}: nothing is lost"
+        );
     }
 }
 
@@ -218,7 +229,7 @@ async fn executable_config_is_renamed_while_the_command_runs() {
     let world = World::new();
     let spec = world.script("mkdir -p n/m; echo x > n/m/.mcp.json; sleep 30");
     let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
-    let SandboxError::Shielded { path, stopped, .. } = &fault else {
+    let SandboxError::ForbiddenPathCreated { path, stopped, .. } = &fault else {
         panic!("{fault}");
     };
     assert_eq!(path, "n/m/.mcp.json");
@@ -283,7 +294,7 @@ async fn git_init_of_the_workspace_is_not_renamed() {
     // A clone is not interrupted, but reported.
     let spec = fetched.script("git clone -q from to; sleep 2; cat to/a; echo end");
     let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
-    let SandboxError::Shielded { path, stopped, .. } = &fault else {
+    let SandboxError::ForbiddenPathCreated { path, stopped, .. } = &fault else {
         panic!("{fault}");
     };
     assert_eq!(path, "to/.vscode/tasks.json");

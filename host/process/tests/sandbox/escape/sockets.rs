@@ -128,6 +128,6 @@ async fn network_modes_without_a_proxy_are_rejected() {
         let mut spec = world.script("true");
         spec.network = network;
         let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
-        assert!(matches!(fault, SandboxError::CannotHold { .. }), "{fault}");
+        assert!(matches!(fault, SandboxError::Unsupported { .. }), "{fault}");
     }
 }

@@ -6,9 +6,9 @@ fn spec(workspace: &Path) -> CommandSpec {
     CommandSpec::new(CommandProgram::Vector(vec!["true".into()]), workspace)
 }
 
-struct World(tempfile::TempDir);
+struct TestWorkspace(tempfile::TempDir);
 
-impl World {
+impl TestWorkspace {
     fn new(files: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for file in files {
@@ -28,7 +28,7 @@ impl World {
     }
 }
 
-fn at<'a>(blueprint: &'a ContainerBlueprint, path: &Path) -> Option<&'a Mount> {
+fn mount_at<'a>(blueprint: &'a ContainerBlueprint, path: &Path) -> Option<&'a Mount> {
     let mounts = blueprint.body.host_config.as_ref()?.mounts.as_ref()?;
     mounts
         .iter()
@@ -37,33 +37,34 @@ fn at<'a>(blueprint: &'a ContainerBlueprint, path: &Path) -> Option<&'a Mount> {
 
 #[test]
 fn blueprint_masks_protected_paths_of_the_workspace() {
-    let snapshot = World::new(&[".env", ".git/config", ".git/hooks/x", ".ssh/id_rsa", "a"]);
-    let made = snapshot.blueprint(&spec(&snapshot.path()));
+    let workspace =
+        TestWorkspace::new(&[".env", ".git/config", ".git/hooks/x", ".ssh/id_rsa", "a"]);
+    let blueprint = workspace.blueprint(&spec(&workspace.path()));
     let path = |name: &str| match name {
-        "" => snapshot.path(),
-        name => snapshot.path().join(name),
+        "" => workspace.path(),
+        name => workspace.path().join(name),
     };
-    let writable = |name: &str| at(&made, &path(name)).unwrap().read_only == Some(false);
+    let writable = |name: &str| mount_at(&blueprint, &path(name)).unwrap().read_only == Some(false);
     assert!(
         writable("") && writable(".git"),
-        "the one is used, and the other pinned"
+        "`.git` is pinned, and stays writable"
     );
     for name in [".git/config", ".git/hooks", ".mimir"] {
         assert!(!writable(name), "{name}");
     }
-    let env = at(&made, &path(".env")).unwrap();
+    let env = mount_at(&blueprint, &path(".env")).unwrap();
     assert_eq!(
         (env.source.as_deref(), env.read_only),
         (Some("/dev/null"), Some(true))
     );
-    assert!(at(&made, &path("a")).is_none());
+    assert!(mount_at(&blueprint, &path("a")).is_none());
     for podman in [false, true] {
         let facts = ContainerEngineFacts {
             podman,
             ..ContainerEngineFacts::all()
         };
-        let made = ContainerBlueprint::new("x", &facts, &spec(&snapshot.path())).unwrap();
-        let host = made.body.host_config.as_ref().unwrap();
+        let blueprint = ContainerBlueprint::new("x", &facts, &spec(&workspace.path())).unwrap();
+        let host = blueprint.body.host_config.as_ref().unwrap();
         let folder = path(".ssh").to_str().unwrap().to_owned();
         let options = &host.tmpfs.as_ref().unwrap()[&folder];
         assert!(
@@ -72,44 +73,47 @@ fn blueprint_masks_protected_paths_of_the_workspace() {
         );
         // Without this option, Podman copies hidden files into the folder that hides them.
         assert_eq!(options.contains("notmpcopyup"), podman);
-        assert!(at(&made, &path(".ssh")).is_none() && at(&made, &path(".ssh/id_rsa")).is_none());
+        assert!(
+            mount_at(&blueprint, &path(".ssh")).is_none()
+                && mount_at(&blueprint, &path(".ssh/id_rsa")).is_none()
+        );
     }
 }
 
 #[test]
 fn blueprint_masks_protected_paths_of_writable_mounts() {
-    let snapshot = World::new(&["a"]);
-    let other = World::new(&[".git/config", ".git/HEAD", ".env", "b"]);
-    let mut spec = spec(&snapshot.path());
+    let workspace = TestWorkspace::new(&["a"]);
+    let other = TestWorkspace::new(&[".git/config", ".git/HEAD", ".env", "b"]);
+    let mut spec = spec(&workspace.path());
     let mount = |at: &str, writable| crate::sandbox::HostMount {
         from: other.path(),
         at: at.into(),
         writable,
     };
     spec.mounts = vec![mount("/data", true), mount("/read", false)];
-    let made = snapshot.blueprint(&spec);
-    let there = |path: &str| at(&made, Path::new(path));
+    let blueprint = workspace.blueprint(&spec);
+    let mounted_at = |path: &str| mount_at(&blueprint, Path::new(path));
     for name in [".git/config", ".git/hooks"] {
-        let cover = there(&format!("/data/{name}")).unwrap();
+        let cover = mounted_at(&format!("/data/{name}")).unwrap();
         assert_eq!(cover.source.as_deref(), other.path().join(name).to_str());
         assert_eq!(cover.read_only, Some(true), "{name}");
     }
-    let pin = there("/data/.git").unwrap();
+    let pin = mounted_at("/data/.git").unwrap();
     assert_eq!(pin.read_only, Some(false));
-    let env = there("/data/.env").unwrap();
+    let env = mounted_at("/data/.env").unwrap();
     assert_eq!(env.source.as_deref(), Some("/dev/null"));
-    assert!(there("/data/b").is_none() && there("/read/.env").is_none());
-    assert!(there("/data/.mimir").is_none());
+    assert!(mounted_at("/data/b").is_none() && mounted_at("/read/.env").is_none());
+    assert!(mounted_at("/data/.mimir").is_none());
     let config = other.path().join(".git/config");
-    let covered = made.covered();
+    let covered = blueprint.covered();
     assert!(covered.iter().any(|seen| seen.path() == config));
 }
 
 #[test]
 fn blueprint_grants_no_capabilities_or_network() {
-    let snapshot = World::new(&[]);
-    let made = snapshot.blueprint(&spec(&snapshot.path()));
-    let host = made.body.host_config.unwrap();
+    let workspace = TestWorkspace::new(&[]);
+    let blueprint = workspace.blueprint(&spec(&workspace.path()));
+    let host = blueprint.body.host_config.unwrap();
     assert_eq!(host.network_mode.as_deref(), Some("none"));
     assert_eq!(host.readonly_rootfs, Some(true));
     assert_eq!(host.cap_drop.as_deref(), Some(&["ALL".to_owned()][..]));
@@ -124,16 +128,16 @@ fn blueprint_grants_no_capabilities_or_network() {
     );
     assert_eq!(host.memory_swap, host.memory);
     assert_eq!(host.memory, Some(8 << 30));
-    assert_eq!(made.body.env, None);
+    assert_eq!(blueprint.body.env, None);
 }
 
 #[test]
 fn blueprint_limits_use_the_units_of_the_engine() {
-    let snapshot = World::new(&[]);
-    let mut spec = spec(&snapshot.path());
+    let workspace = TestWorkspace::new(&[]);
+    let mut spec = spec(&workspace.path());
     spec.bounds.cpu = Some(150);
     spec.bounds.processes = ResourceBound::Requested(9);
-    let host = snapshot.blueprint(&spec).body.host_config.unwrap();
+    let host = workspace.blueprint(&spec).body.host_config.unwrap();
     assert_eq!(
         (host.cpu_quota, host.cpu_period),
         (Some(150_000), Some(100_000))
@@ -164,43 +168,45 @@ fn blueprint_limits_use_the_units_of_the_engine() {
 
 #[test]
 fn blueprint_mounts_only_the_visible_parts() {
-    let snapshot = World::new(&["src/a", "b/.env", "c"]);
-    let mut spec = spec(&snapshot.path());
+    let workspace = TestWorkspace::new(&["src/a", "b/.env", "c"]);
+    let mut spec = spec(&workspace.path());
     spec.visible_parts = vec![WorkspacePart {
         below: "src".into(),
         writable: false,
     }];
-    let made = snapshot.blueprint(&spec);
+    let blueprint = workspace.blueprint(&spec);
     assert_eq!(
-        at(&made, &snapshot.path().join("src")).unwrap().read_only,
+        mount_at(&blueprint, &workspace.path().join("src"))
+            .unwrap()
+            .read_only,
         Some(true)
     );
-    assert_eq!(made.body.host_config.unwrap().mounts.unwrap().len(), 1);
+    assert_eq!(blueprint.body.host_config.unwrap().mounts.unwrap().len(), 1);
 }
 
 #[test]
 fn blueprint_differs_after_a_masked_file_is_replaced() {
-    let snapshot = World::new(&[".env", "a"]);
-    let spec = spec(&snapshot.path());
-    let before = snapshot.blueprint(&spec);
+    let workspace = TestWorkspace::new(&[".env", "a"]);
+    let spec = spec(&workspace.path());
+    let before = workspace.blueprint(&spec);
     if !before.can_verify_mounts() {
         return;
     }
-    std::fs::write(snapshot.path().join("a"), "other").unwrap();
-    std::fs::write(snapshot.path().join("b"), "new").unwrap();
-    std::fs::write(snapshot.path().join(".env"), "written again").unwrap();
+    std::fs::write(workspace.path().join("a"), "other").unwrap();
+    std::fs::write(workspace.path().join("b"), "new").unwrap();
+    std::fs::write(workspace.path().join(".env"), "written again").unwrap();
     assert_eq!(
-        snapshot.blueprint(&spec),
+        workspace.blueprint(&spec),
         before,
-        "the same files are there"
+        "no masked file was replaced"
     );
     // Replaces the file by a rename, as editors do when they save.
-    std::fs::write(snapshot.path().join("new"), "x").unwrap();
-    std::fs::rename(snapshot.path().join("new"), snapshot.path().join(".env")).unwrap();
-    let after = snapshot.blueprint(&spec);
-    assert_ne!(after, before, "the file is another");
-    std::fs::write(snapshot.path().join("key.pem"), "x").unwrap();
-    assert_ne!(snapshot.blueprint(&spec), after, "there is one more");
+    std::fs::write(workspace.path().join("new"), "x").unwrap();
+    std::fs::rename(workspace.path().join("new"), workspace.path().join(".env")).unwrap();
+    let after = workspace.blueprint(&spec);
+    assert_ne!(after, before, "a masked file was replaced");
+    std::fs::write(workspace.path().join("key.pem"), "x").unwrap();
+    assert_ne!(workspace.blueprint(&spec), after, "a masked file was added");
 }
 
 #[test]
@@ -236,7 +242,7 @@ fn mounts_of_system_folders_or_engine_socket_are_rejected() {
             "{good}"
         );
     }
-    for (from, at, is) in [
+    for (from, at, accepted) in [
         ("/srv", "/data", false),
         ("/srv/engine/docker.sock", "/s", false),
         ("/srv/other", "/data", true),
@@ -251,6 +257,10 @@ fn mounts_of_system_folders_or_engine_socket_are_rejected() {
             at: at.into(),
             writable: false,
         }];
-        assert_eq!(check_mounts(&spec, socket).is_ok(), is, "{from} at {at}");
+        assert_eq!(
+            check_mounts(&spec, socket).is_ok(),
+            accepted,
+            "{from} at {at}"
+        );
     }
 }

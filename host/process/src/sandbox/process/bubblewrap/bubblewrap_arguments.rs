@@ -23,8 +23,8 @@ use crate::sandbox::mount_mask::MountMask;
 /// The arguments, and the descriptors that they refer to by number.
 #[derive(Default)]
 pub(super) struct BubblewrapArguments {
-    pub(super) words: Vec<OsString>,
-    pub(super) handed: Vec<OwnedFd>,
+    pub(super) args: Vec<OsString>,
+    pub(super) fds: Vec<OwnedFd>,
 }
 
 /// The size of the shared memory: the same as that of a temporary folder.
@@ -33,44 +33,44 @@ const SHARED: &CStr = c"2g";
 /// The descriptors that bubblewrap inherits.
 pub(super) struct InheritedFds {
     /// All arguments except the command.
-    pub(super) words: OwnedFd,
+    pub(super) args_file: OwnedFd,
     /// The descriptors that the arguments refer to.
-    named: Vec<OwnedFd>,
+    referenced: Vec<OwnedFd>,
 }
 
 impl InheritedFds {
-    pub(super) fn all(self) -> Vec<OwnedFd> {
-        let mut all = self.named;
-        all.push(self.words);
-        all
+    pub(super) fn into_fds(self) -> Vec<OwnedFd> {
+        let mut fds = self.referenced;
+        fds.push(self.args_file);
+        fds
     }
 }
 
 /// Returns the number of descriptors that these steps need.
 pub(super) fn count_fds(steps: &[RootStep]) -> usize {
-    let takes = |step: &&RootStep| {
+    let needs_fd = |step: &&RootStep| {
         matches!(
             step,
             RootStep::Bind { .. } | RootStep::File { .. } | RootStep::Cover { .. }
         )
     };
-    steps.iter().filter(takes).count()
+    steps.iter().filter(needs_fd).count()
 }
 
 impl BubblewrapArguments {
-    pub(super) fn word(&mut self, word: impl AsRef<OsStr>) {
-        self.words.push(word.as_ref().to_owned());
+    pub(super) fn arg(&mut self, arg: impl AsRef<OsStr>) {
+        self.args.push(arg.as_ref().to_owned());
     }
 
     pub(super) fn option(&mut self, name: &str, value: impl AsRef<OsStr>) {
-        self.word(name);
-        self.word(value);
+        self.arg(name);
+        self.arg(value);
     }
 
     /// Adds an option whose value is a descriptor.
     pub(super) fn fd_option(&mut self, name: &str, descriptor: OwnedFd) {
         self.option(name, descriptor.as_raw_fd().to_string());
-        self.handed.push(descriptor);
+        self.fds.push(descriptor);
     }
 
     fn mode(&mut self, mode: u32) {
@@ -80,18 +80,18 @@ impl BubblewrapArguments {
     /// Writes the arguments to a file in memory that no other process can read.
     pub(super) fn into_fds(self) -> io::Result<InheritedFds> {
         let mut bytes = Vec::new();
-        for word in &self.words {
-            bytes.extend(word.as_bytes());
+        for arg in &self.args {
+            bytes.extend(arg.as_bytes());
             bytes.push(0);
         }
         Ok(InheritedFds {
-            words: memory_file(&bytes)?,
-            named: self.handed,
+            args_file: memory_file(&bytes)?,
+            referenced: self.fds,
         })
     }
 
     /// Adds the new root: its steps in order, then sealed.
-    pub(super) fn root(&mut self, root: &RootPlan, gives: TrialResult) -> io::Result<()> {
+    pub(super) fn root(&mut self, root: &RootPlan, trial: TrialResult) -> io::Result<()> {
         // Bubblewrap creates a complete `/dev`, with the usual links and a private terminal.
         self.option("--dev", "/dev");
         // A tmpfs has no size limit of its own.
@@ -108,7 +108,7 @@ impl BubblewrapArguments {
             }
         }
         self.option("--remount-ro", "/dev");
-        if gives.proc {
+        if trial.proc {
             self.option("--proc", "/proc");
             // Some of its files are writable for uid 0 of the host, even under another uid in the sandbox.
             self.option("--remount-ro", "/proc");
@@ -126,7 +126,7 @@ impl BubblewrapArguments {
             RootStep::Bind { at, .. } if is_device(at) => {}
             RootStep::Directory { at, mode } => {
                 self.mode(*mode);
-                self.option("--dir", place(at));
+                self.option("--dir", absolute_path(at));
             }
             // Bubblewrap creates mount points itself.
             RootStep::File { content, .. } if content.is_empty() => {}
@@ -134,11 +134,11 @@ impl BubblewrapArguments {
                 let content = memory_file(content)?;
                 self.mode(*mode);
                 self.fd_option("--ro-bind-data", content);
-                self.word(place(at));
+                self.arg(absolute_path(at));
             }
             RootStep::Link { at, to } => {
                 self.option("--symlink", OsStr::from_bytes(to.as_bytes()));
-                self.word(place(at));
+                self.arg(absolute_path(at));
             }
             RootStep::Bind {
                 from,
@@ -156,7 +156,7 @@ impl BubblewrapArguments {
                         _ => {}
                     }
                 }
-                self.option("--tmpfs", place(at));
+                self.option("--tmpfs", absolute_path(at));
             }
             // Attached mounts exist only in the native sandbox.
             RootStep::Attach { .. } | RootStep::Cover { .. } => {}
@@ -173,7 +173,7 @@ impl BubblewrapArguments {
             },
             from,
         );
-        self.word(place(at));
+        self.arg(absolute_path(at));
     }
 
     /// Covers a path in the sandbox with the original that is `outside`, or with its replacement.
@@ -184,7 +184,7 @@ impl BubblewrapArguments {
         with: MountMask,
         stand_in: Option<&CStr>,
     ) -> io::Result<()> {
-        let there = place(at);
+        let mask_path = absolute_path(at);
         let from = match open(outside) {
             // It has been removed since the scan.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -196,14 +196,14 @@ impl BubblewrapArguments {
             (MountMask::Nothing { .. }, Some(path)) => self.bind(open(path)?, at, true),
             (MountMask::Nothing { folder: true }, None) => {
                 self.mode(0o555);
-                self.option("--tmpfs", &there);
-                self.option("--remount-ro", &there);
+                self.option("--tmpfs", &mask_path);
+                self.option("--remount-ro", &mask_path);
             }
             (MountMask::Nothing { folder: false }, None) => {
                 let nothing = memory_file(&[])?;
                 self.mode(0);
                 self.fd_option("--ro-bind-data", nothing);
-                self.word(there);
+                self.arg(mask_path);
             }
         }
         Ok(())
@@ -211,12 +211,12 @@ impl BubblewrapArguments {
 }
 
 /// Returns the path on this machine of a path in the sandbox, from the last mount at or above it.
-fn machine_path(steps: &[RootStep], place: &CStr) -> io::Result<CString> {
-    let place = Path::new(OsStr::from_bytes(place.to_bytes()));
+fn machine_path(steps: &[RootStep], path: &CStr) -> io::Result<CString> {
+    let path = Path::new(OsStr::from_bytes(path.to_bytes()));
     let mounts = steps.iter().rev().filter_map(|step| match step {
         RootStep::Bind { from, at, .. } => {
             let at = Path::new(OsStr::from_bytes(at.to_bytes()));
-            let below = place.strip_prefix(at).ok()?;
+            let below = path.strip_prefix(at).ok()?;
             let from = Path::new(OsStr::from_bytes(from.to_bytes()));
             Some((at.components().count(), from.join(below)))
         }
@@ -233,10 +233,10 @@ fn is_device(at: &CStr) -> bool {
 }
 
 /// Returns the absolute path in the sandbox; steps store it relative to the root.
-fn place(at: &CStr) -> OsString {
-    let mut place = vec![b'/'];
-    place.extend(at.to_bytes());
-    OsString::from_vec(place)
+fn absolute_path(at: &CStr) -> OsString {
+    let mut path = vec![b'/'];
+    path.extend(at.to_bytes());
+    OsString::from_vec(path)
 }
 
 /// Converts a size from the kernel's notation to bytes.
@@ -265,8 +265,8 @@ pub(super) fn memory_file(content: &[u8]) -> io::Result<OwnedFd> {
 }
 
 /// Returns a filter instruction in the memory layout of the kernel.
-pub(super) fn instruction(one: &sock_filter) -> [u8; 8] {
-    let [a, b] = one.code.to_ne_bytes();
-    let [e, f, g, h] = one.k.to_ne_bytes();
-    [a, b, one.jt, one.jf, e, f, g, h]
+pub(super) fn instruction(filter: &sock_filter) -> [u8; 8] {
+    let [a, b] = filter.code.to_ne_bytes();
+    let [e, f, g, h] = filter.k.to_ne_bytes();
+    [a, b, filter.jt, filter.jf, e, f, g, h]
 }

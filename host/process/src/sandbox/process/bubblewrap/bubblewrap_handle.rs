@@ -58,7 +58,7 @@ pub(super) struct BubblewrapHandle {
     report: BubblewrapReport,
     exit: Option<CommandExit>,
     /// The proxy connection of its network, if it has one.
-    pub(super) serving: Option<ProxyTask>,
+    pub(super) proxy_task: Option<ProxyTask>,
     /// Removed when all processes in the groups are gone.
     groups: Option<CommandCgroups>,
 }
@@ -86,7 +86,7 @@ impl BubblewrapHandle {
             process: Arc::new(process),
             report,
             exit: None,
-            serving: None,
+            proxy_task: None,
             groups: Some(groups),
         })
     }
@@ -122,9 +122,9 @@ impl BubblewrapHandle {
         let process = sys::exit_watcher(&self.process)?;
         let _ = process.readable().await?;
         drop(process);
-        let said = self.report.exit().await;
+        let reported_code = self.report.exit().await;
         let killed = !status.success() && status.code().is_none();
-        let code = match said {
+        let code = match reported_code {
             Some(code) => code,
             None if killed => KILLED,
             None => {
@@ -143,7 +143,7 @@ impl BubblewrapHandle {
         };
         self.exit = Some(exit);
         self.groups = None;
-        self.serving = None;
+        self.proxy_task = None;
         Ok(exit)
     }
 }

@@ -14,26 +14,26 @@ use crate::sandbox::SandboxError;
 use crate::sandbox::program_lookup::ResolvedProgram;
 
 /// The maximum number of nested interpreters (the kernel's own limit).
-const DEPTH: usize = 5;
+const MAX_INTERPRETERS: usize = 5;
 
 /// The number of bytes read to identify a file: more than the kernel reads of a script, and enough for the loader name
 /// where linkers put it.
-const HEAD: u64 = 4096;
+const HEAD_BYTES: u64 = 4096;
 
 /// Refuses files that the kernel would not run.
 pub(super) fn check_runnable(
-    found: &ResolvedProgram,
+    program: &ResolvedProgram,
     directory: &Path,
     root: &RootPlan,
 ) -> Result<(), SandboxError> {
-    let mut file = directory.join(&found.file);
-    for _ in 0..DEPTH {
+    let mut file = directory.join(&program.file);
+    for _ in 0..MAX_INTERPRETERS {
         match inspect_program(&file, root) {
             ProgramImage::Program => return Ok(()),
-            ProgramImage::By(interpreter) => file = directory.join(interpreter),
-            ProgramImage::Not(why) => {
+            ProgramImage::InterpretedBy(interpreter) => file = directory.join(interpreter),
+            ProgramImage::NotRunnable(why) => {
                 return Err(SandboxError::NotExecutable {
-                    program: found.arguments.first().cloned().unwrap_or_default(),
+                    program: program.arguments.first().cloned().unwrap_or_default(),
                     why,
                 });
             }
@@ -46,25 +46,25 @@ enum ProgramImage {
     /// It can be run directly, or its kind is unknown.
     Program,
     /// Another program runs or loads it.
-    By(PathBuf),
-    Not(&'static str),
+    InterpretedBy(PathBuf),
+    NotRunnable(&'static str),
 }
 
 fn inspect_program(file: &Path, root: &RootPlan) -> ProgramImage {
     let Ok(real) = file.canonicalize() else {
-        return ProgramImage::Not(NOT_IN_THERE);
+        return ProgramImage::NotRunnable(NOT_IN_THERE);
     };
-    if !is_in(root, file) && !is_in(root, &real) {
-        return ProgramImage::Not(NOT_IN_THERE);
+    if !is_visible_in(root, file) && !is_visible_in(root, &real) {
+        return ProgramImage::NotRunnable(NOT_IN_THERE);
     }
     let runs = real
         .metadata()
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0);
     if !runs {
-        return ProgramImage::Not("the system refuses to run it");
+        return ProgramImage::NotRunnable("the system refuses to run it");
     }
     let mut head = Vec::new();
-    let read = File::open(&real).and_then(|file| file.take(HEAD).read_to_end(&mut head));
+    let read = File::open(&real).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
     if read.is_err() {
         // A program may be executable but not readable.
         return ProgramImage::Program;
@@ -75,14 +75,14 @@ fn inspect_program(file: &Path, root: &RootPlan) -> ProgramImage {
             .split(|byte| matches!(byte, b' ' | b'\t'))
             .filter(|word| !word.is_empty());
         return match words.next() {
-            Some(word) => ProgramImage::By(std::ffi::OsStr::from_bytes(word).into()),
-            None => ProgramImage::Not(NO_PROGRAM),
+            Some(word) => ProgramImage::InterpretedBy(std::ffi::OsStr::from_bytes(word).into()),
+            None => ProgramImage::NotRunnable(NO_PROGRAM),
         };
     }
-    if !head.starts_with(b"\x7fELF") || !machine(&head).is_some_and(is_ours) {
-        return ProgramImage::Not(NO_PROGRAM);
+    if !head.starts_with(b"\x7fELF") || !machine(&head).is_some_and(runs_on_this_machine) {
+        return ProgramImage::NotRunnable(NO_PROGRAM);
     }
-    loader(&head).map_or(ProgramImage::Program, ProgramImage::By)
+    loader(&head).map_or(ProgramImage::Program, ProgramImage::InterpretedBy)
 }
 
 /// Returns the processor type of an ELF file.
@@ -92,11 +92,11 @@ fn machine(head: &[u8]) -> Option<u16> {
 
 /// Returns true if this machine runs programs for that processor: the type of this program, or its older 32-bit
 /// variant.
-fn is_ours(other: u16) -> bool {
+fn runs_on_this_machine(other: u16) -> bool {
     use libc::{EM_386, EM_AARCH64, EM_ARM, EM_X86_64};
     let own = File::open("/proc/self/exe").ok().and_then(|file| {
         let mut head = Vec::new();
-        file.take(HEAD).read_to_end(&mut head).ok()?;
+        file.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
         machine(&head)
     });
     own.is_none_or(|own| own == other)
@@ -142,8 +142,8 @@ fn number(bytes: &[u8], at: usize, width: usize) -> Option<usize> {
 }
 
 /// Returns true if the command can see this path.
-pub(super) fn is_in(root: &RootPlan, place: &Path) -> bool {
-    let below = place.strip_prefix("/").unwrap_or(place);
+pub(super) fn is_visible_in(root: &RootPlan, path: &Path) -> bool {
+    let below = path.strip_prefix("/").unwrap_or(path);
     root.steps.iter().any(|step| match step {
         RootStep::Bind { at, .. } => below.starts_with(std::ffi::OsStr::from_bytes(at.to_bytes())),
         // Created only for the mounts below it.
