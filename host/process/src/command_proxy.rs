@@ -86,7 +86,7 @@ impl ProxyEffectGate {
     fn note(&self, target: &RequestTarget, method: &Method, error: &ToolError) {
         if *method == Method::CONNECT {
             let way = match &*error.remedies {
-                [] => self.outside.way_to(target, method.as_str()),
+                [] => self.outside.request_remedy(target, method.as_str()),
                 ways => ways.join(", or "),
             };
             self.refusals

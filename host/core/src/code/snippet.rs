@@ -208,7 +208,7 @@ impl CodeSnippet {
 
 /// The command of a `run_code` call, if its arguments determine the backend: then it is checked before the call runs,
 /// like one of `exec`.
-pub(crate) fn command_of(arguments: &Value) -> Option<CommandRequest> {
+pub(crate) fn command_in_arguments(arguments: &Value) -> Option<CommandRequest> {
     // Most calls of most tools return here.
     arguments.get("language")?;
     let request = RunCodeArgs::parse(arguments).ok()?;
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     fn words(arguments: Value) -> Vec<String> {
-        let command = command_of(&arguments).unwrap();
+        let command = command_in_arguments(&arguments).unwrap();
         match command.program {
             CommandProgram::Vector(words) => words,
             CommandProgram::Script(_) => panic!("a shell"),
@@ -241,7 +241,11 @@ mod tests {
             ),
         ] {
             let mut arguments = json!({"language": language, "code": "x", "args": ["-a", "b"]});
-            assert_eq!(command_of(&arguments), None, "an engine may take it");
+            assert_eq!(
+                command_in_arguments(&arguments),
+                None,
+                "an engine may take it"
+            );
             arguments["backend"] = json!("process");
             assert_eq!(words(arguments), expected);
         }
@@ -251,7 +255,7 @@ mod tests {
     fn run_code_long_code_goes_to_stdin() {
         let long = "#".repeat(ARGUMENT_MOST + 1);
         let mut arguments = json!({"language": "python", "code": long, "backend": "process"});
-        let command = command_of(&arguments).unwrap();
+        let command = command_in_arguments(&arguments).unwrap();
         assert_eq!(command.stdin.len(), long.len());
         assert_eq!(words(arguments.clone()), ["python3", "-u", "-"]);
         arguments["stdin"] = json!("x");
