@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use crate::config::{EMBEDDINGS_VARIABLE, NetworkSettings, SEARCH_VARIABLE, compares, searches};
+use crate::config::{
+    EMBEDDINGS_VARIABLE, NetworkSettings, SEARCH_VARIABLE, uses_embeddings, uses_web_search,
+};
 use crate::decision::PolicyEvaluation;
 use crate::needs::HostNeed;
 use crate::network::{AllowedHost, NetworkPolicy, RequestTarget};
@@ -20,7 +22,7 @@ impl Policy {
             .collect();
         let (at, settings) = self.settings.network(Some(tool));
         let mut policy = settings.policy_over(&at, &granted);
-        if searches(tool) || compares(tool) {
+        if uses_web_search(tool) || uses_embeddings(tool) {
             // A person has named the host in the settings of the provider or the endpoint.
             policy = policy.with_allowed(granted);
         }
