@@ -209,7 +209,7 @@ impl RestoreTask<'_> {
                     has_other_values: &self.has_other_values(&masked),
                 },
             )
-            .and_then(|restored| self.redactor.hides(&restored).map(|()| restored))
+            .and_then(|restored| self.redactor.check_masked(&restored).map(|()| restored))
             .map_err(|error| self.refused(&error))?;
         Ok(vec![("content".to_owned(), restored.text.into())])
     }
@@ -270,7 +270,7 @@ impl RestoreTask<'_> {
         }
         restored_parts.push(RestoredText::plain(&current[copied..]));
         self.redactor
-            .hides(&RestoredText::concat(restored_parts))
+            .check_masked(&RestoredText::concat(restored_parts))
             .map_err(|error| self.refused(&error))?;
         // If nothing matches, the tool reports it.
         Ok(first.map_or_else(Vec::new, |(pattern, replacement)| {

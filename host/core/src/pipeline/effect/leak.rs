@@ -2,7 +2,7 @@
 //!
 //! The value of a stored secret is sent only in place of its placeholder: a request, a command or a call that contains
 //! one is refused. A text that only has the form of a secret, by a rule for the format of one service (`github-pat`),
-//! may be legitimate: a person is asked. For that, the first [`LEAVING_MAX`] bytes of a body, and of each text in the
+//! may be legitimate: a person is asked. For that, the first [`OUTGOING_MAX`] bytes of a body, and of each text in the
 //! arguments of a call, are checked.
 
 use std::borrow::Cow;
@@ -17,7 +17,7 @@ use crate::decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer};
 use crate::error::{ToolError, ToolErrorCode};
 use crate::needs::HostNeed;
 use crate::pipeline::decide::Ruled;
-use crate::redact::{LEAVING_MAX, LeakDetector, Redactor};
+use crate::redact::{LeakDetector, OUTGOING_MAX, Redactor};
 use crate::tool::{RiskLevel, Tool};
 
 use super::{
@@ -47,7 +47,7 @@ impl UploadScanner {
         if let Some(name) = self.known.as_mut().and_then(|known| known.scan_next(chunk)) {
             return Err(refused_request("its body", &name));
         }
-        let left = LEAVING_MAX.saturating_sub(self.passed);
+        let left = OUTGOING_MAX.saturating_sub(self.passed);
         let scanned = chunk.get(..left.min(chunk.len())).unwrap_or_default();
         self.passed = self.passed.saturating_add(chunk.len());
         if scanned.is_empty() {
@@ -56,7 +56,7 @@ impl UploadScanner {
         self.tail.extend_from_slice(scanned);
         let matched_rule = self
             .redactor
-            .leaving(&self.tail, |rule| self.allowed_rules.contains(rule));
+            .find_outgoing(&self.tail, |rule| self.allowed_rules.contains(rule));
         let excess = self.tail.len().saturating_sub(TAIL_MAX);
         self.tail.drain(..excess);
         Ok(matched_rule)
@@ -155,7 +155,7 @@ impl Inner {
         let secret = self
             .redactor
             .leak_detector()
-            .and_then(|mut detector| detector.apart(prompt.as_bytes()));
+            .and_then(|mut detector| detector.scan_separately(prompt.as_bytes()));
         match secret {
             Some(name) => Err(refused_request("its text", &name)),
             None => Ok(()),
@@ -176,12 +176,12 @@ impl Inner {
         });
         let spaced: Vec<u8> = spaced.collect();
         for text in [url.as_bytes(), &decoded, &spaced] {
-            if let Some(name) = detector.apart(text) {
+            if let Some(name) = detector.scan_separately(text) {
                 return Err(refused_request("its URL", &name));
             }
         }
         for text in egress.headers {
-            if let Some(name) = detector.apart(text) {
+            if let Some(name) = detector.scan_separately(text) {
                 return Err(refused_request("a header", &name));
             }
         }
@@ -230,9 +230,9 @@ fn find_known_secret<'a>(
     let mut detector = redactor.leak_detector()?.except_granted(granted);
     let mut members = arguments.as_object().into_iter().flatten();
     members.find_map(|(argument, value)| {
-        let name = detector
-            .apart(argument.as_bytes())
-            .or_else(|| find_in_texts(value, &mut |text| detector.apart(text.as_bytes())))?;
+        let name = detector.scan_separately(argument.as_bytes()).or_else(|| {
+            find_in_texts(value, &mut |text| detector.scan_separately(text.as_bytes()))
+        })?;
         Some((argument.as_str(), name))
     })
 }
@@ -262,7 +262,7 @@ pub(super) fn ask_about_request_secrets(
     let url = egress.target.to_string();
     let headers = egress.headers.iter().copied();
     let mut texts = std::iter::once(url.as_bytes()).chain(headers);
-    if let Some(rule) = texts.find_map(|text| redactor.leaving(text, |_| false)) {
+    if let Some(rule) = texts.find_map(|text| redactor.find_outgoing(text, |_| false)) {
         evaluation.push(secret_form_reason(&rule));
     }
 }
@@ -274,7 +274,7 @@ pub(in crate::pipeline) fn ask_about_argument_secrets(
     evaluation: &mut PolicyEvaluation,
 ) {
     let rule = find_in_texts(arguments, &mut |text| {
-        redactor.leaving(text.as_bytes(), |_| false)
+        redactor.find_outgoing(text.as_bytes(), |_| false)
     });
     if let Some(rule) = rule {
         evaluation.push(secret_form_reason(&rule));
