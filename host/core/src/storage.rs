@@ -126,7 +126,9 @@ impl PluginValues {
         let label = read.map_err(|error| self.failed("read", &error))?;
         Ok(match label {
             Some((head, _)) => Some(head.label),
-            None => std::fs::symlink_metadata(&file).ok().map(|_| lost_label()),
+            None => std::fs::symlink_metadata(&file)
+                .ok()
+                .map(|_| unreadable_label()),
         })
     }
 
@@ -166,7 +168,7 @@ impl PluginValues {
         }
         let failed = |error: io::Error| self.failed("written", &error);
         self.prepare().map_err(failed)?;
-        let _turn = self.turn().map_err(failed)?;
+        let _lock = self.lock_folder().map_err(failed)?;
         if is_mark && let Some(before) = self.mark(key)? {
             value.label = before.worse(value.label);
         }
@@ -186,7 +188,7 @@ impl PluginValues {
             let more = content.len() as u64;
             let full =
                 |size: StorageSize| size.values >= VALUES_MAX || size.bytes + more > TOTAL_MAX;
-            for (derived, bytes) in self.derived(full(size)).map_err(failed)? {
+            for (derived, bytes) in self.derived_files(full(size)).map_err(failed)? {
                 if !full(size) {
                     break;
                 }
@@ -216,9 +218,9 @@ impl PluginValues {
         let failed = |error: io::Error| self.failed("removed", &error);
         match std::fs::symlink_metadata(&self.folder) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            _ => self.no_links().map_err(failed)?,
+            _ => self.reject_links().map_err(failed)?,
         }
-        let _turn = self.turn().map_err(failed)?;
+        let _lock = self.lock_folder().map_err(failed)?;
         match std::fs::remove_file(self.file(key)) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(error)),
             _ => Ok(()),
@@ -253,7 +255,7 @@ impl PluginValues {
     }
 
     /// The files with derived data, if `wanted`, and their total bytes.
-    fn derived(&self, wanted: bool) -> io::Result<Vec<(PathBuf, u64)>> {
+    fn derived_files(&self, wanted: bool) -> io::Result<Vec<(PathBuf, u64)>> {
         let mut found = Vec::new();
         if !wanted {
             return Ok(found);
@@ -275,7 +277,7 @@ impl PluginValues {
 
     /// The files of values. Other files in the folder are ignored.
     fn files(&self) -> io::Result<Vec<PathBuf>> {
-        self.no_links()?;
+        self.reject_links()?;
         let entries = match std::fs::read_dir(&self.folder) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries?,
@@ -294,7 +296,7 @@ impl PluginValues {
 
     /// Reads the header of a file and up to `most` bytes after it; `None` if the file does not exist.
     fn read(&self, path: &Path, most: u64) -> io::Result<Option<(ValueHeader, Vec<u8>)>> {
-        self.no_links()?;
+        self.reject_links()?;
         let mut tries = (0..TRIES).map(|_| files::open(path, LinkPolicy::Refuse));
         // Another call may replace the value at the same time.
         let replaced = |error: &io::Error| error.kind() == ErrorKind::Interrupted;
@@ -336,19 +338,19 @@ impl PluginValues {
     }
 
     /// Locks the folder; waits until no other call changes the values.
-    fn turn(&self) -> io::Result<File> {
+    fn lock_folder(&self) -> io::Result<File> {
         let file = files::open_private(&self.folder.join("turn"), OpenOptions::new().write(true))?;
         file.lock()?;
         Ok(file)
     }
 
-    /// The folders may come from a checkout: a link in place of one could lead anywhere.
-    fn no_links(&self) -> io::Result<()> {
+    /// Rejects links: the folders may come from a checkout, and a link in place of one could lead anywhere.
+    fn reject_links(&self) -> io::Result<()> {
         files::reject_links(&self.workspace, &self.folder)
     }
 
     fn prepare(&self) -> io::Result<()> {
-        self.no_links()?;
+        self.reject_links()?;
         files::make_state(&self.workspace)?;
         let mut builder = DirBuilder::new();
         builder.recursive(true);
@@ -358,7 +360,7 @@ impl PluginValues {
     }
 
     fn failed(&self, what: &str, error: &io::Error) -> ToolError {
-        let (code, way) = match error.kind() {
+        let (code, remedy) = match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
                 (ToolErrorCode::LimitExceeded, "free some space")
             }
@@ -369,7 +371,7 @@ impl PluginValues {
         };
         let message =
             format!("the stored values of the tool cannot be {what} in {FOLDER}: {error}");
-        ToolError::new(code, text::visible(&message)).with_remedies([way.to_owned()])
+        ToolError::new(code, text::visible(&message)).with_remedies([remedy.to_owned()])
     }
 }
 
@@ -382,7 +384,7 @@ fn check_key(key: &str) -> Result<(), ToolError> {
 }
 
 /// The label assumed for an unreadable mark.
-fn lost_label() -> ContentLabel {
+fn unreadable_label() -> ContentLabel {
     ContentLabel::worst("a mark that cannot be read")
 }
 

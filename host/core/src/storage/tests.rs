@@ -155,11 +155,11 @@ fn storage_mark_never_improves_and_torn_is_worst() {
     assert!(!kept.has_unreadable().unwrap());
     for torn in ["", "{\"key\":"] {
         std::fs::write(kept.file("mark/notes"), torn).unwrap();
-        assert_eq!(kept.mark("mark/notes"), Ok(Some(lost_label())));
+        assert_eq!(kept.mark("mark/notes"), Ok(Some(unreadable_label())));
         assert!(kept.has_unreadable().unwrap());
     }
     kept.set_mark("mark/notes", clean).unwrap();
-    assert_eq!(kept.mark("mark/notes").unwrap(), Some(lost_label()));
+    assert_eq!(kept.mark("mark/notes").unwrap(), Some(unreadable_label()));
 }
 
 #[test]
