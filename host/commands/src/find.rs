@@ -1,7 +1,7 @@
 //! The words of `find`: folders, names and commands. The names that `fd` looks for are here, too.
 
 use crate::ShellWord;
-use crate::operands::{PathOperand, leads_away};
+use crate::operands::{PathOperand, leaves_directory};
 
 /// Options that run a command for the files that are found.
 pub(crate) const EXECUTES: &[&str] = &["-exec", "-execdir", "-ok", "-okdir"];
@@ -27,7 +27,7 @@ pub(crate) fn path_operands(words: &[ShellWord]) -> Vec<PathOperand> {
     let folders = words.iter().skip(1).skip_while(links);
     let folders = folders.take_while(|word| !is_condition(word));
     let away = words.iter().skip(1).filter_map(ShellWord::known);
-    let away = away.filter(|text| leads_away(text));
+    let away = away.filter(|text| leaves_directory(text));
     let mut all: Vec<PathOperand> = away
         .map(|text| PathOperand::maybe(text.to_owned()))
         .collect();
