@@ -31,8 +31,8 @@ struct Nobody;
 
 impl Approver for Nobody {
     fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
-        let way_out = String::new();
-        Box::pin(std::future::ready(ApprovalAnswer::Unattended { way_out }))
+        let remedy = String::new();
+        Box::pin(std::future::ready(ApprovalAnswer::Unattended { remedy }))
     }
 }
 

@@ -12,7 +12,7 @@ pub const BOUND: Duration = Duration::from_secs(20);
 
 /// Most memory that this process may ever have used. All guests of all concurrent tests need much less; a successful
 /// attack would need far more.
-const MEMORY_MOST: u64 = 6 << 30;
+const MEMORY_MAX: u64 = 6 << 30;
 
 /// A kit with a hostile guest and an honest one.
 pub struct Arena {
@@ -133,7 +133,7 @@ impl Arena {
         );
         let peak = peak_memory();
         assert!(
-            peak < MEMORY_MOST,
+            peak < MEMORY_MAX,
             "`{}` made the host hold {} MB",
             self.guest.name,
             peak >> 20

@@ -116,7 +116,7 @@ impl UserApprovalStore {
 }
 
 impl ApprovalStore for UserApprovalStore {
-    fn leases(&self) -> Result<Vec<StoredApproval>, ApprovalStoreError> {
+    fn approvals(&self) -> Result<Vec<StoredApproval>, ApprovalStoreError> {
         let mut leases = self.store.read()?.leases;
         for lease in &mut leases {
             let end = self
@@ -202,7 +202,7 @@ fn write(path: &Path, text: &str, readers: FileReaders) -> Result<(), ApprovalSt
 /// An error that names the file.
 fn failed(path: &Path, text: impl std::fmt::Display) -> ApprovalStoreError {
     ApprovalStoreError {
-        place: mimir_core::text::visible(&path.display().to_string()),
+        location: mimir_core::text::visible(&path.display().to_string()),
         text: text.to_string(),
     }
 }

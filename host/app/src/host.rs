@@ -193,9 +193,9 @@ pub(crate) struct UnattendedApprover;
 impl Approver for UnattendedApprover {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         let tool = &card.tool;
-        let way_out = format!(
+        let remedy = format!(
             "no approver is set on this host; `mimir call {tool}` with the same arguments asks for approval on a terminal"
         );
-        Box::pin(std::future::ready(ApprovalAnswer::Unattended { way_out }))
+        Box::pin(std::future::ready(ApprovalAnswer::Unattended { remedy }))
     }
 }

@@ -199,7 +199,7 @@ fn masked(mut error: ToolError, places: Option<&UserDirs>) -> ToolError {
     let secrets = places.and_then(UserSecrets::new);
     let values = secrets.and_then(|secrets| secrets.values(&BTreeMap::new()).ok());
     let redactor = Redactor::new().with_values(values.unwrap_or_default());
-    redactor.parts_and_value([&mut error.message], error.details.as_mut());
+    redactor.mask_all([&mut error.message], error.details.as_mut());
     error
 }
 

@@ -16,24 +16,24 @@ pub struct CommandDanger {
     pub effect: &'static str,
 }
 
-/// The dangers of the command at this index.
+/// Returns the dangers of the command at this index.
 pub fn dangers(script: &ParsedProgram, at: usize) -> Vec<CommandDanger> {
     let Some(simple) = script.commands.get(at) else {
         return Vec::new();
     };
-    let seen = AnalyzedCommand {
+    let command = AnalyzedCommand {
         simple,
-        piped_from: feeders(script, simple),
-        nested: nested(script, at),
-        reads_found_names: fed_by_finder(script, simple),
+        piped_from: input_programs(script, simple),
+        nested: nested_programs(script, at),
+        reads_found_names: reads_finder_output(script, simple),
     };
-    let found = PATTERNS.iter().filter(|(_, _, is)| is(&seen));
-    found
+    let matching = PATTERNS.iter().filter(|(_, _, test)| test(&command));
+    matching
         .map(|&(name, effect, _)| CommandDanger { name, effect })
         .collect()
 }
 
-/// The danger of a command that cannot be analysed.
+/// Returns the danger of a command that cannot be analysed.
 pub fn hidden_danger(simple: &ParsedCommand) -> Option<CommandDanger> {
     if simple.hides_command {
         return Some(CommandDanger {
@@ -45,10 +45,10 @@ pub fn hidden_danger(simple: &ParsedCommand) -> Option<CommandDanger> {
     if simple.unknown.is_empty() {
         return None;
     }
-    let odd = |c: char| c.is_whitespace() || "\"'`;|&(){}".contains(c);
+    let is_separator = |c: char| c.is_whitespace() || "\"'`;|&(){}".contains(c);
     let parts = simple.words.iter().skip(1).map(ShellWord::text);
     let parts = parts
-        .flat_map(|text| text.split(odd))
+        .flat_map(|text| text.split(is_separator))
         .filter(|part| !part.is_empty());
     let words: Vec<ShellWord> = parts
         .take(PARTS_MAX)
@@ -59,20 +59,22 @@ pub fn hidden_danger(simple: &ParsedCommand) -> Option<CommandDanger> {
             words: words[at..].to_vec(),
             ..ParsedCommand::default()
         };
-        let seen = AnalyzedCommand {
+        let command = AnalyzedCommand {
             simple: &inner,
             piped_from: Vec::new(),
             nested: Vec::new(),
             reads_found_names: false,
         };
-        let mut found = PATTERNS.iter().filter(|(name, ..)| INSIDE.contains(name));
-        let &(name, effect, _) = found.find(|(_, _, is)| is(&seen))?;
+        let mut patterns = PATTERNS
+            .iter()
+            .filter(|(name, ..)| UNLIKELY_IN_TEXT.contains(name));
+        let &(name, effect, _) = patterns.find(|(_, _, test)| test(&command))?;
         Some(CommandDanger { name, effect })
     })
 }
 
 /// Patterns that do not occur in a line of text by chance.
-const INSIDE: &[&str] = &[
+const UNLIKELY_IN_TEXT: &[&str] = &[
     "rm -r",
     "mkfs",
     "chmod 777",
@@ -95,19 +97,20 @@ struct AnalyzedCommand<'a> {
     reads_found_names: bool,
 }
 
-fn feeders<'a>(script: &'a ParsedProgram, simple: &ParsedCommand) -> Vec<&'a str> {
+/// Returns the programs whose output a command reads, directly or through others.
+fn input_programs<'a>(script: &'a ParsedProgram, simple: &ParsedCommand) -> Vec<&'a str> {
     let mut all = Vec::new();
     let mut from = simple.piped_from;
     // A pipeline has one direction, so each command is visited once.
     while let Some(feeder) = from.and_then(|at| script.commands.get(at)) {
-        all.extend(feeder.program().map(name));
+        all.extend(feeder.program().map(base_name));
         from = feeder.piped_from.filter(|next| Some(*next) < from);
     }
     all
 }
 
-/// Nested commands directly precede the command that they belong to.
-fn nested(script: &ParsedProgram, at: usize) -> Vec<&str> {
+/// Returns the programs of nested commands, which directly precede the command that they belong to.
+fn nested_programs(script: &ParsedProgram, at: usize) -> Vec<&str> {
     let outer = &script.commands[at].wrappers;
     // After it there are only wrappers of the command.
     let outer = &outer[..outer
@@ -115,14 +118,17 @@ fn nested(script: &ParsedProgram, at: usize) -> Vec<&str> {
         .rposition(EnclosingCommand::is_substitution)
         .map_or(0, |at| at + 1)];
     let before = script.commands[..at].iter().rev();
-    let inner = before.take_while(|one| {
-        let rest = one.wrappers.strip_prefix(outer);
+    let inner = before.take_while(|command| {
+        let rest = command.wrappers.strip_prefix(outer);
         rest.is_some_and(|rest| rest.iter().any(EnclosingCommand::is_substitution))
     });
-    inner.filter_map(|one| one.program().map(name)).collect()
+    inner
+        .filter_map(|command| command.program().map(base_name))
+        .collect()
 }
 
-fn fed_by_finder(script: &ParsedProgram, simple: &ParsedCommand) -> bool {
+/// Returns true if a command reads the file names that `find` prints.
+fn reads_finder_output(script: &ParsedProgram, simple: &ParsedCommand) -> bool {
     let feeder = simple.piped_from.and_then(|at| script.commands.get(at));
     feeder.is_some_and(|feeder| {
         let prints = |word: &ShellWord| matches!(word.text(), "-printf" | "-fprintf");
@@ -134,26 +140,31 @@ type DangerTest = fn(&AnalyzedCommand<'_>) -> bool;
 
 /// Name, effect, and test.
 const PATTERNS: &[(&str, &str, DangerTest)] = &[
-    ("rm -r", "removes whole folders", |seen| {
-        is_program(seen.simple, &["rm"])
-            && (has(&seen.simple.words, &["--recursive"], "rR") || seen.may_have_options())
+    ("rm -r", "removes whole folders", |command| {
+        is_program(command.simple, &["rm"])
+            && (has(&command.simple.words, &["--recursive"], "rR") || command.may_have_options())
     }),
-    ("dd", "writes blocks to any file or device", |seen| {
-        is_program(seen.simple, &["dd"])
+    ("dd", "writes blocks to any file or device", |command| {
+        is_program(command.simple, &["dd"])
     }),
-    ("find -delete", "removes the files that it finds", |seen| {
-        is_program(seen.simple, &["find"]) && arguments(seen.simple).any(|word| word == "-delete")
-    }),
+    (
+        "find -delete",
+        "removes the files that it finds",
+        |command| {
+            is_program(command.simple, &["find"])
+                && arguments(command.simple).any(|word| word == "-delete")
+        },
+    ),
     (
         "fork bomb",
         "multiplies its processes until the machine hangs",
-        |seen| seen.simple.may_fork_bomb,
+        |command| command.simple.may_fork_bomb,
     ),
-    ("mkfs", "makes or removes file systems", |seen| {
-        let program = seen.simple.program().map(name).unwrap_or_default();
+    ("mkfs", "makes or removes file systems", |command| {
+        let program = command.simple.program().map(base_name).unwrap_or_default();
         program.starts_with("mkfs")
             || is_program(
-                seen.simple,
+                command.simple,
                 &[
                     "blkdiscard",
                     "fdisk",
@@ -169,47 +180,59 @@ const PATTERNS: &[(&str, &str, DangerTest)] = &[
     (
         "chmod 777",
         "lets other users write, or run as the owner",
-        |seen| {
-            let simple = seen.simple;
+        |command| {
+            let simple = command.simple;
             let unclear =
                 is_program(simple, &["chmod"]) && operand(&simple.words).is_some_and(is_unclear);
             unclear
                 || is_program(simple, &["chmod", "install"]) && arguments(simple).any(is_wide_mode)
         },
     ),
-    ("chown -R", "gives whole folders to another user", |seen| {
-        is_program(seen.simple, &["chown", "chgrp"])
-            && (has(&seen.simple.words, &["--recursive"], "R") || seen.may_have_options())
+    (
+        "chown -R",
+        "gives whole folders to another user",
+        |command| {
+            is_program(command.simple, &["chown", "chgrp"])
+                && (has(&command.simple.words, &["--recursive"], "R") || command.may_have_options())
+        },
+    ),
+    ("> /dev", "writes to a device", |command| {
+        let simple = command.simple;
+        let mut targets = simple
+            .redirections
+            .iter()
+            .filter(|redirection| redirection.writes);
+        targets.any(|redirection| is_device(redirection.target.text()))
+            || written_files(simple).any(is_device)
     }),
-    ("> /dev", "writes to a device", |seen| {
-        let simple = seen.simple;
-        let mut targets = simple.redirections.iter().filter(|one| one.writes);
-        targets.any(|one| is_device(one.target.text())) || written(simple).any(is_device)
-    }),
-    ("curl | sh", "runs code from the network", |seen| {
+    ("curl | sh", "runs code from the network", |command| {
         let fetches = |programs: &[&str]| {
             let known = ["curl", "fetch", "ftp", "nc", "ncat", "wget"];
             programs.iter().any(|program| known.contains(program))
         };
-        let takes = is_shell(seen.simple)
-            || is_program(seen.simple, LANGUAGES)
-            || is_program(seen.simple, &["eval", ".", "source"]);
-        takes && (fetches(&seen.piped_from) || fetches(&seen.nested) && runs_nested(seen.simple))
+        let takes = is_shell(command.simple)
+            || is_program(command.simple, LANGUAGES)
+            || is_program(command.simple, &["eval", ".", "source"]);
+        takes
+            && (fetches(&command.piped_from)
+                || fetches(&command.nested) && runs_nested(command.simple))
     }),
-    ("| sh", "runs the output of another program", |seen| {
+    ("| sh", "runs the output of another program", |command| {
         let options = |word: &str| word.starts_with('-');
-        is_shell(seen.simple) && !seen.piped_from.is_empty() && arguments(seen.simple).all(options)
+        is_shell(command.simple)
+            && !command.piped_from.is_empty()
+            && arguments(command.simple).all(options)
     }),
-    ("power", "stops the machine or its services", |seen| {
+    ("power", "stops the machine or its services", |command| {
         is_program(
-            seen.simple,
+            command.simple,
             &[
                 "halt", "init", "killall", "pkill", "poweroff", "reboot", "shutdown", "telinit",
             ],
-        ) || is_program(seen.simple, &["kill"])
-            && (arguments(seen.simple).any(|word| word == "-1") || seen.may_have_options())
+        ) || is_program(command.simple, &["kill"])
+            && (arguments(command.simple).any(|word| word == "-1") || command.may_have_options())
     }),
-    ("system", "changes the system configuration", |seen| {
+    ("system", "changes the system configuration", |command| {
         let programs = [
             "at",
             "batch",
@@ -232,39 +255,43 @@ const PATTERNS: &[(&str, &str, DangerTest)] = &[
             "usermod",
             "visudo",
         ];
-        is_program(seen.simple, &programs)
+        is_program(command.simple, &programs)
     }),
-    ("history", "reads or removes the command history", |seen| {
-        is_program(seen.simple, &["fc", "history"])
-            || words(seen.simple).any(|word| word.ends_with("_history"))
-    }),
+    (
+        "history",
+        "reads or removes the command history",
+        |command| {
+            is_program(command.simple, &["fc", "history"])
+                || words(command.simple).any(|word| word.ends_with("_history"))
+        },
+    ),
     (
         "credentials",
         "is about a file that holds credentials",
-        |seen| words(seen.simple).any(is_credentials),
+        |command| words(command.simple).any(is_credentials),
     ),
-    ("git history", "discards work or history", |seen| {
-        is_program(seen.simple, &["git"])
-            && is_git_loss(&PlainCommand::normalize(&seen.simple.words).words)
+    ("git history", "discards work or history", |command| {
+        is_program(command.simple, &["git"])
+            && is_git_loss(&PlainCommand::normalize(&command.simple.words).words)
     }),
-    ("publish", "publishes something", |seen| {
+    ("publish", "publishes something", |command| {
         let publish = [
             "cargo", "gem", "npm", "pnpm", "poetry", "twine", "uv", "yarn",
         ];
-        is_program(seen.simple, &publish) && publishes(&seen.simple.words)
+        is_program(command.simple, &publish) && publishes(&command.simple.words)
     }),
     (
         "docker --privileged",
         "gives a container access to the machine",
-        |seen| {
+        |command| {
             let wide = |word: &str| {
                 word == "--privileged"
                     || word.contains("docker.sock")
                     || word == "--pid=host"
                     || word.starts_with("/:")
             };
-            is_program(seen.simple, &["docker", "podman", "nerdctl"])
-                && (arguments(seen.simple).any(wide) || seen.may_have_options())
+            is_program(command.simple, &["docker", "podman", "nerdctl"])
+                && (arguments(command.simple).any(wide) || command.may_have_options())
         },
     ),
 ];
@@ -318,8 +345,8 @@ fn runs_nested(simple: &ParsedCommand) -> bool {
     }
 }
 
-/// The files that a copying or truncating program writes.
-fn written(simple: &ParsedCommand) -> impl Iterator<Item = &str> {
+/// Returns the files that a copying or truncating program writes.
+fn written_files(simple: &ParsedCommand) -> impl Iterator<Item = &str> {
     let all = is_program(simple, &["mv", "tee", "truncate"]);
     let last = is_program(simple, &["cp", "install", "ln", "rsync", "scp"]);
     let first = match all {
@@ -360,14 +387,14 @@ fn is_device(path: &str) -> bool {
 }
 
 /// The last part of a path: `/bin/rm` becomes `rm`.
-fn name(program: &str) -> &str {
+fn base_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
 fn is_program(simple: &ParsedCommand, programs: &[&str]) -> bool {
     simple
         .program()
-        .is_some_and(|program| programs.contains(&name(program)))
+        .is_some_and(|program| programs.contains(&base_name(program)))
 }
 
 fn is_shell(simple: &ParsedCommand) -> bool {
@@ -380,7 +407,10 @@ fn arguments(simple: &ParsedCommand) -> impl Iterator<Item = &str> {
 
 /// All text in the command, known or not, including redirection targets.
 fn words(simple: &ParsedCommand) -> impl Iterator<Item = &str> {
-    let targets = simple.redirections.iter().map(|one| one.target.text());
+    let targets = simple
+        .redirections
+        .iter()
+        .map(|redirection| redirection.target.text());
     simple.words.iter().map(ShellWord::text).chain(targets)
 }
 
@@ -444,7 +474,7 @@ fn is_credentials(word: &str) -> bool {
         ".gnupg",
     ];
     let environment = word.starts_with("/proc/") && word.ends_with("/environ");
-    environment || parts.iter().any(|part| word.contains(part)) || names.contains(&name(word))
+    environment || parts.iter().any(|part| word.contains(part)) || names.contains(&base_name(word))
 }
 
 fn is_git_loss(words: &[ShellWord]) -> bool {

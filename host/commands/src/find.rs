@@ -1,19 +1,19 @@
 //! The words of `find`: folders, names and commands. The names that `fd` looks for are here, too.
 
 use crate::ShellWord;
-use crate::operands::{PathOperand, leads_away};
+use crate::operands::{PathOperand, leaves_directory};
 
 /// Options that run a command for the files that are found.
 pub(crate) const EXECUTES: &[&str] = &["-exec", "-execdir", "-ok", "-okdir"];
 
 /// Returns true if `find` runs a command on its results.
-fn runs(words: &[ShellWord]) -> bool {
+fn runs_command(words: &[ShellWord]) -> bool {
     has(words, EXECUTES)
 }
 
 /// Returns true if `find` runs a command on files that its conditions do not select by name.
 pub fn runs_on_unnamed_files(words: &[ShellWord]) -> bool {
-    runs(words) && has(words, &["-inum", "-iregex", "-regex", "-samefile"])
+    runs_command(words) && has(words, &["-inum", "-iregex", "-regex", "-samefile"])
 }
 
 fn has(words: &[ShellWord], options: &[&str]) -> bool {
@@ -27,20 +27,20 @@ pub(crate) fn path_operands(words: &[ShellWord]) -> Vec<PathOperand> {
     let folders = words.iter().skip(1).skip_while(links);
     let folders = folders.take_while(|word| !is_condition(word));
     let away = words.iter().skip(1).filter_map(ShellWord::known);
-    let away = away.filter(|text| leads_away(text));
+    let away = away.filter(|text| leaves_directory(text));
     let mut all: Vec<PathOperand> = away
         .map(|text| PathOperand::maybe(text.to_owned()))
         .collect();
     all.extend(folders.map(|word| PathOperand::sure(word, false)));
     // Names that are only printed are not read.
-    if runs(words) {
+    if runs_command(words) {
         all.extend(searched_names(words));
     }
     all
 }
 
 /// Conditions of `find` about names.
-const NAMED: &[&str] = &[
+const NAME_CONDITIONS: &[&str] = &[
     "-ilname",
     "-iname",
     "-ipath",
@@ -72,7 +72,7 @@ pub fn searched_names(words: &[ShellWord]) -> Vec<PathOperand> {
                 all.push(PathOperand::pattern(format!("*{}*", word.text())));
             }
             "fd" => {}
-            _ if NAMED.contains(&before(1)) => {
+            _ if NAME_CONDITIONS.contains(&before(1)) => {
                 // An excluded name is not searched for.
                 let left_out = is_not(before(2)) && !is_not(before(3)) && !groups();
                 if !left_out {

@@ -129,8 +129,8 @@ pub fn finds_files(simple: &ParsedCommand) -> bool {
         return false;
     };
     let mut known = FINDERS.iter();
-    let found = known.find(|finder| texts.starts_with(finder.begins));
-    found.is_some_and(|finder| finder.only_prints_names(&texts[finder.begins.len()..]))
+    let finder = known.find(|finder| texts.starts_with(finder.begins));
+    finder.is_some_and(|finder| finder.only_prints_names(&texts[finder.begins.len()..]))
 }
 
 /// The word, if the program reads it as written. `xargs` splits a name at blanks, and interprets quotes.
@@ -169,12 +169,12 @@ impl FinderProgram {
                 Some(set) if set.chars().all(|c| self.letters.contains(c)) => {
                     names |= set
                         .chars()
-                        .any(|c| self.names.iter().any(|name| is(name, c)));
+                        .any(|c| self.names.iter().any(|name| is_letter(name, c)));
                 }
                 Some(_) => return false,
                 // The search pattern does not appear in the output.
                 None if std::mem::take(&mut pattern) => {}
-                None if word.starts_with(':') || word.contains(odd) => return false,
+                None if word.starts_with(':') || word.contains(is_special) => return false,
                 None => {}
             }
         }
@@ -182,12 +182,12 @@ impl FinderProgram {
     }
 }
 
-fn is(name: &str, letter: char) -> bool {
+fn is_letter(name: &str, letter: char) -> bool {
     name.len() == 1 && name.starts_with(letter)
 }
 
 /// Returns true for a character that `xargs` does not take as part of a name.
-fn odd(c: char) -> bool {
+fn is_special(c: char) -> bool {
     c.is_whitespace() || c.is_control() || matches!(c, '\'' | '"' | '\\')
 }
 
@@ -246,14 +246,14 @@ mod tests {
         ] {
             assert!(!finds(text), "{text}");
         }
-        let mut odd = ParsedCommand {
+        let mut command = ParsedCommand {
             words: ["git", "ls-files"]
                 .map(|word| ShellWord::Known(word.into()))
                 .into(),
             ..ParsedCommand::default()
         };
-        assert!(finds_files(&odd));
-        odd.wrappers.push(EnclosingCommand::Wrapper("sudo"));
-        assert!(!finds_files(&odd));
+        assert!(finds_files(&command));
+        command.wrappers.push(EnclosingCommand::Wrapper("sudo"));
+        assert!(!finds_files(&command));
     }
 }

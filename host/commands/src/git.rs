@@ -5,7 +5,7 @@ use crate::ShellWord;
 pub(crate) mod pathspecs;
 
 /// Settings that only switch something off, each with the value that does so.
-const OFF: [(&str, &str); 17] = [
+const OFF_SETTINGS: [(&str, &str); 17] = [
     ("color.ui", "false"),
     ("commit.gpgSign", "false"),
     ("core.askPass", "false"),
@@ -26,7 +26,7 @@ const OFF: [(&str, &str); 17] = [
 ];
 
 /// Settings with a variable middle part that only switch something off: the start and end of the name, and the value.
-const OFF_OF_ANY: [(&str, &str, &str); 9] = [
+const OFF_SETTING_PATTERNS: [(&str, &str, &str); 9] = [
     ("diff.", ".command", ""),
     ("diff.", ".textconv", ""),
     ("filter.", ".clean", ""),
@@ -61,11 +61,11 @@ fn is_off(setting: &str) -> bool {
         *off == value && rest.is_some_and(|rest| rest.len() > end.len() && rest.ends_with(end))
     };
     let is = |(known, off): &(&str, &str)| name.eq_ignore_ascii_case(known) && *off == value;
-    OFF.iter().any(is) || OFF_OF_ANY.iter().any(of_any)
+    OFF_SETTINGS.iter().any(is) || OFF_SETTING_PATTERNS.iter().any(of_any)
 }
 
 /// Subcommands that accept the options of `git diff` and `git log`, or pass them on.
-const SHOWS: &[&str] = &[
+const DIFF_SUBCOMMANDS: &[&str] = &[
     "annotate",
     "blame",
     "diff",
@@ -83,8 +83,8 @@ const SHOWS: &[&str] = &[
     "whatchanged",
 ];
 
-/// Options of these that write a file or run a program.
-const WRITES: &[&str] = &[
+/// Options of [`DIFF_SUBCOMMANDS`] that write a file or run a program.
+const WRITING_OPTIONS: &[&str] = &[
     "ext-diff",
     "output",
     "remerge-diff",
@@ -92,17 +92,18 @@ const WRITES: &[&str] = &[
     "textconv",
 ];
 
-/// Returns true if a word is one of those options, abbreviated or not: git accepts any unique prefix.
-fn is_shortened(word: &str) -> bool {
+/// Returns true if a word is one of [`WRITING_OPTIONS`], abbreviated or not: git accepts any unique prefix.
+fn is_writing_option(word: &str) -> bool {
     let name = word
         .strip_prefix("--")
         .map(|rest| rest.split('=').next().unwrap_or(rest));
-    let is_one = |name: &str| name != "text" && WRITES.iter().any(|long| long.starts_with(name));
-    name.is_some_and(|name| !name.is_empty() && is_one(name))
+    let is_prefix =
+        |name: &str| name != "text" && WRITING_OPTIONS.iter().any(|long| long.starts_with(name));
+    name.is_some_and(|name| !name.is_empty() && is_prefix(name))
 }
 
 /// Values of `--diff-merges` that compare without merging. `remerge` runs merge drivers.
-const COMPARED: [&str; 10] = [
+const COMPARING_FORMATS: [&str; 10] = [
     "1",
     "c",
     "cc",
@@ -127,7 +128,7 @@ fn may_merge(words: &[&str]) -> bool {
         };
         Some(format.unwrap_or_default())
     });
-    formats.any(|format| format != "on" && !COMPARED.contains(&format))
+    formats.any(|format| format != "on" && !COMPARING_FORMATS.contains(&format))
 }
 
 /// Returns true if a letter cluster of `git grep` contains the one that opens a pager, before one that takes a value.
@@ -139,12 +140,12 @@ fn opens_pager(word: &str) -> bool {
 
 /// Returns the reasons why a git command may run something that its words do not show.
 pub(super) fn risky_arguments(words: &[ShellWord]) -> Vec<String> {
-    let mut all = Vec::new();
+    let mut reasons = Vec::new();
     let mut rest = words.iter().skip(1);
     let mut command = None;
     while let Some(word) = rest.next() {
         match word.known() {
-            None => all.push(
+            None => reasons.push(
                 "a word that is known only when the shell runs may make `git` run something"
                     .to_owned(),
             ),
@@ -158,12 +159,12 @@ pub(super) fn risky_arguments(words: &[ShellWord]) -> Vec<String> {
                 | "--help",
             ) => continue,
             Some("-C") => {
-                all.push("`git -C` obeys the settings of another folder".to_owned());
+                reasons.push("`git -C` obeys the settings of another folder".to_owned());
                 rest.next();
                 continue;
             }
             Some(text) if text.starts_with('-') => {
-                all.push(format!(
+                reasons.push(format!(
                     "`git {text}` may name a program or settings that git obeys"
                 ));
                 continue;
@@ -178,15 +179,15 @@ pub(super) fn risky_arguments(words: &[ShellWord]) -> Vec<String> {
             .any(|word| options.iter().any(|option| word.starts_with(option)))
     };
     let first = rest.first().copied().unwrap_or_default();
-    if let Some(command) = command.filter(|command| SHOWS.contains(command)) {
+    if let Some(command) = command.filter(|command| DIFF_SUBCOMMANDS.contains(command)) {
         let mut options = rest.iter().take_while(|word| **word != "--");
         // A signature is checked by a program that the settings name.
-        let found = options.find(|word| is_shortened(word) || word.contains("%G"));
-        all.extend(found.map(|word| {
+        let risky = options.find(|word| is_writing_option(word) || word.contains("%G"));
+        reasons.extend(risky.map(|word| {
             format!("`git {command} {word}` may write a file or run a program of the settings")
         }));
         if may_merge(&rest) {
-            all.push(format!(
+            reasons.push(format!(
                 "`git {command} --diff-merges` may run a program of the settings"
             ));
         }
@@ -223,11 +224,11 @@ pub(super) fn risky_arguments(words: &[ShellWord]) -> Vec<String> {
         Some(_) => false,
     };
     if runs && let Some(command) = command {
-        all.push(format!(
+        reasons.push(format!(
             "`git {command}` with these words may run something, or set what git runs later"
         ));
     }
-    all
+    reasons
 }
 
 #[cfg(test)]

@@ -97,7 +97,7 @@ impl PathOperand {
     }
 
     /// The operand as a glob that the shell may expand first.
-    pub(super) fn found(self) -> Self {
+    pub(super) fn into_glob(self) -> Self {
         match self.word {
             ShellWord::Known(text) => Self::pattern(text),
             word => Self { word, ..self },
@@ -124,15 +124,18 @@ pub fn path_operands(
     let kind = operands(program);
     let program = program.rsplit('/').next().unwrap_or(program);
     let (mut all, operands) = match kind {
-        OperandKind::Text => return of_text(words),
+        OperandKind::Text => return text_globs(words),
         OperandKind::Find => return find::path_operands(words),
         OperandKind::Script => {
-            let writes =
-                program == "sed" && words.iter().filter_map(ShellWord::known).any(in_place);
+            let writes = program == "sed"
+                && words
+                    .iter()
+                    .filter_map(ShellWord::known)
+                    .any(is_in_place_option);
             return script_operands::operands(program, words, writes, is_shielded);
         }
         OperandKind::Read | OperandKind::Write | OperandKind::Copy | OperandKind::Other => {
-            split(words, is_shielded)
+            split_operands(words, is_shielded)
         }
     };
     let last = operands.len().saturating_sub(1);
@@ -158,7 +161,7 @@ pub fn path_operands(
 }
 
 /// The files that the options of a command may open, and its operands.
-fn split(
+fn split_operands(
     words: &[ShellWord],
     is_shielded: impl Fn(&str) -> bool,
 ) -> (Vec<PathOperand>, Vec<&ShellWord>) {
@@ -174,7 +177,7 @@ fn split(
             // A glob without matches stays the option that it looks like.
             ShellWord::Glob(text) | ShellWord::GlobMatch(text) if text.starts_with('-') => {
                 let values = option_paths::option_paths(text, &is_shielded).into_iter();
-                all.extend(values.map(PathOperand::found));
+                all.extend(values.map(PathOperand::into_glob));
             }
             word => operands.push(word),
         }
@@ -183,9 +186,9 @@ fn split(
 }
 
 /// For text operands, the globs that the shell expands: the names of existing files are shown.
-fn of_text(words: &[ShellWord]) -> Vec<PathOperand> {
+fn text_globs(words: &[ShellWord]) -> Vec<PathOperand> {
     let is_away = |word: &&ShellWord| match word {
-        ShellWord::Glob(text) | ShellWord::GlobMatch(text) => leads_away(text),
+        ShellWord::Glob(text) | ShellWord::GlobMatch(text) => leaves_directory(text),
         ShellWord::Unknown(text) => text.starts_with('~') && is_wild(text),
         ShellWord::Known(_) | ShellWord::Inserted { .. } | ShellWord::PipeName => false,
     };
@@ -199,7 +202,7 @@ fn maybe(word: &ShellWord) -> PathOperand {
     }
 }
 
-fn in_place(word: &str) -> bool {
+fn is_in_place_option(word: &str) -> bool {
     word.starts_with("-i") || word.starts_with("--in-place")
 }
 
@@ -213,17 +216,17 @@ fn word_looks_like_path(word: &ShellWord) -> bool {
 }
 
 /// Returns true if a value leads out of the working directory.
-pub(super) fn leads_away(value: &str) -> bool {
+pub(super) fn leaves_directory(value: &str) -> bool {
     let url = value.contains("://");
     !url && (value.starts_with(['/', '~']) || value.split('/').any(|part| part == ".."))
 }
 
 /// Returns true if a word of an unknown program looks like a path, and not like a line of text or an address.
 fn looks_like_path(word: &str) -> bool {
-    let odd = |c: char| c.is_whitespace() || c.is_control();
-    if word.contains(odd) || word.contains("://") {
+    let is_separator = |c: char| c.is_whitespace() || c.is_control();
+    if word.contains(is_separator) || word.contains("://") {
         return false;
     }
     let value = word.split_once('=').map_or(word, |(_, value)| value);
-    leads_away(value) || value.starts_with('.') || value.contains('/')
+    leaves_directory(value) || value.starts_with('.') || value.contains('/')
 }

@@ -1,6 +1,6 @@
 //! Paths in the options of a command: after a `=`, and after a letter.
 
-use super::operands::{PathOperand, leads_away};
+use super::operands::{PathOperand, leaves_directory};
 
 /// Letters after which programs take a file, among other letters: `grep -of FILE`, `file -bm FILE`.
 const FILES: &str = "CLSXfmr";
@@ -18,7 +18,7 @@ pub(super) fn option_paths(option: &str, is_shielded: impl Fn(&str) -> bool) -> 
             return Vec::new();
         };
         return match name {
-            name if LEAVES_OUT.contains(&name) && !leads_away(value) => Vec::new(),
+            name if LEAVES_OUT.contains(&name) && !leaves_directory(value) => Vec::new(),
             _ => vec![PathOperand::maybe(value.to_owned())],
         };
     }
@@ -31,7 +31,7 @@ pub(super) fn option_paths(option: &str, is_shielded: impl Fn(&str) -> bool) -> 
         }
         // Words are also split at a lone slash.
         let takes_file = at == 1 || FILES.contains(letter);
-        if takes_file && value != "/" && (leads_away(value) || is_shielded(value)) {
+        if takes_file && value != "/" && (leaves_directory(value) || is_shielded(value)) {
             all.push(PathOperand::maybe(value.to_owned()));
         }
         if let Some(value) = value.strip_prefix('=') {

@@ -176,7 +176,7 @@ pub(super) fn operands(
                 taken.files.extend(
                     option_paths::option_paths(text, &is_shielded)
                         .into_iter()
-                        .map(PathOperand::found),
+                        .map(PathOperand::into_glob),
                 );
                 taken.take(values, attached, &mut rest);
             }

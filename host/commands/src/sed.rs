@@ -5,8 +5,8 @@ use crate::ShellWord;
 /// Returns the reasons why the words of a `sed` or an `awk` may run something.
 pub(super) fn risky_scripts(words: &[ShellWord], name: &str) -> Vec<String> {
     match name {
-        "sed" => scripts(words, sed_is_plain, name),
-        _ => scripts(words, awk_is_plain, name),
+        "sed" => risky_scripts_of(words, sed_is_plain, name),
+        _ => risky_scripts_of(words, awk_is_plain, name),
     }
 }
 
@@ -21,10 +21,10 @@ fn sed_is_plain(program: &str) -> bool {
             _ if rest.is_empty() => return open == 0,
             Some(after) if open > 0 => {
                 open -= 1;
-                separated(after)
+                at_command_end(after)
             }
             Some(_) => None,
-            None => command(rest, &mut open),
+            None => skip_command(rest, &mut open),
         };
         match after {
             Some(after) => rest = after,
@@ -35,11 +35,11 @@ fn sed_is_plain(program: &str) -> bool {
 
 /// Skips the command at the start of the text. Returns the rest, which is empty or begins with a separator. Increments
 /// `open` at the start of a group.
-fn command<'a>(text: &'a str, open: &mut usize) -> Option<&'a str> {
-    let rest = blanks(addresses(text)?);
-    let rest = rest.strip_prefix('!').map_or(rest, blanks);
+fn skip_command<'a>(text: &'a str, open: &mut usize) -> Option<&'a str> {
+    let rest = skip_blanks(skip_addresses(text)?);
+    let rest = rest.strip_prefix('!').map_or(rest, skip_blanks);
     let mut letters = rest.chars();
-    separated(match letters.next()? {
+    at_command_end(match letters.next()? {
         '{' => {
             *open += 1;
             return Some(letters.as_str());
@@ -47,58 +47,58 @@ fn command<'a>(text: &'a str, open: &mut usize) -> Option<&'a str> {
         'p' | 'd' | '=' | 'n' | 'N' | 'D' | 'P' | 'h' | 'H' | 'g' | 'G' | 'x' | 'l' => {
             letters.as_str()
         }
-        'q' => digits(blanks(letters.as_str())),
-        's' => replaced(letters.as_str())?,
-        'y' => exchanged(letters.as_str())?,
+        'q' => skip_digits(skip_blanks(letters.as_str())),
+        's' => skip_substitution(letters.as_str())?,
+        'y' => skip_transliteration(letters.as_str())?,
         _ => return None,
     })
 }
 
 /// Returns the text if a command may end before it.
-fn separated(text: &str) -> Option<&str> {
-    let text = blanks(text);
+fn at_command_end(text: &str) -> Option<&str> {
+    let text = skip_blanks(text);
     (text.is_empty() || text.starts_with([';', '\n', '}'])).then_some(text)
 }
 
-fn blanks(text: &str) -> &str {
+fn skip_blanks(text: &str) -> &str {
     text.trim_start_matches([' ', '\t'])
 }
 
-fn digits(text: &str) -> &str {
+fn skip_digits(text: &str) -> &str {
     text.trim_start_matches(|c: char| c.is_ascii_digit())
 }
 
 /// Skips the addresses of a command, if it has any.
-fn addresses(text: &str) -> Option<&str> {
-    let Some(rest) = address(text, "~")? else {
+fn skip_addresses(text: &str) -> Option<&str> {
+    let Some(rest) = skip_address(text, "~")? else {
         return Some(text);
     };
-    match blanks(rest).strip_prefix(',') {
+    match skip_blanks(rest).strip_prefix(',') {
         // `+3` and `~4` are relative to the first one.
         Some(second) => {
-            let second = blanks(second);
-            address(second.strip_prefix(['+', '~']).unwrap_or(second), "")?
+            let second = skip_blanks(second);
+            skip_address(second.strip_prefix(['+', '~']).unwrap_or(second), "")?
         }
         None => Some(rest),
     }
 }
 
 /// Skips one address, if there is one. A number may be followed by a character of `steps` and another number.
-fn address<'a>(text: &'a str, steps: &str) -> Option<Option<&'a str>> {
+fn skip_address<'a>(text: &'a str, steps: &str) -> Option<Option<&'a str>> {
     let mut letters = text.chars();
     let first = letters.next();
     let rest = letters.as_str();
     let after = match first {
-        Some('/') => flagged(pattern(rest, '/')?),
+        Some('/') => skip_address_flags(skip_pattern(rest, '/')?),
         Some('\\') => {
-            let mark = mark(rest)?;
-            flagged(pattern(&rest[1..], mark)?)
+            let delimiter = delimiter(rest)?;
+            skip_address_flags(skip_pattern(&rest[1..], delimiter)?)
         }
         Some('$') => rest,
         Some(c) if c.is_ascii_digit() => {
-            let after = digits(rest);
+            let after = skip_digits(rest);
             let stepped = after.strip_prefix(|c| steps.contains(c));
-            stepped.map_or(after, digits)
+            stepped.map_or(after, skip_digits)
         }
         _ => return Some(None),
     };
@@ -106,46 +106,46 @@ fn address<'a>(text: &'a str, steps: &str) -> Option<Option<&'a str>> {
 }
 
 /// Skips the flags of an address.
-fn flagged(text: &str) -> &str {
+fn skip_address_flags(text: &str) -> &str {
     text.trim_start_matches(['I', 'M'])
 }
 
 /// Skips the two parts of `s` and their flags; harmful flags remain in the rest, which makes the caller refuse it.
-fn replaced(text: &str) -> Option<&str> {
-    let mark = mark(text)?;
-    let flags = replacement(pattern(&text[1..], mark)?, mark)?;
+fn skip_substitution(text: &str) -> Option<&str> {
+    let delimiter = delimiter(text)?;
+    let flags = skip_replacement(skip_pattern(&text[1..], delimiter)?, delimiter)?;
     Some(flags.trim_start_matches(|c: char| c.is_ascii_digit() || "gpIiMm".contains(c)))
 }
 
 /// Skips the two parts of `y`. Some versions of `sed` treat a bracket in them as the start of an expression, so that
 /// is refused.
-fn exchanged(text: &str) -> Option<&str> {
-    let mark = mark(text)?;
-    let rest = replacement(replacement(&text[1..], mark)?, mark)?;
+fn skip_transliteration(text: &str) -> Option<&str> {
+    let delimiter = delimiter(text)?;
+    let rest = skip_replacement(skip_replacement(&text[1..], delimiter)?, delimiter)?;
     (!text[..text.len() - rest.len()].contains('[')).then_some(rest)
 }
 
 /// Returns the delimiter at the start of the text, if it is a valid one.
-fn mark(text: &str) -> Option<char> {
-    let mark = text.chars().next()?;
-    (mark.is_ascii_punctuation() && !"\\[]".contains(mark)).then_some(mark)
+fn delimiter(text: &str) -> Option<char> {
+    let delimiter = text.chars().next()?;
+    (delimiter.is_ascii_punctuation() && !"\\[]".contains(delimiter)).then_some(delimiter)
 }
 
 /// Skips a regular expression and its closing delimiter.
-fn pattern(text: &str, mark: char) -> Option<&str> {
-    part(text, mark, |rest| bracket(rest, mark))
+fn skip_pattern(text: &str, delimiter: char) -> Option<&str> {
+    skip_part(text, delimiter, |rest| skip_bracket(rest, delimiter))
 }
 
 /// Skips a replacement and its closing delimiter: brackets have no special meaning in it.
-fn replacement(text: &str, mark: char) -> Option<&str> {
-    part(text, mark, Some)
+fn skip_replacement(text: &str, delimiter: char) -> Option<&str> {
+    skip_part(text, delimiter, Some)
 }
 
-/// Skips a part of a command and its closing delimiter; `bracket` skips the rest of a bracket expression.
-fn part<'a>(
+/// Skips a part of a command and its closing delimiter; `skip_bracket` skips the rest of a bracket expression.
+fn skip_part<'a>(
     text: &'a str,
-    mark: char,
-    bracket: impl Fn(&'a str) -> Option<&'a str>,
+    delimiter: char,
+    skip_bracket: impl Fn(&'a str) -> Option<&'a str>,
 ) -> Option<&'a str> {
     let mut rest = text;
     loop {
@@ -153,9 +153,9 @@ fn part<'a>(
         let c = letters.next()?;
         rest = letters.as_str();
         match c {
-            c if c == mark => return Some(rest),
-            '\\' => rest = escaped(rest)?,
-            '[' => rest = bracket(rest)?,
+            c if c == delimiter => return Some(rest),
+            '\\' => rest = skip_escaped(rest)?,
+            '[' => rest = skip_bracket(rest)?,
             '\n' => return None,
             _ => {}
         }
@@ -163,14 +163,14 @@ fn part<'a>(
 }
 
 /// Skips the character after a backslash. A line continuation is refused.
-fn escaped(text: &str) -> Option<&str> {
+fn skip_escaped(text: &str) -> Option<&str> {
     let mut letters = text.chars();
     (letters.next()? != '\n').then_some(letters.as_str())
 }
 
 /// Skips a bracket expression and its closing bracket. Some versions of `sed` end it at a delimiter, or treat a
 /// backslash as an escape: where that makes a difference, it is refused.
-fn bracket(text: &str, mark: char) -> Option<&str> {
+fn skip_bracket(text: &str, delimiter: char) -> Option<&str> {
     let mut rest = text.strip_prefix('^').unwrap_or(text);
     // A bracket in the first position is literal.
     rest = rest.strip_prefix(']').unwrap_or(rest);
@@ -180,16 +180,16 @@ fn bracket(text: &str, mark: char) -> Option<&str> {
         rest = letters.as_str();
         match c {
             ']' => return Some(rest),
-            '[' => rest = class(rest)?,
-            '\\' => rest = escaped(rest).filter(|_| !rest.starts_with(['\\', '[', ']']))?,
-            c if c == mark || c == '\n' => return None,
+            '[' => rest = skip_class(rest)?,
+            '\\' => rest = skip_escaped(rest).filter(|_| !rest.starts_with(['\\', '[', ']']))?,
+            c if c == delimiter || c == '\n' => return None,
             _ => {}
         }
     }
 }
 
 /// Skips a class such as `[:alpha:]`, after its first bracket.
-fn class(text: &str) -> Option<&str> {
+fn skip_class(text: &str) -> Option<&str> {
     let name = text.strip_prefix(':')?;
     name.trim_start_matches(|c: char| c.is_ascii_lowercase())
         .strip_prefix(":]")
@@ -207,7 +207,7 @@ fn awk_is_plain(program: &str) -> bool {
 }
 
 /// Checks the programs of `sed` and `awk`.
-fn scripts(words: &[ShellWord], is_plain: fn(&str) -> bool, name: &str) -> Vec<String> {
+fn risky_scripts_of(words: &[ShellWord], is_plain: fn(&str) -> bool, name: &str) -> Vec<String> {
     let mut scripts = Vec::new();
     let mut rest = words.iter().skip(1);
     let mut first = None;

@@ -73,7 +73,7 @@ pub fn read_script_for(
                 return Err(InvalidProgram::NullInArgument);
             }
             let mut reader = ScriptReader::new(shell);
-            reader.command(
+            reader.resolve_command(
                 ParsedCommand {
                     words: words.iter().cloned().map(ShellWord::Known).collect(),
                     span: 0..words[0].len(),

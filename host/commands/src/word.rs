@@ -75,9 +75,9 @@ fn is_quoted(raw: &str) -> bool {
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
         let end = match byte {
-            b'"' => quoted(bytes, at + 1),
-            b'\'' => end(bytes, at + 1, b'\''),
-            b'$' if bytes.get(at + 1) == Some(&b'\'') => end(bytes, at + 2, b'\''),
+            b'"' => skip_quoted(bytes, at + 1),
+            b'\'' => position_after(bytes, at + 1, b'\''),
+            b'$' if bytes.get(at + 1) == Some(&b'\'') => position_after(bytes, at + 2, b'\''),
             b'\\' => Some(at + 2),
             // A number, wherever the shell splits it.
             b'$' if matches!(bytes.get(at + 1), Some(b'?' | b'#' | b'$' | b'!')) => Some(at + 2),
@@ -93,17 +93,17 @@ fn is_quoted(raw: &str) -> bool {
 }
 
 /// The position after the closing double quote; `None` if the quoted text may expand to several words.
-fn quoted(bytes: &[u8], mut at: usize) -> Option<usize> {
+fn skip_quoted(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at = match (bytes.get(at)?, bytes.get(at + 1)) {
             (b'"', _) => return Some(at + 1),
             (b'\\', _) => at + 2,
-            (b'`', _) => end(bytes, at + 1, b'`')?,
+            (b'`', _) => position_after(bytes, at + 1, b'`')?,
             (b'$', Some(b'$')) => at + 2,
-            (b'$', Some(b'(')) => substitution(bytes, at + 2, 0)?,
+            (b'$', Some(b'(')) => skip_substitution(bytes, at + 2, 0)?,
             (b'$', Some(b'@')) => return None,
             (b'$', Some(b'{')) => {
-                let close = end(bytes, at + 2, b'}')?;
+                let close = position_after(bytes, at + 2, b'}')?;
                 let odd = |byte: &u8| matches!(byte, b'@' | b'!' | b'"' | b'$' | b'`');
                 if bytes[at + 2..close].iter().any(odd) {
                     return None;
@@ -119,7 +119,7 @@ fn quoted(bytes: &[u8], mut at: usize) -> Option<usize> {
 const DEPTH_MAX: usize = 12;
 
 /// The position after the closing parenthesis.
-fn substitution(bytes: &[u8], mut at: usize, depth: usize) -> Option<usize> {
+fn skip_substitution(bytes: &[u8], mut at: usize, depth: usize) -> Option<usize> {
     let mut open = 0_usize;
     if depth > DEPTH_MAX {
         return None;
@@ -136,7 +136,7 @@ fn substitution(bytes: &[u8], mut at: usize, depth: usize) -> Option<usize> {
                 at + 1
             }
             (b'\\', _) => at + 2,
-            (b'\'', _) => end(bytes, at + 1, b'\'')?,
+            (b'\'', _) => position_after(bytes, at + 1, b'\'')?,
             (b'"', _) => {
                 // Splitting inside affects only the inner command.
                 let mut inner = at + 1;
@@ -144,7 +144,7 @@ fn substitution(bytes: &[u8], mut at: usize, depth: usize) -> Option<usize> {
                     inner = match (bytes.get(inner)?, bytes.get(inner + 1)) {
                         (b'"', _) => break inner + 1,
                         (b'\\', _) | (b'$', Some(b'$')) => inner + 2,
-                        (b'$', Some(b'(')) => substitution(bytes, inner + 2, depth + 1)?,
+                        (b'$', Some(b'(')) => skip_substitution(bytes, inner + 2, depth + 1)?,
                         _ => inner + 1,
                     }
                 }
@@ -155,7 +155,7 @@ fn substitution(bytes: &[u8], mut at: usize, depth: usize) -> Option<usize> {
 }
 
 /// The position after the next such byte.
-fn end(bytes: &[u8], from: usize, byte: u8) -> Option<usize> {
+fn position_after(bytes: &[u8], from: usize, byte: u8) -> Option<usize> {
     let rest = bytes.get(from..)?;
     rest.iter()
         .position(|one| *one == byte)

@@ -28,7 +28,7 @@ pub(crate) use stored_approval::{
     ApprovalLookup, find_covering, find_covering_commands, timestamp,
 };
 
-/// The information that a person needs to answer. All text is safe to print.
+/// A question about a call, with the information that a person needs to answer it. All text is safe to print.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Card {
@@ -36,7 +36,7 @@ pub struct Card {
     pub fingerprint: Fingerprint,
     /// The tool's canonical name.
     pub tool: String,
-    /// The tools whose nested call this is, the outermost first: `outer → inner`.
+    /// The calling tools of a nested call, the outermost first: `outer → inner`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
     /// The source of the tool.
@@ -59,7 +59,7 @@ pub struct Card {
     /// approve.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
-    /// If a grant is missing: conclusions from the plugin's imports, each the end of a sentence about it.
+    /// Conclusions from the plugin's imports, if a grant is missing; each completes a sentence about the plugin.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub proofs: Vec<String>,
     /// The reasons of the question.
@@ -68,10 +68,11 @@ pub struct Card {
     /// about separately: then neither "always" nor "this session" is accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub always: Option<AlwaysCoverage>,
-    /// The settings lines that allow such a call without a question, if only the data sent is in question.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub way_out: Vec<String>,
-    /// True if the arguments can be edited. An effect of a call cannot: it is approved as it is, or not done.
+    /// The settings lines that allow such a call without a question, if the question is only about the data that it
+    /// sends.
+    #[serde(rename = "wayOut", skip_serializing_if = "Vec::is_empty")]
+    pub remedies: Vec<String>,
+    /// True if the arguments can be edited. Those of an effect cannot: it is approved as it is, or not carried out.
     pub editable: bool,
 }
 
@@ -79,12 +80,12 @@ pub struct Card {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AlwaysCoverage {
-    /// In one line.
+    /// The coverage in one line.
     pub text: String,
-    /// For a grant to a plugin: the rights of each of its tools, one line each.
+    /// The rights of each tool of a plugin that is granted, one line each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<String>,
-    /// For a grant: the needs that it withholds, as the previous one did.
+    /// The needs that a grant withholds, as the previous grant did.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub withheld: Vec<String>,
 }
@@ -106,13 +107,13 @@ pub enum ApprovalAnswer {
     No,
     /// No person is there to answer.
     Unattended {
-        /// The remedy: one sentence, for the person only.
-        way_out: String,
+        /// The way to give an answer: one sentence, for the person only.
+        remedy: String,
     },
 }
 
 impl ApprovalAnswer {
-    /// The spelling in the audit log.
+    /// Returns the spelling in the audit log.
     pub const fn as_str(&self) -> &'static str {
         match self {
             ApprovalAnswer::Once => "once",

@@ -245,7 +245,7 @@ pub struct ParentCall {
 impl ParentCall {
     /// Records that a nested call has ended: the calling tool has read its result.
     pub fn record_read(&self, outcome: &Outcome) {
-        self.floor.note_outcome(outcome);
+        self.floor.add_outcome(outcome);
     }
 }
 

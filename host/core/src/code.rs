@@ -15,7 +15,7 @@ use crate::pipeline::Approved;
 mod snippet;
 
 pub use snippet::{CodeBackend, RunCodeArgs};
-pub(crate) use snippet::{command_of, named_tools};
+pub(crate) use snippet::{command_in_arguments, named_tools};
 
 /// A language of source code.
 #[derive(

@@ -29,7 +29,7 @@ mod web_search;
 pub use agent::{AgentBudget, AgentSettings};
 pub use approval::{ApprovalBlock, ApprovalConditions, ApprovalDefaults, ToolApproval};
 pub use commands::{AddedBy, ExecApproval, ExecApprovals, ExecMode};
-pub(crate) use embeddings::compares;
+pub(crate) use embeddings::uses_embeddings;
 pub use embeddings::{EMBEDDINGS_VARIABLE, EmbeddingsEndpoint, EmbeddingsSettings};
 pub use files::FileSettings;
 pub use labels::{LabelSettings, RedactionSettings, ToolAuditSettings};
@@ -44,7 +44,7 @@ pub use rules::{MatcherSettings, RuleSettings};
 pub use sandbox::{
     BindMount, BindMountError, DEFAULT_MEMORY_MB, DEFAULT_PROCESSES, SandboxMode, SandboxSettings,
 };
-pub(crate) use web_search::searches;
+pub(crate) use web_search::uses_web_search;
 pub use web_search::{
     SEARCH_VARIABLE, WebSearchEndpoint, WebSearchFields, WebSearchProvider, WebSearchSettings,
 };
@@ -181,7 +181,7 @@ const TOOLS_KEYS: [&str; 4] = [
 /// Dollars for a million tokens. A higher value is a mistake, and NaN would be printed as a number.
 const PRICES: std::ops::RangeInclusive<f64> = 0.0..=1_000_000.0;
 
-fn price<E: de::Error>(dollars: f64) -> Result<f64, E> {
+fn parse_price<E: de::Error>(dollars: f64) -> Result<f64, E> {
     match PRICES.contains(&dollars) {
         true => Ok(dollars),
         false => Err(E::custom(format!(
@@ -222,7 +222,7 @@ impl<'de> Deserialize<'de> for ToolsSection {
                     match key.as_str() {
                         "autoLoadCustomTools" => tools.auto_load_custom_tools = map.next_value()?,
                         "showTokenCosts" => tools.show_token_costs = map.next_value()?,
-                        "tokenPrice" => tools.token_price = price(map.next_value()?)?,
+                        "tokenPrice" => tools.token_price = parse_price(map.next_value()?)?,
                         "maxExecutionTime" => tools.max_execution_time = Some(map.next_value()?),
                         name if crate::tool::ToolName::new(name).is_err() => {
                             let near = crate::name_suggestions::did_you_mean(name, TOOLS_KEYS);
@@ -345,12 +345,12 @@ pub enum AuditFailureMode {
 }
 
 /// A lower value would make files of a few lines.
-const LOG_SIZE_LEAST: u64 = 4096;
+const LOG_SIZE_MIN: u64 = 4096;
 
 fn log_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let bytes = u64::deserialize(from)?;
-    if bytes < LOG_SIZE_LEAST {
-        let message = format!("audit.maxBytes is at least {LOG_SIZE_LEAST}, not {bytes}");
+    if bytes < LOG_SIZE_MIN {
+        let message = format!("audit.maxBytes is at least {LOG_SIZE_MIN}, not {bytes}");
         return Err(de::Error::custom(message));
     }
     Ok(bytes)
@@ -402,7 +402,7 @@ impl Config {
         Ok(())
     }
 
-    /// The limits of every call.
+    /// Returns the limits of every call.
     pub fn limits(&self) -> Limits {
         let mut limits = self.limits.over(Limits::default());
         if let Some(millis) = self.tools.max_execution_time {

@@ -162,7 +162,7 @@ impl WithheldCause {
 }
 
 /// The source of mimir's own findings about commands: not a valid file name in a policy.
-pub(crate) const OURS: &str = "mimir";
+pub(crate) const BUILT_IN_SOURCE: &str = "mimir";
 
 #[cfg(test)]
 mod tests {

@@ -164,8 +164,8 @@ impl ToolError {
 
     /// Adds the remedies.
     #[must_use]
-    pub fn with_remedies(mut self, way_out: impl IntoIterator<Item = String>) -> Self {
-        self.remedies = way_out.into_iter().collect();
+    pub fn with_remedies(mut self, remedies: impl IntoIterator<Item = String>) -> Self {
+        self.remedies = remedies.into_iter().collect();
         self
     }
 

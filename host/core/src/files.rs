@@ -25,17 +25,17 @@ pub fn open(path: &Path, links: LinkPolicy) -> io::Result<File> {
 
 /// Opens a regular file, which `options` may create. Anything else at the path is never opened.
 pub fn open_with(path: &Path, links: LinkPolicy, options: &mut OpenOptions) -> io::Result<File> {
-    let looked = match look(path, links) {
+    let checked = match checked_metadata(path, links) {
         Ok(meta) => meta,
         // If the file is to be created, it must be created by us.
-        Err(error) if error.kind() == ErrorKind::NotFound => return made(path, options),
+        Err(error) if error.kind() == ErrorKind::NotFound => return create(path, options),
         Err(error) => return Err(error),
     };
     let file = options.open(path)?;
     // The file may have been replaced since the check.
-    match is_same(&looked, &file.metadata()?) {
+    match is_same(&checked, &file.metadata()?) {
         true => Ok(file),
-        false => Err(replaced(path)),
+        false => Err(replaced_error(path)),
     }
 }
 
@@ -47,30 +47,30 @@ pub fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result<File> 
     open_with(path, LinkPolicy::Refuse, options)
 }
 
-/// Reads a regular file of at most `most` bytes.
-pub fn read(path: &Path, links: LinkPolicy, most: u64) -> io::Result<Vec<u8>> {
-    read_open(&open(path, links)?, most)
+/// Reads a regular file of at most `max` bytes.
+pub fn read(path: &Path, links: LinkPolicy, max: u64) -> io::Result<Vec<u8>> {
+    read_open(&open(path, links)?, max)
 }
 
 /// Reads an open file from its current position.
-pub fn read_open(file: &File, most: u64) -> io::Result<Vec<u8>> {
+pub fn read_open(file: &File, max: u64) -> io::Result<Vec<u8>> {
     // A buffer that grows by doubling would briefly take three times the size of a large file.
-    let length = file.metadata()?.len().min(most) + 1;
+    let length = file.metadata()?.len().min(max) + 1;
     let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
-    file.take(most + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
-        let most = crate::text::bytes(most);
+    file.take(max + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max {
+        let max = crate::text::bytes(max);
         return Err(Error::new(
             ErrorKind::FileTooLarge,
-            format!("it is longer than {most}"),
+            format!("it is longer than {max}"),
         ));
     }
     Ok(bytes)
 }
 
 /// Reads a text file.
-pub fn read_text(path: &Path, links: LinkPolicy, most: u64) -> io::Result<String> {
-    text(read(path, links, most)?)
+pub fn read_text(path: &Path, links: LinkPolicy, max: u64) -> io::Result<String> {
+    text(read(path, links, max)?)
 }
 
 /// Converts the bytes to text.
@@ -81,9 +81,9 @@ pub fn text(bytes: Vec<u8>) -> io::Result<String> {
 
 /// Rejects a link at `path` or at a folder above it, up to `root`, which itself may be a link.
 pub fn reject_links(root: &Path, path: &Path) -> io::Result<()> {
-    let own = path.ancestors().take_while(|place| *place != root);
-    match own.into_iter().filter(|place| place.is_symlink()).last() {
-        Some(link) => Err(refusal(link, "is a link; remove it")),
+    let own = path.ancestors().take_while(|folder| *folder != root);
+    match own.into_iter().filter(|path| path.is_symlink()).last() {
+        Some(link) => Err(path_error(link, "is a link; remove it")),
         None => Ok(()),
     }
 }
@@ -93,9 +93,9 @@ pub fn make_state(workspace: &Path) -> io::Result<()> {
     let folder = workspace.join(STATE);
     reject_links(workspace, &folder)?;
     std::fs::create_dir_all(&folder)?;
-    if let Some(above) = folder.parent() {
+    if let Some(parent) = folder.parent() {
         // A failure only makes git list one more path.
-        let _ = write_new(&above.join(".gitignore"), OWN_IGNORE);
+        let _ = write_new(&parent.join(".gitignore"), OWN_IGNORE);
     }
     ignore(&folder)
 }
@@ -118,45 +118,47 @@ pub fn write_new(path: &Path, text: &str) -> io::Result<bool> {
     }
 }
 
-fn look(path: &Path, links: LinkPolicy) -> io::Result<Metadata> {
+/// Returns the metadata of a regular file. Anything else is an error, as is a link that the policy refuses.
+fn checked_metadata(path: &Path, links: LinkPolicy) -> io::Result<Metadata> {
     let meta = match links {
         LinkPolicy::Refuse => std::fs::symlink_metadata(path)?,
         LinkPolicy::Follow => std::fs::metadata(path)?,
     };
     if meta.is_symlink() {
-        return Err(refusal(path, "is a link; remove it"));
+        return Err(path_error(path, "is a link; remove it"));
     }
     if !meta.is_file() {
-        return Err(refusal(path, "is not a regular file; remove it"));
+        return Err(path_error(path, "is not a regular file; remove it"));
     }
     Ok(meta)
 }
 
 /// Creates a file with `options`. If another process has created it meanwhile, that file is checked once more.
-fn made(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+fn create(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let file = options.open(path)?;
-    let there = look(path, LinkPolicy::Refuse)?;
-    match is_same(&there, &file.metadata()?) {
+    let checked = checked_metadata(path, LinkPolicy::Refuse)?;
+    match is_same(&checked, &file.metadata()?) {
         true => Ok(file),
-        false => Err(replaced(path)),
+        false => Err(replaced_error(path)),
     }
 }
 
-/// The error for a file replaced by another process meanwhile: [`ErrorKind::Interrupted`].
-fn replaced(path: &Path) -> Error {
-    let why = refusal(path, "was replaced just now; try again").to_string();
+/// Creates the error for a file replaced by another process meanwhile: [`ErrorKind::Interrupted`].
+fn replaced_error(path: &Path) -> Error {
+    let why = path_error(path, "was replaced just now; try again").to_string();
     Error::new(ErrorKind::Interrupted, why)
 }
 
-fn refusal(path: &Path, why: &str) -> Error {
-    let place = crate::text::visible(&path.display().to_string());
-    Error::new(ErrorKind::InvalidInput, format!("{place} {why}"))
+/// Creates an error about a path.
+fn path_error(path: &Path, why: &str) -> Error {
+    let path = crate::text::visible(&path.display().to_string());
+    Error::new(ErrorKind::InvalidInput, format!("{path} {why}"))
 }
 
 #[cfg(unix)]
-fn is_same(looked: &Metadata, opened: &Metadata) -> bool {
+fn is_same(checked: &Metadata, opened: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;
-    (looked.dev(), looked.ino()) == (opened.dev(), opened.ino())
+    (checked.dev(), checked.ino()) == (opened.dev(), opened.ino())
 }
 
 /// The standard library has no file ids on this platform.

@@ -13,7 +13,7 @@ pub trait LanguageModel: Send + Sync {
     fn name(&self) -> Result<String, ToolError>;
 
     /// Maximum tokens of one completion.
-    fn most(&self) -> u32;
+    fn max_tokens(&self) -> u32;
 
     /// Completes a text in at most `most` tokens. Dropping the future stops it. `session` is for the audit log.
     fn complete<'a>(
@@ -42,7 +42,7 @@ impl LanguageModel for NoLanguageModel {
         Err(Self::error())
     }
 
-    fn most(&self) -> u32 {
+    fn max_tokens(&self) -> u32 {
         0
     }
 

@@ -54,12 +54,12 @@ impl Limits {
     /// Maximum depth of nested calls. A cycle ends here and not with a stack overflow.
     pub const CALL_DEPTH: u32 = 8;
     /// Maximum memory of any call: the address space of one 32-bit memory. The engine reserves address space for it.
-    pub const MEMORY_MOST: u64 = 4 << 30;
+    pub const MEMORY_MAX: u64 = 4 << 30;
     /// Maximum table elements and instances of any call: the engine's pool has slots of this size, and no setting can
     /// raise them.
-    pub const TABLE_ELEMENTS_MOST: u64 = 100_000;
-    /// See [`Self::TABLE_ELEMENTS_MOST`].
-    pub const INSTANCES_MOST: u32 = 64;
+    pub const TABLE_ELEMENTS_MAX: u64 = 100_000;
+    /// See [`Self::TABLE_ELEMENTS_MAX`].
+    pub const INSTANCES_MAX: u32 = 64;
 }
 
 impl Limits {
@@ -135,8 +135,8 @@ impl Default for Limits {
             wall: Duration::from_secs(60),
             fuel: Self::fuel_within(Duration::from_secs(60)),
             memory: 256 << 20,
-            table_elements: Self::TABLE_ELEMENTS_MOST,
-            instances: Self::INSTANCES_MOST,
+            table_elements: Self::TABLE_ELEMENTS_MAX,
+            instances: Self::INSTANCES_MAX,
             output_bytes: 16 << 20,
             output_chars: 100_000,
             log_lines: 1_000,

@@ -139,12 +139,13 @@ pub struct PathScope {
 }
 
 impl PathRules {
-    /// No rules: every path is free.
+    /// Returns an empty set of rules: every path is free.
     pub fn none() -> Self {
-        Self::of(Vec::new(), Vec::new(), PathMatcher::default())
+        Self::from_parts(Vec::new(), Vec::new(), PathMatcher::default())
     }
 
-    /// The rules that are always on: files that other programs run or obey are read-only, secret files are hidden.
+    /// Returns the rules that are always on: files that other programs run or obey are read-only, and secret files are
+    /// hidden.
     pub fn protected() -> Self {
         static PROTECTED: LazyLock<PathRules> = LazyLock::new(|| {
             let list: Result<Vec<_>, _> = [
@@ -174,25 +175,25 @@ impl PathRules {
                 ),
             ]
             .into_iter()
-            .flat_map(|(globs, shield, layer, leaf)| {
+            .flat_map(|(globs, protection, layer, leaf)| {
                 globs.iter().map(move |glob| {
-                    let (rule, pattern) = parse(glob, shield, layer)?;
+                    let (rule, pattern) = parse(glob, protection, layer)?;
                     Ok((PathRule { leaf, ..rule }, pattern))
                 })
             })
             .collect();
             // The tables are constants, and tests use every entry; if one is invalid nevertheless, everything is
             // refused.
-            list.and_then(|list| PathRules::none().with(list))
+            list.and_then(|list| PathRules::none().with_rules(list))
                 .unwrap_or_else(|_: PathPatternError| PathRules::hide_everything())
         });
         PROTECTED.clone()
     }
 
-    /// Hides everything.
+    /// Returns rules that hide everything.
     pub fn hide_everything() -> Self {
-        let all = parse("**", ProtectionLevel::Hidden, PathRuleLayer::Denied);
-        all.and_then(|all| Self::none().with(vec![all]))
+        let rule = parse("**", ProtectionLevel::Hidden, PathRuleLayer::Denied);
+        rule.and_then(|rule| Self::none().with_rules(vec![rule]))
             .unwrap_or_else(|_| Self::none())
     }
 
@@ -209,7 +210,7 @@ impl PathRules {
                 PathRuleLayer::Denied,
             )
         });
-        self.with(added.collect::<Result<_, _>>()?)
+        self.with_rules(added.collect::<Result<_, _>>()?)
     }
 
     /// Shows secret files that a person granted, each by its exact path from the workspace root. Read-only paths, and
@@ -229,18 +230,18 @@ impl PathRules {
             };
             Ok((rule, PathPattern::literal(path)?))
         });
-        self.with(added.collect::<Result<_, _>>()?)
+        self.with_rules(added.collect::<Result<_, _>>()?)
     }
 
     /// Returns the rules that a person made with `deny`: these also hold in a folder of mimir's own that is given to a
     /// tool.
     #[must_use]
     pub fn person_rules(&self) -> Self {
-        let own = self
+        let denied = self
             .pairs()
             .filter(|(rule, _)| rule.layer == PathRuleLayer::Denied);
         Self::none()
-            .with(own.collect())
+            .with_rules(denied.collect())
             .unwrap_or_else(|_| Self::hide_everything())
     }
 
@@ -248,23 +249,21 @@ impl PathRules {
     /// both allow it.
     #[must_use]
     pub fn combined_with(&self, outer: &Self) -> Self {
-        let stays = |rule: &PathRule| {
-            let granted = rule.is_exception && rule.layer == PathRuleLayer::Secrets;
-            !granted || outer.inner.rules.contains(rule)
+        let is_kept = |rule: &PathRule| {
+            let is_grant = rule.is_exception && rule.layer == PathRuleLayer::Secrets;
+            !is_grant || outer.inner.rules.contains(rule)
         };
-        let comes = |rule: &PathRule| {
+        let is_added = |rule: &PathRule| {
             rule.layer == PathRuleLayer::Denied && !self.inner.rules.contains(rule)
         };
-        if self.rules().iter().all(stays) && !outer.rules().iter().any(comes) {
+        if self.rules().iter().all(is_kept) && !outer.rules().iter().any(is_added) {
             return self.clone();
         }
-        let own = self.pairs().filter(|(rule, _)| stays(rule));
-        let all: Vec<_> = own
-            .chain(outer.pairs().filter(|(rule, _)| comes(rule)))
-            .collect();
+        let kept = self.pairs().filter(|(rule, _)| is_kept(rule));
+        let added = outer.pairs().filter(|(rule, _)| is_added(rule));
         // With too many rules in total, nothing is reachable.
         Self::none()
-            .with(all)
+            .with_rules(kept.chain(added).collect())
             .unwrap_or_else(|_| Self::hide_everything())
     }
 
@@ -277,17 +276,17 @@ impl PathRules {
         self.inner.rules.iter().zip(&self.inner.patterns)
     }
 
-    fn with(&self, added: Vec<(PathRule, PathPattern)>) -> Result<Self, PathPatternError> {
+    fn with_rules(&self, added: Vec<(PathRule, PathPattern)>) -> Result<Self, PathPatternError> {
         let (mut rules, mut patterns) = (self.inner.rules.clone(), self.inner.patterns.clone());
         for (rule, pattern) in added {
             rules.push(rule);
             patterns.push(pattern);
         }
         let matcher = PathMatcher::compile(patterns.clone())?;
-        Ok(Self::of(rules, patterns, matcher))
+        Ok(Self::from_parts(rules, patterns, matcher))
     }
 
-    fn of(rules: Vec<PathRule>, patterns: Vec<PathPattern>, matcher: PathMatcher) -> Self {
+    fn from_parts(rules: Vec<PathRule>, patterns: Vec<PathPattern>, matcher: PathMatcher) -> Self {
         let odd_name = PathRule {
             text: "a name that Windows reads as another one".into(),
             protection: ProtectionLevel::Hidden,
@@ -313,24 +312,24 @@ impl PathRules {
     /// Checks `path` as a directory, or for reading. `path` is canonical and relative to the workspace root, with `/`
     /// between components; the root itself is `""`.
     pub fn check(&self, path: &str) -> PathVerdict<'_> {
-        self.judge(path, false)
+        self.evaluate(path, false)
     }
 
     /// Checks creating, changing or removing a non-directory at `path`.
     pub fn check_file(&self, path: &str) -> PathVerdict<'_> {
-        self.judge(path, true)
+        self.evaluate(path, true)
     }
 
     /// Returns the rule that forbids opening `path`: as a directory or for reading, or, if `writes`, to change it as a
     /// file or a directory.
     pub(crate) fn blocking_rule(&self, path: &str, writes: bool) -> Option<&PathRule> {
-        let found = self.check(path);
+        let verdict = self.check(path);
         match writes {
             true => {
                 let file = self.check_file(path).against_writing();
-                file.or(found.against_writing())
+                file.or(verdict.against_writing())
             }
-            false => found.against_reading(),
+            false => verdict.against_reading(),
         }
     }
 
@@ -350,7 +349,7 @@ impl PathRules {
     pub fn may_deny_below(&self, dir: &str) -> bool {
         let denies = |rule: &PathRule| rule.layer == PathRuleLayer::Denied && !rule.is_exception;
         self.pairs_by_ref()
-            .any(|(rule, pattern)| denies(rule) && pattern.floats())
+            .any(|(rule, pattern)| denies(rule) && pattern.matches_any_depth())
             || self
                 .scope(dir)
                 .walk
@@ -363,13 +362,13 @@ impl PathRules {
     /// content at only one of the two paths, or that names a part of either path.
     pub fn against_moving(&self, from: &str, to: &str) -> Option<&PathRule> {
         let (from, to) = (self.scope(from), self.scope(to));
-        let named = from
+        let by_name = from
             .walk
             .live()
             .iter()
             .chain(to.walk.live())
             .find(|live| live.named);
-        if let Some(live) = named {
+        if let Some(live) = by_name {
             return self.rule(live.rule);
         }
         if from.walk.state_positions() == to.walk.state_positions() {
@@ -411,7 +410,7 @@ impl PathRules {
         self.verdict(scope.worst)
     }
 
-    fn judge(&self, path: &str, file: bool) -> PathVerdict<'_> {
+    fn evaluate(&self, path: &str, file: bool) -> PathVerdict<'_> {
         if cfg!(windows) && path.split('/').any(fold::is_odd_on_windows) {
             return PathVerdict::Hidden {
                 rule: &self.inner.odd_name,
@@ -432,7 +431,7 @@ impl PathRules {
         self.verdict(scope.worst)
     }
 
-    /// Goes one component down. Within a layer the last matching rule wins, across layers the strictest.
+    /// Enters one component of a path. Within a layer the last matching rule wins, across layers the strictest.
     fn enter(&self, scope: &mut PathScope, name: &str, leaf: bool, hits: &mut Vec<u16>) {
         scope.walk.enter(&self.inner.matcher, name, hits);
         if hits.is_empty() {
@@ -446,12 +445,12 @@ impl PathRules {
             }
         }
         for hit in last.into_iter().flatten() {
-            let shield = |hit: u16| {
+            let protection = |hit: u16| {
                 self.rule(hit)
                     .filter(|rule| !rule.is_exception)
                     .map(|rule| rule.protection)
             };
-            if shield(hit) > scope.worst.and_then(shield) {
+            if protection(hit) > scope.worst.and_then(protection) {
                 scope.worst = Some(hit);
             }
         }
@@ -474,18 +473,18 @@ impl PathRules {
 
 fn parse(
     glob: &str,
-    shield: ProtectionLevel,
+    protection: ProtectionLevel,
     layer: PathRuleLayer,
 ) -> Result<(PathRule, PathPattern), PathPatternError> {
-    let (lifts, body) = match glob.strip_prefix('!') {
+    let (is_exception, body) = match glob.strip_prefix('!') {
         Some(body) => (true, body),
         None => (false, glob),
     };
     let rule = PathRule {
         text: glob.into(),
-        protection: shield,
+        protection,
         layer,
-        is_exception: lifts,
+        is_exception,
         leaf: false,
     };
     Ok((rule, PathPattern::parse(body)?))

@@ -8,7 +8,7 @@
 //! Each stage takes the type of the one before and returns its own; none can be skipped, because
 //! only a stage can make its type. A refusal at any stage becomes an outcome like any other.
 //!
-//! # Walks
+//! # Walkthroughs
 //!
 //! A call: `call.rs` (`Call`) → `pipeline.rs` (`Pipeline::call`) → `pipeline/call_recorder.rs` (starts the record) →
 //! `pipeline/validate.rs` (`Checked`) → `pipeline/decide.rs` (rules, paths, network, the tool's assessor: `Ruled`) →
@@ -16,18 +16,18 @@
 //! such as `host/wasm/src/backend.rs` (`Raw`) → `pipeline/sanitize.rs` (`Clean`) → `pipeline/label.rs` (`Labeled`) →
 //! `pipeline/audit.rs` (`Outcome`).
 //!
-//! A grant: `host/app/src/approval_store.rs` or `mimir tools trust` (`host/cli/src/commands/tools_trust.rs`) makes a `Grant` →
-//! `.mimir/tools.lock`, and the id of the grant in the user's own store → `host/app/src/setup.rs` loads both →
-//! `grants.rs` (`apply` sets the trust and the granted needs of each tool) → `registry.rs` → `pipeline/decide.rs` (asks
-//! if the grant is missing) → `pipeline/approve.rs` (the rights of the call) → the backend (mounts), and again for each
-//! effect of the running call in `pipeline/effect.rs`, so that a revoked grant stops it.
+//! A grant: `host/app/src/approval_store.rs` or `mimir tools trust` (`host/cli/src/commands/tools_trust.rs`) makes a
+//! `Grant` → `.mimir/tools.lock`, and the id of the grant in the user's own store → `host/app/src/setup.rs` loads both
+//! → `grants.rs` (`apply` sets the trust and the granted needs of each tool) → `registry.rs` → `pipeline/decide.rs`
+//! (asks if the grant is missing) → `pipeline/approve.rs` (the rights of the call) → the backend (mounts), and again
+//! for each effect of the running call in `pipeline/effect.rs`, so that a revoked grant stops it.
 //!
-//! A shell text: the arguments of a call name it → `policy/commands.rs` (`command_of`) → `pipeline/decide.rs`
-//! (`commands`) → `pipeline/call_command.rs` parses it once per call (`CommandRunner::parse_program`, the reader in
-//! `host/commands/src/shell.rs`) → `policy/commands.rs` checks each simple command with the facts of `host/commands` →
-//! `pipeline/approve.rs` → the tool (`plugins/exec`) asks to run it → `pipeline/effect/command.rs` compares it with the
-//! call's own command (`is_own`) and checks the parsed program by the present rules (`PermittedCommand`) →
-//! `host/process/src/run.rs` and `host/process/src/sandbox.rs`.
+//! A shell script: the arguments of a call contain it → `policy/commands.rs` (`command_in_arguments`) →
+//! `pipeline/decide.rs` (`evaluate_command`) → `pipeline/call_command.rs` parses it once per call
+//! (`CommandRunner::parse_program`, the reader in `host/commands/src/shell.rs`) → `policy/commands.rs` checks each
+//! simple command with the facts of `host/commands` → `pipeline/approve.rs` → the tool (`plugins/exec`) asks to run it
+//! → `pipeline/effect/command.rs` compares it with the call's own command (`is_own`) and checks the parsed program by
+//! the present rules (`PermittedCommand`) → `host/process/src/run.rs` and `host/process/src/sandbox.rs`.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
@@ -93,7 +93,7 @@ pub struct PipelineSnapshot {
     pub policy: Policy,
 }
 
-/// The ports of the pipeline.
+/// The interfaces through which the pipeline reaches its surroundings.
 #[derive(Clone)]
 pub struct PipelinePorts {
     /// Asks a person.
@@ -117,15 +117,15 @@ pub struct PipelinePorts {
 pub struct CallExplanation {
     /// The evaluation of all rules.
     pub evaluation: PolicyEvaluation,
-    /// If a person would have to be asked: the stored answer that covers the call.
+    /// The stored answer that covers the call, if a person would have to be asked otherwise.
     pub stored_approval: Option<StoredApproval>,
     /// The remedies, for the person.
     pub remedies: Vec<String>,
-    /// The request that the call is about, where its arguments name one. It was judged and not sent.
+    /// The request that the arguments name, if they name one. It was evaluated and not sent.
     pub network: Option<RequestPreview>,
 }
 
-/// Takes calls. Clones share one pipeline.
+/// Runs tool calls through all stages. Clones share one pipeline.
 #[derive(Clone)]
 pub struct Pipeline(Arc<Inner>);
 
@@ -154,7 +154,7 @@ enum SnapshotSource {
         outer: Pipeline,
         narrow: Box<SnapshotFilter>,
         /// The last outer snapshot and the restricted snapshot derived from it.
-        kept: Mutex<Option<(Arc<PipelineSnapshot>, Arc<PipelineSnapshot>)>>,
+        cached: Mutex<Option<(Arc<PipelineSnapshot>, Arc<PipelineSnapshot>)>>,
     },
 }
 
@@ -199,7 +199,7 @@ impl Pipeline {
             snapshot_source: SnapshotSource::Restricted {
                 outer: self.clone(),
                 narrow: Box::new(narrow),
-                kept: Mutex::default(),
+                cached: Mutex::default(),
             },
             refresh: OnceLock::new(),
             ports: self.0.ports.clone(),
@@ -217,16 +217,18 @@ impl Pipeline {
             SnapshotSource::Restricted {
                 outer,
                 narrow,
-                kept,
+                cached,
             } => {
-                let all = outer.snapshot();
-                let mut kept = kept.lock();
-                match &*kept {
-                    Some((of, some)) if Arc::ptr_eq(of, &all) => Arc::clone(some),
+                let full = outer.snapshot();
+                let mut cached = cached.lock();
+                match &*cached {
+                    Some((derived_from, restricted)) if Arc::ptr_eq(derived_from, &full) => {
+                        Arc::clone(restricted)
+                    }
                     _ => {
-                        let some = Arc::new(narrow(&all));
-                        *kept = Some((all, Arc::clone(&some)));
-                        some
+                        let restricted = Arc::new(narrow(&full));
+                        *cached = Some((full, Arc::clone(&restricted)));
+                        restricted
                     }
                 }
             }
@@ -242,7 +244,7 @@ impl Pipeline {
             }
             SnapshotSource::Restricted { outer, .. } => return outer.replace(snapshot),
         }
-        self.0.sessions.listed();
+        self.0.sessions.clear_granted();
     }
 
     /// Sets `refresh` to update the tools and rules before each call. Only the first one set counts.
@@ -291,7 +293,7 @@ impl Pipeline {
         self.refresh().await;
         let snapshot = self.snapshot();
         let stage = self.stage_context(&snapshot);
-        let under_way = InFlightGuard::begin(&self.0.active_calls);
+        let in_flight = InFlightGuard::begin(&self.0.active_calls);
         // On the heap: it lives until the end of the call, and is large.
         let mut recorder = Box::new(CallRecorder::start(&call, &self.0.ports));
         let ran = match stage.attempt(call, &mut recorder).await {
@@ -300,7 +302,7 @@ impl Pipeline {
         };
         let clean = sanitize::sanitize(ran, &recorder);
         let labeled = label::label(&stage, clean, &recorder);
-        audit::audit(labeled, recorder, under_way.is_alone()).await
+        audit::audit(labeled, recorder, in_flight.is_alone()).await
     }
 
     /// Explains the decision about this call. Only the tool's assessor runs.
@@ -320,7 +322,7 @@ impl Pipeline {
                 explained
             })
             .map_err(|mut error| {
-                mask::error(&redactor, &mut error);
+                mask::mask_error(&redactor, &mut error);
                 error
             })
     }
@@ -343,14 +345,14 @@ impl StageContext<'_> {
         recorder: &mut CallRecorder,
     ) -> Result<CallExplanation, ToolError> {
         let checked = validate::validate(self, call, recorder)?;
-        let judged = decide::evaluate(self, &checked).await?;
-        let evaluation = judged.evaluation;
+        let judgement = decide::evaluate(self, &checked).await?;
+        let evaluation = judgement.evaluation;
         let asks = evaluation.decision() == Decision::Ask;
-        let lease = asks.then(|| approve::find_remembered_answer(self, &checked, &evaluation));
+        let answer = asks.then(|| approve::find_remembered_answer(self, &checked, &evaluation));
         Ok(CallExplanation {
-            stored_approval: lease.flatten().and_then(RememberedAnswer::lease),
-            remedies: judged.remedies,
-            network: judged.foreseen,
+            stored_approval: answer.flatten().and_then(RememberedAnswer::into_approval),
+            remedies: judgement.remedies,
+            network: judgement.preview,
             evaluation,
         })
     }
@@ -367,7 +369,7 @@ impl StageContext<'_> {
             let ruled = decide::decide(self, checked, recorder).await?;
             match approve::approve(self, ruled, recorder).await? {
                 ApproveStep::Run(mut approved) => {
-                    recorder.ready()?;
+                    recorder.check_ready()?;
                     if let Some(redactor) = restore::restore(&mut approved)? {
                         recorder.mask_with(redactor);
                     }

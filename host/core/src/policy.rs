@@ -1,5 +1,5 @@
-//! The rules that decide about calls, each with its location in a file. [`PolicyFile`] is one file; [`Policy`] is all of
-//! them together.
+//! The rules that decide about calls, each with its location in a file. [`PolicyFile`] is one file; [`Policy`] is all
+//! of them together.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ mod unused_rules;
 
 pub(crate) use link_resolver::LinkResolver;
 pub(crate) use path_arguments::evaluate_path_arguments;
-pub(crate) use remedies::{GRANT, remedies, widening_remedies};
+pub(crate) use remedies::{NOT_GRANTED, remedies, widening_remedies};
 pub(crate) use tool_default::{evaluate_tool_default, evaluate_trust};
 pub(crate) use tool_forms::{equivalent_tool_name, resolve_called_tool};
 
@@ -48,7 +48,7 @@ pub use error::PolicyError;
 pub use policy_file::PolicyFile;
 pub use source::RuleSource;
 
-pub(crate) use commands::{CommandCheck, command_of, only_reads};
+pub(crate) use commands::{CommandCheck, command_in_arguments, only_reads};
 use tool_settings::SettingsByTool;
 
 /// Approximate token budget of the tool definitions that agents are shown; other tools are found by search. A tenth of
@@ -74,10 +74,10 @@ pub struct Policy {
     paths: Arc<Mutex<HashMap<String, PathRules>>>,
 }
 
-/// The arguments that rules can match in a request of a running call.
+/// The arguments of a request of a running call, for rules to match.
 const REQUEST: &[&str] = &["method", "url", "host"];
 
-/// The arguments that rules can match in a command of a running call.
+/// The arguments of a command of a running call, for rules to match.
 const COMMAND: &[&str] = &["command", "workdir"];
 
 impl Policy {
@@ -90,19 +90,19 @@ impl Policy {
         Ok(Self::from_files(config, vec![file]))
     }
 
-    /// Combines the settings and limits of `together`, the merged config, with the rules of the files.
-    pub fn from_files(together: &Config, files: Vec<PolicyFile>) -> Self {
+    /// Combines the settings and limits of the merged config with the rules of its files.
+    pub fn from_files(merged: &Config, files: Vec<PolicyFile>) -> Self {
         Self {
             files,
-            settings: SettingsByTool::new(together),
-            limits: together.limits(),
-            server_secrets: server_secrets(together),
-            web_search: together.web_search(),
-            embeddings: together.embeddings(),
-            profile: together.profile,
-            discovery: (together.tool_discovery, together.tool_discovery_tokens),
-            untrusted_marking: together.mcp.marks,
-            lease_days: together.approvals.lease_days,
+            settings: SettingsByTool::new(merged),
+            limits: merged.limits(),
+            server_secrets: server_secrets(merged),
+            web_search: merged.web_search(),
+            embeddings: merged.embeddings(),
+            profile: merged.profile,
+            discovery: (merged.tool_discovery, merged.tool_discovery_tokens),
+            untrusted_marking: merged.mcp.marks,
+            lease_days: merged.approvals.lease_days,
             paths: Arc::default(),
         }
     }
@@ -116,9 +116,9 @@ impl Policy {
         restricted
     }
 
-    /// Returns the files whose permissions count.
+    /// Returns the files that can allow calls.
     fn accepted_files(&self) -> impl Iterator<Item = &PolicyFile> {
-        self.files.iter().filter(|file| file.allows_count())
+        self.files.iter().filter(|file| file.permissions_apply())
     }
 
     /// Returns the files of teams.
@@ -128,20 +128,20 @@ impl Policy {
 
     /// Returns true if the tool may be listed and called at all.
     pub fn is_enabled(&self, tool: &Tool) -> bool {
-        let is_off = |file: &PolicyFile| {
+        let disables = |file: &PolicyFile| {
             let mut settings = file.settings.of_tool(tool);
             settings.any(|settings| settings.enabled == Some(false))
         };
-        !self.files.iter().any(is_off) && !self.is_left_off(tool)
+        !self.files.iter().any(disables) && !self.is_off_by_default(tool)
     }
 
     /// Returns true if the tool is disabled by its own manifest, and no file enables it.
-    fn is_left_off(&self, tool: &Tool) -> bool {
-        let is_on = |file: &PolicyFile| {
+    fn is_off_by_default(&self, tool: &Tool) -> bool {
+        let enables = |file: &PolicyFile| {
             let mut settings = file.settings.of_tool(tool);
             settings.any(|settings| settings.enabled == Some(true))
         };
-        tool.off && !self.files.iter().any(is_on)
+        tool.off && !self.files.iter().any(enables)
     }
 
     /// Returns the rule that refuses every call of the tool, if there is one.
@@ -164,7 +164,7 @@ impl Policy {
         self.is_shown(tool) && self.refusal(tool).is_none() && !tool_default::is_unseen(tool)
     }
 
-    /// Returns true if it would be listed, but no person has yet seen the description that its server gives.
+    /// Returns true if models would see the tool, but no person has yet seen the description that its server gives.
     pub fn awaits_trust(&self, tool: &Tool) -> bool {
         tool_default::is_unseen(tool) && self.is_shown(tool) && self.refusal(tool).is_none()
     }
@@ -175,7 +175,7 @@ impl Policy {
         match self.discovery {
             (ToolDiscovery::Off, _) => None,
             (ToolDiscovery::On, _) => Some(0),
-            (ToolDiscovery::Auto, most) => Some(most.unwrap_or(DISCOVERY_TOKENS)),
+            (ToolDiscovery::Auto, tokens) => Some(tokens.unwrap_or(DISCOVERY_TOKENS)),
         }
     }
 

@@ -47,7 +47,7 @@ impl Registry {
         for tool in tools {
             match contested.get(tool.name().as_str()) {
                 Some(holder) if holder.as_deref() != Some(&*tool.origin.location) => {
-                    registry.leave_out(&tool, holder.as_deref());
+                    registry.quarantine_contested(&tool, holder.as_deref());
                 }
                 _ => registry.add(tool),
             }
@@ -73,8 +73,8 @@ impl Registry {
         self
     }
 
-    /// Leaves out a tool whose name another source has too; `holder` is the one that a person has granted.
-    fn leave_out(&mut self, tool: &Tool, holder: Option<&str>) {
+    /// Quarantines a tool whose name another source has too; `holder` is the one that a person has granted.
+    fn quarantine_contested(&mut self, tool: &Tool, holder: Option<&str>) {
         let name = tool.name();
         let reason = match holder {
             Some(holder) => format!(
@@ -118,22 +118,23 @@ impl Registry {
         self.tools.push(Arc::new(tool));
     }
 
-    /// The tool with this name or alias.
+    /// Returns the tool with this name or alias.
     pub fn get(&self, name: &str) -> Option<&Arc<Tool>> {
         self.names.get(name).map(|&at| &self.tools[at])
     }
 
-    /// The tool with this name or alias. The error names the nearest ones, or tells why its server is not available.
+    /// Returns the tool with this name or alias. The error names the nearest ones, or tells why its server is not
+    /// available.
     pub fn find(&self, name: &str) -> Result<&Arc<Tool>, ToolError> {
         self.get(name).ok_or_else(|| {
             let shown = crate::text::visible(crate::text::prefix(name, 64));
             if let Some(fault) = self.reserved.fault(name) {
                 let message = format!("`{shown}` cannot be called now: {}", fault.message);
-                let ways = fault.remedies.iter().cloned();
-                return ToolError::new(ToolErrorCode::Unavailable, message).with_remedies(ways);
+                let remedies = fault.remedies.iter().cloned();
+                return ToolError::new(ToolErrorCode::Unavailable, message).with_remedies(remedies);
             }
-            if let Some(left_out) = self.left_out(name) {
-                let (location, reason) = (&left_out.location, &left_out.reason);
+            if let Some(quarantined) = self.find_quarantined(name) {
+                let (location, reason) = (&quarantined.location, &quarantined.reason);
                 // The reason may quote the file, which only the person may read.
                 let message = format!(
                     "`{shown}` is left out because of a problem in {location}; `mimir tools info {shown}` shows it"
@@ -148,13 +149,13 @@ impl Registry {
         })
     }
 
-    /// The file or the tool that was left out under this name.
-    fn left_out(&self, name: &str) -> Option<&Quarantined> {
-        self.quarantined.iter().find(|left_out| {
+    /// Returns the file or the tool that was left out under this name.
+    fn find_quarantined(&self, name: &str) -> Option<&Quarantined> {
+        self.quarantined.iter().find(|quarantined| {
             // Either `file` or `file (tool)`.
-            let (file, tool) = match left_out.location.split_once(" (") {
+            let (file, tool) = match quarantined.location.split_once(" (") {
                 Some((file, tool)) => (file, tool.strip_suffix(')')),
-                None => (left_out.location.as_str(), None),
+                None => (quarantined.location.as_str(), None),
             };
             let stem = || {
                 let file = file.rsplit('/').next()?;
@@ -168,7 +169,7 @@ impl Registry {
         })
     }
 
-    /// The tools for which `keep` returns true, under their names here.
+    /// Returns the tools for which `keep` returns true, under their names here.
     #[must_use]
     pub fn only(&self, mut keep: impl FnMut(&Tool) -> bool) -> Self {
         self.map_tools(|tool| keep(tool).then(|| Arc::clone(tool)))
@@ -177,16 +178,16 @@ impl Registry {
     /// Maps the tools with `choose`, under their names here; drops those that become `None`.
     #[must_use]
     pub fn map_tools(&self, mut choose: impl FnMut(&Arc<Tool>) -> Option<Arc<Tool>>) -> Self {
-        let mut places = HashMap::new();
+        let mut new_indexes = HashMap::new();
         let mut tools = Vec::new();
         for (at, tool) in self.tools.iter().enumerate() {
             if let Some(tool) = choose(tool) {
-                places.insert(at, tools.len());
+                new_indexes.insert(at, tools.len());
                 tools.push(tool);
             }
         }
         let names = self.names.iter();
-        let names = names.filter_map(|(name, at)| Some((name.clone(), *places.get(at)?)));
+        let names = names.filter_map(|(name, at)| Some((name.clone(), *new_indexes.get(at)?)));
         Self {
             names: names.collect(),
             tools,
@@ -195,12 +196,12 @@ impl Registry {
         }
     }
 
-    /// All tools, sorted by name.
+    /// Returns all tools, sorted by name.
     pub fn tools(&self) -> &[Arc<Tool>] {
         &self.tools
     }
 
-    /// All tools of the plugin that `tool` belongs to.
+    /// Returns all tools of the plugin that `tool` belongs to.
     pub fn plugin(&self, tool: &Tool) -> Vec<Arc<Tool>> {
         let location = &tool.origin.location;
         let all = self.tools.iter();
@@ -209,7 +210,7 @@ impl Registry {
             .collect()
     }
 
-    /// The files and tools that were left out, with reasons.
+    /// Returns the files and tools that were left out, with reasons.
     pub fn quarantined(&self) -> &[Quarantined] {
         &self.quarantined
     }
@@ -240,16 +241,16 @@ fn contested(tools: &[Tool]) -> HashMap<String, Option<String>> {
     }
     let contested = by_name.into_iter().filter_map(|(name, tools)| {
         let first = tools.first()?;
-        let several = tools
+        let has_several = tools
             .iter()
             .any(|tool| tool.origin.location != first.origin.location);
         let has = |source: ToolSource| tools.iter().any(|tool| tool.source == source);
-        if !several || has(ToolSource::BuiltIn) {
+        if !has_several || has(ToolSource::BuiltIn) {
             return None;
         }
         let mut granted = tools.iter().filter(|tool| tool.trust == ToolTrust::Trusted);
         let holder = match (granted.next(), granted.next()) {
-            (Some(one), None) => Some(one.origin.location.clone()),
+            (Some(tool), None) => Some(tool.origin.location.clone()),
             _ => None,
         };
         // Among files in the folder the first wins, unless a person has granted one of them.

@@ -43,11 +43,11 @@ const SHOWN: usize = 200;
 
 /// Maximum bytes of all compiled patterns: they live as long as the schema, and a few characters can compile to
 /// megabytes.
-const PATTERNS_MOST: usize = 16 << 20;
+const PATTERNS_MAX: usize = 16 << 20;
 
 /// Maximum bytes of one compiled pattern, which is also the share of each in a schema with many.
-const PATTERN_MOST: usize = 2 << 20;
-const PATTERN_LEAST: usize = 64 << 10;
+const PATTERN_MAX: usize = 2 << 20;
+const PATTERN_MIN: usize = 64 << 10;
 
 impl Schema {
     /// Wraps the text of a schema that was checked before.
@@ -103,10 +103,10 @@ impl Schema {
                 let value: Value = serde_json::from_str(&self.text).map_err(|e| e.to_string())?;
                 // Checked first: a schema that unfolds too far may also take too long to compile.
                 let shape = SchemaShape::analyze(&value).map_err(|e| e.0)?;
-                let each = PATTERNS_MOST / shape.patterns.max(1);
+                let each = PATTERNS_MAX / shape.patterns.max(1);
                 let patterns = PatternOptions::fancy_regex()
                     .backtrack_limit(shape::BACKTRACK)
-                    .size_limit(each.clamp(PATTERN_LEAST, PATTERN_MOST));
+                    .size_limit(each.clamp(PATTERN_MIN, PATTERN_MAX));
                 let validator = jsonschema::draft202012::options()
                     .with_pattern_options(patterns)
                     .build(&value)

@@ -22,25 +22,25 @@ use crate::text;
 pub const FOLDER: &str = ".mimir/state/storage";
 
 /// Maximum bytes of a key, which is a name.
-const KEY_MOST: usize = 256;
+const KEY_MAX: usize = 256;
 
 /// Maximum bytes of a value. It passes through the memory of the plugin and of the host as a whole.
-pub const VALUE_MOST: usize = 1 << 20;
+pub const VALUE_MAX: usize = 1 << 20;
 
 /// Maximum values per plugin. Each is a file, and a listing reads the header of every one.
-const VALUES_MOST: usize = 1_000;
+const VALUES_MAX: usize = 1_000;
 
 /// Maximum bytes of all values of one plugin: they are part of every copy of the workspace.
-const TOTAL_MOST: u64 = 16 << 20;
+const TOTAL_MAX: u64 = 16 << 20;
 
 /// Maximum bytes of the header line: a key, fully escaped, and a label.
-const HEAD_MOST: u64 = 8 << 10;
+const HEAD_MAX: u64 = 8 << 10;
 
 /// Maximum attempts to read a value that another call replaces at that moment.
 const TRIES: usize = 100;
 
 /// Maximum characters of the plugin's file name at the beginning of its folder name, for people.
-const NAME_MOST: usize = 40;
+const NAME_MAX: usize = 40;
 
 /// Prefix of keys under which a built-in tool stores data derived from files, such as vectors of memories: identical
 /// in every session, and without foreign text. Without this exception, a search by a tainted session would taint every
@@ -91,7 +91,7 @@ impl PluginValues {
         let stem = Path::new(location).file_stem().unwrap_or_default();
         let named = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         let name = stem.to_string_lossy();
-        let name: String = name.chars().filter(named).take(NAME_MOST).collect();
+        let name: String = name.chars().filter(named).take(NAME_MAX).collect();
         let hash = Sha256::digest(location);
         let number = u64::from_be_bytes(std::array::from_fn(|at| hash[at]));
         Self {
@@ -108,7 +108,7 @@ impl PluginValues {
     /// Reads the value of a key, if there is one.
     pub fn get(&self, key: &str) -> Result<Option<StoredValue>, ToolError> {
         check_key(key)?;
-        let read = self.read(&self.file(key), VALUE_MOST as u64);
+        let read = self.read(&self.file(key), VALUE_MAX as u64);
         let Some((head, bytes)) = read.map_err(|error| self.failed("read", &error))? else {
             return Ok(None);
         };
@@ -126,7 +126,9 @@ impl PluginValues {
         let label = read.map_err(|error| self.failed("read", &error))?;
         Ok(match label {
             Some((head, _)) => Some(head.label),
-            None => std::fs::symlink_metadata(&file).ok().map(|_| lost_label()),
+            None => std::fs::symlink_metadata(&file)
+                .ok()
+                .map(|_| unreadable_label()),
         })
     }
 
@@ -157,16 +159,16 @@ impl PluginValues {
 
     fn put(&self, key: &str, mut value: StoredValue, is_mark: bool) -> Result<(), ToolError> {
         check_key(key)?;
-        if value.bytes.len() > VALUE_MOST {
+        if value.bytes.len() > VALUE_MAX {
             return Err(limit(format!(
                 "a value of {} is too long to be stored: use at most {} per value, and split longer data",
                 text::bytes(value.bytes.len() as u64),
-                text::bytes(VALUE_MOST as u64),
+                text::bytes(VALUE_MAX as u64),
             )));
         }
         let failed = |error: io::Error| self.failed("written", &error);
         self.prepare().map_err(failed)?;
-        let _turn = self.turn().map_err(failed)?;
+        let _lock = self.lock_folder().map_err(failed)?;
         if is_mark && let Some(before) = self.mark(key)? {
             value.label = before.worse(value.label);
         }
@@ -185,8 +187,8 @@ impl PluginValues {
         if is_mark {
             let more = content.len() as u64;
             let full =
-                |size: StorageSize| size.values >= VALUES_MOST || size.bytes + more > TOTAL_MOST;
-            for (derived, bytes) in self.derived(full(size)).map_err(failed)? {
+                |size: StorageSize| size.values >= VALUES_MAX || size.bytes + more > TOTAL_MAX;
+            for (derived, bytes) in self.derived_files(full(size)).map_err(failed)? {
                 if !full(size) {
                     break;
                 }
@@ -195,16 +197,16 @@ impl PluginValues {
                 size.bytes -= bytes.min(size.bytes);
             }
         }
-        if old.is_none() && size.values >= VALUES_MOST {
+        if old.is_none() && size.values >= VALUES_MAX {
             return Err(limit(format!(
-                "the maximum of {VALUES_MOST} values is reached: delete some"
+                "the maximum of {VALUES_MAX} values is reached: delete some"
             )));
         }
-        if size.bytes - old.unwrap_or(0).min(size.bytes) + content.len() as u64 > TOTAL_MOST {
+        if size.bytes - old.unwrap_or(0).min(size.bytes) + content.len() as u64 > TOTAL_MAX {
             return Err(limit(format!(
                 "{} more do not fit: all values together have at most {}; delete some",
                 text::bytes(content.len() as u64),
-                text::bytes(TOTAL_MOST),
+                text::bytes(TOTAL_MAX),
             )));
         }
         self.write(&file, &content).map_err(failed)
@@ -216,9 +218,9 @@ impl PluginValues {
         let failed = |error: io::Error| self.failed("removed", &error);
         match std::fs::symlink_metadata(&self.folder) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            _ => self.no_links().map_err(failed)?,
+            _ => self.reject_links().map_err(failed)?,
         }
-        let _turn = self.turn().map_err(failed)?;
+        let _lock = self.lock_folder().map_err(failed)?;
         match std::fs::remove_file(self.file(key)) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(error)),
             _ => Ok(()),
@@ -253,7 +255,7 @@ impl PluginValues {
     }
 
     /// The files with derived data, if `wanted`, and their total bytes.
-    fn derived(&self, wanted: bool) -> io::Result<Vec<(PathBuf, u64)>> {
+    fn derived_files(&self, wanted: bool) -> io::Result<Vec<(PathBuf, u64)>> {
         let mut found = Vec::new();
         if !wanted {
             return Ok(found);
@@ -275,7 +277,7 @@ impl PluginValues {
 
     /// The files of values. Other files in the folder are ignored.
     fn files(&self) -> io::Result<Vec<PathBuf>> {
-        self.no_links()?;
+        self.reject_links()?;
         let entries = match std::fs::read_dir(&self.folder) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries?,
@@ -294,7 +296,7 @@ impl PluginValues {
 
     /// Reads the header of a file and up to `most` bytes after it; `None` if the file does not exist.
     fn read(&self, path: &Path, most: u64) -> io::Result<Option<(ValueHeader, Vec<u8>)>> {
-        self.no_links()?;
+        self.reject_links()?;
         let mut tries = (0..TRIES).map(|_| files::open(path, LinkPolicy::Refuse));
         // Another call may replace the value at the same time.
         let replaced = |error: &io::Error| error.kind() == ErrorKind::Interrupted;
@@ -304,7 +306,7 @@ impl PluginValues {
             None => return Err(ErrorKind::Interrupted.into()),
         };
         let mut bytes = Vec::new();
-        io::Read::read_to_end(&mut io::Read::take(file, HEAD_MOST + most), &mut bytes)?;
+        io::Read::read_to_end(&mut io::Read::take(file, HEAD_MAX + most), &mut bytes)?;
         let head = bytes.iter().position(|byte| *byte == b'\n');
         let head = head.and_then(|end| {
             let head: ValueHeader = serde_json::from_slice(&bytes[..end]).ok()?;
@@ -336,19 +338,19 @@ impl PluginValues {
     }
 
     /// Locks the folder; waits until no other call changes the values.
-    fn turn(&self) -> io::Result<File> {
+    fn lock_folder(&self) -> io::Result<File> {
         let file = files::open_private(&self.folder.join("turn"), OpenOptions::new().write(true))?;
         file.lock()?;
         Ok(file)
     }
 
-    /// The folders may come from a checkout: a link in place of one could lead anywhere.
-    fn no_links(&self) -> io::Result<()> {
+    /// Rejects links: the folders may come from a checkout, and a link in place of one could lead anywhere.
+    fn reject_links(&self) -> io::Result<()> {
         files::reject_links(&self.workspace, &self.folder)
     }
 
     fn prepare(&self) -> io::Result<()> {
-        self.no_links()?;
+        self.reject_links()?;
         files::make_state(&self.workspace)?;
         let mut builder = DirBuilder::new();
         builder.recursive(true);
@@ -358,7 +360,7 @@ impl PluginValues {
     }
 
     fn failed(&self, what: &str, error: &io::Error) -> ToolError {
-        let (code, way) = match error.kind() {
+        let (code, remedy) = match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
                 (ToolErrorCode::LimitExceeded, "free some space")
             }
@@ -369,23 +371,20 @@ impl PluginValues {
         };
         let message =
             format!("the stored values of the tool cannot be {what} in {FOLDER}: {error}");
-        ToolError::new(code, text::visible(&message)).with_remedies([way.to_owned()])
+        ToolError::new(code, text::visible(&message)).with_remedies([remedy.to_owned()])
     }
 }
 
 fn check_key(key: &str) -> Result<(), ToolError> {
-    if key.is_empty() || key.len() > KEY_MOST {
-        let message = format!(
-            "a key has 1 to {KEY_MOST} bytes, this one has {}",
-            key.len()
-        );
+    if key.is_empty() || key.len() > KEY_MAX {
+        let message = format!("a key has 1 to {KEY_MAX} bytes, this one has {}", key.len());
         return Err(ToolError::new(ToolErrorCode::InvalidInput, message));
     }
     Ok(())
 }
 
 /// The label assumed for an unreadable mark.
-fn lost_label() -> ContentLabel {
+fn unreadable_label() -> ContentLabel {
     ContentLabel::worst("a mark that cannot be read")
 }
 

@@ -12,9 +12,9 @@ enum CharTreatment {
     Once,
 }
 
-/// Terminal escapes and controls, bidirectional overrides and isolates, invisible characters. Tabs and line
-/// ends stay.
-fn fate(c: char) -> CharTreatment {
+/// Returns the treatment of a character: escaped are terminal escapes and controls, bidirectional overrides and
+/// isolates, invisible characters. Tabs and line ends stay.
+fn char_treatment(c: char) -> CharTreatment {
     match c {
         '\n' | '\t' | '\r' => CharTreatment::Plain,
         c if c.is_control() => CharTreatment::Escape,
@@ -57,8 +57,8 @@ impl PrecedingChar {
     /// Returns true if `c` is shown unchanged; then updates the context for the next character.
     fn keeps(&mut self, c: char) -> bool {
         let joiner = c == '\u{200d}';
-        let fate = fate(c);
-        let keeps = match fate {
+        let treatment = char_treatment(c);
+        let keeps = match treatment {
             CharTreatment::Plain => true,
             CharTreatment::Escape => *self == PrecedingChar::Start && c == '\u{feff}',
             CharTreatment::Once => {
@@ -67,7 +67,7 @@ impl PrecedingChar {
         };
         // In ASCII only key caps have a selector.
         let base = !c.is_ascii() || matches!(c, '#' | '*' | '0'..='9');
-        *self = match fate {
+        *self = match treatment {
             CharTreatment::Plain if base => PrecedingChar::Base,
             CharTreatment::Once if keeps && c == '\u{fe0f}' => PrecedingChar::Selector,
             _ => PrecedingChar::Nothing,

@@ -85,7 +85,7 @@ pub struct Worker {
 }
 
 /// Maximum length of a description that a caller's model reads, in characters.
-const DESCRIPTION_MOST: usize = 500;
+const DESCRIPTION_MAX: usize = 500;
 
 impl Worker {
     /// Creates a worker from a file with the line numbers of its keys. The error names the wrong key and the reason.
@@ -222,7 +222,7 @@ impl Worker {
         let line = text.lines().map(str::trim).find(|line| !line.is_empty());
         crate::text::visible(crate::text::prefix(
             line.unwrap_or_default(),
-            DESCRIPTION_MOST,
+            DESCRIPTION_MAX,
         ))
     }
 

@@ -196,7 +196,7 @@ impl Approver for ClientApprover {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             let unattended = || ApprovalAnswer::Unattended {
-                way_out: "The client that made the call has disconnected.".to_owned(),
+                remedy: "The client that made the call has disconnected.".to_owned(),
             };
             let (answer, answered) = oneshot::channel();
             let question = ClientQuestion::Card(ApprovalQuestion {

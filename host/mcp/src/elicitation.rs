@@ -172,7 +172,7 @@ pub(crate) fn parse_answer(
         // The form was closed, perhaps by a program.
         _ => {
             return Ok(ApprovalAnswer::Unattended {
-                way_out:
+                remedy:
                     "The question was closed without an answer: repeat the call to be asked again."
                         .to_owned(),
             });

@@ -86,7 +86,7 @@ impl ProxyEffectGate {
     fn record_refusal(&self, target: &RequestTarget, method: &Method, error: &ToolError) {
         if *method == Method::CONNECT {
             let remedy = match &*error.remedies {
-                [] => self.egress.way_to(target, method.as_str()),
+                [] => self.egress.request_remedy(target, method.as_str()),
                 remedies => remedies.join(", or "),
             };
             self.refusals

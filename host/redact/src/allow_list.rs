@@ -9,7 +9,7 @@ use super::rules::GITLEAKS;
 /// Maximum distance from a match up to which its line is examined, to bound the cost of very long lines.
 const LINE_MAX: usize = 512;
 
-/// The Shannon entropy in bits per byte.
+/// Returns the Shannon entropy in bits per byte.
 pub(super) fn entropy(bytes: &[u8]) -> f64 {
     let mut counts = [0u32; 256];
     for byte in bytes {
@@ -25,7 +25,7 @@ pub(super) fn entropy(bytes: &[u8]) -> f64 {
 }
 
 /// Returns true if the allow list of all rules contains the secret.
-pub(super) fn everywhere(secret: &[u8]) -> bool {
+pub(super) fn is_allowed_everywhere(secret: &[u8]) -> bool {
     static REGEX: LazyLock<LazyRegex> = LazyLock::new(LazyRegex::default);
     let list = &GITLEAKS.allow;
     let regex = REGEX.get(list.regex, false);
@@ -36,8 +36,8 @@ pub(super) fn everywhere(secret: &[u8]) -> bool {
         })
 }
 
-/// The range of the lines that contain a match.
-pub(super) fn lines(text: &[u8], whole: &Range<usize>) -> Range<usize> {
+/// Returns the range of the lines that contain a match.
+pub(super) fn line_range(text: &[u8], whole: &Range<usize>) -> Range<usize> {
     let is_end = |byte: &u8| *byte == b'\n';
     let floor = whole.start.saturating_sub(LINE_MAX);
     let start = text[floor..whole.start]

@@ -1,6 +1,6 @@
-//! Secrets that the texts of a result contain whole, while the value that belongs to them contains each in two pieces:
-//! at the end of one string and at the beginning of another, in any order. `stderr` may be before `stdout` in the text
-//! and behind it in the value.
+//! Finds the pieces of secrets that the texts of a result contain whole, while the value that belongs to them contains
+//! each in two pieces: at the end of one string and at the beginning of another, in any order. `stderr` may be before
+//! `stdout` in the text and behind it in the value.
 
 use std::collections::HashMap;
 
@@ -8,8 +8,8 @@ use super::invisible::StrippedText;
 use super::known_values::{LONG_MIN, on_one_line};
 use super::mask::{JoinedTexts, SecretFinding};
 
-/// Maximum number of secrets whose pieces are searched, known values first. It bounds the cost: each of them is compared
-/// with the ends of all strings.
+/// Maximum number of secrets whose pieces are searched, known values first. It bounds the cost: each of them is
+/// compared with the ends of all strings.
 const SECRETS_MAX: usize = 16;
 
 /// The secrets of the texts of a result.
@@ -95,7 +95,7 @@ fn find_pieces_of(
         let tail = cuts.find(|cut| ends.has_other(*cut, index));
         let tail = tail.map(|cut| 0..secret.len() - cut);
         for at in [head, tail].into_iter().flatten() {
-            let piece = SecretFinding::new(finding.rule.clone(), string.back(at));
+            let piece = SecretFinding::new(finding.rule.clone(), string.source_range(at));
             pieces.push((*number, piece));
         }
     }
@@ -117,12 +117,12 @@ impl CutOwners {
     fn has_other(&self, cut: usize, index: usize) -> bool {
         self.0
             .get(&cut)
-            .is_some_and(|(first, several)| *several || *first != index)
+            .is_some_and(|(first, is_shared)| *is_shared || *first != index)
     }
 }
 
-/// The length of the longest proper beginning with which each beginning of a word also ends (the table of Knuth, Morris
-/// and Pratt).
+/// Returns, for each prefix of a word, the length of its longest proper prefix that is also its suffix (the table of
+/// Knuth, Morris and Pratt).
 fn borders(word: &[u8]) -> Vec<usize> {
     let mut table = vec![0; word.len()];
     let mut length = 0;
@@ -136,7 +136,7 @@ fn borders(word: &[u8]) -> Vec<usize> {
     table
 }
 
-/// The lengths of all beginnings of a word with which a text ends, without the whole word.
+/// Returns the lengths of all proper prefixes of a word with which a text ends.
 fn overlaps<'a>(word: &[u8], borders: &[usize], text: impl Iterator<Item = &'a u8>) -> Vec<usize> {
     let mut length = 0;
     for byte in text {
@@ -148,12 +148,12 @@ fn overlaps<'a>(word: &[u8], borders: &[usize], text: impl Iterator<Item = &'a u
     if length == word.len() {
         length = borders[length - 1];
     }
-    let mut all = Vec::new();
+    let mut lengths = Vec::new();
     while length > 0 {
-        all.push(length);
+        lengths.push(length);
         length = borders[length - 1];
     }
-    all
+    lengths
 }
 
 #[cfg(test)]

@@ -21,34 +21,36 @@ struct DecodedText {
 impl DecodedText {
     /// Decodes a text; `None` if nothing in it is encoded.
     fn decode(text: &[u8]) -> Option<Self> {
-        let mut read: Option<Self> = None;
+        let mut decoded: Option<Self> = None;
         let mut at = 0;
-        let mut rest = 0;
-        while let Some(next) = text[at..].iter().position(|byte| is_sign(*byte)) {
+        let mut copied = 0;
+        while let Some(next) = text[at..].iter().position(|byte| may_begin_escape(*byte)) {
             at += next;
-            let Some((character, length)) = character(&text[at..]) else {
+            let Some((character, length)) = decode_char(&text[at..]) else {
                 at += 1;
                 continue;
             };
-            let read = read.get_or_insert_with(|| Self {
+            let decoded = decoded.get_or_insert_with(|| Self {
                 text: Vec::with_capacity(text.len()),
                 cuts: Vec::new(),
             });
-            read.text.extend_from_slice(&text[rest..at]);
-            read.text.extend_from_slice(character.bytes());
+            decoded.text.extend_from_slice(&text[copied..at]);
+            decoded.text.extend_from_slice(character.bytes());
             at += length;
-            rest = at;
-            read.cuts.push((read.text.len(), at - read.text.len()));
+            copied = at;
+            decoded
+                .cuts
+                .push((decoded.text.len(), at - decoded.text.len()));
         }
-        let mut read = read?;
-        read.text.extend_from_slice(&text[rest..]);
-        Some(read)
+        let mut decoded = decoded?;
+        decoded.text.extend_from_slice(&text[copied..]);
+        Some(decoded)
     }
 
-    /// The source offset of an offset in the decoded text. An offset inside a multi-byte character maps to the end of
-    /// the character.
-    fn back(&self, at: usize) -> usize {
-        match self.cuts.partition_point(|(place, _)| *place <= at) {
+    /// Returns the source offset of an offset in the decoded text. An offset inside a multi-byte character maps to the
+    /// end of the character.
+    fn source_offset(&self, at: usize) -> usize {
+        match self.cuts.partition_point(|(offset, _)| *offset <= at) {
             0 => at,
             cut => at + self.cuts[cut - 1].1,
         }
@@ -61,47 +63,49 @@ pub(super) struct DecodedTexts(Vec<DecodedText>);
 impl DecodedTexts {
     /// Decodes a text repeatedly, up to [`DEPTH`] times, while anything in it is encoded.
     pub(super) fn decode_all(text: &[u8]) -> Self {
-        let readings = std::iter::successors(DecodedText::decode(text), |read| {
-            DecodedText::decode(&read.text)
+        let forms = std::iter::successors(DecodedText::decode(text), |previous| {
+            DecodedText::decode(&previous.text)
         });
-        Self(readings.take(DEPTH).collect())
+        Self(forms.take(DEPTH).collect())
     }
 
     /// The forms of an incomplete text: the text itself first, and each without an incomplete encoding at its end.
     pub(super) fn decode_all_partial(text: &[u8]) -> Self {
-        let mut all = vec![DecodedText {
-            text: text[..whole(text)].to_vec(),
+        let mut forms = vec![DecodedText {
+            text: text[..complete_len(text)].to_vec(),
             cuts: Vec::new(),
         }];
-        while all.len() <= DEPTH
-            && let Some(mut next) = all.last().and_then(|last| DecodedText::decode(&last.text))
+        while forms.len() <= DEPTH
+            && let Some(mut next) = forms
+                .last()
+                .and_then(|last| DecodedText::decode(&last.text))
         {
-            next.text.truncate(whole(&next.text));
-            all.push(next);
+            next.text.truncate(complete_len(&next.text));
+            forms.push(next);
         }
-        Self(all)
+        Self(forms)
     }
 
     /// The texts of the forms.
     pub(super) fn texts(&self) -> impl Iterator<Item = &[u8]> {
-        self.0.iter().map(|reading| reading.text.as_slice())
+        self.0.iter().map(|form| form.text.as_slice())
     }
 
-    /// The range in the source text of a range of a decoded form.
-    pub(super) fn back(&self, reading: usize, at: Range<usize>) -> Range<usize> {
-        let readings = self.0[..=reading].iter().rev();
-        readings.fold(at, |at, reading| {
-            reading.back(at.start)..reading.back(at.end)
+    /// Returns the source range of a range of a decoded form.
+    pub(super) fn source_range(&self, form: usize, at: Range<usize>) -> Range<usize> {
+        let forms = self.0[..=form].iter().rev();
+        forms.fold(at, |at, form| {
+            form.source_offset(at.start)..form.source_offset(at.end)
         })
     }
 }
 
-/// The length of a text without an incomplete encoding at its end.
-pub(super) fn whole(text: &[u8]) -> usize {
+/// Returns the length of a text without an incomplete encoding at its end.
+pub(super) fn complete_len(text: &[u8]) -> usize {
     let mut at = text.len().saturating_sub(MAX_ESCAPE_LENGTH);
-    while let Some(next) = text[at..].iter().position(|byte| is_sign(*byte)) {
+    while let Some(next) = text[at..].iter().position(|byte| may_begin_escape(*byte)) {
         at += next;
-        match character(&text[at..]) {
+        match decode_char(&text[at..]) {
             Some((_, length)) => at += length,
             None => return at,
         }
@@ -110,7 +114,7 @@ pub(super) fn whole(text: &[u8]) -> usize {
 }
 
 /// Returns true if an encoded character may begin with this byte.
-fn is_sign(byte: u8) -> bool {
+fn may_begin_escape(byte: u8) -> bool {
     matches!(byte, b'%' | b'&' | b'\\')
 }
 
@@ -135,8 +139,8 @@ impl From<char> for DecodedChar {
     }
 }
 
-/// The encoded character at the beginning of a text, and its encoded length.
-fn character(text: &[u8]) -> Option<(DecodedChar, usize)> {
+/// Decodes the encoded character at the beginning of a text. Returns it with its encoded length.
+fn decode_char(text: &[u8]) -> Option<(DecodedChar, usize)> {
     match text {
         [b'%', ..] => Some((DecodedChar::byte(hex(text, 1, 2)? as u8), 3)),
         [b'\\', b'x', ..] => Some((DecodedChar::byte(hex(text, 2, 2)? as u8), 4)),
@@ -215,8 +219,8 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> String {
-        let readings = DecodedTexts::decode_all(text.as_bytes());
-        let last = readings.texts().last();
+        let forms = DecodedTexts::decode_all(text.as_bytes());
+        let last = forms.texts().last();
         last.map_or(text.to_owned(), |text| {
             String::from_utf8_lossy(text).into_owned()
         })
@@ -244,14 +248,14 @@ mod tests {
     #[test]
     fn escapes_map_positions_to_the_original() {
         let text = "a%2541b&lt;c\\u00e4d";
-        let readings = DecodedTexts::decode_all(text.as_bytes());
-        let texts: Vec<&[u8]> = readings.texts().collect();
+        let forms = DecodedTexts::decode_all(text.as_bytes());
+        let texts: Vec<&[u8]> = forms.texts().collect();
         assert_eq!(texts, ["a%41b<cäd".as_bytes(), "aAb<cäd".as_bytes()]);
-        let part = |reading: usize, wanted: &str| {
-            let at = texts[reading].windows(wanted.len());
+        let part = |form: usize, wanted: &str| {
+            let at = texts[form].windows(wanted.len());
             let at = at.into_iter().position(|some| some == wanted.as_bytes());
             let at = at.unwrap();
-            &text[readings.back(reading, at..at + wanted.len())]
+            &text[forms.source_range(form, at..at + wanted.len())]
         };
         assert_eq!(part(0, "a%41"), "a%2541");
         assert_eq!(part(1, "A"), "%2541");
@@ -264,11 +268,11 @@ mod tests {
     #[test]
     fn escapes_incomplete_at_the_end_are_held_back() {
         for (text, wanted) in [("abc%4", 3), ("abc&lt", 3), ("abc\\u00", 3), ("abc", 3)] {
-            assert_eq!(whole(text.as_bytes()), wanted, "{text}");
+            assert_eq!(complete_len(text.as_bytes()), wanted, "{text}");
         }
-        assert_eq!(whole(b"% and a long word behind"), 24);
-        assert_eq!(whole(b"abc%41d%4"), 7);
-        assert_eq!(whole(b"abc%41d"), 7);
+        assert_eq!(complete_len(b"% and a long word behind"), 24);
+        assert_eq!(complete_len(b"abc%41d%4"), 7);
+        assert_eq!(complete_len(b"abc%41d"), 7);
         let begun = DecodedTexts::decode_all_partial(b"ab%25%254");
         let texts: Vec<&[u8]> = begun.texts().collect();
         assert_eq!(texts, [&b"ab%25%254"[..], b"ab"]);

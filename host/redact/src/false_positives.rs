@@ -8,23 +8,24 @@ use super::keys;
 use super::own_rules::PASSWORD;
 use super::pattern::SecretMatch;
 
-/// Decides whether a match of a rule is not a secret.
+/// A test that returns true if a match of a rule is not a secret.
 pub(super) type FalsePositiveTest = fn(&[u8], &SecretMatch) -> bool;
 
-/// The function for a rule, if it has one.
+/// Returns the test for a rule, if it has one.
 pub(super) fn for_rule(rule: &str) -> Option<FalsePositiveTest> {
     Some(match rule {
-        "generic-api-key" => generic,
-        "vault-service-token" => field_access,
-        "kubernetes-secret-yaml" => public_certificate,
-        "curl-auth-user" => placeholder_user,
-        "sql-password" => no_sql_password,
-        PASSWORD => no_password,
+        "generic-api-key" => is_no_generic_key,
+        "vault-service-token" => is_field_access,
+        "kubernetes-secret-yaml" => is_public_certificate,
+        "curl-auth-user" => is_placeholder_user,
+        "sql-password" => is_no_sql_password,
+        PASSWORD => is_no_password,
         _ => return None,
     })
 }
 
-fn generic(text: &[u8], found: &SecretMatch) -> bool {
+/// Returns true if the value of a generic key is not a secret.
+fn is_no_generic_key(text: &[u8], found: &SecretMatch) -> bool {
     let secret = &text[found.secret.clone()];
     let name = &text[found.whole.start..found.secret.start];
     let letters: Vec<u8> = name
@@ -32,16 +33,16 @@ fn generic(text: &[u8], found: &SecretMatch) -> bool {
         .filter(|byte| byte.is_ascii_alphanumeric())
         .map(u8::to_ascii_lowercase)
         .collect();
-    let named = |word: &str| memmem(&letters, word.as_bytes());
+    let name_contains = |word: &str| contains_bytes(&letters, word.as_bytes());
     is_digest(text, found)
         || (is_hex_digest(secret) && is_named_digest(text, found))
         || secret.starts_with(b"pk_live_")
         || secret.starts_with(b"pk_test_")
-        || named("publishable")
+        || name_contains("publishable")
         || keys::is_cursor(&letters)
         || is_version(secret)
         || is_placeholder(secret)
-        || (!named("passw") && !named("secret") && is_identifier(secret))
+        || (!name_contains("passw") && !name_contains("secret") && is_identifier(secret))
 }
 
 /// Labels before digests, each with its separator.
@@ -94,7 +95,7 @@ fn is_named_digest(text: &[u8], found: &SecretMatch) -> bool {
     let line = line.to_ascii_lowercase();
     [&b"checksum"[..], b"digest", b"fingerprint"]
         .into_iter()
-        .any(|word| memmem(&line, word))
+        .any(|word| contains_bytes(&line, word))
 }
 
 /// Returns true if a value is a digest with its label: `sha512-…`.
@@ -165,28 +166,28 @@ pub(super) fn is_placeholder(word: &[u8]) -> bool {
             || (part.len() >= 3 && part.iter().all(|byte| matches!(byte, b'x' | b'X' | b'*')))
     };
     let mut parts = words(word).peekable();
-    let mut marked = false;
+    let mut has_marker = false;
     parts.peek().is_some()
         && parts.all(|part| {
-            marked |= is_marker(part);
+            has_marker |= is_marker(part);
             part.iter().all(|byte| !byte.is_ascii_digit()) || part.len() <= 2
         })
-        && marked
+        && has_marker
 }
 
 /// Returns true if a value is made of words that name something, such as `access-token` or `test-key`.
 pub(super) fn names_itself(word: &[u8]) -> bool {
     const WORDS: [&str; 5] = ["token", "key", "secret", "apikey", "test"];
-    let mut named = false;
+    let mut names_kind = false;
     words(word).count() > 1
         && words(word).all(|part| {
-            named |= WORDS
+            names_kind |= WORDS
                 .iter()
                 .any(|word| part.eq_ignore_ascii_case(word.as_bytes()));
             part.iter().all(u8::is_ascii_alphabetic)
                 || part.iter().all(u8::is_ascii_digit) && part.len() <= 2
         })
-        && named
+        && names_kind
 }
 
 /// Returns true if a value is made of several words as names of code, platforms and algorithms are: `x86_64-darwin`,
@@ -229,7 +230,7 @@ fn has_case_of_words(part: &[u8]) -> bool {
     letters.len() >= 4 * changes
 }
 
-/// The words of a value, separated by what separates words in names and paths.
+/// Splits a value into words, at the characters that separate words in names and paths.
 fn words(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value
         .split(|byte| matches!(byte, b'-' | b'_' | b'.' | b'/' | b':' | b'=' | b' '))
@@ -237,7 +238,7 @@ fn words(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Returns true if a token of Vault's older form is the field of a variable `s`: `s.AutoAllocatedIPv4Address`.
-fn field_access(text: &[u8], found: &SecretMatch) -> bool {
+fn is_field_access(text: &[u8], found: &SecretMatch) -> bool {
     let Some(field) = text[found.secret.clone()].strip_prefix(b"s.") else {
         return false;
     };
@@ -266,7 +267,7 @@ fn field_access(text: &[u8], found: &SecretMatch) -> bool {
 }
 
 /// Returns true if a value of a Kubernetes secret is a certificate or a public key, without a private key next to it.
-fn public_certificate(text: &[u8], found: &SecretMatch) -> bool {
+fn is_public_certificate(text: &[u8], found: &SecretMatch) -> bool {
     /// `-----BEGIN` in base64.
     const BEGIN: &[u8] = b"LS0tLS1CRUdJTi";
     let value = &text[found.secret.clone()];
@@ -276,12 +277,12 @@ fn public_certificate(text: &[u8], found: &SecretMatch) -> bool {
     STANDARD.decode(value).is_ok_and(|pem| {
         (pem.starts_with(b"-----BEGIN CERTIFICATE-----")
             || pem.starts_with(b"-----BEGIN PUBLIC KEY-----"))
-            && !memmem(&pem, b"PRIVATE")
+            && !contains_bytes(&pem, b"PRIVATE")
     })
 }
 
 /// Returns true if the user of a `curl -u` is an example from documentation: `user:pass`.
-fn placeholder_user(text: &[u8], found: &SecretMatch) -> bool {
+fn is_placeholder_user(text: &[u8], found: &SecretMatch) -> bool {
     let secret = &text[found.secret.clone()];
     let secret = secret.trim_ascii();
     let mut parts = secret.splitn(2, |byte| *byte == b':');
@@ -294,7 +295,7 @@ fn placeholder_user(text: &[u8], found: &SecretMatch) -> bool {
         || keys::is_placeholder(password)
 }
 
-fn placeholder(text: &[u8], found: &SecretMatch) -> bool {
+fn is_placeholder_secret(text: &[u8], found: &SecretMatch) -> bool {
     let secret = &text[found.secret.clone()];
     keys::is_placeholder(secret) || is_reference(secret)
 }
@@ -304,12 +305,12 @@ const SQL_MIN: usize = 4;
 
 /// Returns true if the text behind `identified by` is a word of prose: statements of SQL are in capitals, or the
 /// password has a digit or sign in it.
-fn no_sql_password(text: &[u8], found: &SecretMatch) -> bool {
+fn is_no_sql_password(text: &[u8], found: &SecretMatch) -> bool {
     let is_word = text[found.secret.clone()]
         .iter()
         .all(u8::is_ascii_alphabetic);
     found.secret.len() < SQL_MIN
-        || placeholder(text, found)
+        || is_placeholder_secret(text, found)
         || (is_word && text[found.whole.start].is_ascii_lowercase())
 }
 
@@ -318,7 +319,7 @@ fn is_reference(value: &[u8]) -> bool {
     value.starts_with(b"$")
         || value.starts_with(b"%")
         || value.contains(&b'{')
-        || memmem(value, b"$(")
+        || contains_bytes(value, b"$(")
 }
 
 /// The shortest word that is a password in plain text.
@@ -327,12 +328,12 @@ const PASSWORD_MIN: usize = 6;
 /// Returns true if the value of a name such as `password` in plain text is not a password: a placeholder, a type, an
 /// expression, a word of prose. A password in quotes, or alone in its line, has letters and digits or signs; any other
 /// has all three.
-fn no_password(text: &[u8], found: &SecretMatch) -> bool {
+fn is_no_password(text: &[u8], found: &SecretMatch) -> bool {
     let secret = &text[found.secret.clone()];
-    if secret.len() < PASSWORD_MIN || keys::is_path(secret) || placeholder(text, found) {
+    if secret.len() < PASSWORD_MIN || keys::is_path(secret) || is_placeholder_secret(text, found) {
         return true;
     }
-    let has = |is: fn(&u8) -> bool| secret.iter().any(is);
+    let has = |test: fn(&u8) -> bool| secret.iter().any(test);
     let letters = has(u8::is_ascii_alphabetic);
     let digits = has(u8::is_ascii_digit);
     let signs = has(|byte| !byte.is_ascii_alphanumeric() && !b"_.-:/".contains(byte));
@@ -348,7 +349,7 @@ fn no_password(text: &[u8], found: &SecretMatch) -> bool {
     }
     // Alone in its line, and with a colon or no space: else it is code.
     let assignment = &text[found.whole.start..found.secret.start];
-    let is_code = memmem(assignment, b" =") || is_identifier(secret);
+    let is_code = contains_bytes(assignment, b" =") || is_identifier(secret);
     let before = text[..found.whole.start]
         .iter()
         .rev()
@@ -362,6 +363,6 @@ fn no_password(text: &[u8], found: &SecretMatch) -> bool {
     is_code || before > 0 || !matches!(behind, None | Some(b'\n' | b'#'))
 }
 
-fn memmem(text: &[u8], word: &[u8]) -> bool {
+fn contains_bytes(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len()).any(|window| window == word)
 }

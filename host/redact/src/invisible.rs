@@ -17,7 +17,7 @@ pub(super) struct StrippedText {
 
 impl StrippedText {
     /// An empty section that begins at `start`.
-    fn from(start: usize) -> Self {
+    fn starting_at(start: usize) -> Self {
         Self {
             text: Vec::new(),
             whole: start..start,
@@ -41,35 +41,36 @@ impl StrippedText {
     }
 
     /// Extends the section to `end`.
-    fn to(mut self, text: &[u8], end: usize) -> Self {
+    fn up_to(mut self, text: &[u8], end: usize) -> Self {
         self.text.extend_from_slice(&text[self.whole.end..end]);
         self.whole.end = end;
         self
     }
 
-    /// The whole text without these parts, which are in order and do not overlap.
+    /// Creates the whole text without these parts, which are in order and do not overlap.
     pub(super) fn new(text: &[u8], parts: impl Iterator<Item = Range<usize>>) -> Self {
-        let mut out = Self::from(0);
+        let mut out = Self::starting_at(0);
         parts.for_each(|part| out.skip(text, part));
-        out.to(text, text.len())
+        out.up_to(text, text.len())
     }
 
-    /// The range in the text of a range of the remaining text.
-    pub(super) fn back(&self, at: Range<usize>) -> Range<usize> {
-        let gone = |at: usize| match self.cuts.partition_point(|(place, _)| *place <= at) {
-            0 => 0,
-            cut => self.cuts[cut - 1].1,
-        };
+    /// Returns the range in the text of a range of the remaining text.
+    pub(super) fn source_range(&self, at: Range<usize>) -> Range<usize> {
+        let removed_before =
+            |at: usize| match self.cuts.partition_point(|(offset, _)| *offset <= at) {
+                0 => 0,
+                cut => self.cuts[cut - 1].1,
+            };
         let (start, last) = (at.start, at.end - 1);
         let offset = self.whole.start;
-        offset + start + gone(start)..offset + last + gone(last) + 1
+        offset + start + removed_before(start)..offset + last + removed_before(last) + 1
     }
 
-    /// The ranges in the text of bytes that are left, without those that were removed between them.
-    pub(super) fn back_in_pieces(&self, at: Range<usize>) -> impl Iterator<Item = Range<usize>> {
-        let inner = self.cuts.iter().map(|(place, _)| *place);
+    /// Returns the ranges in the text of a range of the remaining text, without the parts that were removed in it.
+    pub(super) fn source_ranges(&self, at: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+        let inner = self.cuts.iter().map(|(offset, _)| *offset);
         let inner: Vec<usize> = inner
-            .filter(|place| at.start < *place && *place < at.end)
+            .filter(|offset| at.start < *offset && *offset < at.end)
             .collect();
         let starts: Vec<usize> = std::iter::once(at.start)
             .chain(inner.iter().copied())
@@ -78,31 +79,31 @@ impl StrippedText {
         let pieces: Vec<_> = starts
             .into_iter()
             .zip(ends)
-            .map(|(start, end)| self.back(start..end))
+            .map(|(start, end)| self.source_range(start..end))
             .collect();
         pieces.into_iter()
     }
 
-    /// Returns true if the range touches an end of the section that is not an end of the text: there may be more of
-    /// it.
+    /// Returns true if the range touches an end of the section that is not an end of the text: a finding there may be
+    /// incomplete.
     pub(super) fn breaks_off(&self, at: &Range<usize>, text: &[u8]) -> bool {
         (at.start == self.whole.start && at.start > 0)
             || (at.end == self.whole.end && at.end < text.len())
     }
 }
 
-/// The sections around the invisible parts of a text, with `around` bytes on each side.
+/// Returns the sections around the invisible parts of a text, with `around` bytes on each side.
 pub(super) fn strip_invisible(text: &[u8], around: usize) -> impl Iterator<Item = StrippedText> {
-    let mut unseen = InvisibleRanges { text, at: 0 }.peekable();
+    let mut invisible = InvisibleRanges { text, at: 0 }.peekable();
     std::iter::from_fn(move || {
-        let first = unseen.next()?;
-        let mut out = StrippedText::from(first.start.saturating_sub(around));
+        let first = invisible.next()?;
+        let mut out = StrippedText::starting_at(first.start.saturating_sub(around));
         out.skip(text, first);
-        while let Some(next) = unseen.next_if(|next| next.start <= out.whole.end + 2 * around) {
+        while let Some(next) = invisible.next_if(|next| next.start <= out.whole.end + 2 * around) {
             out.skip(text, next);
         }
         let end = text.len().min(out.whole.end + around);
-        Some(out.to(text, end))
+        Some(out.up_to(text, end))
     })
 }
 
@@ -113,33 +114,33 @@ struct InvisibleRanges<'a> {
 }
 
 /// Texts are scanned in chunks of this size: most contain nothing that needs a closer look.
-const PIECE: usize = 64;
+const CHUNK: usize = 64;
 
 impl Iterator for InvisibleRanges<'_> {
     type Item = Range<usize>;
 
     fn next(&mut self) -> Option<Range<usize>> {
         while self.at < self.text.len() {
-            let piece = &self.text[self.at..self.text.len().min(self.at + PIECE)];
+            let chunk = &self.text[self.at..self.text.len().min(self.at + CHUNK)];
             // No early exit, so that the compiler can vectorise the loop.
-            let plain = piece
+            let plain = chunk
                 .iter()
                 .fold(true, |plain, byte| plain & is_plain(*byte));
             if plain {
-                self.at += piece.len();
+                self.at += chunk.len();
                 continue;
             }
-            for start in self.at..self.at + piece.len() {
+            for start in self.at..self.at + chunk.len() {
                 let length = match self.text[start] {
                     byte if is_plain(byte) => 0,
-                    _ => unseen(&self.text[start..]),
+                    _ => invisible_len(&self.text[start..]),
                 };
                 if length > 0 {
                     self.at = start + length;
                     return Some(start..self.at);
                 }
             }
-            self.at += piece.len();
+            self.at += chunk.len();
         }
         None
     }
@@ -155,8 +156,8 @@ fn is_plain(byte: u8) -> bool {
     }
 }
 
-/// The number of invisible bytes at the beginning of a text.
-fn unseen(text: &[u8]) -> usize {
+/// Returns the number of invisible bytes at the beginning of a text.
+fn invisible_len(text: &[u8]) -> usize {
     match text {
         [0x1b, b'[', rest @ ..] => {
             let parameters = rest.iter().take_while(|byte| (b' '..=b'?').contains(byte));
@@ -261,7 +262,7 @@ mod tests {
             (3..5, "d\u{1b}[0me"),
             (4..6, "ef"),
         ] {
-            assert_eq!(&text[left.back(at)], there);
+            assert_eq!(&text[left.source_range(at)], there);
         }
     }
 }

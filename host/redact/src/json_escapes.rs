@@ -13,7 +13,7 @@ pub(super) struct UnescapedText {
 
 impl UnescapedText {
     /// Resolves the escapes of a text; `None` if it has none.
-    pub(super) fn read(text: &[u8]) -> Option<Self> {
+    pub(super) fn resolve(text: &[u8]) -> Option<Self> {
         if !text.contains(&b'\\') {
             return None;
         }
@@ -23,7 +23,7 @@ impl UnescapedText {
         };
         let mut at = 0;
         while at < text.len() {
-            let (byte, length) = character(&text[at..]);
+            let (byte, length) = resolve_char(&text[at..]);
             plain.text.push(byte);
             plain.from.push(at);
             at += length;
@@ -34,7 +34,7 @@ impl UnescapedText {
 
     /// Resolves another level: JSON often contains JSON strings.
     pub(super) fn unescape_again(&self) -> Option<Self> {
-        let mut plain = Self::read(&self.text)?;
+        let mut plain = Self::resolve(&self.text)?;
         if plain.text.len() == self.text.len() {
             return None;
         }
@@ -50,7 +50,7 @@ impl UnescapedText {
     }
 
     /// The source range of a range of the resolved text.
-    pub(super) fn back(&self, at: Range<usize>) -> Range<usize> {
+    pub(super) fn source_range(&self, at: Range<usize>) -> Range<usize> {
         self.from[at.start]..self.from[at.end]
     }
 }
@@ -67,58 +67,60 @@ pub(super) struct UnescapedCache {
     /// The range of the section.
     pub at: Range<usize>,
     /// The resolved texts that differ.
-    pub readings: Vec<UnescapedText>,
+    pub resolved_forms: Vec<UnescapedText>,
 }
 
 impl UnescapedCache {
     /// Resolves from `start`, at least up to `end`.
-    pub(super) fn read(&mut self, text: &[u8], start: usize, end: usize) -> &Self {
+    pub(super) fn resolve(&mut self, text: &[u8], start: usize, end: usize) -> &Self {
         let end = end.min(text.len());
         if self.at.start <= start && end <= self.at.end {
             return self;
         }
-        let most = if self.at.contains(&start) {
+        let max = if self.at.contains(&start) {
             (2 * self.at.len()).min(NEAR.end)
         } else {
             NEAR.start
         };
-        self.at = start..end.max(text.len().min(start + most));
-        self.readings = readings(&text[self.at.clone()]);
+        self.at = start..end.max(text.len().min(start + max));
+        self.resolved_forms = resolved_forms(&text[self.at.clone()]);
         self
     }
 }
 
-/// All resolved forms of a text that differ from it.
-pub(super) fn readings(text: &[u8]) -> Vec<UnescapedText> {
-    let first = UnescapedText::read(text).filter(|plain| plain.text.len() < text.len());
+/// Returns all resolved forms of a text that differ from it.
+pub(super) fn resolved_forms(text: &[u8]) -> Vec<UnescapedText> {
+    let first = UnescapedText::resolve(text).filter(|plain| plain.text.len() < text.len());
     std::iter::successors(first, UnescapedText::unescape_again)
         .take(DEPTH)
         .collect()
 }
 
-/// The first character, if it is one byte, and its encoded length.
-fn character(text: &[u8]) -> (u8, usize) {
+/// Resolves the first character to one byte. Returns it with its encoded length.
+fn resolve_char(text: &[u8]) -> (u8, usize) {
     match text {
         [b'\\', b'n', ..] => (b'\n', 2),
         [b'\\', b'r', ..] => (b'\r', 2),
         [b'\\', b't', ..] => (b'\t', 2),
         [b'\\', byte @ (b'"' | b'\\' | b'/' | b'\''), ..] => (*byte, 2),
-        [b'\\', b'u', b'0', b'0', digits @ ..] => match digits.first_chunk().and_then(code) {
-            Some(byte) => (byte, 6),
-            None => (b'\\', 1),
-        },
+        [b'\\', b'u', b'0', b'0', digits @ ..] => {
+            match digits.first_chunk().and_then(ascii_from_hex) {
+                Some(byte) => (byte, 6),
+                None => (b'\\', 1),
+            }
+        }
         [byte, ..] => (*byte, 1),
         [] => (0, 0),
     }
 }
 
 /// An ASCII character from two hex digits.
-fn code(digits: &[u8; 2]) -> Option<u8> {
+fn ascii_from_hex(digits: &[u8; 2]) -> Option<u8> {
     let digits = std::str::from_utf8(digits).ok()?;
     u8::from_str_radix(digits, 16).ok().filter(u8::is_ascii)
 }
 
-/// Returns true if a JSON or percent escape ends here: its letters are not part of the following word.
+/// Returns true if a JSON or percent escape ends at this offset: its letters are not part of the following word.
 pub(super) fn ends_at(text: &[u8], at: usize) -> bool {
     match &text[..at] {
         [.., b'\\', b'n' | b'r' | b't'] => true,
@@ -135,23 +137,23 @@ mod tests {
     #[test]
     fn json_escapes_map_positions_to_the_original() {
         let text = br#"a\n\"k\u0065y\": \/x\q"#;
-        let plain = UnescapedText::read(text).unwrap();
+        let plain = UnescapedText::resolve(text).unwrap();
         assert_eq!(plain.text, b"a\n\"key\": /x\\q");
-        assert_eq!(&text[plain.back(3..6)], br"k\u0065y");
-        assert_eq!(&text[plain.back(9..11)], br"\/x");
-        assert_eq!(plain.back(0..plain.text.len()), 0..text.len());
-        assert!(readings(b"plain").is_empty() && readings(b"\\").is_empty());
+        assert_eq!(&text[plain.source_range(3..6)], br"k\u0065y");
+        assert_eq!(&text[plain.source_range(9..11)], br"\/x");
+        assert_eq!(plain.source_range(0..plain.text.len()), 0..text.len());
+        assert!(resolved_forms(b"plain").is_empty() && resolved_forms(b"\\").is_empty());
     }
 
     #[test]
     fn json_escapes_of_nested_json_are_decoded_twice() {
         let text = br#"{\"a\": \"\\\"b\\nc\"}"#;
-        let once = UnescapedText::read(text).unwrap();
+        let once = UnescapedText::resolve(text).unwrap();
         assert_eq!(once.text, br#"{"a": "\"b\nc"}"#);
         let twice = once.unescape_again().unwrap();
         assert_eq!(twice.text, b"{\"a\": \"\"b\nc\"}");
         let at = twice.text.iter().position(|byte| *byte == b'b').unwrap();
-        assert_eq!(&text[twice.back(at..at + 3)], br"b\\nc");
+        assert_eq!(&text[twice.source_range(at..at + 3)], br"b\\nc");
     }
 
     #[test]

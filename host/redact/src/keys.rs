@@ -154,7 +154,7 @@ pub(super) fn rules() -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns the rule for a key, if it names a secret.
-pub(super) fn judge(key: &[u8]) -> Option<SecretKeyKind> {
+pub(super) fn secret_kind(key: &[u8]) -> Option<SecretKeyKind> {
     if key.len() > KEY_MAX {
         return None;
     }
@@ -163,10 +163,11 @@ pub(super) fn judge(key: &[u8]) -> Option<SecretKeyKind> {
     if is_cursor(&name) || name.ends_with(b"publishablekey") {
         return None;
     }
-    let fits = |(ending, _, _): &&(&str, &str, KeyWeight)| name.ends_with(ending.as_bytes());
+    let matches_name =
+        |(ending, _, _): &&(&str, &str, KeyWeight)| name.ends_with(ending.as_bytes());
     ENDINGS
         .iter()
-        .find(fits)
+        .find(matches_name)
         .map(|(_, rule, weight)| SecretKeyKind {
             rule,
             weight: *weight,
@@ -182,7 +183,7 @@ pub(super) fn is_cursor(name: &[u8]) -> bool {
 
 impl SecretKeyKind {
     /// Returns true if this value of such a key is a secret.
-    pub(super) fn holds(self, value: &[u8]) -> bool {
+    pub(super) fn is_secret(self, value: &[u8]) -> bool {
         let value = value.trim_ascii();
         if is_placeholder(value) {
             return false;
@@ -231,12 +232,16 @@ fn is_name(value: &[u8]) -> bool {
 
 /// Returns true if a value is a path or an address.
 pub(super) fn is_path(value: &[u8]) -> bool {
-    let starts = |start: &str| value.starts_with(start.as_bytes());
+    let starts_with = |start: &str| value.starts_with(start.as_bytes());
     let has = |word: &str| {
         let mut windows = value.windows(word.len());
         windows.any(|window| window == word.as_bytes())
     };
-    ["/", "./", "../", "~/", "arn:"].into_iter().any(starts) || has("://") || has(":\\")
+    ["/", "./", "../", "~/", "arn:"]
+        .into_iter()
+        .any(starts_with)
+        || has("://")
+        || has(":\\")
 }
 
 /// Returns true if a value is a placeholder for a secret.
@@ -244,7 +249,7 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
     let Some((first, last)) = value.first().zip(value.last()) else {
         return true;
     };
-    let wrapped = |begin: &[u8], end: &[u8]| value.starts_with(begin) && value.ends_with(end);
+    let is_wrapped = |begin: &[u8], end: &[u8]| value.starts_with(begin) && value.ends_with(end);
     let is_name = |name: &[u8]| {
         !name.is_empty()
             && name
@@ -255,14 +260,14 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
         || value
             .iter()
             .all(|byte| matches!(byte, b'*' | b'.' | b'-' | b'_'))
-        || wrapped(b"${", b"}")
-        || wrapped(b"{", b"}")
+        || is_wrapped(b"${", b"}")
+        || is_wrapped(b"{", b"}")
         || is_format(value)
         || false_positives::is_placeholder(value)
         || (*first == b'<' && *last == b'>')
-        || wrapped(super::MARK.as_bytes(), b"]")
+        || is_wrapped(super::MARK.as_bytes(), b"]")
         || value.strip_prefix(b"$").is_some_and(is_name)
-        || (value.len() > 2 && wrapped(b"%", b"%") && is_name(&value[1..value.len() - 1]))
+        || (value.len() > 2 && is_wrapped(b"%", b"%") && is_name(&value[1..value.len() - 1]))
         || PLACEHOLDERS
             .iter()
             .any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
@@ -270,13 +275,13 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
 
 /// Returns true for a directive of a format string: `%s`, `%(name)s`.
 fn is_format(value: &[u8]) -> bool {
-    let directive = |rest: &[u8]| matches!(rest, [b's' | b'd' | b'v' | b'q' | b'@']);
+    let is_directive = |rest: &[u8]| matches!(rest, [b's' | b'd' | b'v' | b'q' | b'@']);
     match value {
         [b'%', b'(', rest @ ..] => rest
             .split(|byte| *byte == b')')
             .nth(1)
-            .is_some_and(directive),
-        [b'%', rest @ ..] => directive(rest),
+            .is_some_and(is_directive),
+        [b'%', rest @ ..] => is_directive(rest),
         _ => false,
     }
 }
@@ -291,7 +296,7 @@ struct JsonKey {
 
 /// Finds the key in JSON text, or in a Python or JavaScript object, whose last word is at `word`. JSON inside a JSON
 /// string, with its quotes escaped, counts as well.
-fn key(text: &[u8], word: Range<usize>) -> Option<JsonKey> {
+fn find_key(text: &[u8], word: Range<usize>) -> Option<JsonKey> {
     let depth = count(&text[word.end..], |byte| byte == b'\\');
     let closing = word.end + depth;
     let quote = *text
@@ -318,32 +323,32 @@ fn key(text: &[u8], word: Range<usize>) -> Option<JsonKey> {
 }
 
 /// Finds the secrets in the value of the key whose last word is at `word`: a string, a number, or those in a list.
-pub(super) fn in_text(text: &[u8], word: Range<usize>) -> Vec<SecretHit> {
-    let Some(key) = key(text, word) else {
+pub(super) fn find_in_text(text: &[u8], word: Range<usize>) -> Vec<SecretHit> {
+    let Some(key) = find_key(text, word) else {
         return Vec::new();
     };
     let is_list = text.get(key.value) == Some(&b'[');
-    let one = || string(text, key.value, &key).or_else(|| number(text, key.value));
-    if !is_list && one().is_none() {
+    let scalar = || string(text, key.value, &key).or_else(|| number(text, key.value));
+    if !is_list && scalar().is_none() {
         return Vec::new();
     }
-    let Some(kind) = judge(&text[key.name.clone()]) else {
+    let Some(kind) = secret_kind(&text[key.name.clone()]) else {
         return Vec::new();
     };
     let mut values = Vec::new();
     match is_list {
-        true => strings(text, &key, &mut values),
-        false => values.extend(one()),
+        true => collect_list_values(text, &key, &mut values),
+        false => values.extend(scalar()),
     }
-    let holds = |value: &Range<usize>| kind.holds(&text[value.clone()]);
+    let is_secret = |value: &Range<usize>| kind.is_secret(&text[value.clone()]);
     let hit = |at| SecretHit {
         rule: kind.rule,
         at,
     };
-    values.into_iter().filter(holds).map(hit).collect()
+    values.into_iter().filter(is_secret).map(hit).collect()
 }
 
-/// The content of the string whose quote is at `at`.
+/// Returns the content of the string whose quote is at `at`.
 fn string(text: &[u8], at: usize, key: &JsonKey) -> Option<Range<usize>> {
     if count(text.get(at..)?, |byte| byte == b'\\') != key.depth {
         return None;
@@ -355,7 +360,7 @@ fn string(text: &[u8], at: usize, key: &JsonKey) -> Option<Range<usize>> {
     Some(open + 1..value_end(text, open + 1, key.quote, key.depth))
 }
 
-/// The number that begins at `at`, if it has enough digits for a secret.
+/// Returns the number that begins at `at`, if it has enough digits for a secret.
 fn number(text: &[u8], at: usize) -> Option<Range<usize>> {
     let rest = text.get(at..)?;
     let length = rest
@@ -378,15 +383,15 @@ pub(super) fn is_number(value: &[u8]) -> bool {
     digits.first().is_some_and(u8::is_ascii_digit) && value.len() >= super::SHORT_MIN
 }
 
-/// The strings and numbers of a list and of nested lists. Objects in it have their own keys.
-fn strings(text: &[u8], key: &JsonKey, found: &mut Vec<Range<usize>>) {
-    let most = text.len().min(key.value + VALUE_MAX);
+/// Collects the strings and numbers of a list and of nested lists. Objects in it have their own keys.
+fn collect_list_values(text: &[u8], key: &JsonKey, values: &mut Vec<Range<usize>>) {
+    let limit = text.len().min(key.value + VALUE_MAX);
     let (mut at, mut lists, mut objects) = (key.value, 0_u32, 0_u32);
-    while at < most {
+    while at < limit {
         if let Some(value) = string(text, at, key) {
             at = value.end + key.depth + 1;
             if objects == 0 {
-                found.push(value);
+                values.push(value);
             }
             continue;
         }
@@ -394,7 +399,7 @@ fn strings(text: &[u8], key: &JsonKey, found: &mut Vec<Range<usize>>) {
         if let Some(value) = number(text, at).filter(|_| begins) {
             at = value.end;
             if objects == 0 {
-                found.push(value);
+                values.push(value);
             }
             continue;
         }
@@ -416,7 +421,7 @@ fn spaces(text: &[u8], at: usize) -> usize {
     count(&text[at..], |byte| byte.is_ascii_whitespace())
 }
 
-/// The number of leading bytes that match, up to [`SPACE_MAX`].
+/// Returns the number of leading bytes that match, up to [`SPACE_MAX`].
 fn count(text: &[u8], is: impl Fn(u8) -> bool) -> usize {
     text.iter()
         .take(SPACE_MAX)
@@ -424,11 +429,12 @@ fn count(text: &[u8], is: impl Fn(u8) -> bool) -> usize {
         .count()
 }
 
-/// The end of a string whose quotes have `depth` backslashes before them; the end of the line if it is not closed.
+/// Returns the end of a string whose quotes have `depth` backslashes before them; the end of the line if it is not
+/// closed.
 fn value_end(text: &[u8], start: usize, quote: u8, depth: usize) -> usize {
-    let most = text.len().min(start + VALUE_MAX);
+    let limit = text.len().min(start + VALUE_MAX);
     let mut slashes = 0;
-    for (at, byte) in text[..most].iter().enumerate().skip(start) {
+    for (at, byte) in text[..limit].iter().enumerate().skip(start) {
         match *byte {
             b'\\' => slashes += 1,
             // Escaping doubles backslashes and adds one before the quote, which distinguishes inner quotes.
@@ -437,7 +443,7 @@ fn value_end(text: &[u8], start: usize, quote: u8, depth: usize) -> usize {
             _ => slashes = 0,
         }
     }
-    most
+    limit
 }
 
 #[cfg(test)]

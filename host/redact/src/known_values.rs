@@ -1,12 +1,12 @@
 //! Known secret values, found in every form in which they are usually written.
 //!
-//! A value of [`LONG_MIN`] bytes or more is found anywhere: as it is, in base64 (at any offset in an encoded text,
-//! both alphabets, with and without padding), in hexadecimal, and with line ends in between, as in wrapped base64. All
-//! of these are searched in the text as it is and in its [decoded forms](super::written): percent signs, entities and
-//! escapes are decoded up to three times, consecutive JSON strings are joined, and the separators of hex dumps are
-//! removed. A shorter value would be found in ordinary words and codes: from [`SHORT_MIN`] bytes it is masked if it is
-//! a separate word, as it is or in a JSON string. Even shorter values are not masked; a secret store should reject
-//! them. Each line of [`LONG_MIN`] bytes in a value of several lines is masked by itself as well.
+//! A value of [`LONG_MIN`] bytes or more is found anywhere: as it is, in base64 (at any offset in an encoded text, both
+//! alphabets, with and without padding), in hexadecimal, and with line ends in between, as in wrapped base64. All of
+//! these are searched in the text as it is and in its decoded forms: percent signs, entities and escapes are decoded up
+//! to three times, consecutive JSON strings are joined, and the separators of hex dumps are removed. A shorter value
+//! would be found in ordinary words and codes: from [`SHORT_MIN`] bytes it is masked if it is a separate word, as it is
+//! or in a JSON string. Even shorter values are not masked; a secret store should reject them. Each line of
+//! [`LONG_MIN`] bytes in a value of several lines is masked by itself as well.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 
 use aho_corasick::AhoCorasick;
 
-use super::escapes::{DecodedTexts, whole};
+use super::escapes::{DecodedTexts, complete_len};
 use super::invisible::StrippedText;
 use super::mask::SecretFinding;
 use super::pattern::is_word;
@@ -28,7 +28,7 @@ pub const LONG_MIN: usize = 8;
 pub const SHORT_MIN: usize = 4;
 
 /// Maximum number of bytes that one encoding level uses for a byte: `&#x41;` and `\\u0041`.
-const WRITTEN: usize = 6;
+const ENCODED_BYTE_MAX: usize = 6;
 
 /// One encoded form of a value.
 pub(super) struct SecretEncoding {
@@ -91,7 +91,7 @@ impl KnownValues {
             .collect();
         let longest = forms
             .iter()
-            .map(|(_, form)| form.bytes.len() * WRITTEN)
+            .map(|(_, form)| form.bytes.len() * ENCODED_BYTE_MAX)
             .max();
         Self {
             prefix,
@@ -129,10 +129,10 @@ impl KnownValues {
         self.find_in(automaton, text, |at, rule| {
             findings.push(SecretFinding::new(rule, at))
         });
-        let readings = DecodedTexts::decode_all(text);
-        for (number, reading) in readings.texts().enumerate() {
-            self.find_in(automaton, reading, |at, rule| {
-                findings.push(SecretFinding::new(rule, readings.back(number, at)));
+        let forms = DecodedTexts::decode_all(text);
+        for (number, form) in forms.texts().enumerate() {
+            self.find_in(automaton, form, |at, rule| {
+                findings.push(SecretFinding::new(rule, forms.source_range(number, at)));
             });
         }
         self.find_in_pieces(automaton, text, findings);
@@ -146,21 +146,21 @@ impl KnownValues {
         findings: &mut Vec<SecretFinding>,
     ) {
         if let Some(joined) = split_texts::strings(text, |a, b| self.pairs.contains(&(a, b))) {
-            let mut found = |at: Range<usize>, rule: String| {
-                let parts = joined.back_in_pieces(at);
+            let mut add = |at: Range<usize>, rule: String| {
+                let parts = joined.source_ranges(at);
                 findings.extend(parts.map(|at| SecretFinding::new(rule.clone(), at)));
             };
-            self.find_in(automaton, &joined.text, &mut found);
-            let readings = DecodedTexts::decode_all(&joined.text);
-            for (number, reading) in readings.texts().enumerate() {
-                self.find_in(automaton, reading, |at, rule| {
-                    found(readings.back(number, at), rule)
+            self.find_in(automaton, &joined.text, &mut add);
+            let forms = DecodedTexts::decode_all(&joined.text);
+            for (number, form) in forms.texts().enumerate() {
+                self.find_in(automaton, form, |at, rule| {
+                    add(forms.source_range(number, at), rule)
                 });
             }
         }
         for dump in split_texts::dumps(text).into_iter().flatten() {
             self.find_in(automaton, &dump.text, |at, rule| {
-                findings.push(SecretFinding::new(rule, dump.back(at)));
+                findings.push(SecretFinding::new(rule, dump.source_range(at)));
             });
         }
     }
@@ -169,27 +169,27 @@ impl KnownValues {
         &self,
         automaton: &AhoCorasick,
         text: &[u8],
-        mut found_at: impl FnMut(Range<usize>, String),
+        mut on_match: impl FnMut(Range<usize>, String),
     ) {
         let line = on_one_line(text);
-        for found in automaton.find_overlapping_iter(&line.text) {
-            let (number, form) = &self.forms[found.pattern().as_usize()];
-            if let Some(at) = masked_range(form, &line.text, found.range()) {
+        for hit in automaton.find_overlapping_iter(&line.text) {
+            let (number, form) = &self.forms[hit.pattern().as_usize()];
+            if let Some(at) = masked_range(form, &line.text, hit.range()) {
                 let rule = format!("{}{}", self.prefix, self.names[*number]);
-                found_at(line.back(at), rule);
+                on_match(line.source_range(at), rule);
             }
         }
     }
 }
 
-/// The lines of a multi-line value, which are secret by themselves. The header and footer of a key are public.
+/// Returns the lines of a multi-line value, which are secret by themselves. The header and footer of a key are public.
 fn lines(value: &str) -> impl Iterator<Item = &str> {
-    let several = value.contains('\n');
-    let lines = value.lines().map(str::trim).filter(move |_| several);
+    let has_lines = value.contains('\n');
+    let lines = value.lines().map(str::trim).filter(move |_| has_lines);
     lines.filter(|line| line.len() >= LONG_MIN && !line.starts_with("-----"))
 }
 
-/// The range to mask for a form found at `at`; `None` if it is part of a longer word.
+/// Returns the range to mask for a form found at `at`; `None` if it is part of a longer word.
 fn masked_range(form: &SecretEncoding, text: &[u8], at: Range<usize>) -> Option<Range<usize>> {
     let is = |at: Option<usize>, is: fn(u8) -> bool| {
         at.and_then(|at| text.get(at)).is_some_and(|byte| is(*byte))
@@ -211,7 +211,7 @@ fn is_line_end(byte: u8) -> bool {
     matches!(byte, b'\r' | b'\n')
 }
 
-/// The text without its line ends.
+/// Returns the text without its line ends.
 pub(super) fn on_one_line(text: &[u8]) -> StrippedText {
     let ends = text
         .iter()
@@ -221,21 +221,18 @@ pub(super) fn on_one_line(text: &[u8]) -> StrippedText {
 }
 
 /// Minimum number of bytes of a value that count as its beginning.
-const BEGUN_MIN: usize = 4;
+const PREFIX_MIN: usize = 4;
 
 impl KnownValues {
-    /// The offset at which a value may begin that continues behind the end of the text.
-    pub(super) fn open(&self, text: &[u8]) -> Option<usize> {
+    /// Returns the offset at which a value may begin that continues behind the end of the text.
+    pub(super) fn open_value_start(&self, text: &[u8]) -> Option<usize> {
         let tail = text.len().saturating_sub(self.longest);
-        let plain = self.open_in(text);
-        let readings = DecodedTexts::decode_all_partial(&text[tail..]);
-        let written = readings
-            .texts()
-            .enumerate()
-            .filter_map(|(number, reading)| {
-                let at = self.open_in(reading)?;
-                Some(tail + readings.back(number, at..at).start)
-            });
+        let plain = self.open_start_in(text);
+        let forms = DecodedTexts::decode_all_partial(&text[tail..]);
+        let written = forms.texts().enumerate().filter_map(|(number, form)| {
+            let at = self.open_start_in(form)?;
+            Some(tail + forms.source_range(number, at..at).start)
+        });
         written.chain(plain).min()
     }
 
@@ -244,22 +241,25 @@ impl KnownValues {
     pub(super) fn incomplete_start(&self, text: &[u8]) -> usize {
         let floor = text.len().saturating_sub(2 * self.longest);
         let tail = &text[floor..];
-        let readings = DecodedTexts::decode_all(tail);
+        let forms = DecodedTexts::decode_all(tail);
         let mut first = tail.len();
-        let mut note = |at: Option<Range<usize>>| {
+        let mut include = |at: Option<Range<usize>>| {
             first = first.min(at.map_or(first, |at| at.start));
         };
-        note(self.begun_in(tail));
-        for (number, reading) in readings.texts().enumerate() {
-            note(self.begun_in(reading).map(|at| readings.back(number, at)));
+        include(self.incomplete_part(tail));
+        for (number, form) in forms.texts().enumerate() {
+            include(
+                self.incomplete_part(form)
+                    .map(|at| forms.source_range(number, at)),
+            );
         }
         floor + first
     }
 
-    /// The incomplete part in one reading of the text.
-    fn begun_in(&self, text: &[u8]) -> Option<Range<usize>> {
-        let whole = whole(text);
-        let line = on_one_line(&text[..whole]);
+    /// Returns the incomplete part of one form of the text.
+    fn incomplete_part(&self, text: &[u8]) -> Option<Range<usize>> {
+        let complete = complete_len(text);
+        let line = on_one_line(&text[..complete]);
         let from = line.text.len().saturating_sub(self.longest);
         let mut starts = from..line.text.len();
         let value = starts.find(|at| {
@@ -267,13 +267,13 @@ impl KnownValues {
             let mut forms = self.forms.iter().map(|(_, form)| &form.bytes);
             forms.any(|form| form.len() > rest.len() && form.starts_with(rest))
         });
-        let value = value.map(|at| line.back(at..at + 1));
-        value.or((whole < text.len()).then_some(whole..whole + 1))
+        let value = value.map(|at| line.source_range(at..at + 1));
+        value.or((complete < text.len()).then_some(complete..complete + 1))
     }
 
-    fn open_in(&self, text: &[u8]) -> Option<usize> {
+    fn open_start_in(&self, text: &[u8]) -> Option<usize> {
         let tail = text.len().saturating_sub(self.longest);
-        (tail..text.len().saturating_sub(BEGUN_MIN - 1)).find(|at| {
+        (tail..text.len().saturating_sub(PREFIX_MIN - 1)).find(|at| {
             let rest = &text[*at..];
             let mut forms = self.forms.iter().map(|(_, form)| &form.bytes);
             forms.any(|form| form.len() > rest.len() && form.starts_with(rest))

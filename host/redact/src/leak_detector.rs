@@ -35,16 +35,16 @@ impl LeakDetector {
         self
     }
 
-    /// The name of a known value in these bytes, in any usual form, or of one that ends in them.
+    /// Returns the name of a known value that ends in these bytes, in any usual form.
     pub fn scan_next(&mut self, bytes: &[u8]) -> Option<String> {
         let ends = |byte: &&u8| !matches!(byte, b'\r' | b'\n');
         self.tail.extend(bytes.iter().filter(ends));
-        let mut found = Vec::new();
-        self.known.find(&self.tail, &mut found);
+        let mut findings = Vec::new();
+        self.known.find(&self.tail, &mut findings);
         // One byte more than the longest: a short value only counts as a separate word.
-        let over = self.tail.len().saturating_sub(self.known.longest() + 1);
-        self.tail.drain(..over);
-        let mut names = found
+        let excess = self.tail.len().saturating_sub(self.known.longest() + 1);
+        self.tail.drain(..excess);
+        let mut names = findings
             .iter()
             .map(|finding| finding.rule.strip_prefix(VALUE).unwrap_or(&finding.rule));
         let name = names.find(|name| !self.granted.iter().any(|granted| granted == name))?;
@@ -52,11 +52,11 @@ impl LeakDetector {
     }
 
     /// Searches independent data, without the bytes before it.
-    pub fn apart(&mut self, bytes: &[u8]) -> Option<String> {
+    pub fn scan_separately(&mut self, bytes: &[u8]) -> Option<String> {
         self.tail.clear();
-        let seen = self.scan_next(bytes);
+        let name = self.scan_next(bytes);
         self.tail.clear();
-        seen
+        name
     }
 }
 
@@ -78,23 +78,23 @@ mod tests {
             "x=4711&".into(),
         ] {
             for size in [1, 3, 7, 1000] {
-                let mut lookout = redactor.leak_detector().unwrap();
+                let mut detector = redactor.leak_detector().unwrap();
                 let pieces = text.as_bytes().chunks(size);
                 let seen: Vec<_> = pieces
-                    .filter_map(|piece| lookout.scan_next(piece))
+                    .filter_map(|piece| detector.scan_next(piece))
                     .collect();
                 assert!(!seen.is_empty(), "{text} by {size}");
             }
         }
-        let mut lookout = redactor.leak_detector().unwrap();
+        let mut detector = redactor.leak_detector().unwrap();
         for text in [
             "s3cr3t/value+0f=mind",
             "147112",
             "ghp_0123456789abcdefghijABCDEFGHIJ012345",
         ] {
-            assert_eq!(lookout.apart(text.as_bytes()), None, "{text}");
+            assert_eq!(detector.scan_separately(text.as_bytes()), None, "{text}");
         }
-        assert!(lookout.tail.len() <= redactor.reach());
+        assert!(detector.tail.len() <= redactor.reach());
         assert!(Redactor::new().leak_detector().is_none());
     }
 }

@@ -65,7 +65,7 @@ pub use known_values::{LONG_MIN, SHORT_MIN};
 pub use leak_detector::LeakDetector;
 pub use line_masker::LineMasker;
 pub use mask::SecretFinding;
-pub use outgoing::LEAVING_MAX;
+pub use outgoing::OUTGOING_MAX;
 pub use stream::StreamMasker;
 pub use summary::{MaskSummary, SecretDigest};
 pub use window::{AROUND, MaskedWindow};
@@ -104,12 +104,12 @@ struct RuleExceptions {
 
 /// The source of the known values, which are masked wherever they appear.
 pub trait Vault: Send + Sync {
-    /// A redactor with the current values. It is requested for each call; a call whose secrets cannot be read is not
-    /// made, because they could not be masked.
+    /// Returns a redactor with the current values. It is requested for each call; a call whose secrets cannot be read
+    /// is not made, because they could not be masked.
     fn redactor(&self) -> Result<Redactor, VaultError>;
 
-    /// The value of a secret, to be sent to a receiver that a person has granted it to; `None` if the name is not
-    /// known.
+    /// Returns the value of a secret, to be sent to a receiver that a person has granted it to; `None` if the name is
+    /// not known.
     fn secret(&self, name: &str) -> Result<Option<String>, VaultError> {
         let _ = name;
         Ok(None)
@@ -152,7 +152,7 @@ impl Redactor {
         Self::default()
     }
 
-    /// A copy with these known values, given with their names, in place of the previous ones.
+    /// Returns a copy with these known values, given with their names, in place of the previous ones.
     ///
     /// A value of [`LONG_MIN`] bytes or more is masked in every usual form wherever it appears, one of [`SHORT_MIN`]
     /// or more as a separate word, and a shorter one not at all: it could not be distinguished from ordinary text.
@@ -181,7 +181,7 @@ impl Redactor {
         }
     }
 
-    /// A copy without these rules, in place of the previous exceptions.
+    /// Returns a copy without these rules, in place of the previous exceptions.
     pub fn except<R: AsRef<str>>(
         &self,
         rules: impl IntoIterator<Item = R>,
@@ -214,7 +214,7 @@ impl Redactor {
         })
     }
 
-    /// The names of all rules, sorted.
+    /// Returns the names of all rules, sorted.
     pub fn rules() -> Vec<&'static str> {
         let mut names: Vec<_> = rules::all()
             .map(|rule| rule.id)
@@ -232,19 +232,19 @@ impl Redactor {
             .is_some_and(|exceptions| exceptions.rules.contains(rule))
     }
 
-    /// Returns true if a rule that matched is ignored, and records that.
-    fn lets_through(&self, rule: &str) -> bool {
-        let exempt = self.is_exempt(rule);
-        if exempt && let Some(exceptions) = &self.exceptions {
+    /// Returns true if a rule that matched is ignored, and records that its exception was used.
+    fn record_exempt(&self, rule: &str) -> bool {
+        let is_exempt = self.is_exempt(rule);
+        if is_exempt && let Some(exceptions) = &self.exceptions {
             let mut used = exceptions.used.lock();
             if !used.contains(rule) {
                 used.insert(rule.to_owned());
             }
         }
-        exempt
+        is_exempt
     }
 
-    /// The rules that have let a match through since the exceptions were set.
+    /// Returns the exceptions that have let a match through since they were set.
     pub fn used_exceptions(&self) -> Vec<String> {
         let Some(exceptions) = &self.exceptions else {
             return Vec::new();
@@ -277,10 +277,10 @@ impl Redactor {
         find: fn(&Self, &[u8]) -> Vec<SecretFinding>,
     ) -> Vec<SecretFinding> {
         let mut findings = find(self, text);
-        for left in invisible::strip_invisible(text, INVISIBLE_CONTEXT_BYTES) {
-            for finding in find(self, &left.text) {
-                let at = left.back(finding.start..finding.end);
-                if !left.breaks_off(&at, text) {
+        for stripped in invisible::strip_invisible(text, INVISIBLE_CONTEXT_BYTES) {
+            for finding in find(self, &stripped.text) {
+                let at = stripped.source_range(finding.start..finding.end);
+                if !stripped.breaks_off(&at, text) {
                     findings.push(SecretFinding::new(finding.rule, at));
                 }
             }
@@ -293,7 +293,7 @@ impl Redactor {
         let mut findings: Vec<SecretFinding> = scan::engine()
             .find(text)
             .into_iter()
-            .filter(|hit| !self.lets_through(hit.rule))
+            .filter(|hit| !self.record_exempt(hit.rule))
             .map(|hit| SecretFinding::new(hit.rule, hit.at))
             .collect();
         findings.extend(self.find_plain_known(text));
@@ -307,13 +307,13 @@ impl Redactor {
         for known in values.filter(|known| !known.is_empty()) {
             known.find(text, &mut findings);
             // A writer may escape characters unnecessarily: `\u002d`, `%2D`.
-            for plain in json_escapes::readings(text) {
-                let mut read = Vec::new();
-                known.find(&plain.text, &mut read);
-                let back = |finding: SecretFinding| {
-                    SecretFinding::new(finding.rule, plain.back(finding.start..finding.end))
+            for plain in json_escapes::resolved_forms(text) {
+                let mut found = Vec::new();
+                known.find(&plain.text, &mut found);
+                let to_source = |finding: SecretFinding| {
+                    SecretFinding::new(finding.rule, plain.source_range(finding.start..finding.end))
                 };
-                findings.extend(read.into_iter().map(back));
+                findings.extend(found.into_iter().map(to_source));
             }
         }
         findings
@@ -340,12 +340,15 @@ impl Redactor {
         summary
     }
 
-    /// The offset near the end of a text at which a secret may begin that continues behind the end.
-    fn open(&self, text: &[u8]) -> Option<usize> {
+    /// Returns the offset near the end of a text at which a secret may begin that continues behind the end.
+    fn open_secret_start(&self, text: &[u8]) -> Option<usize> {
         let floor = text.len().saturating_sub(self.reach());
         let near = &text[floor..];
-        let rules = scan::engine().open(near);
-        let values = self.known.as_ref().and_then(|known| known.open(near));
+        let rules = scan::engine().open_secret_start(near);
+        let values = self
+            .known
+            .as_ref()
+            .and_then(|known| known.open_value_start(near));
         [rules, values]
             .into_iter()
             .flatten()
@@ -353,7 +356,7 @@ impl Redactor {
             .map(|at| floor + at)
     }
 
-    /// The maximum length of anything it finds, in bytes.
+    /// Returns the maximum length of a finding, in bytes.
     fn reach(&self) -> usize {
         // A known value may be wrapped into lines of any length.
         let longest = self.known.as_ref().map_or(0, |known| 2 * known.longest());

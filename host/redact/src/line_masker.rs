@@ -42,38 +42,38 @@ impl<T> LineMasker<T> {
             text,
             findings: Vec::new(),
         });
-        let open = self.look();
-        self.show(open)
+        let open = self.find_secrets();
+        self.release(open)
     }
 
     /// Returns the lines that were held back.
     pub fn finish(mut self) -> (Vec<(T, String)>, MaskSummary) {
-        let all = self.held.len();
-        self.show(all)
+        let lines = self.held.len();
+        self.release(lines)
     }
 
     /// Finds the secrets in the held lines and returns how many lines can be shown.
-    fn look(&mut self) -> usize {
+    fn find_secrets(&mut self) -> usize {
         let (mut below, mut close) = (JoinedTexts::new(), JoinedTexts::new());
-        below.glue(&self.passed_text);
-        close.glue(self.passed_text.trim_end_matches('\n'));
+        below.push_separator(&self.passed_text);
+        close.push_separator(self.passed_text.trim_end_matches('\n'));
         let mut starts = Vec::with_capacity(self.held.len());
         for (number, line) in self.held.iter().enumerate() {
             starts.push(close.text.len());
             below.push(number, &line.text);
-            below.glue("\n");
+            below.push_separator("\n");
             close.push(number, &line.text);
         }
         let mut shares: Vec<Vec<SecretFinding>> = self.held.iter().map(|_| Vec::new()).collect();
-        below.share(self.redactor.find(&below.text), &mut shares);
+        below.distribute(self.redactor.find(&below.text), &mut shares);
         let mut across = self.redactor.find(&close.text);
         let first = starts.first().copied().unwrap_or(0);
         across.retain(|finding| close.spans(finding) || finding.start < first);
-        close.share(across, &mut shares);
+        close.distribute(across, &mut shares);
         for (line, share) in self.held.iter_mut().zip(shares) {
             line.findings.extend(share);
         }
-        match self.redactor.open(&close.text) {
+        match self.redactor.open_secret_start(&close.text) {
             Some(open) => starts
                 .partition_point(|start| *start <= open)
                 .saturating_sub(1),
@@ -81,7 +81,7 @@ impl<T> LineMasker<T> {
         }
     }
 
-    fn show(&mut self, lines: usize) -> (Vec<(T, String)>, MaskSummary) {
+    fn release(&mut self, lines: usize) -> (Vec<(T, String)>, MaskSummary) {
         let mut masks = MaskSummary::default();
         let mut shown = Vec::with_capacity(lines);
         for mut line in self.held.drain(..lines) {
@@ -92,10 +92,10 @@ impl<T> LineMasker<T> {
             mask::apply(&mut line.text, &findings);
             shown.push((line.tag, line.text));
         }
-        let kept = self
+        let removed = self
             .passed_text
             .ceil_char_boundary(self.passed_text.len().saturating_sub(CONTEXT));
-        self.passed_text.drain(..kept);
+        self.passed_text.drain(..removed);
         (shown, masks)
     }
 }

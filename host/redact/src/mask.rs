@@ -29,7 +29,7 @@ impl SecretFinding {
         }
     }
 
-    /// The mark that replaces it.
+    /// Returns the mark that replaces the secret.
     pub(super) fn mark(&self) -> String {
         format!("{MARK}{}]", self.rule)
     }
@@ -39,8 +39,8 @@ impl SecretFinding {
         self.rank() < 2
     }
 
-    /// The precedence of its name where findings overlap: known value, specific rule, generic rule, rule for passwords
-    /// in plain text.
+    /// Returns the precedence of its name where findings overlap: known value, specific rule, generic rule, rule for
+    /// passwords in plain text.
     pub(super) fn rank(&self) -> u8 {
         match &*self.rule {
             rule if rule.starts_with(VALUE) => 0,
@@ -82,30 +82,31 @@ pub(super) fn apply(text: &mut String, findings: &[SecretFinding]) {
         return;
     }
     let mut out = String::with_capacity(text.len());
-    let mut kept = 0;
+    let mut copied = 0;
     for finding in findings {
         // Rules match bytes: a character is masked completely.
-        let start = text.floor_char_boundary(finding.start).max(kept);
-        out.push_str(&text[kept..start]);
+        let start = text.floor_char_boundary(finding.start).max(copied);
+        out.push_str(&text[copied..start]);
         let quote = quote(text, finding);
         out.push_str(quote);
         out.push_str(&finding.mark());
         out.push_str(quote);
-        kept = text.ceil_char_boundary(finding.end).max(start);
+        copied = text.ceil_char_boundary(finding.end).max(start);
     }
-    out.push_str(&text[kept..]);
+    out.push_str(&text[copied..]);
     *text = out;
 }
 
-/// The quotes around a mark. A number of a key in JSON text has none: with the quotes that the key has, the text stays
-/// valid JSON, also inside a string.
+/// Returns the quotes to add around a mark. A number in JSON text has none: its mark gets the quotes of its key, so
+/// that the text stays valid JSON, also inside a string.
 pub(super) fn quote<'a>(text: &'a str, finding: &SecretFinding) -> &'a str {
     let Some((before, rest)) = text.split_at_checked(finding.start) else {
         return "";
     };
     let value = rest.as_bytes().get(..finding.end - finding.start);
-    let begins = before.trim_end().ends_with([':', '[', ',']);
-    let is_bare = finding.rule.starts_with("key:") && begins && value.is_some_and(keys::is_number);
+    let begins_value = before.trim_end().ends_with([':', '[', ',']);
+    let is_bare =
+        finding.rule.starts_with("key:") && begins_value && value.is_some_and(keys::is_number);
     let Some(at) = before.rfind(['"', '\'']).filter(|_| is_bare) else {
         return "";
     };
@@ -136,27 +137,27 @@ impl JoinedTexts {
         }
     }
 
-    /// The number of texts.
+    /// Returns the number of texts.
     pub(super) fn len(&self) -> usize {
         self.spans.len()
     }
 
     /// Adds bytes between two texts that belong to neither.
-    pub(super) fn glue(&mut self, between: &str) {
+    pub(super) fn push_separator(&mut self, between: &str) {
         self.text.extend_from_slice(between.as_bytes());
     }
 
     /// Adds a text.
     pub(super) fn push(&mut self, number: usize, text: &str) {
-        self.place(number, text, false);
+        self.push_span(number, text, false);
     }
 
     /// Adds a text that is masked only for findings that lie completely in it.
     pub(super) fn push_alone(&mut self, number: usize, text: &str) {
-        self.place(number, text, true);
+        self.push_span(number, text, true);
     }
 
-    fn place(&mut self, number: usize, text: &str, alone: bool) {
+    fn push_span(&mut self, number: usize, text: &str, alone: bool) {
         let start = self.text.len();
         self.text.extend_from_slice(text.as_bytes());
         self.spans.push(TextSpan {
@@ -166,33 +167,31 @@ impl JoinedTexts {
         });
     }
 
-    /// The text with a number; empty if there is none.
+    /// Returns the text with a number; empty if there is none.
     pub(super) fn text_of(&self, number: usize) -> &[u8] {
-        let place = self
-            .spans
-            .binary_search_by_key(&number, |place| place.number);
-        place.map_or(&[], |place| &self.text[self.spans[place].at.clone()])
+        let index = self.spans.binary_search_by_key(&number, |span| span.number);
+        index.map_or(&[], |index| &self.text[self.spans[index].at.clone()])
     }
 
-    /// The texts from a number on, each with its number.
+    /// Returns the texts from a number on, each with its number.
     pub(super) fn texts_from(&self, first: usize) -> impl Iterator<Item = (usize, &[u8])> {
         let spans = self.spans.iter();
         let later = spans.filter(move |span| span.number >= first);
         later.map(move |span| (span.number, &self.text[span.at.clone()]))
     }
 
-    /// The texts that a finding touches.
+    /// Returns the texts that a finding touches.
     fn touched(&self, finding: &SecretFinding) -> &[TextSpan] {
         let first = self
             .spans
-            .partition_point(|place| place.at.end <= finding.start);
+            .partition_point(|span| span.at.end <= finding.start);
         let last = self
             .spans
-            .partition_point(|place| place.at.start < finding.end);
+            .partition_point(|span| span.at.start < finding.end);
         &self.spans[first..last.max(first)]
     }
 
-    /// The parts of a finding by text: the text's number, and the range in it.
+    /// Returns the parts of a finding by text: the text's number, and the range in it.
     pub(super) fn parts_of(
         &self,
         finding: &SecretFinding,
@@ -206,11 +205,11 @@ impl JoinedTexts {
             })
     }
 
-    /// The bytes of a finding in each of the texts that it touches.
+    /// Returns the bytes of a finding in each of the texts that it touches.
     pub(super) fn pieces(&self, finding: &SecretFinding) -> impl Iterator<Item = &[u8]> {
         let (start, end) = (finding.start, finding.end);
-        let places = self.touched(finding).iter();
-        places.map(move |place| &self.text[start.max(place.at.start)..end.min(place.at.end)])
+        let spans = self.touched(finding).iter();
+        spans.map(move |span| &self.text[start.max(span.at.start)..end.min(span.at.end)])
     }
 
     /// Returns true if a finding touches more than one text.
@@ -219,7 +218,11 @@ impl JoinedTexts {
     }
 
     /// Distributes findings to the texts that they touch: lists of findings with offsets in each text, by number.
-    pub(super) fn share(&self, findings: Vec<SecretFinding>, shares: &mut [Vec<SecretFinding>]) {
+    pub(super) fn distribute(
+        &self,
+        findings: Vec<SecretFinding>,
+        shares: &mut [Vec<SecretFinding>],
+    ) {
         for finding in findings {
             for TextSpan { at, number, alone } in self.touched(&finding) {
                 if *alone && (finding.start < at.start || finding.end > at.end) {
@@ -267,12 +270,12 @@ mod tests {
     fn findings_across_texts_are_split_per_text() {
         let mut joined = JoinedTexts::new();
         joined.push(0, "ab");
-        joined.glue("\n");
+        joined.push_separator("\n");
         joined.push(1, "cd");
         joined.push(2, "");
         joined.push(3, "ef");
         let mut shares = vec![vec![]; 4];
-        joined.share(vec![finding("x", 1..6)], &mut shares);
+        joined.distribute(vec![finding("x", 1..6)], &mut shares);
         assert_eq!(shares[0], vec![finding("x", 1..2)]);
         assert_eq!(shares[1], vec![finding("x", 0..2)]);
         assert_eq!(shares[3], vec![finding("x", 0..1)]);

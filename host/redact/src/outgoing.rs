@@ -13,7 +13,7 @@ use percent_encoding::percent_decode;
 use super::{Redactor, SecretFinding, VALUE};
 
 /// Number of bytes of a text that are checked.
-pub const LEAVING_MAX: usize = 1 << 20;
+pub const OUTGOING_MAX: usize = 1 << 20;
 
 /// Minimum length of base64 that is decoded: the secrets of services have at least as many bytes as this encodes.
 const BASE64_MIN: usize = 24;
@@ -28,18 +28,19 @@ const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIEN
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
 impl Redactor {
-    /// The name of the rule of a secret in outgoing text, except for the rules that `skip` excludes.
-    pub fn leaving(&self, text: &[u8], skip: impl Fn(&str) -> bool) -> Option<String> {
-        let text = text.get(..LEAVING_MAX).unwrap_or(text);
-        let found = |text: &[u8]| {
+    /// Finds a secret in outgoing text by its form, and returns the name of the rule, except for the rules that `skip`
+    /// excludes.
+    pub fn find_outgoing(&self, text: &[u8], skip: impl Fn(&str) -> bool) -> Option<String> {
+        let text = text.get(..OUTGOING_MAX).unwrap_or(text);
+        let find_rule = |text: &[u8]| {
             // Known values are rejected elsewhere, without a question.
             let is_format = |finding: &SecretFinding| {
                 finding.is_specific() && !finding.rule.starts_with(VALUE) && !skip(&finding.rule)
             };
-            let found = self.find(text).into_iter().find(is_format);
-            found.map(|finding| finding.rule.into_owned())
+            let finding = self.find(text).into_iter().find(is_format);
+            finding.map(|finding| finding.rule.into_owned())
         };
-        if let Some(rule) = found(text) {
+        if let Some(rule) = find_rule(text) {
             return Some(rule);
         }
         let decoded = if text.contains(&b'%') {
@@ -48,23 +49,23 @@ impl Redactor {
         } else {
             None
         };
-        if let Some(rule) = decoded.as_deref().and_then(found) {
+        if let Some(rule) = decoded.as_deref().and_then(find_rule) {
             return Some(rule);
         }
         let text = decoded.as_deref().unwrap_or(text);
-        rows(text, BASE64_MIN, is_base64)
-            .find_map(|row| base64(row).iter().find_map(|text| found(text)))
+        runs(text, BASE64_MIN, is_base64)
+            .find_map(|run| base64(run).iter().find_map(|text| find_rule(text)))
             .or_else(|| {
-                let mut rows = rows(text, HEX_MIN, |byte| byte.is_ascii_hexdigit());
-                rows.find_map(|row| found(&hex(row)))
+                let mut runs = runs(text, HEX_MIN, |byte| byte.is_ascii_hexdigit());
+                runs.find_map(|run| find_rule(&hex(run)))
             })
     }
 }
 
-/// The runs of matching bytes that are long enough.
-fn rows(text: &[u8], least: usize, is: fn(&u8) -> bool) -> impl Iterator<Item = &[u8]> {
-    let rows = text.split(move |byte| !is(byte));
-    rows.filter(move |row| row.len() >= least)
+/// Returns the runs of matching bytes that are long enough.
+fn runs(text: &[u8], min: usize, is: fn(&u8) -> bool) -> impl Iterator<Item = &[u8]> {
+    let runs = text.split(move |byte| !is(byte));
+    runs.filter(move |run| run.len() >= min)
 }
 
 fn is_base64(byte: &u8) -> bool {
@@ -72,26 +73,26 @@ fn is_base64(byte: &u8) -> bool {
 }
 
 /// Decodes a run in both alphabets. A slash may also be a path separator.
-fn base64(row: &[u8]) -> Vec<Vec<u8>> {
-    let parts = row.split(|byte| *byte == b'/');
-    let parts = parts.filter(|part| part.len() >= BASE64_MIN && part.len() < row.len());
-    let decoded = parts.chain([row]).filter_map(|part| {
+fn base64(run: &[u8]) -> Vec<Vec<u8>> {
+    let parts = run.split(|byte| *byte == b'/');
+    let parts = parts.filter(|part| part.len() >= BASE64_MIN && part.len() < run.len());
+    let decoded = parts.chain([run]).filter_map(|part| {
         // A single extra digit is the first of a group that was cut off.
-        let whole = if part.len() % 4 == 1 {
+        let complete = if part.len() % 4 == 1 {
             part.len() - 1
         } else {
             part.len()
         };
-        let part = part.get(..whole)?;
+        let part = part.get(..complete)?;
         let standard = STANDARD.decode(part).ok();
         standard.or_else(|| URL_SAFE.decode(part).ok())
     });
     decoded.collect()
 }
 
-fn hex(row: &[u8]) -> Vec<u8> {
+fn hex(run: &[u8]) -> Vec<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or_default() as u8;
-    let pairs = row.chunks_exact(2);
+    let pairs = run.chunks_exact(2);
     pairs
         .map(|pair| digit(pair[0]) << 4 | digit(pair[1]))
         .collect()
@@ -101,7 +102,7 @@ fn hex(row: &[u8]) -> Vec<u8> {
 mod tests {
     use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
-    use super::{LEAVING_MAX, Redactor};
+    use super::{OUTGOING_MAX, Redactor};
     use base64::Engine as _;
 
     /// A made-up token in GitHub's format.
@@ -110,7 +111,7 @@ mod tests {
     }
 
     fn found(text: &str) -> Option<String> {
-        Redactor::new().leaving(text.as_bytes(), |_| false)
+        Redactor::new().find_outgoing(text.as_bytes(), |_| false)
     }
 
     #[test]
@@ -139,7 +140,7 @@ mod tests {
             assert_eq!(found(&text).as_deref(), Some("github-pat"), "{text}");
         }
         let skip = |rule: &str| rule == "github-pat";
-        assert_eq!(Redactor::new().leaving(token.as_bytes(), skip), None);
+        assert_eq!(Redactor::new().find_outgoing(token.as_bytes(), skip), None);
     }
 
     #[test]
@@ -154,7 +155,7 @@ mod tests {
         ] {
             assert_eq!(found(text), None, "{text}");
         }
-        let far = format!("{}{}", " ".repeat(LEAVING_MAX), token());
+        let far = format!("{}{}", " ".repeat(OUTGOING_MAX), token());
         assert_eq!(found(&far), None, "only the first bytes are checked");
     }
 }

@@ -214,7 +214,7 @@ pub(super) static OWN: &[SecretRule] = &[
         regex: r#"(?i)identified(?:\s{1,8}(?:with|via)\s{1,8}['"`\w]{1,40})?\s{1,8}by\s{1,8}(?:password\s{1,8})?(?:'([^'\n]+)'|"([^"\n]+)")"#,
         ..RULE
     },
-    // A password in plain text, YAML or a settings file. `excuse` filters the false positives.
+    // A password in plain text, YAML or a settings file. `false_positives` filters the false positives.
     SecretRule {
         id: PASSWORD,
         anchors: &["password", "passwd", "passphrase", "pwd"],

@@ -38,7 +38,7 @@ const FAR: usize = 8 << 10;
 const ESCAPES: usize = 128;
 
 /// Number of bytes of a part that are read at a time with escapes resolved.
-const PIECE: usize = 256 << 10;
+const CHUNK: usize = 256 << 10;
 
 /// An expression that is compiled on first use.
 #[derive(Default)]
@@ -120,26 +120,26 @@ impl RulePattern {
             AnchorPrefix::Identifier if is_assigned(text, anchor.end) => identifier_start(text, at),
             _ => return None,
         };
-        if let Some(found) = self.at(text, start, at) {
+        if let Some(found) = self.match_at(text, start, at) {
             let end = found.whole.end;
-            self.keep(text, found, hits);
+            self.add_hit(text, found, hits);
             return Some(end);
         }
         let far = at + self.rule.width.saturating_add(ESCAPES);
         if !text[at..text.len().min(far).min(at + NEAR)].contains(&b'\\') {
             return None;
         }
-        let near = resolved.read(text, start, far.min(at + NEAR));
-        match self.escaped(text, near, start, at, hits) {
+        let near = resolved.resolve(text, start, far.min(at + NEAR));
+        match self.match_escaped(text, near, start, at, hits) {
             EscapedMatch::Ends(end) => Some(end),
             EscapedMatch::No => None,
             EscapedMatch::Open => {
                 let end = text.len().min(far).min(at + FAR);
                 let far = UnescapedCache {
                     at: start..end,
-                    readings: json_escapes::readings(&text[start..end]),
+                    resolved_forms: json_escapes::resolved_forms(&text[start..end]),
                 };
-                match self.escaped(text, &far, start, at, hits) {
+                match self.match_escaped(text, &far, start, at, hits) {
                     EscapedMatch::Ends(end) => Some(end),
                     _ => None,
                 }
@@ -148,7 +148,7 @@ impl RulePattern {
     }
 
     /// Matches the rule at `at` in a section with its escapes resolved.
-    fn escaped(
+    fn match_escaped(
         &self,
         text: &[u8],
         near: &UnescapedCache,
@@ -157,24 +157,25 @@ impl RulePattern {
         hits: &mut Vec<SecretHit>,
     ) -> EscapedMatch {
         let offset = near.at.start;
-        for plain in &near.readings {
-            let places = plain.find(start - offset).zip(plain.find(at - offset));
-            let Some(found) = places.and_then(|(start, at)| self.at(&plain.text, start, at)) else {
+        for plain in &near.resolved_forms {
+            let offsets = plain.find(start - offset).zip(plain.find(at - offset));
+            let Some(found) = offsets.and_then(|(start, at)| self.match_at(&plain.text, start, at))
+            else {
                 continue;
             };
             if found.whole.end == plain.text.len() && near.at.end < text.len() {
                 // The match may only end here because the section does.
                 return EscapedMatch::Open;
             }
-            let end = offset + plain.back(found.whole.clone()).end;
-            self.keep_plain(plain, offset, found, hits);
+            let end = offset + plain.source_range(found.whole.clone()).end;
+            self.add_unescaped_hit(plain, offset, found, hits);
             return EscapedMatch::Ends(end);
         }
         EscapedMatch::No
     }
 
     /// The match that begins exactly at `at`, as part of an identifier that begins at `start`.
-    fn at(&self, text: &[u8], start: usize, at: usize) -> Option<SecretMatch> {
+    fn match_at(&self, text: &[u8], start: usize, at: usize) -> Option<SecretMatch> {
         let regex = self.regex.get(self.rule.regex, true)?;
         // One byte more than the longest match: expressions examine the byte behind a match.
         let end = text.len().min(at + self.rule.width + 1);
@@ -188,20 +189,25 @@ impl RulePattern {
 
     /// Adds the matches in a part of the text that count, including those that need escapes resolved.
     pub(super) fn match_around(&self, text: &[u8], part: Range<usize>, hits: &mut Vec<SecretHit>) {
-        self.within(text, part.clone(), |found| self.keep(text, found, hits));
-        for start in part.clone().step_by(PIECE) {
-            let end = part.end.min(start + PIECE + REACH);
-            for plain in json_escapes::readings(&text[start..end]) {
-                let all = 0..plain.text.len();
-                self.within(&plain.text, all, |found| {
-                    self.keep_plain(&plain, start, found, hits)
+        self.for_each_match(text, part.clone(), |found| self.add_hit(text, found, hits));
+        for start in part.clone().step_by(CHUNK) {
+            let end = part.end.min(start + CHUNK + REACH);
+            for plain in json_escapes::resolved_forms(&text[start..end]) {
+                let whole = 0..plain.text.len();
+                self.for_each_match(&plain.text, whole, |found| {
+                    self.add_unescaped_hit(&plain, start, found, hits)
                 });
             }
         }
     }
 
     /// All matches in a part of the text, even if they do not count, each with the secrets that follow it.
-    fn within(&self, text: &[u8], part: Range<usize>, mut found: impl FnMut(SecretMatch)) {
+    fn for_each_match(
+        &self,
+        text: &[u8],
+        part: Range<usize>,
+        mut on_match: impl FnMut(SecretMatch),
+    ) {
         let Some(regex) = self.regex.get(self.rule.regex, false) else {
             return;
         };
@@ -210,7 +216,7 @@ impl RulePattern {
         while at < end
             && let Some(captures) = regex.captures_at(&text[..end], at)
         {
-            let one = outline(&captures, 0);
+            let current = outline(&captures, 0);
             let whole = captures.get_match();
             if whole.end() == end && end < text.len() && step < REACH {
                 // The match may only end here because the window does.
@@ -218,9 +224,9 @@ impl RulePattern {
                 step *= 2;
                 continue;
             }
-            let last = self.follow(text, &one, &mut found);
+            let last = self.follow(text, &current, &mut on_match);
             at = whole.end().max(last).max(at + 1);
-            found(one);
+            on_match(current);
         }
     }
 
@@ -229,7 +235,7 @@ impl RulePattern {
         &self,
         text: &[u8],
         first: &SecretMatch,
-        found: &mut impl FnMut(SecretMatch),
+        on_match: &mut impl FnMut(SecretMatch),
     ) -> usize {
         let mut at = first.secret.end;
         if self.rule.more.is_empty() {
@@ -250,13 +256,13 @@ impl RulePattern {
                 return at;
             };
             at = next.secret.end;
-            found(next);
+            on_match(next);
         }
     }
 
     /// Adds a match to the hits if it counts.
-    fn keep(&self, text: &[u8], found: SecretMatch, hits: &mut Vec<SecretHit>) {
-        if self.counts(text, &found) {
+    fn add_hit(&self, text: &[u8], found: SecretMatch, hits: &mut Vec<SecretHit>) {
+        if self.is_secret(text, &found) {
             hits.push(SecretHit {
                 rule: self.rule.id,
                 at: found.secret,
@@ -265,15 +271,15 @@ impl RulePattern {
     }
 
     /// Adds a match in a section with escapes resolved that begins at `start`, if it counts.
-    fn keep_plain(
+    fn add_unescaped_hit(
         &self,
         plain: &UnescapedText,
         start: usize,
         found: SecretMatch,
         hits: &mut Vec<SecretHit>,
     ) {
-        if self.counts(&plain.text, &found) {
-            let at = plain.back(found.secret);
+        if self.is_secret(&plain.text, &found) {
+            let at = plain.source_range(found.secret);
             hits.push(SecretHit {
                 rule: self.rule.id,
                 at: start + at.start..start + at.end,
@@ -282,15 +288,15 @@ impl RulePattern {
     }
 
     /// Returns true if a match is a secret that no allow list or entropy limit excludes.
-    fn counts(&self, text: &[u8], found: &SecretMatch) -> bool {
+    fn is_secret(&self, text: &[u8], found: &SecretMatch) -> bool {
         let secret = &text[found.secret.clone()];
         if self.rule.entropy > 0.0 && allow_list::entropy(secret) <= self.rule.entropy {
             return false;
         }
-        if allow_list::everywhere(secret)
+        if allow_list::is_allowed_everywhere(secret)
             || self
                 .false_positive
-                .is_some_and(|excuse| excuse(text, found))
+                .is_some_and(|is_false_positive| is_false_positive(text, found))
         {
             return false;
         }
@@ -306,7 +312,7 @@ impl RulePattern {
                 let target = match list.target {
                     AllowTarget::Secret => secret,
                     AllowTarget::Match => &text[found.whole.clone()],
-                    AllowTarget::Line => &text[allow_list::lines(text, &found.whole)],
+                    AllowTarget::Line => &text[allow_list::line_range(text, &found.whole)],
                 };
                 !list.regex.is_empty()
                     && regex
@@ -338,7 +344,8 @@ impl RulePattern {
     }
 }
 
-/// The ranges of a match and its secret, in a text that begins at `offset`. Line ends around a match are excluded.
+/// Returns the ranges of a match and its secret, in a text that begins at `offset`. Line ends around a match are
+/// excluded.
 fn outline(captures: &Captures<'_>, offset: usize) -> SecretMatch {
     let whole = captures.get_match();
     let mut groups = captures.iter().skip(1).flatten();
@@ -378,8 +385,8 @@ fn is_boundary(text: &[u8], at: usize) -> bool {
 fn is_assigned(text: &[u8], at: usize) -> bool {
     let near = &text[at..text.len().min(at + ASSIGNED_WITHIN)];
     let is_space = |byte: u8| matches!(byte, b' ' | b'\t'..=b'\r' | b'\'' | b'"' | b'\\');
-    let between = |byte: &u8| is_identifier(*byte) || is_space(*byte);
-    match near.iter().find(|byte| !between(byte)) {
+    let may_precede = |byte: &u8| is_identifier(*byte) || is_space(*byte);
+    match near.iter().find(|byte| !may_precede(byte)) {
         Some(byte) => matches!(byte, b'=' | b'>' | b':' | b'|' | b'?' | b','),
         None => false,
     }

@@ -57,7 +57,7 @@ struct RestoredValue {
     in_lines: bool,
 }
 
-/// Facts about the marks of a rule that the texts do not tell.
+/// Facts about the marks of a rule that cannot be seen in the texts.
 #[derive(Clone, Copy)]
 pub struct MarkFacts<'a> {
     /// Returns true if a mark that replaces no value is literal text.
@@ -95,19 +95,19 @@ impl RestoreError {
     }
 }
 
-/// Returns true if a text holds a mark.
+/// Returns true if a text contains a mark.
 pub fn has_mark(text: &str) -> bool {
     marks(text).next().is_some()
 }
 
-/// The rules whose marks are in a text.
+/// Returns the rules whose marks are in a text.
 pub fn rules_of_marks(text: &str) -> BTreeSet<&str> {
     marks(text)
         .map(|at| &text[at.start + MARK.len()..at.end - 1])
         .collect()
 }
 
-/// The ranges of the marks in a text.
+/// Returns the ranges of the marks in a text.
 fn marks(text: &str) -> impl Iterator<Item = Range<usize>> {
     text.match_indices(MARK).filter_map(|(start, _)| {
         let name = start + MARK.len();
@@ -124,7 +124,7 @@ impl Redactor {
     pub fn mask_restorable<'a>(&self, original: &'a str) -> MaskedText<'a> {
         let mut text = String::with_capacity(original.len());
         let mut slots = Vec::new();
-        let mut kept = 0;
+        let mut copied = 0;
         let literal = |text: &mut String, slots: &mut Vec<MaskSlot>, part: &str| {
             let start = text.len();
             slots.extend(marks(part).map(|at| {
@@ -139,7 +139,7 @@ impl Redactor {
             text.push_str(part);
         };
         for (finding, value) in self.values_of(original) {
-            literal(&mut text, &mut slots, &original[kept..value.start]);
+            literal(&mut text, &mut slots, &original[copied..value.start]);
             let (quote, mark) = (mask::quote(original, &finding), finding.mark());
             let start = text.len();
             text.push_str(quote);
@@ -152,9 +152,9 @@ impl Redactor {
                 value: Some(value.clone()),
                 in_lines: self.masks_in_lines(original, &value),
             });
-            kept = value.end;
+            copied = value.end;
         }
-        literal(&mut text, &mut slots, &original[kept..]);
+        literal(&mut text, &mut slots, &original[copied..]);
         MaskedText {
             original,
             text,
@@ -164,13 +164,13 @@ impl Redactor {
 
     /// The secrets in a text, each with the range of whole characters that its mark replaces.
     fn values_of(&self, text: &str) -> Vec<(SecretFinding, Range<usize>)> {
-        let mut kept = 0;
+        let mut copied = 0;
         let findings = self.find(text.as_bytes()).into_iter();
         findings
             .map(|finding| {
-                let start = text.floor_char_boundary(finding.start).max(kept);
-                kept = text.ceil_char_boundary(finding.end).max(start);
-                (finding, start..kept)
+                let start = text.floor_char_boundary(finding.start).max(copied);
+                copied = text.ceil_char_boundary(finding.end).max(start);
+                (finding, start..copied)
             })
             .collect()
     }
@@ -186,24 +186,22 @@ impl Redactor {
                 .count();
         let behind = &text.as_bytes()[value.end..text.len().min(value.end + LINE_MAX)];
         let end = value.end + behind.iter().take_while(|byte| **byte != b'\n').count();
-        let found = self.find(&text.as_bytes()[start..end]);
-        found
+        let findings = self.find(&text.as_bytes()[start..end]);
+        findings
             .iter()
-            .any(|one| start + one.start <= value.start && value.end <= start + one.end)
+            .any(|finding| start + finding.start <= value.start && value.end <= start + finding.end)
     }
 
     /// Checks that each restored value is masked at its new position, under the rule of its mark, and in its lines
     /// alone if it was masked in them before.
-    pub fn hides(&self, restored: &RestoredText) -> Result<(), RestoreError> {
-        let found = self.values_of(&restored.text);
-        let hidden: HashMap<_, _> = found
+    pub fn check_masked(&self, restored: &RestoredText) -> Result<(), RestoreError> {
+        let masked = self.values_of(&restored.text);
+        let rules: HashMap<_, _> = masked
             .iter()
-            .map(|(one, at)| (at.clone(), &*one.rule))
+            .map(|(finding, at)| (at.clone(), &*finding.rule))
             .collect();
         for value in &restored.values {
-            let is_masked = hidden
-                .get(&value.at)
-                .is_some_and(|rule| *rule == value.rule)
+            let is_masked = rules.get(&value.at).is_some_and(|rule| *rule == value.rule)
                 && (!value.in_lines || self.masks_in_lines(&restored.text, &value.at));
             if !is_masked {
                 return Err(RestoreError::Exposed {
@@ -226,33 +224,33 @@ impl RestoredText {
 
     /// Concatenates several texts.
     pub fn concat(parts: impl IntoIterator<Item = Self>) -> Self {
-        let mut all = Self::plain(String::new());
+        let mut whole = Self::plain(String::new());
         for part in parts {
-            let offset = all.text.len();
-            all.text.push_str(&part.text);
+            let offset = whole.text.len();
+            whole.text.push_str(&part.text);
             let moved = |value: RestoredValue| RestoredValue {
                 at: value.at.start + offset..value.at.end + offset,
                 ..value
             };
-            all.values.extend(part.values.into_iter().map(moved));
+            whole.values.extend(part.values.into_iter().map(moved));
         }
-        all
+        whole
     }
 }
 
 impl<'a> MaskedText<'a> {
-    /// The masked text.
+    /// Returns the masked text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The rules of the values that are masked in it.
+    /// Returns the rules of the masked values.
     pub fn rules(&self) -> BTreeSet<&str> {
         let values = self.slots.iter().filter(|slot| slot.value.is_some());
         values.map(|slot| self.rule(slot)).collect()
     }
 
-    /// The masked values, each with the rule that found it.
+    /// Returns the masked values, each with the rule that found it.
     pub fn values(&self) -> Vec<(String, String)> {
         let pair =
             |slot: &MaskSlot| Some((self.rule(slot).to_owned(), self.value(slot)?.to_owned()));
@@ -279,12 +277,12 @@ impl<'a> MaskedText<'a> {
         slot.value.clone().map(|at| &self.original[at])
     }
 
-    /// The range in the original of a range of the masked text; `None` if it begins or ends inside a mark.
+    /// Returns the range in the original of a range of the masked text; `None` if it begins or ends inside a mark.
     pub fn original(&self, part: Range<usize>) -> Option<Range<usize>> {
-        Some(self.back(part.start)?..self.back(part.end)?)
+        Some(self.original_offset(part.start)?..self.original_offset(part.end)?)
     }
 
-    fn back(&self, at: usize) -> Option<usize> {
+    fn original_offset(&self, at: usize) -> Option<usize> {
         let masked = self.slots.iter().filter(|slot| slot.value.is_some());
         let before = masked.take_while(|slot| slot.at.start < at).last();
         match before {
@@ -297,7 +295,7 @@ impl<'a> MaskedText<'a> {
         }
     }
 
-    /// A part of the text as a text of its own; `None` if it begins or ends inside a mark.
+    /// Returns a part of the text as a text of its own; `None` if it begins or ends inside a mark.
     pub fn part(&self, part: Range<usize>) -> Option<MaskedText<'a>> {
         let at = self.original(part.clone())?;
         let original = &self.original[at.clone()];
@@ -328,10 +326,10 @@ impl<'a> MaskedText<'a> {
         facts: MarkFacts<'_>,
     ) -> Result<RestoredText, RestoreError> {
         let mut restored = RestoredText::plain(String::with_capacity(new.len()));
-        let found: Vec<Range<usize>> = marks(new).collect();
-        let chosen = self.align(new, &found, around, facts)?;
-        let mut kept = 0;
-        for (at, slot) in found.iter().zip(chosen) {
+        let new_marks: Vec<Range<usize>> = marks(new).collect();
+        let chosen = self.align(new, &new_marks, around, facts)?;
+        let mut copied = 0;
+        for (at, slot) in new_marks.iter().zip(chosen) {
             let Some((source, slot)) = slot else {
                 continue;
             };
@@ -342,7 +340,7 @@ impl<'a> MaskedText<'a> {
             let quote = &source.text[slot.at.start..slot.mark.start];
             let is_quoted = new[..at.start].ends_with(quote) && new[at.end..].starts_with(quote);
             let by = if is_quoted { quote.len() } else { 0 };
-            restored.text.push_str(&new[kept..at.start - by]);
+            restored.text.push_str(&new[copied..at.start - by]);
             let start = restored.text.len();
             restored.text.push_str(value);
             restored.values.push(RestoredValue {
@@ -350,9 +348,9 @@ impl<'a> MaskedText<'a> {
                 at: start..restored.text.len(),
                 in_lines: slot.in_lines,
             });
-            kept = at.end + by;
+            copied = at.end + by;
         }
-        restored.text.push_str(&new[kept..]);
+        restored.text.push_str(&new[copied..]);
         Ok(restored)
     }
 }

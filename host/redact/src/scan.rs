@@ -45,7 +45,7 @@ pub(super) struct SecretHit {
     pub at: Range<usize>,
 }
 
-/// The shared engine of the process.
+/// Returns the scanner that the process shares.
 pub(super) fn engine() -> &'static SecretScanner {
     static ENGINE: LazyLock<SecretScanner> = LazyLock::new(SecretScanner::new);
     &ENGINE
@@ -92,12 +92,12 @@ impl SecretScanner {
             small: OnceLock::new(),
             fast: OnceLock::new(),
         };
-        for (word, one) in uses {
+        for (word, anchor_use) in uses {
             match engine.uses.last_mut() {
-                Some(last) if engine.words.last() == Some(&word) => last.push(one),
+                Some(last) if engine.words.last() == Some(&word) => last.push(anchor_use),
                 _ => {
                     engine.words.push(word);
-                    engine.uses.push(vec![one]);
+                    engine.uses.push(vec![anchor_use]);
                 }
             }
         }
@@ -142,14 +142,16 @@ impl SecretScanner {
             if scan.progress.is_empty() {
                 scan.progress = vec![RuleProgress::default(); self.patterns.len()];
             }
-            for one in &self.uses[anchor.pattern().as_usize()] {
-                match *one {
-                    AnchorUse::Rule(number) => self.anchored(&mut scan, number, anchor.range()),
+            for anchor_use in &self.uses[anchor.pattern().as_usize()] {
+                match *anchor_use {
+                    AnchorUse::Rule(number) => {
+                        self.handle_anchor(&mut scan, number, anchor.range())
+                    }
                     AnchorUse::Gate(number) => scan.progress[number].open = true,
                     AnchorUse::Key if anchor.start() >= next_key => {
-                        for found in keys::in_text(text, anchor.range()) {
-                            next_key = found.at.end;
-                            scan.hits.push(found);
+                        for hit in keys::find_in_text(text, anchor.range()) {
+                            next_key = hit.at.end;
+                            scan.hits.push(hit);
                         }
                     }
                     AnchorUse::Key => {}
@@ -168,7 +170,7 @@ impl SecretScanner {
     }
 
     /// Handles an anchor of a rule: matches the rule there, or records the part to be searched.
-    fn anchored(&self, scan: &mut TextScan<'_>, number: usize, anchor: Range<usize>) {
+    fn handle_anchor(&self, scan: &mut TextScan<'_>, number: usize, anchor: Range<usize>) {
         let pattern = &self.patterns[number];
         let TextScan {
             text,
@@ -220,36 +222,38 @@ const NEAR: usize = 40;
 const TOKEN_MAX: usize = 4 << 10;
 
 /// Minimum number of bytes that count as the beginning of a word: fewer are the end of too many other words.
-const BEGUN_MIN: usize = 3;
+const PREFIX_MIN: usize = 3;
 
 impl SecretScanner {
-    /// The offset at which a secret may begin that continues behind the end of the text.
-    pub(super) fn open(&self, text: &[u8]) -> Option<usize> {
+    /// Returns the offset at which a secret may begin that continues behind the end of the text.
+    pub(super) fn open_secret_start(&self, text: &[u8]) -> Option<usize> {
         let tail = text.len().saturating_sub(TOKEN_MAX);
         let automaton = self.automaton(0)?;
-        let goes_on = |start: usize| {
+        let may_continue = |start: usize| {
             let rest = &text[start..];
             rest.len() <= NEAR || !rest.iter().any(u8::is_ascii_whitespace)
         };
         let begun = automaton
             .find_overlapping_iter(&text[tail..])
             .map(|anchor| tail + anchor.start())
-            .find(|start| goes_on(*start));
-        let cut = (text.len().saturating_sub(NEAR)..text.len().saturating_sub(BEGUN_MIN - 1)).find(
-            |at| {
+            .find(|start| may_continue(*start));
+        let cut = (text.len().saturating_sub(NEAR)..text.len().saturating_sub(PREFIX_MIN - 1))
+            .find(|at| {
                 let rest = &text[*at..];
                 let mut words = self.words.iter().map(|word| word.as_bytes());
                 words.any(|word| {
                     word.len() > rest.len() && word[..rest.len()].eq_ignore_ascii_case(rest)
                 })
-            },
-        );
-        [begun, cut, open_key(text)].into_iter().flatten().min()
+            });
+        [begun, cut, open_private_key(text)]
+            .into_iter()
+            .flatten()
+            .min()
     }
 }
 
-/// The offset of a private key without an end.
-fn open_key(text: &[u8]) -> Option<usize> {
+/// Returns the offset of a private key without an end.
+fn open_private_key(text: &[u8]) -> Option<usize> {
     let find_last = |word: &[u8]| {
         text.windows(word.len())
             .rposition(|window| window.eq_ignore_ascii_case(word))

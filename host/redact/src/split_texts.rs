@@ -12,8 +12,8 @@ const KEY_MAX: usize = 64;
 const MEMBERS_MAX: usize = 8;
 
 /// A JSON text without the bytes between consecutive strings; `None` if there is only one string. Strings are joined
-/// only if `goes_on` returns true for the last byte of one and the first byte of the next.
-pub(super) fn strings(text: &[u8], goes_on: impl Fn(u8, u8) -> bool) -> Option<StrippedText> {
+/// only if `may_continue` returns true for the last byte of one and the first byte of the next.
+pub(super) fn strings(text: &[u8], may_continue: impl Fn(u8, u8) -> bool) -> Option<StrippedText> {
     let mut parts = Vec::new();
     let mut at = 0;
     while let Some(next) = text[at..].iter().position(|byte| *byte == b'"') {
@@ -26,7 +26,7 @@ pub(super) fn strings(text: &[u8], goes_on: impl Fn(u8, u8) -> bool) -> Option<S
                 .rev()
                 .take_while(|byte| **byte == b'\\')
                 .count();
-            if may_go_on(&text[..quote - slashes], &text[end..], &goes_on) {
+            if may_continue_in(&text[..quote - slashes], &text[end..], &may_continue) {
                 parts.push(quote - slashes..end);
             }
             at = end;
@@ -37,8 +37,8 @@ pub(super) fn strings(text: &[u8], goes_on: impl Fn(u8, u8) -> bool) -> Option<S
 
 /// Returns true if a value may continue from one string to the next. Escapes and empty strings may hide the adjacent
 /// bytes.
-fn may_go_on(before: &[u8], behind: &[u8], goes_on: impl Fn(u8, u8) -> bool) -> bool {
-    let is_sign = |byte: &u8| matches!(byte, b'%' | b'&' | b'\\');
+fn may_continue_in(before: &[u8], behind: &[u8], may_continue: impl Fn(u8, u8) -> bool) -> bool {
+    let may_begin_escape = |byte: &u8| matches!(byte, b'%' | b'&' | b'\\');
     let mut end = before;
     while let [rest @ .., b'\\', b'n' | b'r'] = end {
         end = rest;
@@ -46,14 +46,15 @@ fn may_go_on(before: &[u8], behind: &[u8], goes_on: impl Fn(u8, u8) -> bool) -> 
     let (Some(last), Some(first)) = (end.last(), behind.first()) else {
         return false;
     };
-    goes_on(*last, *first)
+    may_continue(*last, *first)
         || *last == b'"'
         || *first == b'"'
-        || is_sign(first)
-        || end.iter().rev().take(6).any(is_sign)
+        || may_begin_escape(first)
+        || end.iter().rev().take(6).any(may_begin_escape)
 }
 
-/// The start of the string that follows another, which ends at `at`. Keys, numbers and brackets may be between them.
+/// Returns the start of the string that follows another, which ends at `at`. Keys, numbers and brackets may be between
+/// them.
 fn next_string(text: &[u8], mut at: usize) -> Option<usize> {
     let mut separated = false;
     for _ in 0..MEMBERS_MAX {
@@ -91,7 +92,7 @@ fn next_string(text: &[u8], mut at: usize) -> Option<usize> {
     None
 }
 
-/// The start of the text of a string whose quote is at `at`.
+/// Returns the start of the text of a string whose quote is at `at`.
 fn opening(text: &[u8], at: usize) -> Option<usize> {
     let slashes = text
         .get(at..)?
@@ -101,7 +102,7 @@ fn opening(text: &[u8], at: usize) -> Option<usize> {
     (text.get(at + slashes) == Some(&b'"')).then_some(at + slashes + 1)
 }
 
-/// The start of the value of a key whose text begins at `start`; `None` if the string is not a key.
+/// Returns the start of the value of a key whose text begins at `start`; `None` if the string is not a key.
 fn value_of_key(text: &[u8], start: usize) -> Option<usize> {
     let near = &text[start..text.len().min(start + KEY_MAX)];
     let quote = start + near.iter().position(|byte| *byte == b'"')?;
@@ -138,10 +139,10 @@ const PAIRS_MIN: usize = 4;
 pub(super) fn dumps(text: &[u8]) -> [Option<StrippedText>; 2] {
     let (mut digits, mut characters) = (Vec::new(), Vec::new());
     let mut start = 0;
-    let mut goes_on = false;
+    let mut may_continue = false;
     for line in text.split_inclusive(|byte| *byte == b'\n') {
-        let dump = dump_line(line, goes_on);
-        goes_on = dump.is_some();
+        let dump = dump_line(line, may_continue);
+        may_continue = dump.is_some();
         if let Some(dump) = dump {
             let moved = |at: Range<usize>| at.start + start..at.end + start;
             digits.extend(dump.digits.into_iter().map(moved));
@@ -153,7 +154,7 @@ pub(super) fn dumps(text: &[u8]) -> [Option<StrippedText>; 2] {
         .map(|kept| (!kept.is_empty()).then(|| StrippedText::new(text, gaps(kept, text.len()))))
 }
 
-/// The gaps before, between and after ranges.
+/// Returns the gaps before, between and after ranges.
 fn gaps(kept: Vec<Range<usize>>, end: usize) -> impl Iterator<Item = Range<usize>> {
     let starts = std::iter::once(0).chain(kept.clone().into_iter().map(|at| at.end));
     let ends = kept.into_iter().map(|at| at.start).chain([end]);
@@ -164,8 +165,8 @@ fn gaps(kept: Vec<Range<usize>>, end: usize) -> impl Iterator<Item = Range<usize
 }
 
 /// Parses a line of a dump: with an offset, as `xxd` and `hexdump` write it, or as pairs separated by spaces or
-/// colons, as `openssl` and `od` do. `goes_on` means that the line before is one.
-fn dump_line(line: &[u8], goes_on: bool) -> Option<HexDumpLine> {
+/// colons, as `openssl` and `od` do. `may_continue` means that the line before is one.
+fn dump_line(line: &[u8], may_continue: bool) -> Option<HexDumpLine> {
     let line = line.trim_ascii_end();
     let indent = line
         .iter()
@@ -193,7 +194,7 @@ fn dump_line(line: &[u8], goes_on: bool) -> Option<HexDumpLine> {
     }
     let (digits, _) = groups(line, indent, 4);
     let pairs: usize = digits.iter().map(|at| at.len() / 2).sum();
-    if digits.len() >= 2 && pairs >= PAIRS_MIN || goes_on && !digits.is_empty() {
+    if digits.len() >= 2 && pairs >= PAIRS_MIN || may_continue && !digits.is_empty() {
         return Some(HexDumpLine {
             digits,
             characters: None,
@@ -232,28 +233,28 @@ fn inline(line: &[u8]) -> Option<Vec<Range<usize>>> {
     (digits.len() >= PAIRS_MIN).then_some(digits)
 }
 
-/// The groups of digits from `at` on, and the offset after them.
-fn groups(line: &[u8], mut at: usize, most: usize) -> (Vec<Range<usize>>, usize) {
-    let mut found: Vec<Range<usize>> = Vec::new();
+/// Returns the groups of digits from `at` on, and the offset after them.
+fn groups(line: &[u8], mut at: usize, max: usize) -> (Vec<Range<usize>>, usize) {
+    let mut groups: Vec<Range<usize>> = Vec::new();
     loop {
         let length = hex_digits(line, at);
-        if length == 0 || length % 2 == 1 || length > most {
-            let end = found.last().map_or(at, |last| last.end);
-            return (found, end);
+        if length == 0 || length % 2 == 1 || length > max {
+            let end = groups.last().map_or(at, |last| last.end);
+            return (groups, end);
         }
-        found.push(at..at + length);
+        groups.push(at..at + length);
         at += length;
         at += match line.get(at..).unwrap_or_default() {
             [b',', b' ', b'0', b'x', ..] => 4,
             [b',', b'0', b'x', ..] => 3,
             [b' ', b' ', next, ..] if next.is_ascii_hexdigit() => 2,
             [b' ' | b':' | b'-', ..] => 1,
-            _ => return (found, at),
+            _ => return (groups, at),
         };
     }
 }
 
-/// The number of hex digits from `at` on.
+/// Returns the number of hex digits from `at` on.
 fn hex_digits(line: &[u8], at: usize) -> usize {
     let rest = line.get(at..).unwrap_or_default().iter();
     rest.take(GROUP_MAX + 1)

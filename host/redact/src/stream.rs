@@ -52,7 +52,7 @@ impl StreamMasker {
             return Vec::new();
         };
         let mut end = self.passed + last + 1;
-        if let Some(open) = self.redactor.open(&self.buffer) {
+        if let Some(open) = self.redactor.open_secret_start(&self.buffer) {
             end = end.min(line_end(&self.buffer[..open]).map_or(0, |at| at + 1));
         }
         if end <= self.passed {
@@ -81,10 +81,10 @@ impl StreamMasker {
         }
         let end = end.max(at);
         out.extend_from_slice(&self.buffer[at..end]);
-        let kept = end.saturating_sub(CONTEXT);
-        self.buffer.drain(..kept);
-        self.offset += kept;
-        self.passed = end - kept;
+        let removed = end.saturating_sub(CONTEXT);
+        self.buffer.drain(..removed);
+        self.offset += removed;
+        self.passed = end - removed;
         findings
     }
 }

@@ -14,7 +14,7 @@ pub struct MaskSummary {
     values: BTreeMap<Cow<'static, str>, BTreeSet<SecretDigest>>,
 }
 
-/// A keyed hash of a masked value, with a key of this process: tells values apart without storing them.
+/// A keyed hash of a masked value, with a key of this process: distinguishes values without storing them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SecretDigest(u64);
 
@@ -27,17 +27,18 @@ impl SecretDigest {
 }
 
 impl MaskSummary {
-    /// The number of masked secrets. A secret both in the text of a result and in its structured form counts once.
+    /// Returns the number of masked secrets. A secret both in the text of a result and in its structured form counts
+    /// once.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// The rules that found the secrets.
+    /// Returns the rules that found the secrets.
     pub fn rules(&self) -> impl Iterator<Item = &str> {
         self.values.keys().map(|rule| &**rule)
     }
 
-    /// The rules that found the secrets, each with the digests of its values.
+    /// Returns the rules that found the secrets, each with the digests of its values.
     pub fn values(&self) -> impl Iterator<Item = (&str, &BTreeSet<SecretDigest>)> {
         self.values.iter().map(|(rule, values)| (&**rule, values))
     }
@@ -61,22 +62,22 @@ impl MaskSummary {
         values.insert(SecretDigest::new(value));
     }
 
-    /// The masks of one text.
+    /// Creates the summary of one text.
     pub(super) fn from_findings(findings: &[SecretFinding], text: &[u8]) -> Self {
-        let mut all = Self::default();
+        let mut summary = Self::default();
         for finding in findings {
-            all.count = all.count.saturating_add(1);
+            summary.count = summary.count.saturating_add(1);
             let value = text.get(finding.start..finding.end).unwrap_or_default();
-            all.insert(finding.rule.clone(), value);
+            summary.insert(finding.rule.clone(), value);
         }
-        all
+        summary
     }
 
-    /// The masks of texts and of the value with the same content.
+    /// Creates the summary of texts and of the value with the same content.
     pub(super) fn from_duplicated<'a>(pieces: impl IntoIterator<Item = FindingPart<'a>>) -> Self {
         /// A rule and the secret that it found.
         type FoundSecret<'a> = (&'a Cow<'static, str>, &'a [u8]);
-        let mut all = Self::default();
+        let mut summary = Self::default();
         let mut times: HashMap<FoundSecret<'_>, (u32, u32)> = HashMap::new();
         for FindingPart {
             finding,
@@ -91,10 +92,10 @@ impl MaskSummary {
             }
         }
         for ((rule, secret), (in_texts, in_value)) in times {
-            all.count = all.count.saturating_add(in_texts.max(in_value));
-            all.insert(rule.clone(), secret);
+            summary.count = summary.count.saturating_add(in_texts.max(in_value));
+            summary.insert(rule.clone(), secret);
         }
-        all
+        summary
     }
 }
 

@@ -64,18 +64,18 @@ impl TextGroup {
         let mut whole = WholeSecrets::default();
         let findings = redactor.find(&self.below.text);
         whole.add(&self.below, &findings, texts);
-        self.below.share(findings, &mut self.shares);
+        self.below.distribute(findings, &mut self.shares);
         if self.close.len() > 1 {
             let mut findings = redactor.find(&self.close.text);
             // Secrets inside a single text were found above already.
             findings.retain(|finding| self.close.spans(finding));
             whole.add(&self.close, &findings, texts);
-            self.share_split(findings, |all| &all.close, texts);
+            self.share_split(findings, |group| &group.close, texts);
         }
-        self.find_split_specific(redactor, |all| &all.fields, texts);
-        self.find_split_specific(redactor, |all| &all.entries, texts);
-        self.find_split_known(redactor, |all| &all.entries, texts);
-        self.find_split_known(redactor, |all| &all.leaves, texts);
+        self.find_split_specific(redactor, |group| &group.fields, texts);
+        self.find_split_specific(redactor, |group| &group.entries, texts);
+        self.find_split_known(redactor, |group| &group.entries, texts);
+        self.find_split_known(redactor, |group| &group.leaves, texts);
         for (number, piece) in whole.find_pieces(self.below.texts_from(texts)) {
             self.shares[number].push(piece);
         }
@@ -100,7 +100,7 @@ impl TextGroup {
         let is_new = |finding: &SecretFinding| {
             joined.parts_of(finding).all(|(number, at)| {
                 let mut share = self.shares[number].iter();
-                share.all(|own| own.end <= at.start || at.end <= own.start)
+                share.all(|other| other.end <= at.start || at.end <= other.start)
             })
         };
         let mut findings = redactor.find(&joined.text);
@@ -141,14 +141,14 @@ impl TextGroup {
             pieces.extend(parts.map(|part| (finding.rule.clone(), part.to_vec())));
         }
         let mut shares = std::mem::take(&mut self.shares);
-        view(self).share(findings, &mut shares);
+        view(self).distribute(findings, &mut shares);
         for (number, share) in shares.iter_mut().enumerate().take(texts) {
             let text = self.below.text_of(number);
             for (rule, piece) in &pieces {
-                let places = text.windows(piece.len()).enumerate();
-                let places = places.filter(|(_, window)| window == piece);
+                let matches = text.windows(piece.len()).enumerate();
+                let matches = matches.filter(|(_, window)| window == piece);
                 share.extend(
-                    places.map(|(at, _)| SecretFinding::new(rule.clone(), at..at + piece.len())),
+                    matches.map(|(at, _)| SecretFinding::new(rule.clone(), at..at + piece.len())),
                 );
             }
         }
@@ -159,7 +159,7 @@ impl TextGroup {
     /// content.
     fn summary(&self, texts: usize) -> MaskSummary {
         let pieces = self.shares.iter().enumerate().flat_map(|(number, share)| {
-            let digits = self.digits.iter().find(|(place, _)| *place == number);
+            let digits = self.digits.iter().find(|(index, _)| *index == number);
             let whole = match digits {
                 Some((_, digits)) => digits.as_bytes(),
                 None => self.below.text_of(number),
@@ -184,16 +184,7 @@ impl Redactor {
     /// Masks the secrets in all strings and keys of a value, and the strings of keys such as `password`, and returns
     /// the number of marks. The structure of the value is unchanged.
     pub fn mask_value(&self, value: &mut Value) -> u32 {
-        self.parts_and_value(std::iter::empty(), Some(value))
-    }
-
-    /// Masks texts and the value that belongs to them, and returns the number of secrets.
-    pub fn parts_and_value<'a>(
-        &self,
-        parts: impl IntoIterator<Item = &'a mut String>,
-        value: Option<&mut Value>,
-    ) -> u32 {
-        self.mask_all(parts, value).count()
+        self.mask_all([], Some(value)).count()
     }
 
     /// Masks texts and the value that belongs to them, including secrets that begin in one text and end in the next,
@@ -210,20 +201,20 @@ impl Redactor {
             mask::apply(only, &findings);
             return summary;
         }
-        let mut together = TextGroup::new();
+        let mut group = TextGroup::new();
         for part in &parts {
-            let number = together.push(part);
-            together.below.glue("\n");
-            together.close.push(number, part);
+            let number = group.push(part);
+            group.below.push_separator("\n");
+            group.close.push(number, part);
         }
-        together.joins = !parts.is_empty();
+        group.joins = !parts.is_empty();
         if let Some(value) = &value {
-            self.collect(value, None, &mut together);
+            self.collect(value, None, &mut group);
         }
-        together.find(self, parts.len());
-        let summary = together.summary(parts.len());
+        group.find(self, parts.len());
+        let summary = group.summary(parts.len());
         if summary.count() > 0 {
-            let mut shares = together.shares.into_iter();
+            let mut shares = group.shares.into_iter();
             for part in &mut parts {
                 mask::apply(part, &shares.next().unwrap_or_default());
             }
@@ -235,82 +226,84 @@ impl Redactor {
     }
 
     /// Collects all strings in order, each key before its value, as rules expect them.
-    fn collect(&self, value: &Value, kind: Option<SecretKeyKind>, together: &mut TextGroup) {
+    fn collect(&self, value: &Value, kind: Option<SecretKeyKind>, group: &mut TextGroup) {
         match value {
             Value::String(text) => {
-                let number = together.push(text);
-                together.leaves.push(number, text);
-                if std::mem::take(&mut together.joins) {
-                    together.close.push(number, text);
-                    together.close.glue("\n\n");
+                let number = group.push(text);
+                group.leaves.push(number, text);
+                if std::mem::take(&mut group.joins) {
+                    group.close.push(number, text);
+                    group.close.push_separator("\n\n");
                 }
-                let kind = kind
-                    .filter(|kind| kind.holds(text.as_bytes()) && !self.lets_through(kind.rule));
+                let kind = kind.filter(|kind| {
+                    kind.is_secret(text.as_bytes()) && !self.record_exempt(kind.rule)
+                });
                 if let Some(kind) = kind {
-                    together.shares[number].push(SecretFinding::new(kind.rule, 0..text.len()));
+                    group.shares[number].push(SecretFinding::new(kind.rule, 0..text.len()));
                 }
-                together.below.glue("\"\n");
+                group.below.push_separator("\"\n");
             }
             Value::Array(items) => {
                 for item in items {
-                    let number = together.shares.len();
-                    self.collect(item, kind, together);
+                    let number = group.shares.len();
+                    self.collect(item, kind, group);
                     if let Value::String(text) = item {
-                        together.close.push(number, text);
+                        group.close.push(number, text);
                     }
                 }
-                together.close.glue("\n\n");
+                group.close.push_separator("\n\n");
             }
             Value::Object(map) => {
                 // `{"name": "DB_PASSWORD", "value": "…"}` is a key and its value as well.
                 let name = ["name", "key"]
                     .iter()
                     .find_map(|name| map.get(*name)?.as_str());
-                let named = name.and_then(|name| keys::judge(name.as_bytes()));
+                let named_kind = name.and_then(|name| keys::secret_kind(name.as_bytes()));
                 for (key, item) in map {
-                    together.below.glue("\"");
-                    together.entries.push(together.shares.len(), key);
+                    group.below.push_separator("\"");
+                    group.entries.push(group.shares.len(), key);
                     if !item.is_string() {
-                        together.entries.glue("\n\n");
+                        group.entries.push_separator("\n\n");
                     }
-                    together.push_key(key);
-                    together.below.glue(if item.is_string() {
+                    group.push_key(key);
+                    group.below.push_separator(if item.is_string() {
                         "\": \""
                     } else {
                         "\": {\n"
                     });
-                    let kind = keys::judge(key.as_bytes()).or(named.filter(|_| key == "value"));
-                    let number = together.shares.len();
-                    self.collect(item, kind, together);
+                    let kind =
+                        keys::secret_kind(key.as_bytes()).or(named_kind.filter(|_| key == "value"));
+                    let number = group.shares.len();
+                    self.collect(item, kind, group);
                     if let Value::String(text) = item {
                         let text = text.trim_end_matches(['\r', '\n']);
-                        together.fields.push(number, text);
-                        together.entries.push(number, text);
-                        together.entries.glue("\n\n");
+                        group.fields.push(number, text);
+                        group.entries.push(number, text);
+                        group.entries.push_separator("\n\n");
                     }
                 }
-                together.fields.glue("\n\n");
+                group.fields.push_separator("\n\n");
             }
             Value::Number(digits) => {
                 // Only a number that is a secret becomes a string with a mark.
                 let digits = digits.to_string();
                 let kind = kind.filter(|kind| {
                     digits.len() >= SHORT_MIN
-                        && kind.holds(digits.as_bytes())
-                        && !self.lets_through(kind.rule)
+                        && kind.is_secret(digits.as_bytes())
+                        && !self.record_exempt(kind.rule)
                 });
                 let share = kind.map(|kind| SecretFinding::new(kind.rule, 0..digits.len()));
                 if share.is_some() {
-                    together.digits.push((together.shares.len(), digits));
+                    group.digits.push((group.shares.len(), digits));
                 }
-                together.shares.push(share.into_iter().collect());
+                group.shares.push(share.into_iter().collect());
             }
             Value::Null | Value::Bool(_) => {}
         }
     }
 }
 
-/// Writes the marks, in the order of `collect`.
+/// Writes the marks into a value, in the order of `collect`.
 fn write(value: &mut Value, shares: &mut impl Iterator<Item = Vec<SecretFinding>>) {
     match value {
         Value::String(text) => mask::apply(text, &shares.next().unwrap_or_default()),
@@ -332,8 +325,8 @@ fn write(value: &mut Value, shares: &mut impl Iterator<Item = Vec<SecretFinding>
             *map = entries;
         }
         Value::Number(_) => {
-            if let Some(found) = shares.next().and_then(|share| share.into_iter().next()) {
-                *value = Value::String(found.mark());
+            if let Some(finding) = shares.next().and_then(|share| share.into_iter().next()) {
+                *value = Value::String(finding.mark());
             }
         }
         Value::Null | Value::Bool(_) => {}

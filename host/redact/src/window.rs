@@ -19,25 +19,25 @@ impl Redactor {
     pub fn window(&self, text: &[u8], from: usize, more: bool) -> MaskedWindow {
         let from = from.min(text.len());
         let findings = self.find(text);
-        let open = self.open(text).filter(|_| more);
+        let open = self.open_secret_start(text).filter(|_| more);
         let mut end = open.unwrap_or(text.len()).max(from);
         if let Some(cut) = findings
             .iter()
-            .find(|found| found.start < end && end < found.end)
+            .find(|finding| finding.start < end && end < finding.end)
         {
             end = cut.start.max(from);
         }
         let mut bytes = Vec::with_capacity(end - from);
-        let mut kept = from;
-        for found in mask::merge(findings) {
-            if found.end <= kept || end <= found.start.max(kept) {
+        let mut copied = from;
+        for finding in mask::merge(findings) {
+            if finding.end <= copied || end <= finding.start.max(copied) {
                 continue;
             }
-            bytes.extend_from_slice(&text[kept..found.start.max(kept)]);
-            bytes.extend_from_slice(found.mark().as_bytes());
-            kept = found.end.min(end);
+            bytes.extend_from_slice(&text[copied..finding.start.max(copied)]);
+            bytes.extend_from_slice(finding.mark().as_bytes());
+            copied = finding.end.min(end);
         }
-        bytes.extend_from_slice(&text[kept..end]);
+        bytes.extend_from_slice(&text[copied..end]);
         MaskedWindow { bytes, end }
     }
 }

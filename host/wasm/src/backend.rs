@@ -203,7 +203,7 @@ pub(crate) async fn finish_recording(
     if obeyed.is_empty() {
         return Ok(raw);
     }
-    call.effects().record_obeyed(&obeyed)?;
+    call.effects().record_auto_run_files(&obeyed)?;
     let note = obeyed_note(&obeyed);
     match &mut raw.result {
         Ok(output) => output.content.push(Content::text(note)),

@@ -162,15 +162,15 @@ fn pool() -> PoolingAllocationConfig {
         .total_memories(POOL_INSTANCES * 2)
         .total_tables(POOL_INSTANCES * 4)
         .total_stacks(POOL_INSTANCES)
-        .max_core_instances_per_component(Limits::INSTANCES_MOST)
+        .max_core_instances_per_component(Limits::INSTANCES_MAX)
         .max_memories_per_component(MEMORIES_PER_COMPONENT)
         .max_tables_per_component(TABLES_PER_COMPONENT)
         // A component with a single module may have all of them in that module.
         .max_memories_per_module(MEMORIES_PER_COMPONENT)
         .max_tables_per_module(TABLES_PER_COMPONENT)
         // The limiter enforces a call's memory limit; this only reserves addresses.
-        .max_memory_size(Limits::MEMORY_MOST as usize)
-        .table_elements(Limits::TABLE_ELEMENTS_MOST as usize)
+        .max_memory_size(Limits::MEMORY_MAX as usize)
+        .table_elements(Limits::TABLE_ELEMENTS_MAX as usize)
         .linear_memory_keep_resident(MEMORY_RESIDENT)
         .table_keep_resident(TABLE_RESIDENT)
         .async_stack_keep_resident(STACK_RESIDENT)

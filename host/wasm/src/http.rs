@@ -239,11 +239,11 @@ impl NetworkTransport {
     /// Performs a whole exchange, with its redirects, each checked like the first request.
     async fn fetch(&self, request: http::Request<Bytes>) -> Result<FetchedResponse, Error> {
         let (method, url) = (request.method().clone(), request.uri().to_string());
-        let mut secrets = self.effects.upload();
+        let mut secrets = self.effects.upload_scanner();
         while let Some(rule) = secrets.scan_chunk(request.body()).map_err(Error::Denied)? {
             let consent = upload::ask_about_upload(&self.effects, &method, &url, &rule).await;
             consent.map_err(Error::Denied)?;
-            secrets.let_through(&rule);
+            secrets.allow_rule(&rule);
         }
         let (client, _) = self.client(request.uri(), request.headers());
         let client = client.with_limits(mimir_net::RequestLimits {
@@ -252,7 +252,7 @@ impl NetworkTransport {
             ..self.limits
         });
         let mut fetched = client.fetch(request).await?;
-        if let Some(known) = self.effects.answers() {
+        if let Some(known) = self.effects.response_redactor() {
             response::mask_fetched(known, &mut fetched);
         }
         Ok(fetched)

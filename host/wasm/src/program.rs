@@ -360,7 +360,7 @@ pub(crate) fn report_obeyed(
     if obeyed.is_empty() {
         return result;
     }
-    call.effects().record_obeyed(&obeyed)?;
+    call.effects().record_auto_run_files(&obeyed)?;
     let note = obeyed_note(&obeyed);
     match result {
         Ok(mut finished) => {

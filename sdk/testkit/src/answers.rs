@@ -30,7 +30,7 @@ impl LanguageModel for Answers {
         }
     }
 
-    fn most(&self) -> u32 {
+    fn max_tokens(&self) -> u32 {
         MAX_TOKENS
     }
 

@@ -32,7 +32,7 @@ impl Approve {
             Approve::Session => ApprovalAnswer::Session,
             Approve::Never => ApprovalAnswer::No,
             Approve::Nobody => ApprovalAnswer::Unattended {
-                way_out: "The test has no person to ask.".to_owned(),
+                remedy: "The test has no person to ask.".to_owned(),
             },
             Approve::By(judge) if judge(card) => ApprovalAnswer::Once,
             Approve::By(_) => ApprovalAnswer::No,

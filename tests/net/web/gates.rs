@@ -123,7 +123,7 @@ fn web_fetch_session_approval_covers_pages_of_the_host() {
         always.contains("GET requests to any URL of http://other.example"),
         "{always}"
     );
-    let ways = kit.cards()[0].way_out.join(" ");
+    let ways = kit.cards()[0].remedies.join(" ");
     assert!(ways.contains("below `network.allowedHosts:`"), "{ways}");
 }
 

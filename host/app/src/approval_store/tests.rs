@@ -215,7 +215,7 @@ fn approval_expiry_is_capped_by_current_settings() {
         store.store(lease(id, end)).unwrap();
     }
     let ends = |store: &UserApprovalStore| -> Vec<_> {
-        let leases = store.leases().unwrap();
+        let leases = store.approvals().unwrap();
         leases.into_iter().map(|lease| lease.expires_at).collect()
     };
     assert_eq!(ends(&store), [Some(hours(90 * 24)), Some(hours(2)), None]);
@@ -249,7 +249,7 @@ fn session_approvals_are_listed_while_the_process_runs() {
     assert_eq!(store.listed_in_session("one").unwrap(), []);
     store.end_session("two");
     assert_eq!(store.read().unwrap().sessions, []);
-    assert!(store.leases().unwrap().is_empty(), "none is for good");
+    assert!(store.approvals().unwrap().is_empty(), "none is for good");
 }
 
 /// An approval of one call of a tool.

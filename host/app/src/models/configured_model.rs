@@ -58,7 +58,7 @@ impl LanguageModel for ConfiguredModel {
         self.name.clone()
     }
 
-    fn most(&self) -> u32 {
+    fn max_tokens(&self) -> u32 {
         u32::try_from(self.budget.answer_tokens).unwrap_or(u32::MAX)
     }
 

@@ -56,10 +56,10 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
     for (name, provider) in &mut config.providers {
         let blocks = above.iter();
         let blocks = blocks.filter_map(|file| file.config.providers.get(name));
-        *provider = ProviderSettings::whole(blocks);
+        *provider = ProviderSettings::merge(blocks);
     }
     let servers: Vec<_> = above.iter().map(|file| &file.config.mcp).collect();
-    config.mcp.whole(&servers);
+    config.mcp.merge_files(&servers);
     for (name, settings) in &mut config.tools.each {
         settings.deny = gathered(files, |file| {
             file.tools.each.get(name).map(|tool| tool.deny.as_slice())

@@ -25,7 +25,7 @@ pub fn run(globals: &GlobalOptions, command: &ApprovalsCommand) -> CommandResult
             let mut sessions = approval_store.read()?.sessions;
             sessions.retain(SessionApproval::process_may_run);
             let life = setup.settings.policy()?.approval_lifetime();
-            let leases = approval_store.with_max_age(life).leases()?;
+            let leases = approval_store.with_max_age(life).approvals()?;
             approvals::list(printer, &leases, &sessions, Timestamp::now())?;
             Ok(ExitReason::Done)
         }

@@ -116,7 +116,7 @@ mod tests {
                 grants: vec!["`evil_two` may read `docs`\nmimir: may `good` run?".into()],
                 withheld: vec!["files".into()],
             }),
-            way_out: vec!["`a: b`\nmimir: may `good` run?".into()],
+            remedies: vec!["`a: b`\nmimir: may `good` run?".into()],
             editable: true,
         }
     }

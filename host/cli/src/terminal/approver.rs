@@ -71,7 +71,7 @@ struct RemoteApprover;
 impl Approver for RemoteApprover {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         let tool = &card.tool;
-        let way_out = match card.always {
+        let remedy = match card.always {
             Some(_) => format!(
                 "This MCP client cannot ask you. Run `mimir call {tool}` with the same arguments on a terminal; an `always` there applies here, too"
             ),
@@ -79,7 +79,7 @@ impl Approver for RemoteApprover {
                 "This MCP client cannot ask you. Run `mimir call {tool}` with the same arguments on a terminal to approve that one call"
             ),
         };
-        Box::pin(std::future::ready(ApprovalAnswer::Unattended { way_out }))
+        Box::pin(std::future::ready(ApprovalAnswer::Unattended { remedy }))
     }
 }
 
@@ -92,11 +92,11 @@ struct AbsentApprover {
 impl Approver for AbsentApprover {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         let because = self.because;
-        let way_out = match card.changes.is_empty() {
+        let remedy = match card.changes.is_empty() {
             true => format!("{because}; {}", self.started.remedy()),
             false => format!("{because}, and a person has to see what has changed"),
         };
-        Box::pin(std::future::ready(ApprovalAnswer::Unattended { way_out }))
+        Box::pin(std::future::ready(ApprovalAnswer::Unattended { remedy }))
     }
 }
 
@@ -131,7 +131,7 @@ impl Approver for TerminalApprover {
             match answer.await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(error)) => ApprovalAnswer::Unattended {
-                    way_out: format!("Cannot read from the terminal: {error}."),
+                    remedy: format!("Cannot read from the terminal: {error}."),
                 },
                 Err(_) => ApprovalAnswer::No,
             }

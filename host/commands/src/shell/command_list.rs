@@ -51,7 +51,7 @@ pub(super) struct PrecedingCommand {
 
 impl PrecedingCommand {
     /// Handles the next part of a list, whose commands begin at index `first` of the script. `depth` is the nesting
-    /// depth of the list, which equals the length of `through` in its own commands.
+    /// depth of the list, which equals the length of `enclosing` in its own commands.
     pub(super) fn note_part(
         &mut self,
         (pipeline, is_and): (&Pipeline, bool),

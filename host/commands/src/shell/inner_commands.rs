@@ -43,13 +43,13 @@ const SHELL_LONG: &[&str] = &[
 const FOLDERS: &[&str] = &["/bin/", "/usr/bin/", "/usr/local/bin/"];
 
 /// Records that the command runs something that its arguments do not show.
-fn hide(simple: &mut ParsedCommand, why: impl Into<String>) {
+fn mark_hidden(simple: &mut ParsedCommand, why: impl Into<String>) {
     simple.unknown.push(why.into());
     simple.hides_command = true;
 }
 
 /// Returns the name of a program, without the folder if that is one of the system's.
-fn base(program: &str) -> &str {
+fn base_name(program: &str) -> &str {
     let mut folders = FOLDERS.iter();
     let name = folders.find_map(|folder| program.strip_prefix(folder));
     name.filter(|name| !name.contains('/')).unwrap_or(program)
@@ -64,7 +64,7 @@ fn is_input(word: &str) -> bool {
 pub(super) fn runs_input(simple: &ParsedCommand) -> bool {
     if !simple
         .program()
-        .is_some_and(|name| LANGUAGES.contains(&base(name)))
+        .is_some_and(|name| LANGUAGES.contains(&base_name(name)))
     {
         return false;
     }
@@ -77,18 +77,21 @@ pub(super) fn runs_input(simple: &ParsedCommand) -> bool {
 
 impl ScriptReader {
     /// Records a command, resolved as far as the program that it runs can be known.
-    pub(super) fn command(&mut self, mut simple: ParsedCommand, stdin: Option<ShellWord>) {
+    pub(super) fn resolve_command(&mut self, mut simple: ParsedCommand, stdin: Option<ShellWord>) {
         if simple.words.is_empty() {
-            let says = !simple.assignments.is_empty()
+            let has_effect = !simple.assignments.is_empty()
                 || !simple.redirections.is_empty()
                 || !simple.unknown.is_empty();
-            return if says {
+            return if has_effect {
                 self.push_command(simple)
             };
         }
         for _ in 0..WRAPPERS_MAX {
-            let Some(program) = simple.program().map(|program| base(program).to_owned()) else {
-                hide(&mut simple, "the program is known only when the shell runs");
+            let Some(program) = simple
+                .program()
+                .map(|program| base_name(program).to_owned())
+            else {
+                mark_hidden(&mut simple, "the program is known only when the shell runs");
                 return self.push_command(simple);
             };
             if program == "env" && simple.words.len() == 1 {
@@ -105,21 +108,21 @@ impl ScriptReader {
                     Ok(inner) => simple = inner,
                     Err(whole) => return self.push_command(*whole),
                 },
-                None => return self.program(&program, simple, stdin),
+                None => return self.read_program(&program, simple, stdin),
             }
         }
-        hide(&mut simple, "it is nested too deep to be read");
+        mark_hidden(&mut simple, "it is nested too deep to be read");
         self.push_command(simple);
     }
 
     /// Records a command that is not a wrapper.
-    fn program(&mut self, program: &str, mut simple: ParsedCommand, stdin: Option<ShellWord>) {
+    fn read_program(&mut self, program: &str, mut simple: ParsedCommand, stdin: Option<ShellWord>) {
         match program {
-            _ if SHELLS.contains(&program) => return self.shell(program, simple, stdin),
-            "eval" => return self.eval(simple),
-            "trap" => self.trap(&mut simple),
+            _ if SHELLS.contains(&program) => return self.read_shell(program, simple, stdin),
+            "eval" => return self.read_eval(simple),
+            "trap" => self.read_trap(&mut simple),
             "find" => {
-                self.finds(&simple);
+                self.read_find(&simple);
             }
             "test" | "[" => simple.unknown.extend(risky_test(&simple.words)),
             "git" => {
@@ -153,11 +156,11 @@ impl ScriptReader {
     /// Reads a text that a command runs.
     fn read_inner_text(&mut self, text: &str, how: EnclosingCommand, outer: &ParsedCommand) {
         let before = self.script.commands.len();
-        let depth = self.through.len();
-        self.through.extend(outer.wrappers.iter().cloned());
-        self.through.push(how);
+        let depth = self.enclosing.len();
+        self.enclosing.extend(outer.wrappers.iter().cloned());
+        self.enclosing.push(how);
         self.read_text(text, outer.span.clone());
-        self.through.truncate(depth);
+        self.enclosing.truncate(depth);
         // Assignments and unknowns of the outer command apply to the commands that it runs.
         for simple in self.script.commands.iter_mut().skip(before) {
             simple.assignments.extend(outer.assignments.iter().cloned());
@@ -172,7 +175,7 @@ impl ScriptReader {
         }
     }
 
-    fn shell(&mut self, program: &str, mut simple: ParsedCommand, stdin: Option<ShellWord>) {
+    fn read_shell(&mut self, program: &str, mut simple: ParsedCommand, stdin: Option<ShellWord>) {
         let is_version = simple.words.len() == 2 && simple.words[1].known() == Some("--version");
         if is_version {
             return self.push_command(simple);
@@ -195,7 +198,7 @@ impl ScriptReader {
                         let why = format!(
                             "`{program} -c` runs a text that is known only when the shell runs"
                         );
-                        hide(&mut simple, why);
+                        mark_hidden(&mut simple, why);
                         self.push_command(simple);
                     }
                 };
@@ -209,7 +212,7 @@ impl ScriptReader {
             }
             let Some(count) = shell_option(text, simple.words.get(at + 1)) else {
                 let why = format!("`{program} {text}` may run more than its words show");
-                hide(&mut simple, why);
+                mark_hidden(&mut simple, why);
                 return self.push_command(simple);
             };
             at += count;
@@ -226,7 +229,7 @@ impl ScriptReader {
             match rest.first() {
                 Some(ShellWord::Known(text)) if is_input(text) => {
                     let why = format!("`{program}` runs its standard input");
-                    hide(&mut simple, why);
+                    mark_hidden(&mut simple, why);
                 }
                 Some(ShellWord::Known(_)) | None => {}
                 // The word may be `-c`, and the next word the text.
@@ -244,7 +247,7 @@ impl ScriptReader {
             }
             _ => {
                 let why = format!("`{program}` runs its standard input");
-                hide(&mut simple, why);
+                mark_hidden(&mut simple, why);
                 self.push_command(simple);
             }
         }
@@ -271,7 +274,7 @@ impl ScriptReader {
         self.shell = outer;
     }
 
-    fn eval(&mut self, mut simple: ParsedCommand) {
+    fn read_eval(&mut self, mut simple: ParsedCommand) {
         self.variables.note_unknown_text();
         let words = simple.words.iter().skip(1).map(ShellWord::known);
         match words.collect::<Option<Vec<_>>>() {
@@ -280,7 +283,7 @@ impl ScriptReader {
                 self.read_inner_text(&text, EnclosingCommand::Eval, &simple);
             }
             None => {
-                hide(
+                mark_hidden(
                     &mut simple,
                     "`eval` runs a text that is known only when the shell runs",
                 );
@@ -289,7 +292,7 @@ impl ScriptReader {
         }
     }
 
-    fn trap(&mut self, simple: &mut ParsedCommand) {
+    fn read_trap(&mut self, simple: &mut ParsedCommand) {
         self.variables.note_unknown_text();
         let mut words = simple.words.iter().skip(1);
         let mut first = words.next();
@@ -314,7 +317,7 @@ impl ScriptReader {
                     ..simple.clone()
                 },
             ),
-            Some(_) => hide(
+            Some(_) => mark_hidden(
                 simple,
                 "`trap` runs a text that is known only when the shell runs",
             ),
@@ -323,7 +326,7 @@ impl ScriptReader {
     }
 
     /// Records the commands that `find` runs for its matches.
-    fn finds(&mut self, simple: &ParsedCommand) {
+    fn read_find(&mut self, simple: &ParsedCommand) {
         let mut words = simple.words.iter().skip(1);
         while let Some(word) = words.next() {
             let how = match word {
@@ -344,7 +347,7 @@ impl ScriptReader {
                 continue;
             }
             let ends = |word: &&ShellWord| !matches!(word.known(), Some(";" | "+"));
-            let found = |word: &ShellWord| match word {
+            let insert_name = |word: &ShellWord| match word {
                 ShellWord::Known(text) if text.contains("{}") => ShellWord::Inserted {
                     text: text.clone(),
                     source: match text.as_str() {
@@ -354,16 +357,16 @@ impl ScriptReader {
                 },
                 word => word.clone(),
             };
-            let inner: Vec<ShellWord> = words.by_ref().take_while(ends).map(found).collect();
-            let mut through = simple.wrappers.clone();
-            through.push(EnclosingCommand::Find(how.to_owned()));
+            let inner: Vec<ShellWord> = words.by_ref().take_while(ends).map(insert_name).collect();
+            let mut enclosing = simple.wrappers.clone();
+            enclosing.push(EnclosingCommand::Find(how.to_owned()));
             let inner = ParsedCommand {
                 words: inner,
-                wrappers: through,
+                wrappers: enclosing,
                 redirections: Vec::new(),
                 ..simple.clone()
             };
-            self.command(inner, None);
+            self.resolve_command(inner, None);
         }
     }
 }
@@ -394,7 +397,7 @@ fn unwrap(
     wrapper: &CommandWrapper,
 ) -> Result<ParsedCommand, Box<ParsedCommand>> {
     let fail = |mut simple: ParsedCommand, why: String| {
-        hide(&mut simple, why);
+        mark_hidden(&mut simple, why);
         Err(Box::new(simple))
     };
     let name = wrapper.name;

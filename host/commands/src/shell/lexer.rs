@@ -30,10 +30,11 @@ pub(super) const DEPTH_MAX: usize = 12;
 /// Maximum length of a text in bytes: about two thousand lines.
 pub(super) const LENGTH_MAX: usize = 64 << 10;
 
-const GLUED: ShellFault = "`<(…)` is part of a word, which is known only when the shell runs";
+const PART_OF_WORD: ShellFault =
+    "`<(…)` is part of a word, which is known only when the shell runs";
 
 /// Syntax that bash reads differently from other shells.
-const BASH: &[(&str, ShellFault)] = &[
+const BASH_SYNTAX: &[(&str, ShellFault)] = &[
     ("&>", "`&>` has another meaning in shells other than bash"),
     ("&>>", "`&>>` has another meaning in shells other than bash"),
     (
@@ -130,7 +131,7 @@ pub(super) fn tokenize(text: &str, shell: ShellDialect) -> Result<TokenizedText<
     if let Some(fault) = find_odd_character(text) {
         return Err(fault);
     }
-    let mut scan = ShellLexer {
+    let mut lexer = ShellLexer {
         text,
         shell,
         at: 0,
@@ -138,31 +139,31 @@ pub(super) fn tokenize(text: &str, shell: ShellDialect) -> Result<TokenizedText<
         bodies: Vec::new(),
         pending: Vec::new(),
         open: Vec::new(),
-        fresh: true,
-        names: false,
+        at_command_start: true,
+        expects_function_name: false,
     };
-    while scan.step()? {}
-    if !scan.pending.is_empty() {
+    while lexer.step()? {}
+    if !lexer.pending.is_empty() {
         return Err("a here-document is not closed");
     }
     // Unclosed constructs make parsers try every alternative.
-    if !scan.open.is_empty() {
+    if !lexer.open.is_empty() {
         return Err("a construct is not closed");
     }
     Ok(TokenizedText {
-        tokens: scan.tokens,
-        bodies: scan.bodies,
+        tokens: lexer.tokens,
+        bodies: lexer.bodies,
     })
 }
 
 /// Returns the text behind a line continuation.
-fn joined(text: &str) -> Option<&str> {
+fn after_continuation(text: &str) -> Option<&str> {
     text.strip_prefix("\\\n")
 }
 
 /// Returns true if the text after a line continuation may belong to an operator.
-fn glues(mut after: &str) -> bool {
-    while let Some(rest) = joined(after) {
+fn may_continue_operator(mut after: &str) -> bool {
+    while let Some(rest) = after_continuation(after) {
         after = rest;
     }
     after.starts_with(['&', '|', ';', '<', '>', '(', '-'])
@@ -170,8 +171,11 @@ fn glues(mut after: &str) -> bool {
 
 /// Returns true for a `-` that closes a duplicated descriptor with text directly behind it: bash reads that text as
 /// another word, other shells as the same one.
-fn closes_and_goes_on(mut after: &str) -> bool {
-    while let Some(rest) = after.strip_prefix([' ', '\t']).or_else(|| joined(after)) {
+fn closes_with_text_behind(mut after: &str) -> bool {
+    while let Some(rest) = after
+        .strip_prefix([' ', '\t'])
+        .or_else(|| after_continuation(after))
+    {
         after = rest;
     }
     let ends = [' ', '\t', '\n', ';', '|', '&', '<', '>', '(', ')'];
@@ -207,9 +211,9 @@ struct ShellLexer<'a> {
     pending: Vec<PendingHereDoc<'a>>,
     open: Vec<OpenCompound>,
     /// True if a command may begin here.
-    fresh: bool,
+    at_command_start: bool,
     /// True if the next word is the name of a function.
-    names: bool,
+    expects_function_name: bool,
 }
 
 impl<'a> ShellLexer<'a> {
@@ -229,15 +233,15 @@ impl<'a> ShellLexer<'a> {
             b'#' => self.at += rest.find('\n').unwrap_or(rest.len()),
             b'\n' => {
                 self.push(1, true);
-                self.fresh = true;
-                self.bodies()?;
+                self.at_command_start = true;
+                self.skip_bodies()?;
             }
             _ => match OPERATORS
                 .iter()
                 .find(|operator| rest.starts_with(**operator))
             {
-                Some(operator) => self.operator(operator)?,
-                None => self.word()?,
+                Some(operator) => self.read_operator(operator)?,
+                None => self.read_word()?,
             },
         }
         Ok(true)
@@ -254,57 +258,59 @@ impl<'a> ShellLexer<'a> {
 
     /// Refuses syntax that has another meaning in bash, unless the shell is known to be bash.
     fn check_portable(&self, text: &str) -> Result<(), ShellFault> {
-        let found = BASH.iter().find(|(known, _)| *known == text);
-        match found.filter(|_| self.shell == ShellDialect::Any) {
+        let syntax = BASH_SYNTAX.iter().find(|(known, _)| *known == text);
+        match syntax.filter(|_| self.shell == ShellDialect::Any) {
             Some((_, fault)) => Err(fault),
             None => Ok(()),
         }
     }
 
-    fn operator(&mut self, operator: &'static str) -> Result<(), ShellFault> {
+    fn read_operator(&mut self, operator: &'static str) -> Result<(), ShellFault> {
         let after = &self.rest()[operator.len()..];
         // All shells read `>&1` alike.
         if operator != ">&" || !after.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
             self.check_portable(operator)?;
         }
-        if operator.starts_with(['<', '>']) && self.is_glued() && self.names_variable() {
+        if operator.starts_with(['<', '>']) && self.follows_token() && self.names_variable() {
             return Err("`{name}>` sets a variable, and may run a command that another one holds");
         }
-        if after.starts_with("\\\n") && glues(after) {
+        if after.starts_with("\\\n") && may_continue_operator(after) {
             return Err(SPLIT);
         }
-        if matches!(operator, "<&" | ">&") && closes_and_goes_on(after) {
+        if matches!(operator, "<&" | ">&") && closes_with_text_behind(after) {
             return Err("bash reads the text right after `>&-` as a separate word");
         }
         match operator {
             "(" if after.starts_with('(') => {
                 return Err("`((` may be arithmetic or two subshells");
             }
-            "(" if self.is_process() && self.shell == ShellDialect::Any => {
+            "(" if self.follows_angle() && self.shell == ShellDialect::Any => {
                 return Err("`<(…)` has another meaning in shells other than bash");
             }
-            "(" if self.is_process() => self.open(OpenCompound::Process)?,
+            "(" if self.follows_angle() => self.open(OpenCompound::Process)?,
             "(" => self.open(OpenCompound::Paren)?,
             ")" if self.open.last() == Some(&OpenCompound::Process) => {
                 self.close(OpenCompound::Process);
                 if !after.is_empty() && !after.starts_with([' ', '\t', '\n', ';', '|', '&', ')']) {
-                    return Err(GLUED);
+                    return Err(PART_OF_WORD);
                 }
             }
             // The pattern of a `case` ends with a parenthesis that was not opened.
             ")" => self.close(OpenCompound::Paren),
-            "<" | ">" if after.starts_with('(') && self.is_glued() => return Err(GLUED),
+            "<" | ">" if after.starts_with('(') && self.follows_token() => {
+                return Err(PART_OF_WORD);
+            }
             "<<" | "<<-" => return self.begin_here_doc(operator),
             _ => {}
         }
         self.push(operator.len(), true);
         // After a redirection comes its file, and the command continues; after `f()` comes its body.
-        self.fresh = !operator.contains(['<', '>']);
+        self.at_command_start = !operator.contains(['<', '>']);
         Ok(())
     }
 
     /// Returns true if the last token ends right here.
-    fn is_glued(&self) -> bool {
+    fn follows_token(&self) -> bool {
         let last = self.tokens.last().filter(|token| !token.operator);
         last.is_some_and(|token| token.start + token.text.len() == self.at)
     }
@@ -317,7 +323,7 @@ impl<'a> ShellLexer<'a> {
     }
 
     /// Returns true if `<` or `>` comes right before.
-    fn is_process(&self) -> bool {
+    fn follows_angle(&self) -> bool {
         let last = self
             .tokens
             .last()
@@ -366,12 +372,12 @@ impl<'a> ShellLexer<'a> {
             expands: quote.is_none(),
         });
         self.push(rest.len() - after.len(), false);
-        self.fresh = false;
+        self.at_command_start = false;
         Ok(())
     }
 
     /// Skips the bodies of the here-documents of the line that has just ended.
-    fn bodies(&mut self) -> Result<(), ShellFault> {
+    fn skip_bodies(&mut self) -> Result<(), ShellFault> {
         for pending in std::mem::take(&mut self.pending) {
             let start = self.at;
             loop {
@@ -402,11 +408,11 @@ impl<'a> ShellLexer<'a> {
         Ok(())
     }
 
-    fn word(&mut self) -> Result<(), ShellFault> {
+    fn read_word(&mut self) -> Result<(), ShellFault> {
         let length = word_length(self.rest())?;
         let text = &self.rest()[..length];
         let after = &self.rest()[length..];
-        if self.fresh {
+        if self.at_command_start {
             self.check_portable(text)?;
         }
         if self.shell == ShellDialect::Any && has_dollar_quote(text) {
@@ -418,28 +424,29 @@ impl<'a> ShellLexer<'a> {
         if after.starts_with('(') && text.ends_with(['@', '!', '?', '*', '+']) {
             return Err("`(` after a wildcard has different meanings in different shells");
         }
-        if self.fresh && text.len() > 1 && text.starts_with('!') && text != "!=" {
+        if self.at_command_start && text.len() > 1 && text.starts_with('!') && text != "!=" {
             return Err("`!` may name a line of the history");
         }
-        let fresh = std::mem::replace(&mut self.fresh, false);
-        let names = std::mem::replace(&mut self.names, false);
-        let among = |list: &[(&str, OpenCompound)]| {
-            let found = list.iter().find(|(word, _)| fresh && *word == text);
-            found.map(|(_, compound)| *compound)
+        let at_start = std::mem::replace(&mut self.at_command_start, false);
+        let is_function_name = std::mem::replace(&mut self.expects_function_name, false);
+        let find_compound = |list: &[(&str, OpenCompound)]| {
+            let entry = list.iter().find(|(word, _)| at_start && *word == text);
+            entry.map(|(_, compound)| *compound)
         };
-        if let Some(compound) = among(OPENERS) {
+        if let Some(compound) = find_compound(OPENERS) {
             self.open(compound)?;
-            self.fresh = matches!(compound, OpenCompound::If | OpenCompound::Brace)
+            self.at_command_start = matches!(compound, OpenCompound::If | OpenCompound::Brace)
                 || matches!(text, "while" | "until");
-        } else if let Some(compound) = among(CLOSERS) {
+        } else if let Some(compound) = find_compound(CLOSERS) {
             self.close(compound);
-            self.fresh = true;
+            self.at_command_start = true;
         } else if text == "]]" {
             self.close(OpenCompound::Test);
         } else {
-            self.names = fresh && text == "function";
+            self.expects_function_name = at_start && text == "function";
             // `for x do`: a command may follow even so.
-            self.fresh = names || text == "do" || (fresh && BETWEEN.contains(&text));
+            self.at_command_start =
+                is_function_name || text == "do" || (at_start && BETWEEN.contains(&text));
         }
         self.push(length, false);
         Ok(())

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use brush_parser::ast::Program;
-use brush_parser::{ParserOptions, Token as Theirs, TokenizerOptions};
+use brush_parser::{ParserOptions, Token as ParserToken, TokenizerOptions};
 
 use super::lexer::{self, ShellDialect, ShellFault, ShellToken};
 
@@ -11,12 +11,12 @@ use super::lexer::{self, ShellDialect, ShellFault, ShellToken};
 pub(super) struct ParsedScript {
     pub(super) program: Program,
     /// Sorted by the parser's index.
-    places: Vec<WordPosition>,
+    positions: Vec<WordPosition>,
 }
 
 /// The start of a word as the parser counts it, in characters, and its real byte range.
 struct WordPosition {
-    theirs: usize,
+    index: usize,
     start: usize,
     end: usize,
 }
@@ -30,20 +30,20 @@ pub(super) fn options() -> ParserOptions {
     }
 }
 
-const UNLIKE: ShellFault = "two shell parsers read it differently";
+const PARSERS_DISAGREE: ShellFault = "two shell parsers read it differently";
 
 /// Parses a text.
 pub(super) fn parse(text: &str, shell: ShellDialect) -> Result<ParsedScript, ShellFault> {
-    let read = lexer::tokenize(text, shell)?;
+    let tokenized = lexer::tokenize(text, shell)?;
     let options = options();
     let tokens = parser_tokens(text, &options.tokenizer_options())?;
-    let mut places = compare(&read, &tokens)?;
-    places.sort_by_key(|place| place.theirs);
+    let mut positions = compare(&tokenized, &tokens)?;
+    positions.sort_by_key(|position| position.index);
     let program = catch_parser_panic(|| brush_parser::parse_tokens(&tokens, &options).ok())?;
-    Ok(ParsedScript { program, places })
+    Ok(ParsedScript { program, positions })
 }
 
-fn parser_tokens(text: &str, options: &TokenizerOptions) -> Result<Vec<Theirs>, ShellFault> {
+fn parser_tokens(text: &str, options: &TokenizerOptions) -> Result<Vec<ParserToken>, ShellFault> {
     catch_parser_panic(|| brush_parser::uncached_tokenize_str(text, options).ok())
 }
 
@@ -58,60 +58,60 @@ fn catch_parser_panic<T>(parse: impl FnOnce() -> Option<T>) -> Result<T, ShellFa
 /// Checks that both parsers have read the same words, and returns their positions. The parser puts the body of a
 /// here-document and its end after its tag.
 fn compare(
-    read: &lexer::TokenizedText<'_>,
-    theirs: &[Theirs],
+    tokenized: &lexer::TokenizedText<'_>,
+    parsed_tokens: &[ParserToken],
 ) -> Result<Vec<WordPosition>, ShellFault> {
-    let mut places = Vec::with_capacity(read.tokens.len());
-    let mut bodies = read.bodies.iter();
-    let mut theirs = theirs.iter();
-    let mut ours = read.tokens.iter();
-    while let Some(token) = ours.next() {
-        let their = theirs
+    let mut positions = Vec::with_capacity(tokenized.tokens.len());
+    let mut bodies = tokenized.bodies.iter();
+    let mut parsed_tokens = parsed_tokens.iter();
+    let mut own_tokens = tokenized.tokens.iter();
+    while let Some(token) = own_tokens.next() {
+        let parsed = parsed_tokens
             .next()
-            .filter(|their| is_same(token, their))
-            .ok_or(UNLIKE)?;
-        place(token, their, &mut places);
+            .filter(|parsed| is_same(token, parsed))
+            .ok_or(PARSERS_DISAGREE)?;
+        push_position(token, parsed, &mut positions);
         if token.operator && matches!(token.text, "<<" | "<<-") {
-            let tag = ours.next().ok_or(UNLIKE)?;
-            let their = theirs
+            let tag = own_tokens.next().ok_or(PARSERS_DISAGREE)?;
+            let parsed = parsed_tokens
                 .next()
-                .filter(|their| is_same(tag, their))
-                .ok_or(UNLIKE)?;
-            place(tag, their, &mut places);
-            let (body, tabs) = bodies.next().ok_or(UNLIKE)?;
-            let their = theirs.next().ok_or(UNLIKE)?;
-            if !is_body(body, *tabs, their.to_str()) {
-                return Err(UNLIKE);
+                .filter(|parsed| is_same(tag, parsed))
+                .ok_or(PARSERS_DISAGREE)?;
+            push_position(tag, parsed, &mut positions);
+            let (body, tabs) = bodies.next().ok_or(PARSERS_DISAGREE)?;
+            let parsed = parsed_tokens.next().ok_or(PARSERS_DISAGREE)?;
+            if !is_body(body, *tabs, parsed.to_str()) {
+                return Err(PARSERS_DISAGREE);
             }
-            theirs.next().ok_or(UNLIKE)?;
+            parsed_tokens.next().ok_or(PARSERS_DISAGREE)?;
         }
     }
-    match theirs.next() {
-        None => Ok(places),
-        Some(_) => Err(UNLIKE),
+    match parsed_tokens.next() {
+        None => Ok(positions),
+        Some(_) => Err(PARSERS_DISAGREE),
     }
 }
 
-fn place(token: &ShellToken<'_>, their: &Theirs, places: &mut Vec<WordPosition>) {
-    places.push(WordPosition {
-        theirs: their.location().start.index,
+fn push_position(token: &ShellToken<'_>, parsed: &ParserToken, positions: &mut Vec<WordPosition>) {
+    positions.push(WordPosition {
+        index: parsed.location().start.index,
         start: token.start,
         end: token.start + token.text.len(),
     });
 }
 
-fn is_same(token: &ShellToken<'_>, their: &Theirs) -> bool {
-    let operator = matches!(their, Theirs::Operator(..));
-    let text = their.to_str();
+fn is_same(token: &ShellToken<'_>, parsed: &ParserToken) -> bool {
+    let operator = matches!(parsed, ParserToken::Operator(..));
+    let text = parsed.to_str();
     // The parser drops line continuations.
     let same = text == token.text
         || (token.text.contains("\\\n") && text == token.text.replace("\\\n", ""));
     operator == token.operator && same
 }
 
-fn is_body(ours: &str, tabs: bool, theirs: &str) -> bool {
-    let mut theirs = theirs.split_inclusive('\n');
-    let mut ours = ours.split_inclusive('\n');
+fn is_body(own: &str, tabs: bool, parsed: &str) -> bool {
+    let mut parsed = parsed.split_inclusive('\n');
+    let mut own = own.split_inclusive('\n');
     let line = |line: &str| {
         if tabs {
             line.trim_start_matches('\t').to_owned()
@@ -119,18 +119,21 @@ fn is_body(ours: &str, tabs: bool, theirs: &str) -> bool {
             line.to_owned()
         }
     };
-    ours.all(|one| theirs.next().is_some_and(|other| line(one) == line(other)))
-        && theirs.next().is_none()
+    own.all(|own| {
+        parsed
+            .next()
+            .is_some_and(|parsed| line(own) == line(parsed))
+    }) && parsed.next().is_none()
 }
 
 impl ParsedScript {
     /// Returns the byte range of the word that the parser has at `index`.
     pub(super) fn word_position(&self, index: usize) -> Option<std::ops::Range<usize>> {
         let at = self
-            .places
-            .binary_search_by_key(&index, |place| place.theirs)
+            .positions
+            .binary_search_by_key(&index, |position| position.index)
             .ok()?;
-        let place = self.places.get(at)?;
-        Some(place.start..place.end)
+        let position = self.positions.get(at)?;
+        Some(position.start..position.end)
     }
 }

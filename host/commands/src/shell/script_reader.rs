@@ -32,13 +32,13 @@ pub(super) struct ScriptReader {
     /// substitution.
     starts: Vec<FunctionCall>,
     /// True if the current text runs concurrently with the command that starts it.
-    pub(super) beside: bool,
+    pub(super) concurrent: bool,
     /// True if the program declares arrays.
     pub(super) arrays: bool,
     /// The shell that runs the current text.
     pub(super) shell: ShellDialect,
     /// The wrappers and constructs that run the current text, outermost first.
-    pub(super) through: Vec<EnclosingCommand>,
+    pub(super) enclosing: Vec<EnclosingCommand>,
     /// The standard input of the current commands, as far as the script sets it: the last entry belongs to the
     /// innermost one.
     pub(super) stdin: Vec<Option<ShellWord>>,
@@ -52,7 +52,7 @@ pub(super) struct ScriptReader {
 struct FunctionCall {
     function: String,
     name: String,
-    beside: bool,
+    concurrent: bool,
     /// The index of the command.
     at: usize,
 }
@@ -83,10 +83,10 @@ impl ScriptReader {
         match parsed_script::parse(text, self.shell) {
             Ok(structure) => {
                 // Commands of an inner text get the position of that text in the outer one.
-                let place = (self.texts > 1).then_some(span);
-                let alone = self.texts == 1 && self.script.commands.is_empty();
-                if !(alone && self.follow(&structure)) {
-                    script_walker::walk_program(self, &structure, place);
+                let outer_span = (self.texts > 1).then_some(span);
+                let is_outermost = self.texts == 1 && self.script.commands.is_empty();
+                if !(is_outermost && self.read_with_loop_values(&structure)) {
+                    script_walker::walk_program(self, &structure, outer_span);
                 }
             }
             Err(fault) => self.note_unknown(fault),
@@ -96,9 +96,9 @@ impl ScriptReader {
 
     /// Reads the text with the values of its loop variables. Returns true if the result is valid: if nothing in it is
     /// unknown.
-    fn follow(&mut self, structure: &ParsedScript) -> bool {
+    fn read_with_loop_values(&mut self, structure: &ParsedScript) -> bool {
         let mut read = Self {
-            through: self.through.clone(),
+            enclosing: self.enclosing.clone(),
             stdin: self.stdin.clone(),
             texts: self.texts,
             bytes: self.bytes,
@@ -106,15 +106,15 @@ impl ScriptReader {
             ..Self::new(self.shell)
         };
         script_walker::walk_program(&mut read, structure, None);
-        let counts = !read.variables.has_loops() || read.is_clear();
-        if counts {
+        let is_valid = !read.variables.has_loops() || read.is_clear();
+        if is_valid {
             self.script = read.script;
             self.functions.extend(read.functions);
             self.starts.extend(read.starts);
             self.arrays |= read.arrays;
             self.bytes = read.bytes;
         }
-        counts
+        is_valid
     }
 
     /// Returns true if nothing in the program may do more than was read, so that its loop variables have the assumed
@@ -159,18 +159,18 @@ impl ScriptReader {
         if self.is_full() {
             return;
         }
-        let through = self.through.iter().cloned();
-        simple.wrappers = through.chain(simple.wrappers).collect();
-        let set = simple.assignments.iter();
-        let odd: Vec<String> = set
+        let enclosing = self.enclosing.iter().cloned();
+        simple.wrappers = enclosing.chain(simple.wrappers).collect();
+        let assignments = simple.assignments.iter();
+        let risks: Vec<String> = assignments
             .filter_map(|(name, value)| risky_variable(name, value))
             .collect();
-        simple.unknown.extend(odd);
+        simple.unknown.extend(risks);
         if let (Some(name), Some(function)) = (simple.program(), self.inside.last()) {
             self.starts.push(FunctionCall {
                 function: function.clone(),
                 name: name.to_owned(),
-                beside: self.beside,
+                concurrent: self.concurrent,
                 at: self.script.commands.len(),
             });
             if self.inside.iter().any(|outer| outer == name) {
@@ -200,18 +200,18 @@ impl ScriptReader {
                 }
             }
         }
-        self.multiply();
+        self.mark_fork_bombs();
         self.script
     }
 
     /// Marks commands that start a function concurrently which leads back to the function that they are in (a fork
     /// bomb).
-    fn multiply(&mut self) {
+    fn mark_fork_bombs(&mut self) {
         let mut next: HashMap<&str, Vec<&str>> = HashMap::new();
         for start in &self.starts {
             next.entry(&start.function).or_default().push(&start.name);
         }
-        for start in self.starts.iter().filter(|start| start.beside) {
+        for start in self.starts.iter().filter(|start| start.concurrent) {
             let mut seen = HashSet::new();
             let mut open = vec![start.name.as_str()];
             while let Some(name) = open.pop() {

@@ -18,84 +18,84 @@ use super::parsed_script::ParsedScript;
 use super::script_reader::ScriptReader;
 use super::word::{self, QuoteContext};
 
-/// Reads all commands of a text. If it is inside of another one, they all get the position `place`.
+/// Reads all commands of a text. If it is inside of another one, they all get the range `span`.
 pub(super) fn walk_program(
     reader: &mut ScriptReader,
     structure: &ParsedScript,
-    place: Option<Range<usize>>,
+    span: Option<Range<usize>>,
 ) {
     let mut walk = ScriptWalker {
         reader,
         structure,
-        place,
+        span,
     };
     for list in &structure.program.complete_commands {
-        walk.list(list);
+        walk.walk_list(list);
     }
 }
 
 struct ScriptWalker<'a> {
     reader: &'a mut ScriptReader,
     structure: &'a ParsedScript,
-    place: Option<Range<usize>>,
+    span: Option<Range<usize>>,
 }
 
 impl ScriptWalker<'_> {
-    fn list(&mut self, list: &CompoundList) {
+    fn walk_list(&mut self, list: &CompoundList) {
         for item in &list.0 {
-            let beside = matches!(item.1, SeparatorOperator::Async);
-            self.walk_concurrent(beside, |walk| walk.and_or(&item.0, beside));
+            let concurrent = matches!(item.1, SeparatorOperator::Async);
+            self.walk_concurrent(concurrent, |walk| walk.walk_and_or(&item.0, concurrent));
         }
     }
 
-    /// Reads a part, which runs concurrently if `beside` is true.
-    fn walk_concurrent(&mut self, beside: bool, read: impl FnOnce(&mut Self)) {
-        let outer = self.reader.beside;
-        self.reader.beside |= beside;
+    /// Reads a part, which runs concurrently if `concurrent` is true.
+    fn walk_concurrent(&mut self, concurrent: bool, read: impl FnOnce(&mut Self)) {
+        let outer = self.reader.concurrent;
+        self.reader.concurrent |= concurrent;
         read(self);
-        self.reader.beside = outer;
+        self.reader.concurrent = outer;
     }
 
-    fn and_or(&mut self, list: &AndOrList, beside: bool) {
-        let depth = self.reader.through.len();
+    fn walk_and_or(&mut self, list: &AndOrList, concurrent: bool) {
+        let depth = self.reader.enclosing.len();
         let mut before = PrecedingCommand::default();
         for part in command_list::parts(list) {
             let first = self.reader.script.commands.len();
-            self.pipeline(part.0);
-            if !beside {
+            self.walk_pipeline(part.0);
+            if !concurrent {
                 before.note_part(part, &mut self.reader.script.commands, (first, depth));
             }
         }
     }
 
-    fn pipeline(&mut self, pipeline: &Pipeline) {
+    fn walk_pipeline(&mut self, pipeline: &Pipeline) {
         let mut feeder = None;
         for (number, command) in pipeline.seq.iter().enumerate() {
             let first = self.reader.script.commands.len();
-            self.walk_concurrent(pipeline.seq.len() > 1, |walk| walk.command(command));
-            let depth = self.reader.through.len();
+            self.walk_concurrent(pipeline.seq.len() > 1, |walk| walk.walk_command(command));
+            let depth = self.reader.enclosing.len();
             let is_wrapper = |how: &EnclosingCommand| matches!(how, EnclosingCommand::Wrapper(_));
             let emitted = &mut self.reader.script.commands[first..];
-            let takes = number > 0 && reads_from_pipe(command);
+            let reads_pipe = number > 0 && reads_from_pipe(command);
             for simple in emitted.iter_mut().filter(|_| number > 0) {
                 let inside = simple.wrappers.get(depth..).unwrap_or_default();
-                if takes && inside.iter().all(is_wrapper) {
+                if reads_pipe && inside.iter().all(is_wrapper) {
                     simple.piped_from = simple.piped_from.or(feeder);
                 }
                 // The source of its standard input is not known.
                 simple.hides_command |= simple.piped_from.is_none() && runs_input(simple);
             }
             // If there are several commands, each may write the input of the next part.
-            let alone = matches!(emitted, [one] if one.wrappers.len() == depth);
-            feeder = (alone && writes_to_pipe(command)).then_some(first);
+            let is_single = matches!(emitted, [simple] if simple.wrappers.len() == depth);
+            feeder = (is_single && writes_to_pipe(command)).then_some(first);
         }
     }
 
-    fn command(&mut self, command: &Command) {
+    fn walk_command(&mut self, command: &Command) {
         match command {
-            Command::Simple(simple) => self.simple(simple),
+            Command::Simple(simple) => self.walk_simple(simple),
             Command::Compound(compound, redirections) => {
-                self.compound(compound);
+                self.walk_compound(compound);
                 self.walk_compound_body(redirections.iter().flat_map(|list| &list.0));
             }
             Command::Function(function) => {
@@ -103,9 +103,9 @@ impl ScriptWalker<'_> {
                 self.reader.functions.insert(name.clone());
                 self.reader.inside.push(name);
                 // The context of the definition is not that of the call.
-                let outer = std::mem::take(&mut self.reader.beside);
-                self.compound(&function.body.0);
-                self.reader.beside = outer;
+                let outer = std::mem::take(&mut self.reader.concurrent);
+                self.walk_compound(&function.body.0);
+                self.reader.concurrent = outer;
                 self.reader.inside.pop();
                 self.walk_compound_body(function.body.1.iter().flat_map(|list| &list.0));
             }
@@ -114,22 +114,22 @@ impl ScriptWalker<'_> {
                     words: vec![ShellWord::Known("[[".to_owned())],
                     ..ParsedCommand::default()
                 };
-                self.test(&test.expr, &mut simple);
-                self.reader.push_command(self.placed(simple));
+                self.walk_test(&test.expr, &mut simple);
+                self.reader.push_command(self.with_span(simple));
                 self.walk_compound_body(redirections.iter().flat_map(|list| &list.0));
             }
         }
     }
 
-    fn compound(&mut self, compound: &CompoundCommand) {
+    fn walk_compound(&mut self, compound: &CompoundCommand) {
         match compound {
             CompoundCommand::Arithmetic(_) | CompoundCommand::ArithmeticForClause(_) => {
                 self.reader
                     .note_unknown("arithmetic may run a command that a variable holds");
             }
-            CompoundCommand::BraceGroup(group) => self.list(&group.list),
+            CompoundCommand::BraceGroup(group) => self.walk_list(&group.list),
             CompoundCommand::Subshell(subshell) => {
-                self.walk_concurrent(true, |walk| walk.list(&subshell.list));
+                self.walk_concurrent(true, |walk| walk.walk_list(&subshell.list));
             }
             CompoundCommand::ForClause(clause) => {
                 let mut simple = ParsedCommand {
@@ -141,52 +141,52 @@ impl ScriptWalker<'_> {
                 };
                 let mut words = Vec::new();
                 for value in clause.values.iter().flatten() {
-                    words.push(self.word(value, QuoteContext::Plain, &mut simple));
+                    words.push(self.read_word(value, QuoteContext::Plain, &mut simple));
                 }
-                self.reader.push_command(self.placed(simple));
+                self.reader.push_command(self.with_span(simple));
                 let name = &clause.variable_name;
                 match self.reader.variables.note_loop(name, &words) {
                     Some(each) => each.into_iter().for_each(|word| {
                         if !self.reader.is_full() {
                             self.reader.variables.bind(name, word);
-                            self.list(&clause.body.list);
+                            self.walk_list(&clause.body.list);
                             self.reader.variables.unbind();
                         }
                     }),
-                    None => self.list(&clause.body.list),
+                    None => self.walk_list(&clause.body.list),
                 }
             }
             CompoundCommand::CaseClause(clause) => {
                 let mut simple = ParsedCommand::default();
-                self.word(&clause.value, QuoteContext::Value, &mut simple);
+                self.read_word(&clause.value, QuoteContext::Value, &mut simple);
                 for case in &clause.cases {
                     for pattern in &case.patterns {
-                        self.word(pattern, QuoteContext::Value, &mut simple);
+                        self.read_word(pattern, QuoteContext::Value, &mut simple);
                     }
                 }
-                self.leftover(simple);
+                self.push_remainder(simple);
                 clause
                     .cases
                     .iter()
                     .filter_map(|case| case.cmd.as_ref())
-                    .for_each(|list| self.list(list));
+                    .for_each(|list| self.walk_list(list));
             }
             CompoundCommand::IfClause(clause) => {
-                self.list(&clause.condition);
-                self.list(&clause.then);
+                self.walk_list(&clause.condition);
+                self.walk_list(&clause.then);
                 for other in clause.elses.iter().flatten() {
-                    other.condition.iter().for_each(|list| self.list(list));
-                    self.list(&other.body);
+                    other.condition.iter().for_each(|list| self.walk_list(list));
+                    self.walk_list(&other.body);
                 }
             }
             CompoundCommand::WhileClause(clause) | CompoundCommand::UntilClause(clause) => {
-                self.list(&clause.0);
-                self.list(&clause.1.list);
+                self.walk_list(&clause.0);
+                self.walk_list(&clause.1.list);
             }
             CompoundCommand::Coprocess(clause) => {
                 self.reader
                     .note_unknown("shells read the name of a coprocess differently");
-                self.walk_concurrent(true, |walk| walk.command(&clause.body));
+                self.walk_concurrent(true, |walk| walk.walk_command(&clause.body));
             }
         }
     }
@@ -196,69 +196,70 @@ impl ScriptWalker<'_> {
         let mut simple = ParsedCommand::default();
         self.reader.stdin.push(None);
         for redirection in redirections {
-            self.redirection(redirection, &mut simple);
+            self.read_redirection(redirection, &mut simple);
         }
         self.reader.stdin.pop();
-        self.leftover(simple);
+        self.push_remainder(simple);
     }
 
     /// Emits redirections and unknowns that belong to no command.
-    fn leftover(&mut self, simple: ParsedCommand) {
+    fn push_remainder(&mut self, simple: ParsedCommand) {
         if !simple.redirections.is_empty() || !simple.unknown.is_empty() {
-            self.reader.push_command(self.placed(simple));
+            self.reader.push_command(self.with_span(simple));
         }
     }
 
-    fn placed(&self, simple: ParsedCommand) -> ParsedCommand {
-        match &self.place {
-            Some(place) => ParsedCommand {
-                span: place.clone(),
+    /// Gives a command the range of the outer text, if there is one.
+    fn with_span(&self, simple: ParsedCommand) -> ParsedCommand {
+        match &self.span {
+            Some(span) => ParsedCommand {
+                span: span.clone(),
                 ..simple
             },
             None => simple,
         }
     }
 
-    fn simple(&mut self, command: &SimpleCommand) {
+    fn walk_simple(&mut self, command: &SimpleCommand) {
         let mut simple = ParsedCommand::default();
         self.reader.stdin.push(None);
         let prefix = command.prefix.iter().flat_map(|prefix| &prefix.0);
-        prefix.for_each(|item| self.item(item, true, &mut simple));
+        prefix.for_each(|item| self.read_item(item, true, &mut simple));
         if let Some(name) = &command.word_or_name {
-            self.argument(name, &mut simple);
+            self.read_argument(name, &mut simple);
         }
         let suffix = command.suffix.iter().flat_map(|suffix| &suffix.0);
-        suffix.for_each(|item| self.item(item, false, &mut simple));
+        suffix.for_each(|item| self.read_item(item, false, &mut simple));
         let stdin = self.reader.stdin.pop().flatten();
-        self.reader.command(self.placed(simple), stdin);
+        self.reader.resolve_command(self.with_span(simple), stdin);
     }
 
-    fn item(&mut self, item: &Item, before: bool, simple: &mut ParsedCommand) {
+    fn read_item(&mut self, item: &Item, before: bool, simple: &mut ParsedCommand) {
         match item {
-            Item::IoRedirect(redirection) => self.redirection(redirection, simple),
-            Item::Word(word) => match self.braces(word, simple) {
+            Item::IoRedirect(redirection) => self.read_redirection(redirection, simple),
+            Item::Word(word) => match self.read_braces(word, simple) {
                 Some(words) => simple.words.extend(words.into_iter().map(ShellWord::Known)),
-                None => self.argument(word, simple),
+                None => self.read_argument(word, simple),
             },
             Item::AssignmentWord(assignment, word) => {
                 // After the program it is an argument like others, and for `export` an assignment too.
                 let sets = before || simple.program().is_some_and(sets_variables);
                 if sets {
-                    self.assignment(assignment, simple);
+                    self.read_assignment(assignment, simple);
                 }
                 match before {
-                    true => self.extent(word, simple),
-                    false => self.argument(word, simple),
+                    true => self.extend_span(word, simple),
+                    false => self.read_argument(word, simple),
                 }
             }
             Item::ProcessSubstitution(_, subshell) => {
-                self.subshell(subshell);
+                self.walk_subshell(subshell);
                 simple.words.push(ShellWord::PipeName);
             }
         }
     }
 
-    fn assignment(&mut self, assignment: &Assignment, simple: &mut ParsedCommand) {
+    fn read_assignment(&mut self, assignment: &Assignment, simple: &mut ParsedCommand) {
         if assignment.append && self.reader.shell == ShellDialect::Any {
             let why = "`+=` has another meaning in shells other than bash";
             simple.unknown.push(why.to_owned());
@@ -273,7 +274,7 @@ impl ScriptWalker<'_> {
             }
         };
         let value = match &assignment.value {
-            AssignmentValue::Scalar(word) => self.word(word, QuoteContext::Value, simple),
+            AssignmentValue::Scalar(word) => self.read_word(word, QuoteContext::Value, simple),
             AssignmentValue::Array(_) => {
                 simple.unknown.push("arrays are not analyzed".to_owned());
                 ShellWord::Unknown("(…)".to_owned())
@@ -282,89 +283,101 @@ impl ScriptWalker<'_> {
         simple.assignments.push((name, value));
     }
 
-    fn argument(&mut self, raw: &Raw, simple: &mut ParsedCommand) {
-        let word = self.word(raw, QuoteContext::Plain, simple);
+    fn read_argument(&mut self, raw: &Raw, simple: &mut ParsedCommand) {
+        let word = self.read_word(raw, QuoteContext::Plain, simple);
         simple.words.push(word);
     }
 
     /// Returns the words of a brace expansion in bash, if they are plain. It is not applied to the name of the
     /// program.
-    fn braces(&mut self, raw: &Raw, simple: &mut ParsedCommand) -> Option<Vec<String>> {
+    fn read_braces(&mut self, raw: &Raw, simple: &mut ParsedCommand) -> Option<Vec<String>> {
         let is_argument = self.reader.shell == ShellDialect::Bash && !simple.words.is_empty();
         let words = is_argument.then(|| braces::expand_words(&raw.value))??;
-        self.extent(raw, simple);
+        self.extend_span(raw, simple);
         Some(words)
     }
 
     /// Reads a word, and the commands of its substitutions.
-    fn word(&mut self, raw: &Raw, context: QuoteContext, simple: &mut ParsedCommand) -> ShellWord {
-        self.extent(raw, simple);
-        self.raw(&raw.value, context, simple)
+    fn read_word(
+        &mut self,
+        raw: &Raw,
+        context: QuoteContext,
+        simple: &mut ParsedCommand,
+    ) -> ShellWord {
+        self.extend_span(raw, simple);
+        self.read_raw(&raw.value, context, simple)
     }
 
-    fn raw(&mut self, raw: &str, context: QuoteContext, simple: &mut ParsedCommand) -> ShellWord {
+    fn read_raw(
+        &mut self,
+        raw: &str,
+        context: QuoteContext,
+        simple: &mut ParsedCommand,
+    ) -> ShellWord {
         if context == QuoteContext::Body
             && let Err(fault) = lexer::check_here_doc_body(raw)
         {
             simple.unknown.push(fault.to_owned());
         }
         if context == QuoteContext::Plain
-            && let Some(found) = self.reader.variables.file_of_word(raw)
+            && let Some(word) = self.reader.variables.file_of_word(raw)
         {
-            return found;
+            return word;
         }
         let parts = word::read_word(raw, context, &self.reader.variables);
         simple
             .unknown
             .extend(parts.unknown.iter().map(|&why| why.to_owned()));
-        let place = self.place.clone().unwrap_or_else(|| simple.span.clone());
+        let span = self.span.clone().unwrap_or_else(|| simple.span.clone());
         for text in parts.runs {
             self.reader
-                .through
+                .enclosing
                 .push(EnclosingCommand::CommandSubstitution);
-            let outer = std::mem::replace(&mut self.reader.beside, true);
-            self.reader.read_text_in_place(text, place.clone());
-            self.reader.beside = outer;
-            self.reader.through.pop();
+            let outer = std::mem::replace(&mut self.reader.concurrent, true);
+            self.reader.read_text_in_place(text, span.clone());
+            self.reader.concurrent = outer;
+            self.reader.enclosing.pop();
         }
         parts.word
     }
 
     /// Extends the range of the command to include this word.
-    fn extent(&self, raw: &Raw, simple: &mut ParsedCommand) {
-        let place = raw
+    fn extend_span(&self, raw: &Raw, simple: &mut ParsedCommand) {
+        let span = raw
             .loc
             .as_ref()
             .and_then(|loc| self.structure.word_position(loc.start.index));
-        let Some(place) = place.filter(|_| self.place.is_none()) else {
+        let Some(span) = span.filter(|_| self.span.is_none()) else {
             return;
         };
         simple.span = match simple.span.is_empty() {
-            true => place,
-            false => simple.span.start.min(place.start)..simple.span.end.max(place.end),
+            true => span,
+            false => simple.span.start.min(span.start)..simple.span.end.max(span.end),
         };
     }
 
-    fn subshell(&mut self, subshell: &SubshellCommand) {
+    fn walk_subshell(&mut self, subshell: &SubshellCommand) {
         self.reader
-            .through
+            .enclosing
             .push(EnclosingCommand::ProcessSubstitution);
-        self.walk_concurrent(true, |walk| walk.list(&subshell.list));
-        self.reader.through.pop();
+        self.walk_concurrent(true, |walk| walk.walk_list(&subshell.list));
+        self.reader.enclosing.pop();
     }
 
-    fn redirection(&mut self, redirection: &IoRedirect, simple: &mut ParsedCommand) {
+    fn read_redirection(&mut self, redirection: &IoRedirect, simple: &mut ParsedCommand) {
         match redirection {
-            IoRedirect::File(_, kind, target) => self.file(kind, target, simple),
-            IoRedirect::OutputAndError(word, appends) => self.opens(word, (true, *appends), simple),
+            IoRedirect::File(_, kind, target) => self.read_file_redirection(kind, target, simple),
+            IoRedirect::OutputAndError(word, appends) => {
+                self.push_redirection(word, (true, *appends), simple)
+            }
             IoRedirect::HereString(_, word) => {
-                let text = self.word(word, QuoteContext::Value, simple);
+                let text = self.read_word(word, QuoteContext::Value, simple);
                 self.reader.set_stdin(text);
             }
             IoRedirect::HereDocument(_, document) => {
                 let body = &document.doc.value;
                 let text = match document.requires_expansion {
-                    true => self.raw(body, QuoteContext::Body, simple),
+                    true => self.read_raw(body, QuoteContext::Body, simple),
                     false => ShellWord::Known(body.clone()),
                 };
                 self.reader.set_stdin(text);
@@ -372,16 +385,16 @@ impl ScriptWalker<'_> {
         }
     }
 
-    fn file(&mut self, kind: &Kind, target: &Target, simple: &mut ParsedCommand) {
+    fn read_file_redirection(&mut self, kind: &Kind, target: &Target, simple: &mut ParsedCommand) {
         let writes = !matches!(kind, Kind::Read | Kind::DuplicateInput);
         match target {
             Target::Filename(word) => {
                 let appends = matches!(kind, Kind::Append);
-                self.opens(word, (writes, appends), simple);
+                self.push_redirection(word, (writes, appends), simple);
             }
             Target::Fd(_) => {}
-            Target::ProcessSubstitution(_, subshell) => self.subshell(subshell),
-            Target::Duplicate(word) => match self.word(word, QuoteContext::Plain, simple) {
+            Target::ProcessSubstitution(_, subshell) => self.walk_subshell(subshell),
+            Target::Duplicate(word) => match self.read_word(word, QuoteContext::Plain, simple) {
                 // `2>&1` opens nothing; `>&name` is a file.
                 ShellWord::Known(text)
                     if text
@@ -407,8 +420,13 @@ impl ScriptWalker<'_> {
         }
     }
 
-    fn opens(&mut self, word: &Raw, (writes, appends): (bool, bool), simple: &mut ParsedCommand) {
-        let target = self.word(word, QuoteContext::Plain, simple);
+    fn push_redirection(
+        &mut self,
+        word: &Raw,
+        (writes, appends): (bool, bool),
+        simple: &mut ParsedCommand,
+    ) {
+        let target = self.read_word(word, QuoteContext::Plain, simple);
         let text = target.text();
         if text.starts_with("/dev/tcp/") || text.starts_with("/dev/udp/") {
             simple.unknown.push(format!(
@@ -422,14 +440,14 @@ impl ScriptWalker<'_> {
         });
     }
 
-    fn test(&mut self, test: &ExtendedTestExpr, simple: &mut ParsedCommand) {
+    fn walk_test(&mut self, test: &ExtendedTestExpr, simple: &mut ParsedCommand) {
         match test {
             ExtendedTestExpr::And(one, other) | ExtendedTestExpr::Or(one, other) => {
-                self.test(one, simple);
-                self.test(other, simple);
+                self.walk_test(one, simple);
+                self.walk_test(other, simple);
             }
             ExtendedTestExpr::Not(inner) | ExtendedTestExpr::Parenthesized(inner) => {
-                self.test(inner, simple)
+                self.walk_test(inner, simple)
             }
             ExtendedTestExpr::UnaryTest(predicate, word) => {
                 if matches!(
@@ -441,11 +459,12 @@ impl ScriptWalker<'_> {
                         .unknown
                         .push("the name of a variable may contain a command".to_owned());
                 }
-                let word = self.word(word, QuoteContext::Value, simple);
+                let word = self.read_word(word, QuoteContext::Value, simple);
                 simple.words.push(word);
             }
             ExtendedTestExpr::BinaryTest(predicate, left, right) => {
-                let words = [left, right].map(|word| self.word(word, QuoteContext::Value, simple));
+                let words =
+                    [left, right].map(|word| self.read_word(word, QuoteContext::Value, simple));
                 let numbers = words.iter().all(|word| {
                     word.known()
                         .is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit()))

@@ -52,24 +52,24 @@ impl ApprovalQueue {
     ) -> Option<Answered> {
         let reasons = card.reasons.iter();
         let reasons = reasons.map(|reason| (reason.rule.clone(), reason.text.clone()));
-        let apart = approver.needs_separate_answers();
+        let separate = approver.needs_separate_answers();
         let key = (
             session.to_owned(),
             card.fingerprint.clone(),
             card.caller.clone(),
             reasons.collect(),
             // The approver lives as long as the question is open, so its address is unique.
-            apart.then(|| std::ptr::from_ref(approver).addr()),
+            separate.then(|| std::ptr::from_ref(approver).addr()),
         );
         // An answer for a single call covers no other card.
-        let waits = !apart && card.always.is_some();
+        let waits_its_turn = !separate && card.always.is_some();
         loop {
             let cell = Arc::clone(lock(&self.open).entry(key.clone()).or_default());
-            let (mut asked, mut turn) = (false, None);
+            let (mut is_asker, mut turn) = (false, None);
             let answer = cell
                 .get_or_init(|| async {
-                    asked = true;
-                    if waits {
+                    is_asker = true;
+                    if waits_its_turn {
                         turn = Some(self.turn(session, &card.tool).await);
                         if is_covered() {
                             return None;
@@ -80,12 +80,15 @@ impl ApprovalQueue {
                 .await
                 .clone();
             let mut open = lock(&self.open);
-            if open.get(&key).is_some_and(|now| Arc::ptr_eq(now, &cell)) {
+            if open
+                .get(&key)
+                .is_some_and(|current| Arc::ptr_eq(current, &cell))
+            {
                 open.remove(&key);
             }
             drop(open);
             // Edited arguments only answer the call that they were written for.
-            if asked || !matches!(answer, Some(ApprovalAnswer::Edit(_))) {
+            if is_asker || !matches!(answer, Some(ApprovalAnswer::Edit(_))) {
                 return answer.map(|answer| Answered {
                     answer,
                     _turn: turn,

@@ -14,21 +14,21 @@ pub struct CardSection {
 }
 
 impl Card {
-    /// The possible consequences, the rights that a yes gives, and the reasons of the question. Empty sections are
-    /// left out.
+    /// Returns the sections: the possible consequences, the rights that a yes gives, and the reasons of the question.
+    /// Empty sections are left out.
     pub fn sections(&self) -> Vec<CardSection> {
         let reasons = self.reasons.iter().map(|reason| {
             let (decision, text, source) = (reason.decision.as_str(), &reason.text, reason.place());
             visible(&format!("{decision}: {text} ({source})"))
         });
         let always = self.always.as_ref();
-        let all = [
+        let sections = [
             ("could go wrong", self.risks.clone()),
             ("yes also grants, for this call", self.grants.clone()),
             ("has changed since it was granted", self.changes.clone()),
             ("its imports prove that it", self.proofs.clone()),
             ("asked because", reasons.collect()),
-            ("is not asked again after", self.way_out.clone()),
+            ("is not asked again after", self.remedies.clone()),
             (
                 "\"always\" would",
                 always
@@ -49,9 +49,11 @@ impl Card {
                     .unwrap_or_default(),
             ),
         ];
-        let all = all
+        let sections = sections
             .into_iter()
             .map(|(title, lines)| CardSection { title, lines });
-        all.filter(|fact| !fact.lines.is_empty()).collect()
+        sections
+            .filter(|section| !section.lines.is_empty())
+            .collect()
     }
 }

@@ -16,7 +16,7 @@ pub struct ApproverChain {
 }
 
 impl ApproverChain {
-    /// A chain in the order of asking.
+    /// Creates a chain that asks in this order.
     pub fn new(
         approvers: Vec<Arc<dyn Approver>>,
         timeout: Option<Duration>,
@@ -29,13 +29,13 @@ impl ApproverChain {
         }
     }
 
-    async fn first(&self, card: &Card) -> ApprovalAnswer {
+    async fn first_answer(&self, card: &Card) -> ApprovalAnswer {
         let mut last = ApprovalAnswer::Unattended {
-            way_out: "No way to ask a person is set up.".to_owned(),
+            remedy: "No way to ask a person is set up.".to_owned(),
         };
         for approver in &self.approvers {
             match approver.ask(card).await {
-                nobody @ ApprovalAnswer::Unattended { .. } => last = nobody,
+                unattended @ ApprovalAnswer::Unattended { .. } => last = unattended,
                 answer => return answer,
             }
         }
@@ -53,18 +53,18 @@ impl Approver for ApproverChain {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             // A timeout beyond the range of the clock is treated as unlimited.
-            let end = self.timeout.and_then(|timeout| {
-                let at = self.clock.instant().checked_add(timeout)?;
-                Some((timeout, self.clock.sleep_until(at)))
+            let timer = self.timeout.and_then(|timeout| {
+                let deadline = self.clock.instant().checked_add(timeout)?;
+                Some((timeout, self.clock.sleep_until(deadline)))
             });
-            let Some((timeout, end)) = end else {
-                return self.first(card).await;
+            let Some((timeout, timer)) = timer else {
+                return self.first_answer(card).await;
             };
             tokio::select! {
                 biased;
-                answer = self.first(card) => answer,
-                () = end => ApprovalAnswer::Unattended {
-                    way_out: format!(
+                answer = self.first_answer(card) => answer,
+                () = timer => ApprovalAnswer::Unattended {
+                    remedy: format!(
                         "No answer within {} s (approvals.timeoutMs): call it again when a person can answer.",
                         timeout.as_secs_f64()
                     ),

@@ -13,16 +13,16 @@ use crate::call::CallingTool;
 #[serde(transparent)]
 pub struct Fingerprint(String);
 
-/// Characters that tell two fingerprints apart in a list for people.
-const SHORT: usize = 12;
+/// Length of the short form: enough to distinguish the fingerprints in a list.
+const SHORT_LEN: usize = 12;
 
 impl Fingerprint {
-    /// The fingerprint of a top-level call.
+    /// Returns the fingerprint of a top-level call.
     pub fn new(tool: &str, digest: &str, arguments: &Value) -> Self {
         Self::for_nested_call(tool, digest, arguments, &[])
     }
 
-    /// The fingerprint of a nested call; the outermost caller first.
+    /// Returns the fingerprint of a nested call. The callers begin with the outermost.
     pub fn for_nested_call(
         tool: &str,
         digest: &str,
@@ -31,24 +31,24 @@ impl Fingerprint {
     ) -> Self {
         let mut hash = Sha256::new();
         for part in [tool, digest] {
-            part_of(&mut hash, part);
+            hash_part(&mut hash, part);
         }
-        feed(&mut hash, arguments);
+        hash_value(&mut hash, arguments);
         for caller in callers {
-            part_of(&mut hash, caller.tool.as_str());
-            part_of(&mut hash, &caller.digest);
+            hash_part(&mut hash, caller.tool.as_str());
+            hash_part(&mut hash, &caller.digest);
         }
         Self(format!("{:x}", hash.finalize()))
     }
 
-    /// The full text.
+    /// Returns the full text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Its first characters, for people.
+    /// Returns the first characters, for display.
     pub fn short(&self) -> &str {
-        crate::text::prefix_bytes(&self.0, SHORT)
+        crate::text::prefix_bytes(&self.0, SHORT_LEN)
     }
 }
 
@@ -58,13 +58,14 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-fn part_of(hash: &mut Sha256, part: &str) {
+/// Hashes a text after its length.
+fn hash_part(hash: &mut Sha256, part: &str) {
     hash.update((part.len() as u64).to_le_bytes());
     hash.update(part);
 }
 
 /// Hashes a value independently of the order of its members.
-fn feed(hash: &mut Sha256, value: &Value) {
+fn hash_value(hash: &mut Sha256, value: &Value) {
     match value {
         Value::Object(map) => {
             let mut members: Vec<_> = map.iter().collect();
@@ -74,13 +75,13 @@ fn feed(hash: &mut Sha256, value: &Value) {
             for (name, item) in members {
                 hash.update((name.len() as u64).to_le_bytes());
                 hash.update(name);
-                feed(hash, item);
+                hash_value(hash, item);
             }
         }
         Value::Array(items) => {
             hash.update([b'[']);
             hash.update((items.len() as u64).to_le_bytes());
-            items.iter().for_each(|item| feed(hash, item));
+            items.iter().for_each(|item| hash_value(hash, item));
         }
         Value::String(text) => {
             hash.update([b'"']);

@@ -10,7 +10,7 @@ use crate::network::RequestTarget;
 use crate::text;
 use crate::tool::{Tool, ToolSource};
 
-/// A pattern of arguments: fixed ones, and open ones.
+/// A pattern of arguments: those with a fixed value, and those with any value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalPattern {
@@ -40,7 +40,7 @@ struct RequestPattern {
 impl RequestPattern {
     /// The request that these arguments name in `url` and `method`. `None` for one with a body: the data sent differs
     /// each time.
-    fn of(arguments: &Value) -> Option<Self> {
+    fn from_arguments(arguments: &Value) -> Option<Self> {
         if !matches!(&arguments["body"], Value::Null) && arguments["body"] != "" {
             return None;
         }
@@ -69,7 +69,7 @@ const PAYLOAD: &[(&str, &[&str])] = &[
 
 /// The arguments that a built-in tool may send with a request if only its origin was in question: headers are checked
 /// before each request, like its URL.
-const ALONG: &[(&str, &[&str])] = &[("web_fetch", &["headers"])];
+const SENT_WITH_REQUEST: &[(&str, &[&str])] = &[("web_fetch", &["headers"])];
 
 /// Built-in tools that ask for each call: the same arguments remove different data each time. A yes to deleting a file
 /// does not cover the next file of that name.
@@ -80,29 +80,31 @@ pub(crate) fn is_asked_each_time(tool: &Tool) -> bool {
     tool.source == ToolSource::BuiltIn && EACH_TIME.contains(&tool.name().as_str())
 }
 
-/// The patterns of the commands in question, if each has one and no other question depends on the arguments: anything
-/// else is covered only exactly as shown.
-fn commands(evaluation: &PolicyEvaluation) -> Option<Vec<String>> {
-    let mut all: Vec<String> = Vec::new();
+/// Returns the patterns of the commands in question. `None` unless each command has one and no other question depends
+/// on the arguments: then the call is covered only exactly as shown.
+fn command_patterns(evaluation: &PolicyEvaluation) -> Option<Vec<String>> {
+    let mut patterns: Vec<String> = Vec::new();
     for (reason, basis) in evaluation.asking_reasons_with_basis() {
         match &basis.offer {
-            Some(offer) if !all.contains(&offer.pattern) => all.push(offer.pattern.clone()),
+            Some(offer) if !patterns.contains(&offer.pattern) => {
+                patterns.push(offer.pattern.clone())
+            }
             Some(_) => {}
             None if reason.layer.is_tool_wide() => {}
             None => return None,
         }
     }
-    (!all.is_empty()).then_some(all)
+    (!patterns.is_empty()).then_some(patterns)
 }
 
-/// The longest argument that is shown in full.
-const SHOWN: usize = 80;
+/// Maximum length of an argument in a description, in characters.
+const VALUE_MAX: usize = 80;
 
 impl ApprovalPattern {
-    /// The coverage of "always" for this call. For a tool of an unknown author, exactly these arguments; and an
-    /// argument that a rule asks about is covered only as shown.
+    /// Returns the coverage of "always" for this call. For a tool that is not built in, exactly these arguments are
+    /// covered. An argument that a rule asks about is covered only as shown.
     pub(crate) fn for_call(tool: &Tool, arguments: &Value, evaluation: &PolicyEvaluation) -> Self {
-        if let Some(commands) = commands(evaluation) {
+        if let Some(commands) = command_patterns(evaluation) {
             return Self {
                 fixed: Map::new(),
                 open: Vec::new(),
@@ -111,20 +113,23 @@ impl ApprovalPattern {
             };
         }
         let name = tool.name().as_str();
-        let listed = |list: &'static [(&str, &'static [&'static str])]| {
+        let arguments_in = |list: &'static [(&str, &'static [&'static str])]| {
             let mut list = list.iter();
-            let of_tool =
+            let entry =
                 list.find(|(known, _)| tool.source == ToolSource::BuiltIn && *known == name);
-            of_tool.map_or(&[][..], |(_, open)| *open).iter()
+            entry.map_or(&[][..], |(_, open)| *open).iter()
         };
         let requests = if evaluation.asks_per_origin() {
-            RequestPattern::of(arguments)
+            RequestPattern::from_arguments(arguments)
         } else {
             None
         };
-        let unasked = listed(PAYLOAD).filter(|key| !evaluation.asks_about(key));
-        let along = listed(ALONG).filter(|_| requests.is_some());
-        let open: Vec<String> = unasked.chain(along).map(|&key| key.to_owned()).collect();
+        let payload = arguments_in(PAYLOAD).filter(|key| !evaluation.asks_about(key));
+        let sent_along = arguments_in(SENT_WITH_REQUEST).filter(|_| requests.is_some());
+        let open: Vec<String> = payload
+            .chain(sent_along)
+            .map(|&key| key.to_owned())
+            .collect();
         let mut fixed = arguments.as_object().cloned().unwrap_or_default();
         fixed.retain(|key, _| !open.contains(key));
         if requests.is_some() {
@@ -152,29 +157,34 @@ impl ApprovalPattern {
         let Some(map) = arguments.as_object().filter(|_| self.commands.is_empty()) else {
             return false;
         };
-        let same = |(key, value): (&String, &Value)| {
-            let of_request = self.requests.is_some() && REQUEST.contains(&key.as_str());
-            of_request || self.open.contains(key) || self.fixed.get(key) == Some(value)
+        let is_covered = |(key, value): (&String, &Value)| {
+            let is_of_request = self.requests.is_some() && REQUEST.contains(&key.as_str());
+            is_of_request || self.open.contains(key) || self.fixed.get(key) == Some(value)
         };
-        map.iter().all(same)
+        map.iter().all(is_covered)
             && self.fixed.keys().all(|key| map.contains_key(key))
-            && (self.requests.is_none() || self.requests == RequestPattern::of(arguments))
+            && (self.requests.is_none()
+                || self.requests == RequestPattern::from_arguments(arguments))
     }
 
-    /// The pattern for a person: `path="notes.md", any content`.
+    /// Describes the pattern for a person: `path="notes.md", any content`.
     pub fn describe(&self) -> String {
         if !self.commands.is_empty() {
-            let all: Vec<String> = self.commands.iter().map(|one| format!("`{one}`")).collect();
-            let noun = if all.len() == 1 {
+            let commands: Vec<String> = self
+                .commands
+                .iter()
+                .map(|command| format!("`{command}`"))
+                .collect();
+            let noun = if commands.len() == 1 {
                 "command"
             } else {
                 "commands"
             };
-            return text::visible(&format!("{noun} {}", all.join(", ")));
+            return text::visible(&format!("{noun} {}", commands.join(", ")));
         }
         let fixed = self.fixed.iter().map(|(key, value)| {
             let value = value.to_string();
-            let cut = text::prefix(&value, SHOWN);
+            let cut = text::prefix(&value, VALUE_MAX);
             let dots = if cut.len() < value.len() { "…" } else { "" };
             format!("{key}={cut}{dots}")
         });
@@ -186,11 +196,11 @@ impl ApprovalPattern {
                 requests.method, requests.origin
             )
         });
-        let all: Vec<String> = requests.chain(fixed).chain(open).collect();
-        if all.is_empty() {
+        let parts: Vec<String> = requests.chain(fixed).chain(open).collect();
+        if parts.is_empty() {
             return "no arguments".to_owned();
         }
-        text::visible(&all.join(", "))
+        text::visible(&parts.join(", "))
     }
 }
 

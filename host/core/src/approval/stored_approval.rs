@@ -16,7 +16,7 @@ use super::fingerprint::Fingerprint;
 use super::pattern::ApprovalPattern;
 use super::workspace_binding::WorkspaceBinding;
 
-/// A person's yes to calls of one tool that are like the one shown.
+/// A person's yes to the calls of one tool that its pattern covers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct StoredApproval {
@@ -48,9 +48,9 @@ pub struct StoredApproval {
     pub last_used: Option<Timestamp>,
 }
 
-/// The reasons of a question in a comparable form. A rule is identified by its content: another one may take its name
-/// and place later. A command that is covered by a pattern is identified by that.
-fn asked(evaluation: &PolicyEvaluation) -> Vec<String> {
+/// Returns the reasons of a question in a comparable form. A rule is identified by its content: another rule may take
+/// its name and location later. Commands that patterns cover are left out.
+fn question_reasons(evaluation: &PolicyEvaluation) -> Vec<String> {
     evaluation
         .asking_reasons_with_basis()
         .filter(|(_, basis)| basis.offer.is_none())
@@ -77,7 +77,7 @@ pub(crate) struct ApprovalLookup<'a> {
 impl StoredApproval {
     /// The stored approval that a yes to this call creates.
     pub(crate) fn new(
-        question: &ApprovalLookup<'_>,
+        lookup: &ApprovalLookup<'_>,
         now: Timestamp,
         expires_at: Option<Timestamp>,
     ) -> Self {
@@ -86,7 +86,7 @@ impl StoredApproval {
             arguments,
             callers,
             evaluation,
-        } = question;
+        } = lookup;
         let digest = &tool.origin.digest;
         Self {
             id: Fingerprint::for_nested_call(tool.name().as_str(), digest, arguments, callers),
@@ -94,8 +94,8 @@ impl StoredApproval {
             digest: digest.clone(),
             callers: callers.to_vec(),
             pattern: ApprovalPattern::for_call(tool, arguments, evaluation),
-            scene: WorkspaceBinding::capture(question),
-            reasons: asked(evaluation),
+            scene: WorkspaceBinding::capture(lookup),
+            reasons: question_reasons(evaluation),
             added_by: "user".to_owned(),
             added_at: now,
             expires_at,
@@ -103,88 +103,92 @@ impl StoredApproval {
         }
     }
 
-    /// Returns true if it is in force. One from the future was given under another clock and does not count.
+    /// Returns true if the approval is in force. An approval from the future was given under another clock and is not.
     pub fn is_live(&self, now: Timestamp) -> bool {
-        self.added_at <= now && self.expires_at.is_none_or(|end| now < end)
+        self.added_at <= now && self.expires_at.is_none_or(|expires_at| now < expires_at)
     }
 
-    fn covers(&self, question: &ApprovalLookup<'_>, reasons: &[String]) -> bool {
-        self.is_about(question, reasons)
-            && self.pattern.covers(question.arguments)
-            && self.scene.links_match(question)
+    fn covers(&self, lookup: &ApprovalLookup<'_>, reasons: &[String]) -> bool {
+        self.matches_question(lookup, reasons)
+            && self.pattern.covers(lookup.arguments)
+            && self.scene.links_match(lookup)
             && self
                 .scene
-                .has(question, question.evaluation.executed_files())
+                .files_match(lookup, lookup.evaluation.executed_files())
     }
 
-    /// Returns true if it was given for the same tool, the same callers, and all of these reasons.
-    fn is_about(&self, question: &ApprovalLookup<'_>, reasons: &[String]) -> bool {
-        self.tool == question.tool.name().as_str()
-            && self.digest == question.tool.origin.digest
-            && self.callers == question.callers
+    /// Returns true if the approval was given for the same tool, the same callers, and all of these reasons.
+    fn matches_question(&self, lookup: &ApprovalLookup<'_>, reasons: &[String]) -> bool {
+        self.tool == lookup.tool.name().as_str()
+            && self.digest == lookup.tool.origin.digest
+            && self.callers == lookup.callers
             && reasons.iter().all(|reason| self.reasons.contains(reason))
     }
 }
 
-/// The stored approval that covers the call, if any.
+/// Finds the stored approval that covers the call, if any.
 pub(crate) fn find_covering<'a>(
-    leases: impl IntoIterator<Item = &'a StoredApproval>,
-    question: &ApprovalLookup<'_>,
+    approvals: impl IntoIterator<Item = &'a StoredApproval>,
+    lookup: &ApprovalLookup<'_>,
     now: Timestamp,
 ) -> Option<&'a StoredApproval> {
-    let reasons = asked(question.evaluation);
-    let mut leases = leases.into_iter();
-    leases.find(|lease| lease.is_live(now) && lease.covers(question, &reasons))
+    let reasons = question_reasons(lookup.evaluation);
+    let mut approvals = approvals.into_iter();
+    approvals.find(|approval| approval.is_live(now) && approval.covers(lookup, &reasons))
 }
 
-/// The stored approvals that together cover every command in question; `None` if a command is left over, or if no
+/// Finds stored approvals that together cover every command in question; none if a command is not covered, or if no
 /// command is in question.
 pub(crate) fn find_covering_commands<'a>(
-    leases: impl IntoIterator<Item = &'a StoredApproval>,
-    question: &ApprovalLookup<'_>,
+    approvals: impl IntoIterator<Item = &'a StoredApproval>,
+    lookup: &ApprovalLookup<'_>,
     now: Timestamp,
 ) -> Vec<&'a StoredApproval> {
-    let reasons = asked(question.evaluation);
-    let live = |lease: &&StoredApproval| lease.is_live(now) && lease.is_about(question, &reasons);
-    let live: Vec<&StoredApproval> = leases.into_iter().filter(live).collect();
-    let mut used: Vec<&StoredApproval> = Vec::new();
-    let offers = question.evaluation.asking_reasons_with_basis();
+    let reasons = question_reasons(lookup.evaluation);
+    let applicable = |approval: &&StoredApproval| {
+        approval.is_live(now) && approval.matches_question(lookup, &reasons)
+    };
+    let applicable: Vec<&StoredApproval> = approvals.into_iter().filter(applicable).collect();
+    let mut covering: Vec<&StoredApproval> = Vec::new();
+    let offers = lookup.evaluation.asking_reasons_with_basis();
     for offer in offers.filter_map(|(_, basis)| basis.offer.as_deref()) {
-        let mut covering = live
+        let mut matching = applicable
             .iter()
-            .filter(|lease| lease.pattern.covers_command(offer))
-            .filter(|lease| lease.scene.has(question, &offer.code));
-        match covering.next() {
-            Some(lease) if used.iter().all(|known| known.id != lease.id) => used.push(lease),
+            .filter(|approval| approval.pattern.covers_command(offer))
+            .filter(|approval| approval.scene.files_match(lookup, &offer.code));
+        match matching.next() {
+            Some(approval) if covering.iter().all(|known| known.id != approval.id) => {
+                covering.push(approval)
+            }
             Some(_) => {}
             None => return Vec::new(),
         }
     }
-    used
+    covering
 }
 
-/// The time as stored. A time out of range becomes the minimum, at which no approval is in force.
+/// Converts a time to the stored form. A time out of range becomes the minimum, at which no approval is in force.
 pub(crate) fn timestamp(now: SystemTime) -> Timestamp {
     Timestamp::try_from(now).unwrap_or(Timestamp::MIN)
 }
 
 /// A permanent answer that could not be stored.
 #[derive(Debug, thiserror::Error)]
-#[error("{place}: {text}")]
+#[error("{location}: {text}")]
 pub struct ApprovalStoreError {
     /// The location of the store.
-    pub place: String,
+    pub location: String,
     /// The cause.
     pub text: String,
 }
 
 /// The store of a person's permanent answers. No tool can reach it.
 pub trait ApprovalStore: Send + Sync {
-    /// The stored approvals, in force or not.
-    fn leases(&self) -> Result<Vec<StoredApproval>, ApprovalStoreError>;
+    /// Returns the stored approvals, in force or not.
+    fn approvals(&self) -> Result<Vec<StoredApproval>, ApprovalStoreError>;
 
     /// Stores an approval, replacing one with the same id.
-    fn store(&self, lease: StoredApproval) -> Result<(), ApprovalStoreError>;
+    fn store(&self, approval: StoredApproval) -> Result<(), ApprovalStoreError>;
 
     /// Records that an approval was used.
     fn record_use(&self, id: &Fingerprint, at: Timestamp);
@@ -193,10 +197,10 @@ pub trait ApprovalStore: Send + Sync {
     fn list_for_session(
         &self,
         session: &str,
-        lease: &StoredApproval,
+        approval: &StoredApproval,
     ) -> Result<(), ApprovalStoreError>;
 
-    /// The listed approvals of this session that have not been revoked.
+    /// Returns the listed approvals of this session that have not been revoked.
     fn listed_in_session(&self, session: &str) -> Result<Vec<Fingerprint>, ApprovalStoreError>;
 
     /// Ends a session of this process with all of its approvals.
@@ -211,18 +215,18 @@ pub trait ApprovalStore: Send + Sync {
 pub struct NoApprovalStore;
 
 impl ApprovalStore for NoApprovalStore {
-    fn leases(&self) -> Result<Vec<StoredApproval>, ApprovalStoreError> {
+    fn approvals(&self) -> Result<Vec<StoredApproval>, ApprovalStoreError> {
         Ok(Vec::new())
     }
 
     fn store(&self, _: StoredApproval) -> Result<(), ApprovalStoreError> {
-        Err(nowhere())
+        Err(not_configured())
     }
 
     fn record_use(&self, _: &Fingerprint, _: Timestamp) {}
 
     fn list_for_session(&self, _: &str, _: &StoredApproval) -> Result<(), ApprovalStoreError> {
-        Err(nowhere())
+        Err(not_configured())
     }
 
     fn listed_in_session(&self, _: &str) -> Result<Vec<Fingerprint>, ApprovalStoreError> {
@@ -232,13 +236,13 @@ impl ApprovalStore for NoApprovalStore {
     fn end_session(&self, _: &str) {}
 
     fn grant(&self, _: &[Arc<Tool>], _: &[NeedKind]) -> Result<(), ApprovalStoreError> {
-        Err(nowhere())
+        Err(not_configured())
     }
 }
 
-fn nowhere() -> ApprovalStoreError {
+fn not_configured() -> ApprovalStoreError {
     ApprovalStoreError {
-        place: "approvals".to_owned(),
+        location: "approvals".to_owned(),
         text: "no approval store is configured".to_owned(),
     }
 }
@@ -276,9 +280,9 @@ mod tests {
             callers: &[],
             evaluation: &asked,
         };
-        let lease = StoredApproval::new(&first, at(100), Some(at(200)));
-        let covered = |question: ApprovalLookup<'_>, now| {
-            find_covering([&lease], &question, at(now)).is_some()
+        let approval = StoredApproval::new(&first, at(100), Some(at(200)));
+        let covered = |lookup: ApprovalLookup<'_>, now| {
+            find_covering([&approval], &lookup, at(now)).is_some()
         };
         assert!(covered(first, 100));
         let evaluation = |rules: &[&str]| evaluation(rules);
@@ -337,10 +341,10 @@ mod tests {
         }
         assert!(!covered(first, 200), "expired");
         assert!(!covered(first, 99), "the clock was set back");
-        let text = serde_json::to_string(&lease).unwrap();
+        let text = serde_json::to_string(&approval).unwrap();
         assert_eq!(
             serde_json::from_str::<StoredApproval>(&text).unwrap(),
-            lease
+            approval
         );
     }
 
@@ -360,7 +364,7 @@ mod tests {
         };
         let seen = asked(Some("aa"));
         let arguments = json!({});
-        fn question<'a>(
+        fn lookup<'a>(
             tool: &'a Tool,
             arguments: &'a Value,
             evaluation: &'a PolicyEvaluation,
@@ -373,9 +377,9 @@ mod tests {
             }
         }
         let now = Timestamp::UNIX_EPOCH;
-        let lease = StoredApproval::new(&question(&sample, &arguments, &seen), now, None);
+        let approval = StoredApproval::new(&lookup(&sample, &arguments, &seen), now, None);
         let covered = |evaluation: &PolicyEvaluation| {
-            find_covering([&lease], &question(&sample, &arguments, evaluation), now).is_some()
+            find_covering([&approval], &lookup(&sample, &arguments, evaluation), now).is_some()
         };
         assert!(covered(&seen));
         assert!(!covered(&asked(Some("ab"))));

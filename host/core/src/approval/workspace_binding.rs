@@ -24,22 +24,22 @@ pub struct WorkspaceBinding {
 }
 
 /// The target of a path that leads to no file of the workspace.
-const NOWHERE: &str = "..";
+const OUTSIDE: &str = "..";
 
 impl WorkspaceBinding {
     /// Captures the current state. Unknown content is left out, and then nothing is covered.
-    pub(super) fn capture(question: &ApprovalLookup<'_>) -> Self {
-        let known = |path: &String| {
-            let content = question.tool.backend.content_id(path)?;
+    pub(super) fn capture(lookup: &ApprovalLookup<'_>) -> Self {
+        let with_content = |path: &String| {
+            let content = lookup.tool.backend.content_id(path)?;
             Some((path.clone(), content))
         };
         Self {
-            code: question
+            code: lookup
                 .evaluation
                 .executed_files()
-                .filter_map(known)
+                .filter_map(with_content)
                 .collect(),
-            leads: leads(question),
+            leads: link_targets(lookup),
         }
     }
 
@@ -49,54 +49,54 @@ impl WorkspaceBinding {
     }
 
     /// Returns true if the links among the arguments have the same targets.
-    pub(super) fn links_match(&self, question: &ApprovalLookup<'_>) -> bool {
-        self.leads == leads(question)
+    pub(super) fn links_match(&self, lookup: &ApprovalLookup<'_>) -> bool {
+        self.leads == link_targets(lookup)
     }
 
     /// Returns true if these files are unchanged.
-    pub(super) fn has<'a>(
+    pub(super) fn files_match<'a>(
         &self,
-        question: &ApprovalLookup<'_>,
+        lookup: &ApprovalLookup<'_>,
         code: impl IntoIterator<Item = &'a String>,
     ) -> bool {
         code.into_iter().all(|path| {
-            let now = question.tool.backend.content_id(path);
-            now.is_some() && self.code.get(path) == now.as_ref()
+            let content = lookup.tool.backend.content_id(path);
+            content.is_some() && self.code.get(path) == content.as_ref()
         })
     }
 
-    /// The list of files, for people.
-    pub(crate) fn files<'a>(code: impl IntoIterator<Item = &'a String>) -> Option<String> {
-        let mut all: Vec<String> = Vec::new();
+    /// Lists the files for a person; `None` if there are none.
+    pub(crate) fn describe_files<'a>(code: impl IntoIterator<Item = &'a String>) -> Option<String> {
+        let mut names: Vec<String> = Vec::new();
         for path in code {
             let shown = match path.is_empty() {
                 true => "a file that is not known".to_owned(),
                 false => format!("`{}`", crate::text::visible(path)),
             };
-            if !all.contains(&shown) {
-                all.push(shown);
+            if !names.contains(&shown) {
+                names.push(shown);
             }
         }
-        (!all.is_empty()).then(|| all.join(", "))
+        (!names.is_empty()).then(|| names.join(", "))
     }
 }
 
-/// The targets of the path arguments of a file tool, if they differ from the paths as written.
-fn leads(question: &ApprovalLookup<'_>) -> BTreeMap<String, String> {
-    let tool = question.tool;
+/// Returns the targets of the path arguments of a file tool that differ from the paths as written.
+fn link_targets(lookup: &ApprovalLookup<'_>) -> BTreeMap<String, String> {
+    let tool = lookup.tool;
     if tool.source != ToolSource::BuiltIn || tool.definition.group != ToolGroup::Fs {
         return BTreeMap::new();
     }
     let links = LinkResolver::for_tool(tool);
-    let arguments = question.arguments.as_object().into_iter().flatten();
+    let arguments = lookup.arguments.as_object().into_iter().flatten();
     let paths = arguments.filter_map(|(name, value)| {
         // Another argument that happens to match a link's name costs one lookup and does no harm.
-        let to = match links.real(value.as_str()?) {
+        let target = match links.resolve(value.as_str()?) {
             RealPath::AsWritten => return None,
             RealPath::Other(path) => path,
-            RealPath::Outside => NOWHERE.to_owned(),
+            RealPath::Outside => OUTSIDE.to_owned(),
         };
-        Some((name.clone(), to))
+        Some((name.clone(), target))
     });
     paths.collect()
 }

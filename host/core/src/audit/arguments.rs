@@ -8,55 +8,55 @@ const TEXT_MAX: usize = 200;
 const ITEMS_MAX: usize = 20;
 const DEPTH_MAX: usize = 6;
 
-/// A copy of bounded length. Mask it before: truncation can leave the beginning of a secret.
+/// Returns a copy of bounded length. Mask it before: truncation can leave the beginning of a secret.
 pub fn brief(arguments: &Value) -> Value {
-    level(arguments, DEPTH_MAX)
+    shorten(arguments, DEPTH_MAX)
 }
 
-fn level(value: &Value, depth: usize) -> Value {
+fn shorten(value: &Value, depth: usize) -> Value {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
-        Value::String(text) => text_of(text),
-        Value::Array(items) if depth == 0 => left_out(items.len()),
-        Value::Object(map) if depth == 0 => left_out(map.len()),
+        Value::String(text) => shorten_text(text),
+        Value::Array(items) if depth == 0 => omitted(items.len()),
+        Value::Object(map) if depth == 0 => omitted(map.len()),
         Value::Array(items) => {
-            let mut kept: Vec<_> = items
+            let mut shortened: Vec<_> = items
                 .iter()
                 .take(ITEMS_MAX)
-                .map(|item| level(item, depth - 1))
+                .map(|item| shorten(item, depth - 1))
                 .collect();
             if items.len() > ITEMS_MAX {
-                kept.push(left_out(items.len() - ITEMS_MAX));
+                shortened.push(omitted(items.len() - ITEMS_MAX));
             }
-            Value::Array(kept)
+            Value::Array(shortened)
         }
         Value::Object(map) => {
-            let mut kept: Map<_, _> = map
+            let mut shortened: Map<_, _> = map
                 .iter()
                 .take(ITEMS_MAX)
-                .map(|(key, item)| (cut(key), level(item, depth - 1)))
+                .map(|(key, item)| (truncate(key), shorten(item, depth - 1)))
                 .collect();
             if map.len() > ITEMS_MAX {
-                kept.insert("…".to_owned(), left_out(map.len() - ITEMS_MAX));
+                shortened.insert("…".to_owned(), omitted(map.len() - ITEMS_MAX));
             }
-            Value::Object(kept)
+            Value::Object(shortened)
         }
     }
 }
 
-fn text_of(text: &str) -> Value {
-    Value::String(cut(text))
+fn shorten_text(text: &str) -> Value {
+    Value::String(truncate(text))
 }
 
-fn cut(text: &str) -> String {
-    let kept = crate::text::prefix(text, TEXT_MAX);
-    match text.len() - kept.len() {
-        0 => kept.to_owned(),
-        rest => format!("{kept}… ({rest} bytes more)"),
+fn truncate(text: &str) -> String {
+    let prefix = crate::text::prefix(text, TEXT_MAX);
+    match text.len() - prefix.len() {
+        0 => prefix.to_owned(),
+        rest => format!("{prefix}… ({rest} bytes more)"),
     }
 }
 
-fn left_out(count: usize) -> Value {
+fn omitted(count: usize) -> Value {
     Value::String(format!("… ({count} more)"))
 }
 

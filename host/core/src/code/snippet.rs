@@ -78,10 +78,10 @@ fn usual_timeout() -> u32 {
 }
 
 /// Maximum characters of a session's name.
-const SESSION_MOST: usize = 32;
+const SESSION_MAX: usize = 32;
 
 /// Maximum length of code passed as an argument. Linux allows 128 KiB, including the terminator.
-const ARGUMENT_MOST: usize = 120_000;
+const ARGUMENT_MAX: usize = 120_000;
 
 impl RunCodeArgs {
     /// Parses the arguments of a call.
@@ -95,9 +95,9 @@ impl RunCodeArgs {
         }
         if let Some(name) = &request.session {
             let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-            if !(1..=SESSION_MOST).contains(&name.len()) || !name.chars().all(fits) {
+            if !(1..=SESSION_MAX).contains(&name.len()) || !name.chars().all(fits) {
                 let message = format!(
-                    "`session` is a name of 1 to {SESSION_MOST} letters, digits, `_` and `-`"
+                    "`session` is a name of 1 to {SESSION_MAX} letters, digits, `_` and `-`"
                 );
                 return Err(bad(message));
             }
@@ -170,12 +170,12 @@ impl CodeSnippet {
     /// to the program, and shell code is parsed and checked like any other. Code that is too long for an argument is
     /// passed on the standard input, and the program then has none of its own.
     pub fn command(&self, place: CommandTarget) -> Result<CommandRequest, ToolError> {
-        let long = self.code.len() > ARGUMENT_MOST;
+        let long = self.code.len() > ARGUMENT_MAX;
         if long && !self.stdin.is_empty() {
             let message = format!(
                 "code of more than {} KB goes to its interpreter on the standard input, so it cannot have a `stdin` of its \
                  own; write the code or the input into a file of the workspace",
-                ARGUMENT_MOST / 1000
+                ARGUMENT_MAX / 1000
             );
             return Err(ToolError::new(ToolErrorCode::InvalidInput, message));
         }
@@ -208,7 +208,7 @@ impl CodeSnippet {
 
 /// The command of a `run_code` call, if its arguments determine the backend: then it is checked before the call runs,
 /// like one of `exec`.
-pub(crate) fn command_of(arguments: &Value) -> Option<CommandRequest> {
+pub(crate) fn command_in_arguments(arguments: &Value) -> Option<CommandRequest> {
     // Most calls of most tools return here.
     arguments.get("language")?;
     let request = RunCodeArgs::parse(arguments).ok()?;
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     fn words(arguments: Value) -> Vec<String> {
-        let command = command_of(&arguments).unwrap();
+        let command = command_in_arguments(&arguments).unwrap();
         match command.program {
             CommandProgram::Vector(words) => words,
             CommandProgram::Script(_) => panic!("a shell"),
@@ -241,7 +241,11 @@ mod tests {
             ),
         ] {
             let mut arguments = json!({"language": language, "code": "x", "args": ["-a", "b"]});
-            assert_eq!(command_of(&arguments), None, "an engine may take it");
+            assert_eq!(
+                command_in_arguments(&arguments),
+                None,
+                "an engine may take it"
+            );
             arguments["backend"] = json!("process");
             assert_eq!(words(arguments), expected);
         }
@@ -249,9 +253,9 @@ mod tests {
 
     #[test]
     fn run_code_long_code_goes_to_stdin() {
-        let long = "#".repeat(ARGUMENT_MOST + 1);
+        let long = "#".repeat(ARGUMENT_MAX + 1);
         let mut arguments = json!({"language": "python", "code": long, "backend": "process"});
-        let command = command_of(&arguments).unwrap();
+        let command = command_in_arguments(&arguments).unwrap();
         assert_eq!(command.stdin.len(), long.len());
         assert_eq!(words(arguments.clone()), ["python3", "-u", "-"]);
         arguments["stdin"] = json!("x");

@@ -115,10 +115,10 @@ impl AgentSettings {
 
     /// Checks that every limit is in range. The error names the wrong key.
     pub fn check(&self, at: &str) -> Result<(), String> {
-        for (key, value, (smaller_limit, most)) in self.numbers() {
-            if let Some(value) = value.filter(|value| !(smaller_limit..=most).contains(value)) {
+        for (key, value, (min, max)) in self.numbers() {
+            if let Some(value) = value.filter(|value| !(min..=max).contains(value)) {
                 return Err(format!(
-                    "{at}.{key}: {value} is out of range: expected {smaller_limit} to {most}"
+                    "{at}.{key}: {value} is out of range: expected {min} to {max}"
                 ));
             }
         }
@@ -150,8 +150,8 @@ impl AgentSettings {
             keys.push("agent.instructions".to_owned());
         }
         let base = below.over(AgentBudget::default());
-        let ours = self.over(base);
-        if ours != ours.tightest(base) {
+        let budget = self.over(base);
+        if budget != budget.tightest(base) {
             keys.push("agent".to_owned());
         }
     }
@@ -180,7 +180,7 @@ impl AgentSettings {
         ] {
             *own = smaller_limit(*own, cap);
         }
-        self.max_cost = lower(self.max_cost, team.max_cost);
+        self.max_cost = smaller_cost(self.max_cost, team.max_cost);
     }
 }
 
@@ -201,7 +201,7 @@ impl From<AgentBudget> for AgentSettings {
 }
 
 /// The smaller of two optional numbers.
-fn lower(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+fn smaller_cost(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),
@@ -216,7 +216,7 @@ impl AgentBudget {
             turns: self.turns.min(other.turns),
             tool_calls: self.tool_calls.min(other.tool_calls),
             tokens: self.tokens.min(other.tokens),
-            cost: lower(self.cost, other.cost),
+            cost: smaller_cost(self.cost, other.cost),
             time: self.time.min(other.time),
             answer_tokens: self.answer_tokens.min(other.answer_tokens),
             context_tokens: self.context_tokens.min(other.context_tokens),

@@ -32,10 +32,10 @@ pub struct EmbeddingsSettings {
 pub const EMBEDDINGS_VARIABLE: &str = "EMBEDDINGS";
 
 /// More dimensions than any model has; the vectors of a large memory would not fit into a stored value.
-const DIMENSIONS_MOST: u32 = 4096;
+const DIMENSIONS_MAX: u32 = 4096;
 
 /// Maximum characters of a model's name.
-const MODEL_MOST: usize = 200;
+const MODEL_MAX: usize = 200;
 
 /// A valid embeddings endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,14 +60,14 @@ impl EmbeddingsSettings {
             );
         }
         let model = self.model.trim();
-        if model.is_empty() || model.len() > MODEL_MOST || model.chars().any(char::is_control) {
+        if model.is_empty() || model.len() > MODEL_MAX || model.chars().any(char::is_control) {
             return Err("embeddings.model is not a valid model name".to_owned());
         }
         if let Some(dimensions) = self.dimensions
-            && !(1..=DIMENSIONS_MOST).contains(&dimensions)
+            && !(1..=DIMENSIONS_MAX).contains(&dimensions)
         {
             return Err(format!(
-                "embeddings.dimensions is between 1 and {DIMENSIONS_MOST}, not {dimensions}"
+                "embeddings.dimensions is between 1 and {DIMENSIONS_MAX}, not {dimensions}"
             ));
         }
         let origin = target.origin().to_string();
@@ -103,8 +103,8 @@ impl EmbeddingsSettings {
 impl EmbeddingsEndpoint {
     /// Adds the needs of the endpoint to a built-in tool that compares meanings. Other tools declare their hosts
     /// themselves.
-    pub fn equip(&self, tool: &mut Tool) {
-        if !compares(tool) {
+    pub fn add_needs_to(&self, tool: &mut Tool) {
+        if !uses_embeddings(tool) {
             return;
         }
         for needs in [&mut tool.definition.needs, &mut tool.granted] {
@@ -114,8 +114,8 @@ impl EmbeddingsEndpoint {
     }
 }
 
-/// Returns true for the tool that this block is for.
-pub(crate) fn compares(tool: &Tool) -> bool {
+/// Returns true for built-in tools that use the embeddings endpoint.
+pub(crate) fn uses_embeddings(tool: &Tool) -> bool {
     let mut variables = tool.definition.needs.variables.iter();
     tool.source == ToolSource::BuiltIn && variables.any(|name| name == EMBEDDINGS_VARIABLE)
 }

@@ -97,16 +97,16 @@ impl LimitSettings {
         check_time(&format!("{at}.timeMs"), self.time_ms)?;
         let ranges = [
             ("fuel", self.fuel, FUEL),
-            ("memoryMb", self.memory_mb, (1, Limits::MEMORY_MOST >> 20)),
+            ("memoryMb", self.memory_mb, (1, Limits::MEMORY_MAX >> 20)),
             (
                 "tableElements",
                 self.table_elements,
-                (1, Limits::TABLE_ELEMENTS_MOST),
+                (1, Limits::TABLE_ELEMENTS_MAX),
             ),
             (
                 "instances",
                 self.instances.map(u64::from),
-                (1, u64::from(Limits::INSTANCES_MOST)),
+                (1, u64::from(Limits::INSTANCES_MAX)),
             ),
             ("outputBytes", self.output_bytes, OUTPUT_BYTES),
             ("outputChars", count(self.output_chars), OUTPUT_CHARS),
@@ -166,19 +166,19 @@ impl From<Limits> for LimitSettings {
 
 /// A limit out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{key}: {value} is out of range: expected {smaller_limit} to {most}")]
+#[error("{key}: {value} is out of range: expected {min} to {max}")]
 pub struct OutOfRangeError {
     /// The key.
     pub key: String,
     /// The value.
     pub value: u64,
     /// The minimum.
-    pub smaller_limit: u64,
+    pub min: u64,
     /// The maximum that can be enforced, or that limits anything.
-    pub most: u64,
+    pub max: u64,
 }
 
-/// Minimum and maximum.
+/// The minimum and the maximum of a limit.
 type AllowedRange = (u64, u64);
 
 /// A day, as for `mimir call --timeout`: a longer call makes no sense.
@@ -217,14 +217,14 @@ pub(super) fn check_time(key: &str, millis: Option<u64>) -> Result<(), OutOfRang
 pub(super) fn check(
     key: impl FnOnce() -> String,
     value: Option<u64>,
-    (smaller_limit, most): AllowedRange,
+    (min, max): AllowedRange,
 ) -> Result<(), OutOfRangeError> {
     match value {
-        Some(value) if value < smaller_limit || value > most => Err(OutOfRangeError {
+        Some(value) if value < min || value > max => Err(OutOfRangeError {
             key: key(),
             value,
-            smaller_limit,
-            most,
+            min,
+            max,
         }),
         _ => Ok(()),
     }
@@ -244,14 +244,14 @@ mod tests {
                     serde_json::from_value(json!({ key: value })).unwrap();
                 settings.check("limits")
             };
-            let most = check(json!(u32::MAX)).err();
+            let error = check(json!(u32::MAX)).err();
             // Fuel and the bytes of files go further than that.
-            let most = most.or_else(|| check(json!(u64::MAX)).err()).unwrap();
-            assert_eq!(most.key, format!("limits.{key}"));
-            assert_eq!(check(json!(most.most)), Ok(()), "{key}");
-            assert!(check(json!(most.most + 1)).is_err(), "{key}");
-            assert_eq!(check(json!(most.smaller_limit)), Ok(()), "{key}");
-            assert_eq!(check(json!(0)).is_ok(), most.smaller_limit == 0, "{key}");
+            let error = error.or_else(|| check(json!(u64::MAX)).err()).unwrap();
+            assert_eq!(error.key, format!("limits.{key}"));
+            assert_eq!(check(json!(error.max)), Ok(()), "{key}");
+            assert!(check(json!(error.max + 1)).is_err(), "{key}");
+            assert_eq!(check(json!(error.min)), Ok(()), "{key}");
+            assert_eq!(check(json!(0)).is_ok(), error.min == 0, "{key}");
         }
     }
 

@@ -121,7 +121,7 @@ impl McpServerSettings {
         self.enabled != Some(false)
     }
 
-    /// The sandbox of the server: that of commands, with what is set for this one.
+    /// Returns the sandbox of the server: that of commands, with the server's own settings over it.
     pub fn sandbox_over(&self, base: &SandboxSettings) -> SandboxSettings {
         let mut bind_mounts = base.bind_mounts.clone();
         bind_mounts.extend(self.bind_mounts.iter().cloned());
@@ -144,7 +144,7 @@ impl McpServerSettings {
         names.any(|name| name.eq_ignore_ascii_case("authorization"))
     }
 
-    /// The hosts of `network`; the error tells what is wrong.
+    /// Parses the hosts of `network`. The error is the reason why one is invalid.
     pub fn hosts(&self) -> Result<Vec<HostPattern>, String> {
         let hosts = self.network.iter().map(|text| match text.as_str() {
             "*" => Ok(HostPattern::any()),
@@ -153,7 +153,7 @@ impl McpServerSettings {
         hosts.collect()
     }
 
-    /// The folders of `folders`; the error tells what is wrong.
+    /// Parses the folders of `folders`. The error is the reason why one is invalid.
     pub fn launch_folders(&self) -> Result<Vec<LaunchFolder>, String> {
         let folders = self.folders.iter().map(|text| {
             let (path, writable) = match text.strip_suffix(":ro") {
@@ -174,23 +174,26 @@ impl McpServerSettings {
 }
 
 impl McpSettings {
-    /// The servers that differ from the weaker files in their program or URL; also marking that is removed.
+    /// Collects the servers that differ from those of the weaker files, and marking that is removed.
     pub(super) fn collect_weakening_keys(&self, below: &Self, keys: &mut Vec<String>) {
         if self.marks == UntrustedMarking::Minimal && below.marks != UntrustedMarking::Minimal {
             keys.push("mcp.marks: minimal".to_owned());
         }
         for (name, server) in &self.servers {
-            let known = below.servers.get(name) == Some(server);
-            if !known && *server != McpServerSettings::off() {
+            let is_known = below.servers.get(name) == Some(server);
+            if !is_known && *server != McpServerSettings::disabled() {
                 let package = server.package.as_ref().map(McpPackage::to_string);
-                let what = package
+                let program = package
                     .as_ref()
                     .or(server.command.as_ref())
                     .or(server.url.as_ref());
-                let what = what.map_or_else(String::new, |what| {
-                    format!(": {}", crate::text::visible(crate::text::prefix(what, 80)))
+                let program = program.map_or_else(String::new, |program| {
+                    format!(
+                        ": {}",
+                        crate::text::visible(crate::text::prefix(program, 80))
+                    )
                 });
-                keys.push(format!("mcp.servers.{name}{what}"));
+                keys.push(format!("mcp.servers.{name}{program}"));
             }
         }
     }
@@ -200,10 +203,14 @@ impl McpSettings {
         if self.marks == UntrustedMarking::Minimal {
             self.marks = below.marks;
         }
-        let off = |name: &String| self.servers.get(name).is_some_and(|one| !one.is_enabled());
+        let is_disabled = |name: &String| {
+            self.servers
+                .get(name)
+                .is_some_and(|server| !server.is_enabled())
+        };
         let servers = below.servers.iter().map(|(name, server)| {
             let mut server = server.clone();
-            if off(name) {
+            if is_disabled(name) {
                 server.enabled = Some(false);
             }
             (name.clone(), server)
@@ -213,27 +220,29 @@ impl McpSettings {
 
     /// Merges the files: a server in a later file replaces that of an earlier one as a whole, so that the secrets of
     /// one file are never passed to a program of another. `files` are the blocks, the strongest last.
-    pub fn whole(&mut self, files: &[&Self]) {
+    pub fn merge_files(&mut self, files: &[&Self]) {
         for (name, server) in &mut self.servers {
-            let mut found = files.iter().filter_map(|file| file.servers.get(name));
-            let Some(first) = found.next() else { continue };
-            let mut whole = first.clone();
-            for one in found {
-                match (&one.command, &one.url) {
-                    (None, None) if one.package.is_none() => {
-                        whole.enabled = one.enabled.or(whole.enabled)
+            let mut entries = files.iter().filter_map(|file| file.servers.get(name));
+            let Some(first) = entries.next() else {
+                continue;
+            };
+            let mut merged = first.clone();
+            for entry in entries {
+                match (&entry.command, &entry.url) {
+                    (None, None) if entry.package.is_none() => {
+                        merged.enabled = entry.enabled.or(merged.enabled)
                     }
-                    _ => whole = one.clone(),
+                    _ => merged = entry.clone(),
                 }
             }
-            *server = whole;
+            *server = merged;
         }
     }
 }
 
 impl McpServerSettings {
-    /// An entry that only disables a server.
-    fn off() -> Self {
+    /// Returns an entry that only disables a server.
+    fn disabled() -> Self {
         Self {
             enabled: Some(false),
             ..Self::default()
@@ -393,7 +402,7 @@ mod tests {
             "a": {"command": "x", "env": {"K": "secret"}, "url": "http://h"},
             "b": {"command": "y", "enabled": false},
         }));
-        merged.whole(&[&user, &project]);
+        merged.merge_files(&[&user, &project]);
         assert_eq!(merged.servers["a"], project.servers["a"]);
         assert_eq!(merged.servers["b"].command.as_deref(), Some("y"));
         assert!(!merged.servers["b"].is_enabled());

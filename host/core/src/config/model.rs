@@ -76,10 +76,10 @@ pub struct ChosenModel {
 const NAME_MAX: usize = 40;
 
 /// A higher price for a million tokens is a mistake.
-const PRICE_MOST: f64 = 1e6;
+const PRICE_MAX: f64 = 1e6;
 
 impl ProviderApi {
-    /// Every one.
+    /// All APIs.
     pub const ALL: [ProviderApi; 5] = [
         ProviderApi::Openai,
         ProviderApi::Responses,
@@ -101,7 +101,7 @@ impl ProviderApi {
 
     /// The base URL of the API's own provider, and the usual name of its secret. Ollama has none: it runs on a machine
     /// of the person's choice.
-    const fn own(self) -> Option<(&'static str, &'static str)> {
+    const fn default_endpoint(self) -> Option<(&'static str, &'static str)> {
         match self {
             ProviderApi::Openai | ProviderApi::Responses => {
                 Some(("https://api.openai.com/v1/", "OPENAI_API_KEY"))
@@ -115,7 +115,7 @@ impl ProviderApi {
         }
     }
 
-    fn named(name: &str) -> Option<Self> {
+    fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|api| api.as_str() == name)
     }
 }
@@ -123,61 +123,64 @@ impl ProviderApi {
 impl ProviderSettings {
     /// Merges the blocks of several files, the strongest last. One with a URL or an API replaces those before it, so
     /// that the secret of one file is never sent to an address of another.
-    pub fn whole<'a>(blocks: impl Iterator<Item = &'a Self>) -> Self {
-        let mut whole = Self::default();
+    pub fn merge<'a>(blocks: impl Iterator<Item = &'a Self>) -> Self {
+        let mut merged = Self::default();
         for block in blocks {
             if block.url.is_some() || block.api.is_some() {
-                whole = block.clone();
+                merged = block.clone();
                 continue;
             }
             if block.key.is_some() {
-                whole.key.clone_from(&block.key);
+                merged.key.clone_from(&block.key);
             }
             let prices = block.prices.iter();
-            whole
+            merged
                 .prices
                 .extend(prices.map(|(model, price)| (model.clone(), *price)));
         }
-        whole
+        merged
     }
 
     /// Checks the entry alone. The error names the wrong key and the reason.
     pub fn check(&self, name: &str) -> Result<(), String> {
-        self.place(name).map(drop)
+        self.resolve_endpoint(name).map(drop)
     }
 
-    /// The API, the base URL and the secret's name.
-    fn place(&self, name: &str) -> Result<(ProviderApi, String, Option<String>), String> {
+    /// Returns the API, the base URL and the name of the secret.
+    fn resolve_endpoint(
+        &self,
+        name: &str,
+    ) -> Result<(ProviderApi, String, Option<String>), String> {
         let at = format!("providers.{}", visible(prefix(name, NAME_MAX)));
-        let good = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
-        if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(good) {
+        let is_name_char = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
+        if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(is_name_char) {
             return Err(format!(
                 "{at}: a provider's name has 1 to {NAME_MAX} letters, digits, `_`, `-` and `.`"
             ));
         }
         for (model, price) in &self.prices {
-            let fine = |number: f64| (0.0..=PRICE_MOST).contains(&number);
-            if !fine(price.input) || !fine(price.output) {
+            let is_valid = |number: f64| (0.0..=PRICE_MAX).contains(&number);
+            if !is_valid(price.input) || !is_valid(price.output) {
                 let model = visible(prefix(model, NAME_MAX));
                 return Err(format!(
-                    "{at}.prices.{model}: a price is a number from 0 to {PRICE_MOST}, for a million tokens"
+                    "{at}.prices.{model}: a price is a number from 0 to {PRICE_MAX}, for a million tokens"
                 ));
             }
         }
-        let Some(api) = self.api.or_else(|| ProviderApi::named(name)) else {
+        let Some(api) = self.api.or_else(|| ProviderApi::from_name(name)) else {
             return Err(format!(
                 "{at}.api is missing: name its API, `openai` if you are not sure (or responses, anthropic, gemini, ollama)"
             ));
         };
-        let word = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
+        let is_key_char = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
         if let Some(key) = &self.key
-            && (key.is_empty() || key.len() > 64 || !key.bytes().all(word))
+            && (key.is_empty() || key.len() > 64 || !key.bytes().all(is_key_char))
         {
             return Err(format!(
                 "{at}.key is not a valid name of a secret: use letters, digits and _; the value itself goes into `mimir secrets set`"
             ));
         }
-        let (url, key) = match (&self.url, api.own()) {
+        let (url, key) = match (&self.url, api.default_endpoint()) {
             // The default secret is for the default URL only: no other address gets it unless named.
             (Some(url), _) => (url.as_str(), self.key.clone()),
             (None, Some((url, key))) => {
@@ -213,9 +216,9 @@ impl ProviderSettings {
 }
 
 impl Config {
-    /// Resolves `PROVIDER/MODEL`: `wanted`, or else the model of the settings. The error tells what to write.
-    pub fn chosen_model(&self, wanted: Option<&str>) -> Result<ChosenModel, String> {
-        let Some(name) = wanted.or(self.model.as_deref()) else {
+    /// Resolves `PROVIDER/MODEL`: `requested`, or else the model of the settings. The error says what to write.
+    pub fn chosen_model(&self, requested: Option<&str>) -> Result<ChosenModel, String> {
+        let Some(name) = requested.or(self.model.as_deref()) else {
             return Err(
                 "no model is set; write `model: PROVIDER/MODEL` into the settings, such as `model: anthropic/NAME`, or use --model".to_owned(),
             );
@@ -234,7 +237,7 @@ impl Config {
         let settings = self.providers.get(provider).cloned();
         let settings = match settings {
             Some(settings) => settings,
-            None if ProviderApi::named(provider).is_some() => ProviderSettings::default(),
+            None if ProviderApi::from_name(provider).is_some() => ProviderSettings::default(),
             None => {
                 let known = self.providers.keys().map(String::as_str);
                 let known = known.chain(ProviderApi::ALL.map(ProviderApi::as_str));
@@ -245,7 +248,7 @@ impl Config {
                 ));
             }
         };
-        let (api, url, key) = settings.place(provider)?;
+        let (api, url, key) = settings.resolve_endpoint(provider)?;
         let price = settings.prices.get(model).or(settings.prices.get("*"));
         Ok(ChosenModel {
             provider: provider.to_owned(),
@@ -257,7 +260,7 @@ impl Config {
         })
     }
 
-    /// The keys about models that differ from the weaker files: a conversation would go elsewhere.
+    /// Collects the keys about models that differ from the weaker files: conversations would go to another model.
     pub(super) fn collect_model_weakening_keys(&self, below: &Self, keys: &mut Vec<String>) {
         if let Some(model) = self.model.as_ref().filter(|_| self.model != below.model) {
             keys.push(format!("model: {}", visible(prefix(model, 80))));
@@ -311,12 +314,12 @@ mod tests {
         let speaks = block(json!({"api": "anthropic"}));
         let prices = block(json!({"prices": {"m": {"input": 1, "output": 2}}}));
         for taken in [&other, &speaks] {
-            let whole = ProviderSettings::whole([&user, taken].into_iter());
-            assert_eq!(&whole, taken);
+            let merged = ProviderSettings::merge([&user, taken].into_iter());
+            assert_eq!(&merged, taken);
         }
-        let whole = ProviderSettings::whole([&user, &prices].into_iter());
-        assert_eq!((whole.url, whole.key), (user.url, user.key));
-        assert_eq!(whole.prices.len(), 1);
+        let merged = ProviderSettings::merge([&user, &prices].into_iter());
+        assert_eq!((merged.url, merged.key), (user.url, user.key));
+        assert_eq!(merged.prices.len(), 1);
     }
 
     #[test]

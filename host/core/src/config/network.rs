@@ -49,8 +49,12 @@ impl NetworkSettings {
         let mut hosts = base.hosts.clone();
         hosts.0.extend(self.hosts.0.clone());
         let mut extra_roots = base.extra_roots.clone();
-        let new = self.extra_roots.iter();
-        extra_roots.extend(new.filter(|root| !base.extra_roots.contains(root)).cloned());
+        let added = self.extra_roots.iter();
+        extra_roots.extend(
+            added
+                .filter(|root| !base.extra_roots.contains(root))
+                .cloned(),
+        );
         Self {
             mode: self.mode.or(base.mode),
             allowed_hosts: self.allowed_hosts.clone().or(base.allowed_hosts.clone()),
@@ -72,20 +76,21 @@ impl NetworkSettings {
 
     /// The network policy, with `granted` in place of an unset list of hosts.
     pub fn policy_over(&self, at: &str, granted: &[AllowedHost]) -> NetworkPolicy {
-        let mut own = self.rules(at);
+        let mut rules = self.rules(at);
         if self.allowed_hosts.is_none() {
-            own.allowed.extend(granted.iter().cloned());
+            rules.allowed.extend(granted.iter().cloned());
         }
         let Some(cap) = &self.cap else {
-            return NetworkPolicy::new(own);
+            return NetworkPolicy::new(rules);
         };
         // A file that is not accepted must not redirect names.
-        own.hosts
+        rules
+            .hosts
             .retain(|name, to| cap.hosts.0.get(name) == Some(to));
-        NetworkPolicy::new(own).capped_by(cap.policy_over(at, granted))
+        NetworkPolicy::new(rules).capped_by(cap.policy_over(at, granted))
     }
 
-    /// The settings that count before a person accepts the file.
+    /// Returns the settings that are in force before a person accepts the file.
     pub(crate) fn accepted(&self) -> &Self {
         self.cap.as_deref().map_or(self, Self::accepted)
     }
@@ -99,7 +104,7 @@ impl NetworkSettings {
         )
     }
 
-    /// The network policy as a cap on other settings: unset keys cap nothing.
+    /// Returns the network policy as a cap on other settings: unset keys cap nothing.
     pub fn cap(&self, at: &str) -> NetworkPolicy {
         let open = match self.allowed_hosts {
             Some(_) => NetworkMode::Allowlist,
@@ -114,16 +119,16 @@ impl NetworkSettings {
         })
     }
 
-    /// The PEM files in force.
+    /// Returns the PEM files in force.
     pub fn roots(&self) -> Vec<&str> {
-        let within = |root: &&str| {
+        let is_in_force = |root: &&str| {
             let cap = self.cap.as_ref();
             cap.is_none_or(|cap| cap.roots().contains(root))
         };
         self.extra_roots
             .iter()
             .map(String::as_str)
-            .filter(within)
+            .filter(is_in_force)
             .collect()
     }
 
@@ -149,53 +154,59 @@ impl NetworkSettings {
     }
 
     /// Collects the keys that allow more than `below` does.
-    pub(super) fn collect_weakening_keys(&self, place: &str, below: &Self, keys: &mut Vec<String>) {
-        let base = below.rules(place);
+    pub(super) fn collect_weakening_keys(
+        &self,
+        block_key: &str,
+        below: &Self,
+        keys: &mut Vec<String>,
+    ) {
+        let base = below.rules(block_key);
         if let Some(mode) = self.mode.filter(|mode| *mode > base.mode) {
             let word = if mode == NetworkMode::Any {
                 "any"
             } else {
                 "allowlist"
             };
-            keys.push(format!("{place}.mode: {word}"));
+            keys.push(format!("{block_key}.mode: {word}"));
         }
-        let known = |host: &&HostPattern| base.allowed.iter().any(|entry| entry.pattern == **host);
+        let is_known =
+            |host: &&HostPattern| base.allowed.iter().any(|entry| entry.pattern == **host);
         let hosts = self.allowed_hosts.iter().flatten();
-        push(
-            place,
+        push_list(
+            block_key,
             "allowedHosts",
-            hosts.filter(|host| !known(host)),
+            hosts.filter(|host| !is_known(host)),
             keys,
         );
         if let Some(ports) = &self.blocked_ports
             && base.blocked_ports.iter().any(|port| !ports.contains(port))
         {
-            keys.push(format!("{place}.blockedPorts"));
+            keys.push(format!("{block_key}.blockedPorts"));
         }
         if self.block_private_ips == Some(false) && base.block_private {
-            keys.push(format!("{place}.blockPrivateIPs: false"));
+            keys.push(format!("{block_key}.blockPrivateIPs: false"));
         }
         if self.block_metadata_endpoints == Some(false) && base.block_metadata {
-            keys.push(format!("{place}.blockMetadataEndpoints: false"));
+            keys.push(format!("{block_key}.blockMetadataEndpoints: false"));
         }
         let fixed = self.hosts.0.iter();
         let fixed = fixed.filter(|(name, to)| base.hosts.get(name) != Some(to));
-        push(place, "hosts", fixed.map(|(name, _)| name), keys);
+        push_list(block_key, "hosts", fixed.map(|(name, _)| name), keys);
         let roots = self.extra_roots.iter();
         let roots = roots.filter(|root| !below.extra_roots.contains(root));
-        push(place, "extraRoots", roots, keys);
+        push_list(block_key, "extraRoots", roots, keys);
     }
 }
 
-fn push<T: ToString>(
-    place: &str,
+fn push_list<T: ToString>(
+    block_key: &str,
     key: &str,
     items: impl Iterator<Item = T>,
     keys: &mut Vec<String>,
 ) {
     let items: Vec<_> = items.map(|item| item.to_string()).collect();
     if !items.is_empty() {
-        keys.push(format!("{place}.{key}: [{}]", items.join(", ")));
+        keys.push(format!("{block_key}.{key}: [{}]", items.join(", ")));
     }
 }
 
@@ -242,29 +253,29 @@ impl<'de> Deserialize<'de> for FixedHosts {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut fixed = BTreeMap::new();
         for (name, addresses) in BTreeMap::<String, AddressList>::deserialize(from)? {
-            let bad = |why: &str| {
+            let invalid = |why: &str| {
                 let name = crate::text::visible(crate::text::prefix(&name, 100));
                 de::Error::custom(format!("hosts: `{name}` {why}"))
             };
             if name.contains('*') {
-                return Err(bad("is not the name of one host"));
+                return Err(invalid("is not the name of one host"));
             }
-            let host = NetworkHost::parse(&name).map_err(|e| bad(&e.to_string()))?;
+            let host = NetworkHost::parse(&name).map_err(|e| invalid(&e.to_string()))?;
             if matches!(host, NetworkHost::Ip(_)) {
-                return Err(bad("is not the name of one host"));
+                return Err(invalid("is not the name of one host"));
             }
             if host.is_localhost() {
-                return Err(bad("is always loopback"));
+                return Err(invalid("is always loopback"));
             }
             let addresses = match addresses {
                 AddressList::One(address) => vec![address.to_canonical()],
                 AddressList::Several(several) if several.is_empty() => {
-                    return Err(bad("has no address"));
+                    return Err(invalid("has no address"));
                 }
                 AddressList::Several(several) => several.iter().map(IpAddr::to_canonical).collect(),
             };
             if fixed.insert(host, addresses).is_some() {
-                return Err(bad("is listed twice"));
+                return Err(invalid("is listed twice"));
             }
         }
         Ok(Self(fixed))

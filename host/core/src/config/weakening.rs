@@ -21,17 +21,16 @@ impl Config {
             if tool.limits.raises(base) {
                 keys.push(format!("tools.{name}.limits"));
             }
-            let place = format!("tools.{name}.network");
+            let key = format!("tools.{name}.network");
             let base = below.tool_network(name);
-            tool.network
-                .collect_weakening_keys(&place, &base, &mut keys);
+            tool.network.collect_weakening_keys(&key, &base, &mut keys);
         }
         let allowed = self.approval.tools.iter();
         let allowed = allowed.filter(|(_, decision)| **decision == Decision::Allow);
         keys.extend(allowed.map(|(name, _)| format!("approval.tools.{name}: allow")));
         self.network
             .collect_weakening_keys("network", &below.network, &mut keys);
-        rules("policy.rules", &self.policy.rules, &mut keys);
+        collect_allow_rules("policy.rules", &self.policy.rules, &mut keys);
         match self.exec_approvals.mode {
             Some(ExecMode::Full) => keys.push("execApprovals.mode: full".to_owned()),
             Some(ExecMode::Allowlist) => keys.push("execApprovals.approvals".to_owned()),
@@ -53,24 +52,24 @@ impl Config {
         self.collect_model_weakening_keys(below, &mut keys);
         self.agent.collect_weakening_keys(&below.agent, &mut keys);
         keys.extend(self.secrets.keys().map(|name| format!("secrets.{name}")));
-        let usual = Config::default().approvals;
-        let (own, base) = (&self.approvals, &below.approvals);
-        for (key, own, usual, base) in [
+        let defaults = Config::default().approvals;
+        let (set, base) = (&self.approvals, &below.approvals);
+        for (key, value, default, base) in [
             (
                 "timeoutMs",
-                own.timeout_ms,
-                usual.timeout_ms,
+                set.timeout_ms,
+                defaults.timeout_ms,
                 base.timeout_ms,
             ),
             (
                 "leaseDays",
-                own.lease_days.into(),
-                usual.lease_days.into(),
+                set.lease_days.into(),
+                defaults.lease_days.into(),
                 base.lease_days.into(),
             ),
         ] {
             // A default value was most likely not set explicitly.
-            if own != usual && own > base {
+            if value != default && value > base {
                 keys.push(format!("approvals.{key}"));
             }
         }
@@ -99,9 +98,9 @@ impl Config {
         self.approvals.timeout_ms = self.approvals.timeout_ms.min(below.approvals.timeout_ms);
         self.approvals.lease_days = self.approvals.lease_days.min(below.approvals.lease_days);
         // Masking a value grants nothing.
-        let unknown =
+        let is_unaccepted =
             |(name, secret): &(&String, &SecretSettings)| below.secrets.get(*name) != Some(*secret);
-        let masked = self.secrets.iter().filter(unknown);
+        let masked = self.secrets.iter().filter(is_unaccepted);
         self.masked_only = masked
             .map(|(name, secret)| (name.clone(), secret.clone()))
             .collect();
@@ -126,30 +125,30 @@ impl Config {
 }
 
 impl ToolSettings {
-    fn collect_weakening_keys(&self, place: &str, keys: &mut Vec<String>) {
+    fn collect_weakening_keys(&self, key: &str, keys: &mut Vec<String>) {
         if self.approval.level() == Some(Decision::Allow) {
-            keys.push(format!("{place}.approval: allow"));
+            keys.push(format!("{key}.approval: allow"));
         }
         let block = self.approval.block();
         if block.is_some_and(|block| block.conditions.unknown_host_requires_approval) {
             // Hosts without a grant would be refused; this setting asks about them instead.
             keys.push(format!(
-                "{place}.approval.conditions.unknownHostRequiresApproval"
+                "{key}.approval.conditions.unknownHostRequiresApproval"
             ));
         }
-        rules(&format!("{place}.rules"), &self.rules, keys);
+        collect_allow_rules(&format!("{key}.rules"), &self.rules, keys);
         if !self.reveal.is_empty() {
-            keys.push(format!("{place}.reveal: [{}]", self.reveal.join(", ")));
+            keys.push(format!("{key}.reveal: [{}]", self.reveal.join(", ")));
         }
         if !self.redaction.exceptions.is_empty() {
             let exceptions = self.redaction.exceptions.join(", ");
-            keys.push(format!("{place}.redaction.exceptions: [{exceptions}]"));
+            keys.push(format!("{key}.redaction.exceptions: [{exceptions}]"));
         }
         if self.labels != self.labels.strict() {
-            keys.push(format!("{place}.labels"));
+            keys.push(format!("{key}.labels"));
         }
         if self.audit.log_args == Some(true) {
-            keys.push(format!("{place}.audit.logArgs: true"));
+            keys.push(format!("{key}.audit.logArgs: true"));
         }
     }
 }
@@ -215,9 +214,9 @@ impl SandboxSettings {
                 keys.push(format!("sandbox.{key}"));
             }
         }
-        let known = |mount| below.bind_mounts.contains(mount);
-        let more = self.bind_mounts.iter().filter(|mount| !known(*mount));
-        keys.extend(more.map(|mount| format!("sandbox.bindMounts: {}", mount.from)));
+        let is_known = |mount| below.bind_mounts.contains(mount);
+        let added = self.bind_mounts.iter().filter(|mount| !is_known(*mount));
+        keys.extend(added.map(|mount| format!("sandbox.bindMounts: {}", mount.from)));
     }
 
     fn clamp_to(&mut self, below: &Self) {
@@ -255,10 +254,10 @@ fn tighter<T: Ord>(bound: Option<T>, below: Option<T>, default: Option<T>) -> Op
     }
 }
 
-fn rules(place: &str, rules: &[RuleSettings], keys: &mut Vec<String>) {
+fn collect_allow_rules(key: &str, rules: &[RuleSettings], keys: &mut Vec<String>) {
     for (at, rule) in rules.iter().enumerate() {
         if rule.decision == Decision::Allow {
-            keys.push(format!("{place}[{at}]: allow"));
+            keys.push(format!("{key}[{at}]: allow"));
         }
     }
 }

@@ -65,11 +65,11 @@ pub struct WebSearchFields {
 
 impl Default for WebSearchFields {
     fn default() -> Self {
-        let own = str::to_owned;
+        let text = str::to_owned;
         Self {
-            title: own("title"),
-            url: own("url"),
-            snippet: own("snippet"),
+            title: text("title"),
+            url: text("url"),
+            snippet: text("snippet"),
         }
     }
 }
@@ -90,7 +90,7 @@ pub struct WebSearchEndpoint {
 
 impl WebSearchProvider {
     /// Its URL, if it is fixed.
-    const fn place(self) -> Option<&'static str> {
+    const fn fixed_url(self) -> Option<&'static str> {
         match self {
             Self::Brave => Some("https://api.search.brave.com"),
             Self::Tavily => Some("https://api.tavily.com"),
@@ -147,21 +147,21 @@ impl WebSearchSettings {
     /// Checks the keys against the provider.
     fn check_keys(&self) -> Result<(), String> {
         let provider = self.provider.as_str();
-        let fixed = self.provider.place().is_some();
-        let template = self.provider == WebSearchProvider::Template;
-        for (key, set, has) in [
-            ("url", self.url.is_some(), !fixed),
-            ("header", self.header.is_some(), !fixed),
-            ("body", self.body.is_some(), template),
-            ("results", self.results.is_some(), template),
-            ("fields", self.fields.is_some(), template),
+        let has_fixed_url = self.provider.fixed_url().is_some();
+        let is_template = self.provider == WebSearchProvider::Template;
+        for (key, is_set, is_supported) in [
+            ("url", self.url.is_some(), !has_fixed_url),
+            ("header", self.header.is_some(), !has_fixed_url),
+            ("body", self.body.is_some(), is_template),
+            ("results", self.results.is_some(), is_template),
+            ("fields", self.fields.is_some(), is_template),
         ] {
-            if set && !has {
+            if is_set && !is_supported {
                 return Err(format!("webSearch.{key} is not for {provider}; remove it"));
             }
         }
         match &self.key {
-            None if fixed => Err(format!(
+            None if has_fixed_url => Err(format!(
                 "webSearch.key is missing: {provider} requires a key; store it with `mimir secrets set NAME`, and write NAME here"
             )),
             None if self.header.is_some() => {
@@ -177,8 +177,8 @@ impl WebSearchSettings {
 
     /// The target of the requests.
     fn target(&self) -> Result<RequestTarget, String> {
-        let written = match (self.provider.place(), &self.url) {
-            (Some(place), _) => place,
+        let written = match (self.provider.fixed_url(), &self.url) {
+            (Some(fixed_url), _) => fixed_url,
             (None, Some(url)) => url,
             (None, None) => {
                 let provider = self.provider.as_str();
@@ -198,15 +198,15 @@ impl WebSearchSettings {
             }
         }
         // The query must not choose the host.
-        let filled = |word| {
+        let parse_with = |word| {
             let text = written.replace("{query}", word).replace("{count}", "1");
             RequestTarget::parse(&text).map_err(|error| format!("webSearch.url: {error}"))
         };
-        let (one, other) = (filled("a")?, filled("b")?);
-        if one.origin() != other.origin() {
+        let (target, other) = (parse_with("a")?, parse_with("b")?);
+        if target.origin() != other.origin() {
             return Err("webSearch.url: {query} stands in the host".to_owned());
         }
-        Ok(one)
+        Ok(target)
     }
 
     /// The name of the header with the secret.
@@ -214,9 +214,9 @@ impl WebSearchSettings {
         let line = self.header.as_deref().unwrap_or(self.provider.header());
         let (name, value) = line.split_once(':').unwrap_or((line, ""));
         let name = name.trim();
-        let token = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-        let plain = !name.is_empty() && name.chars().all(token);
-        if !plain || !value.contains("{key}") || value.chars().any(char::is_control) {
+        let is_name_char = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        let is_valid = !name.is_empty() && name.chars().all(is_name_char);
+        if !is_valid || !value.contains("{key}") || value.chars().any(char::is_control) {
             return Err("webSearch.header is not of the form `X-API-Key: {key}`".to_owned());
         }
         Ok(name.to_owned())
@@ -232,8 +232,8 @@ pub(super) fn is_name(name: &str) -> bool {
 
 impl WebSearchEndpoint {
     /// Adds the needs of the provider to a built-in tool that searches. Other tools declare their hosts themselves.
-    pub fn equip(&self, tool: &mut Tool) {
-        if !searches(tool) {
+    pub fn add_needs_to(&self, tool: &mut Tool) {
+        if !uses_web_search(tool) {
             return;
         }
         for needs in [&mut tool.definition.needs, &mut tool.granted] {
@@ -243,8 +243,8 @@ impl WebSearchEndpoint {
     }
 }
 
-/// Returns true for the tool that this block is for.
-pub(crate) fn searches(tool: &Tool) -> bool {
+/// Returns true for built-in tools that use the search provider.
+pub(crate) fn uses_web_search(tool: &Tool) -> bool {
     let mut variables = tool.definition.needs.variables.iter();
     tool.source == ToolSource::BuiltIn && variables.any(|name| name == SEARCH_VARIABLE)
 }
@@ -259,10 +259,12 @@ impl Config {
     /// embeddings endpoint.
     pub fn add_configured_needs(&self, tools: &mut [Tool]) {
         if let Some(search) = self.web_search() {
-            tools.iter_mut().for_each(|tool| search.equip(tool));
+            tools.iter_mut().for_each(|tool| search.add_needs_to(tool));
         }
         if let Some(embeddings) = self.embeddings() {
-            tools.iter_mut().for_each(|tool| embeddings.equip(tool));
+            tools
+                .iter_mut()
+                .for_each(|tool| embeddings.add_needs_to(tool));
         }
     }
 }

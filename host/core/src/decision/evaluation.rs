@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Decision, DecisionReason, OURS, PolicyLayer, RuleBasis, WithheldCause};
+use super::{BUILT_IN_SOURCE, Decision, DecisionReason, PolicyLayer, RuleBasis, WithheldCause};
 use crate::command::CommandVerdict;
 use crate::redact::Redactor;
 
@@ -133,7 +133,7 @@ impl PolicyEvaluation {
     pub(crate) fn mask(&mut self, redactor: &Redactor) {
         for Finding { reason, .. } in &mut self.findings {
             // In most reasons only the text can hold foreign words, and a long script has many reasons.
-            if reason.source == OURS {
+            if reason.source == BUILT_IN_SOURCE {
                 redactor.mask_text(&mut reason.text);
                 redactor.mask_text(&mut reason.rule);
             } else {

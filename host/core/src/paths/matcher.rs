@@ -36,15 +36,15 @@ impl PathPattern {
         if body.is_empty() {
             return Err(error("it names nothing"));
         }
-        let mut pieces = if anchored {
+        let mut components = if anchored {
             Vec::new()
         } else {
             vec![PatternComponent::Deep]
         };
         for part in body.split('/') {
-            let piece = match part {
+            let component = match part {
                 "" | "." | ".." => return Err(error("a part of it is empty, `.` or `..`")),
-                "**" if pieces.last() == Some(&PatternComponent::Deep) => continue,
+                "**" if components.last() == Some(&PatternComponent::Deep) => continue,
                 "**" => PatternComponent::Deep,
                 name if name.contains(['*', '?', '[', ']', '{', '}', '\\']) => {
                     if name.ends_with(['.', ' ']) {
@@ -62,13 +62,13 @@ impl PathPattern {
                     glob: false,
                 },
             };
-            pieces.push(piece);
+            components.push(component);
         }
-        Ok(Self(pieces))
+        Ok(Self(components))
     }
 
     /// Returns true if it begins with `**`, so that it can match at any depth.
-    pub(super) fn floats(&self) -> bool {
+    pub(super) fn matches_any_depth(&self) -> bool {
         self.0.first() == Some(&PatternComponent::Deep)
     }
 
@@ -78,17 +78,17 @@ impl PathPattern {
             pattern: path.to_owned(),
             reason,
         };
-        let mut pieces = Vec::new();
+        let mut components = Vec::new();
         for part in path.strip_prefix("./").unwrap_or(path).split('/') {
             match part {
                 "" | "." | ".." => return Err(error("a part of it is empty, `.` or `..`")),
-                name => pieces.push(PatternComponent::Name {
+                name => components.push(PatternComponent::Name {
                     text: fold(name).into_owned(),
                     glob: false,
                 }),
             }
         }
-        Ok(Self(pieces))
+        Ok(Self(components))
     }
 }
 
@@ -97,7 +97,7 @@ impl PathPattern {
 pub(super) struct MatchState {
     pub(super) rule: u16,
     /// The position that the next component is compared with.
-    piece: u16,
+    component: u16,
     /// True if the last component was matched by name, and not by `**`.
     pub(super) named: bool,
 }
@@ -128,12 +128,12 @@ impl PathMatcher {
                 .0
                 .iter()
                 .enumerate()
-                .filter_map(move |(piece, name)| match name {
+                .filter_map(move |(component, name)| match name {
                     PatternComponent::Deep => None,
                     PatternComponent::Name { text, glob } => {
                         let step = ComponentRef {
                             rule: rule as u16,
-                            piece: piece as u16,
+                            component: component as u16,
                         };
                         Some((text.as_str(), *glob, step))
                     }
@@ -150,10 +150,10 @@ impl PathMatcher {
         self.patterns.is_empty()
     }
 
-    fn piece(&self, rule: u16, piece: usize) -> Option<&PatternComponent> {
+    fn component(&self, rule: u16, component: usize) -> Option<&PatternComponent> {
         self.patterns
             .get(usize::from(rule))
-            .and_then(|pattern| pattern.0.get(piece))
+            .and_then(|pattern| pattern.0.get(component))
     }
 }
 
@@ -172,9 +172,11 @@ impl PathWalk {
         hits.extend_from_slice(&matcher.everything);
         let mut next: Vec<MatchState> = Vec::new();
         for live in &self.live {
-            if matcher.piece(live.rule, usize::from(live.piece)) == Some(&PatternComponent::Deep) {
+            if matcher.component(live.rule, usize::from(live.component))
+                == Some(&PatternComponent::Deep)
+            {
                 if matcher
-                    .piece(live.rule, usize::from(live.piece) + 1)
+                    .component(live.rule, usize::from(live.component) + 1)
                     .is_none()
                 {
                     hits.push(live.rule);
@@ -187,42 +189,43 @@ impl PathWalk {
         }
         matcher
             .names
-            .find(&name, |step| self.take(matcher, step, &mut next, hits));
+            .find(&name, |step| self.advance(matcher, step, &mut next, hits));
         self.live = next;
         self.depth += 1;
     }
 
     /// Advances a rule whose name at `step` matched, if the walk had reached that position.
-    fn take(
+    fn advance(
         &self,
         matcher: &PathMatcher,
         step: ComponentRef,
         next: &mut Vec<MatchState>,
         hits: &mut Vec<u16>,
     ) {
-        let at = usize::from(step.piece);
+        let at = usize::from(step.component);
         let deep_before =
-            at > 0 && matcher.piece(step.rule, at - 1) == Some(&PatternComponent::Deep);
+            at > 0 && matcher.component(step.rule, at - 1) == Some(&PatternComponent::Deep);
         let reached = (at == 0 && self.depth == 0)
             || (at == 1 && deep_before)
             || self.live.iter().any(|live| {
                 live.rule == step.rule
-                    && (live.piece == step.piece || (deep_before && live.piece + 1 == step.piece))
+                    && (live.component == step.component
+                        || (deep_before && live.component + 1 == step.component))
             });
         if !reached {
             return;
         }
-        match matcher.piece(step.rule, at + 1) {
+        match matcher.component(step.rule, at + 1) {
             None => hits.push(step.rule),
             Some(_) => {
                 let live = MatchState {
                     rule: step.rule,
-                    piece: step.piece + 1,
+                    component: step.component + 1,
                     named: true,
                 };
                 match next
                     .iter_mut()
-                    .find(|known| known.rule == live.rule && known.piece == live.piece)
+                    .find(|known| known.rule == live.rule && known.component == live.component)
                 {
                     Some(known) => known.named = true,
                     None => next.push(live),
@@ -238,12 +241,12 @@ impl PathWalk {
 
     /// Returns the sorted positions alone: two walks with equal positions have equal verdicts for everything below.
     pub(super) fn state_positions(&self) -> Vec<(u16, u16)> {
-        let mut places: Vec<_> = self
+        let mut positions: Vec<_> = self
             .live
             .iter()
-            .map(|live| (live.rule, live.piece))
+            .map(|live| (live.rule, live.component))
             .collect();
-        places.sort_unstable();
-        places
+        positions.sort_unstable();
+        positions
     }
 }

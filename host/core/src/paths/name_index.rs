@@ -11,7 +11,7 @@ use std::collections::HashMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ComponentRef {
     pub(super) rule: u16,
-    pub(super) piece: u16,
+    pub(super) component: u16,
 }
 
 /// `start*end`.
@@ -34,7 +34,7 @@ impl AffixPattern {
         }
     }
 
-    fn fit(&self, name: &str, first: Option<u8>, last: Option<u8>) -> bool {
+    fn matches(&self, name: &str, first: Option<u8>, last: Option<u8>) -> bool {
         (self.outer.0.is_none() || self.outer.0 == first)
             && (self.outer.1.is_none() || self.outer.1 == last)
             && name.len() >= self.start.len() + self.end.len()
@@ -62,9 +62,9 @@ impl NameIndex {
         for (text, is_glob, step) in names {
             if !is_glob {
                 compiled.plain.entry(text.into()).or_default().push(step);
-            } else if let Some((start, end)) = split(text) {
-                let same = |ends: &AffixPattern| *ends.start == *start && *ends.end == *end;
-                let at = compiled.ends.iter().position(same).unwrap_or_else(|| {
+            } else if let Some((start, end)) = split_at_star(text) {
+                let is_same = |ends: &AffixPattern| *ends.start == *start && *ends.end == *end;
+                let at = compiled.ends.iter().position(is_same).unwrap_or_else(|| {
                     compiled.ends.push(AffixPattern::new(start, end));
                     compiled.ends.len() - 1
                 });
@@ -92,19 +92,23 @@ impl NameIndex {
         Ok(compiled)
     }
 
-    /// Calls `found` with every position of the folded `name`.
-    pub(super) fn find(&self, name: &str, mut found: impl FnMut(ComponentRef)) {
+    /// Calls `on_match` with every position of the folded `name`.
+    pub(super) fn find(&self, name: &str, mut on_match: impl FnMut(ComponentRef)) {
         for step in self.plain.get(name).into_iter().flatten() {
-            found(*step);
+            on_match(*step);
         }
         let (first, last) = (name.bytes().next(), name.bytes().next_back());
-        for ends in self.ends.iter().filter(|ends| ends.fit(name, first, last)) {
-            ends.steps.iter().for_each(|step| found(*step));
+        for ends in self
+            .ends
+            .iter()
+            .filter(|ends| ends.matches(name, first, last))
+        {
+            ends.steps.iter().for_each(|step| on_match(*step));
         }
         if !self.glob_steps.is_empty() {
             for glob in self.globs.matches_candidate(&Candidate::new(name)) {
                 for step in self.glob_steps.get(glob).into_iter().flatten() {
-                    found(*step);
+                    on_match(*step);
                 }
             }
         }
@@ -112,8 +116,8 @@ impl NameIndex {
 }
 
 /// Splits a glob with one `*` and no other special character.
-fn split(glob: &str) -> Option<(&str, &str)> {
+fn split_at_star(glob: &str) -> Option<(&str, &str)> {
     let (start, end) = glob.split_once('*')?;
-    let special = |text: &str| text.contains(['*', '?', '[', ']', '{', '}', '\\']);
-    (!special(start) && !special(end)).then_some((start, end))
+    let has_wildcard = |text: &str| text.contains(['*', '?', '[', ']', '{', '}', '\\']);
+    (!has_wildcard(start) && !has_wildcard(end)).then_some((start, end))
 }

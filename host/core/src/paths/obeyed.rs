@@ -6,7 +6,7 @@
 
 use crate::text::visible;
 
-/// By name, in any folder; in lower case, in order.
+/// Names that are obeyed in any folder; in lower case, sorted.
 const BY_NAME: [&str; 58] = [
     ".augment-guidelines",
     ".bunfig.toml",
@@ -68,7 +68,7 @@ const BY_NAME: [&str; 58] = [
     "warp.md",
 ];
 
-/// By folder and name, in lower case.
+/// Folders and names that are obeyed together, in lower case.
 const IN_FOLDER: [(&str, &str); 10] = [
     (".cargo", "config"),
     (".cargo", "config.toml"),
@@ -82,7 +82,7 @@ const IN_FOLDER: [(&str, &str); 10] = [
     (".mvn", "maven.config"),
 ];
 
-/// Folders of which all files are, in lower case.
+/// Folders whose files are all obeyed, in lower case.
 const FOLDERS: [&str; 9] = [
     ".clinerules",
     ".github/agents",
@@ -108,7 +108,7 @@ pub fn is_obeyed(folder: &str, name: &str) -> bool {
     BY_NAME.binary_search(&name.as_str()).is_ok()
         || IN_FOLDER
             .iter()
-            .any(|(above, own)| *own == name && is_in(above))
+            .any(|(above, file)| *file == name && is_in(above))
         || folder.contains('.') && FOLDERS.iter().any(|above| is_in(above))
 }
 

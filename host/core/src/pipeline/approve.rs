@@ -39,6 +39,7 @@ pub struct Approved {
     rights: Needs,
     deadline: Deadline,
     pipeline: Pipeline,
+    /// The keys of the questions that a person was asked before the run.
     answered: Vec<String>,
     variables: Vec<(String, String)>,
     redactor: Redactor,
@@ -96,7 +97,7 @@ impl Approved {
     }
 
     /// Returns the callers of a nested call: those of this call, and its tool.
-    fn chain(&self) -> Vec<CallingTool> {
+    fn nested_callers(&self) -> Vec<CallingTool> {
         let outer = self.checked.callers().iter().cloned();
         outer
             .chain([CallingTool::from_tool(&self.checked.tool)])
@@ -108,12 +109,12 @@ impl Approved {
         &self.pipeline
     }
 
-    /// The reasons that a person was asked about before the run, as written by the effect gate.
+    /// Returns the keys of the questions that a person was asked before the run.
     pub(super) fn answered(&self) -> &[String] {
         &self.answered
     }
 
-    /// The redactor of everything that the call returns.
+    /// Returns the redactor of everything that the call returns.
     pub(super) fn redactor(&self) -> &Redactor {
         &self.redactor
     }
@@ -138,7 +139,7 @@ impl Approved {
     pub fn parent(&self) -> ParentCall {
         ParentCall {
             tool: self.checked.tool.name().clone(),
-            callers: self.chain(),
+            callers: self.nested_callers(),
             depth: self.checked.depth,
             deadline: self.deadline.clone(),
             stopwatch: self.checked.stopwatch.clone(),
@@ -154,20 +155,22 @@ impl Approved {
 
     /// Calls the granted tools from inside this call. Nested calls pass the same stages.
     pub fn nested(&self) -> NestedCaller {
-        self.nested_among(CallableTools::Granted(self.rights.tools.clone()))
+        self.nested_caller_for(CallableTools::Granted(self.rights.tools.clone()))
     }
 
-    /// Returns the access to other tools, if this call has any: to those that its tool was granted. Code that a model
-    /// wrote may call the tools that the model itself may call, or fewer, if the call names them.
+    /// Returns the access of this call to other tools, if it has any. A tool may call the tools that it was granted.
+    /// Code that a model wrote may call all tools that the model may call, or only those that the call names.
     pub fn granted_nested_caller(&self) -> Option<NestedCaller> {
         if self.checked.tool.runs_code() {
             let named = code::named_tools(self.arguments());
-            return Some(self.nested_among(named.map_or(CallableTools::Any, CallableTools::Named)));
+            return Some(
+                self.nested_caller_for(named.map_or(CallableTools::Any, CallableTools::Named)),
+            );
         }
         (!self.rights.tools.is_empty()).then(|| self.nested())
     }
 
-    fn nested_among(&self, allowed: CallableTools) -> NestedCaller {
+    fn nested_caller_for(&self, allowed: CallableTools) -> NestedCaller {
         NestedCaller {
             pipeline: self.pipeline.clone(),
             parent: self.parent(),
@@ -191,10 +194,10 @@ enum CallableTools {
 impl CallableTools {
     /// Refuses a call of `target` by `caller` if it is not in the set.
     fn check(&self, target: &Tool, caller: &ToolName) -> Result<(), ToolError> {
-        let is_among = |names: &[String]| names.iter().any(|name| target.answers_to(name));
+        let names_target = |names: &[String]| names.iter().any(|name| target.answers_to(name));
         let message = match self {
             Self::Any => return Ok(()),
-            Self::Named(names) | Self::Granted(names) if is_among(names) => return Ok(()),
+            Self::Named(names) | Self::Granted(names) if names_target(names) => return Ok(()),
             Self::Named(_) => format!(
                 "the code may not call `{0}`; `tools` of this call of `{caller}` must name `{0}`, or be left out",
                 target.name()
@@ -234,7 +237,7 @@ impl NestedCaller {
             parent: Some(self.parent.clone()),
         }));
         let outcome = outcome.await;
-        self.parent.floor.note_outcome(&outcome);
+        self.parent.floor.add_outcome(&outcome);
         Ok(outcome)
     }
 }
@@ -298,31 +301,31 @@ pub(super) async fn ask(
         ..
     } = ruled;
     let ports = stage.ports;
-    if let Some(found) = find_remembered_answer(stage, checked, evaluation) {
-        covered(stage, found, recorder);
+    if let Some(remembered) = find_remembered_answer(stage, checked, evaluation) {
+        record_remembered_answer(stage, remembered, recorder);
         return Ok(None);
     }
     let plugin = stage.snapshot.registry.plugin(&checked.tool);
     let card = card::card(ruled, &plugin);
     // Waiting for a person does not count as run time, for this call and for its callers.
-    let around = checked.parent.as_ref();
+    let parent = checked.parent.as_ref();
     let paused = (
         checked.stopwatch.pause(),
-        around.map(|parent| parent.deadline.pause()),
+        parent.map(|parent| parent.deadline.pause()),
     );
-    let waited = ports.clock.instant();
+    let asked_at = ports.clock.instant();
     let queue = &stage.pipeline.0.approval_queue;
     let approver = checked.observer.approver().unwrap_or(&*ports.approver);
     let session = &checked.context.session_id;
     let answered = loop {
         // An answer to another question may have covered this call in the meantime.
-        let now = || find_remembered_answer(stage, checked, evaluation);
-        let asked = queue.ask(approver, session, &card, || now().is_some());
+        let find_answer = || find_remembered_answer(stage, checked, evaluation);
+        let asked = queue.ask(approver, session, &card, || find_answer().is_some());
         if let Some(answered) = asked.await {
             break answered;
         }
-        if let Some(found) = now() {
-            covered(stage, found, recorder);
+        if let Some(remembered) = find_answer() {
+            record_remembered_answer(stage, remembered, recorder);
             return Ok(None);
         }
     };
@@ -333,7 +336,7 @@ pub(super) async fn ask(
         }
         answer => answer,
     };
-    recorder.record_answer(&answer, ports.clock.instant() - waited);
+    recorder.record_answer(&answer, ports.clock.instant() - asked_at);
     drop(paused);
     match answer {
         ApprovalAnswer::Once => Ok(None),
@@ -347,29 +350,33 @@ pub(super) async fn ask(
             Ok(None)
         }
         ApprovalAnswer::Edit(arguments) => {
-            store_answer::note_edit(stage, ruled, recorder)?;
+            store_answer::record_edit(stage, ruled, recorder)?;
             Ok(Some(arguments))
         }
         ApprovalAnswer::No => Err(refused(ruled, "a person said no")),
-        ApprovalAnswer::Unattended { way_out } => {
+        ApprovalAnswer::Unattended { remedy } => {
             let mut error = refused(ruled, "no person was available to give it");
-            let ways = policy::remedies(evaluation, &checked.tool);
-            error.remedies = std::iter::once(way_out).chain(ways).collect();
+            let remedies = policy::remedies(evaluation, &checked.tool);
+            error.remedies = std::iter::once(remedy).chain(remedies).collect();
             Err(error)
         }
     }
 }
 
 /// Records that a stored answer covers the call.
-fn covered(stage: &StageContext<'_>, by: RememberedAnswer, recorder: &mut CallRecorder) {
-    match by {
+fn record_remembered_answer(
+    stage: &StageContext<'_>,
+    answer: RememberedAnswer,
+    recorder: &mut CallRecorder,
+) {
+    match answer {
         RememberedAnswer::Session(_) => recorder.record_remembered_answer("session lease"),
-        RememberedAnswer::Permanent(leases) => {
+        RememberedAnswer::Permanent(approvals) => {
             let ports = stage.ports;
-            for lease in leases {
+            for approval in approvals {
                 ports
                     .approval_store
-                    .record_use(&lease.id, timestamp(ports.clock.now()));
+                    .record_use(&approval.id, timestamp(ports.clock.now()));
             }
             recorder.record_remembered_answer("lease");
         }

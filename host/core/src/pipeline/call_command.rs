@@ -21,7 +21,7 @@ pub(super) struct CallCommand {
 impl CallCommand {
     /// The command, if the arguments name one.
     pub(super) fn from_arguments(arguments: &Value) -> Option<Arc<Self>> {
-        let request = policy::command_of(arguments)?;
+        let request = policy::command_in_arguments(arguments)?;
         let parsed = OnceLock::new();
         Some(Arc::new(Self { request, parsed }))
     }

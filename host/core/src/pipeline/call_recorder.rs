@@ -46,7 +46,7 @@ impl CallRecorder {
             sink: Some(Arc::clone(&ports.audit)),
             event,
             tool: None,
-            stopwatch: watch(call, ports),
+            stopwatch: start_stopwatch(call, ports),
             equivalent_tool: None,
             floor: Arc::default(),
             redactor,
@@ -62,7 +62,7 @@ impl CallRecorder {
             sink: None,
             event: AuditEvent::call(ports.clock.now(), &call.context, &call.tool),
             tool: None,
-            stopwatch: watch(call, ports),
+            stopwatch: start_stopwatch(call, ports),
             equivalent_tool: None,
             floor: Arc::default(),
             redactor,
@@ -71,8 +71,8 @@ impl CallRecorder {
         }
     }
 
-    /// Creates the recorder of an effect of a tool while its call runs. `subject` names the effect, without its content.
-    /// Fails if the secrets are not known.
+    /// Creates the recorder of an effect of a tool while its call runs. `subject` names the effect, without its
+    /// content. Fails if the secrets are not known.
     pub(super) fn for_effect(
         tool: &Arc<Tool>,
         context: &CallContext,
@@ -111,18 +111,19 @@ impl CallRecorder {
         };
         self.event.ok = refused.is_none();
         self.event.code = refused;
-        sink.record(&self.event).map_err(|error| unsent(&error))
+        sink.record(&self.event)
+            .map_err(|error| unrecorded_effect(&error))
     }
 
-    /// Sets the tool, its other form, and the arguments if they are to be recorded.
+    /// Sets the tool, the equivalent tool, and the arguments if they are to be recorded.
     pub(super) fn set_tool(
         &mut self,
         tool: &Arc<Tool>,
         equivalent: Option<Arc<Tool>>,
-        logs: Option<bool>,
+        logs_arguments: Option<bool>,
         arguments: &serde_json::Value,
     ) {
-        match logs {
+        match logs_arguments {
             Some(true) => self.event.arguments = Some(arguments.clone()),
             Some(false) => self.event.arguments = None,
             None => {}
@@ -145,8 +146,8 @@ impl CallRecorder {
     }
 
     /// Records that a stored answer was used.
-    pub(super) fn record_remembered_answer(&mut self, which: &'static str) {
-        self.event.answer = Some(which);
+    pub(super) fn record_remembered_answer(&mut self, kind: &'static str) {
+        self.event.answer = Some(kind);
     }
 
     /// Records that a person has changed the arguments.
@@ -179,11 +180,11 @@ impl CallRecorder {
     }
 
     /// Refuses a call that could not be recorded, before it takes effect.
-    pub(super) fn ready(&self) -> Result<(), ToolError> {
+    pub(super) fn check_ready(&self) -> Result<(), ToolError> {
         let Some(sink) = &self.sink else {
             return Ok(());
         };
-        sink.ready().map_err(|error| unrecorded(&error))
+        sink.ready().map_err(|error| unrecorded_call(&error))
     }
 
     /// Records a person's answer, before it takes effect.
@@ -191,7 +192,7 @@ impl CallRecorder {
         let Some(sink) = &self.sink else {
             return Ok(());
         };
-        sink.record(event).map_err(|error| unrecorded(&error))
+        sink.record(event).map_err(|error| unrecorded_call(&error))
     }
 
     /// Returns the redactor of everything that the call returns.
@@ -199,8 +200,9 @@ impl CallRecorder {
         self.redactor.clone()
     }
 
-    /// Wraps the observer of the call with a mask. After an edit the same observer is used.
-    pub(super) fn watch(
+    /// Wraps the observer of the call so that it receives everything masked. After an edit of the arguments the
+    /// observer is already wrapped.
+    pub(super) fn mask_observer(
         &mut self,
         observer: Arc<dyn CallObserver>,
         redactor: Redactor,
@@ -245,7 +247,7 @@ impl CallRecorder {
         &self.event.session
     }
 
-    /// Returns the tool, and its other form.
+    /// Returns the tool, and the equivalent tool if there is one.
     pub(super) fn forms(&self) -> impl Iterator<Item = &Arc<Tool>> {
         self.tool.iter().chain(&self.equivalent_tool)
     }
@@ -258,8 +260,8 @@ impl CallRecorder {
         self.event.bytes_in.unwrap_or_default()
     }
 
-    /// Masks the recorded text of the caller, then truncates it: truncating first could leave a part of a secret. The name
-    /// of an unknown tool is chosen by the caller, too.
+    /// Masks the recorded text of the caller, then truncates it: truncating first could leave a part of a secret. The
+    /// name of an unknown tool is chosen by the caller, too.
     fn truncate_caller_text(&mut self) {
         if self.tool.is_none() {
             self.redactor.mask_text(&mut self.event.tool);
@@ -322,12 +324,12 @@ impl Drop for CallRecorder {
 }
 
 /// Starts the stopwatch of a call that has just arrived.
-fn watch(call: &Call, ports: &PipelinePorts) -> Stopwatch {
+fn start_stopwatch(call: &Call, ports: &PipelinePorts) -> Stopwatch {
     let outer = call.parent.as_ref().map(|parent| &parent.stopwatch);
     Stopwatch::new(Arc::clone(&ports.clock), outer)
 }
 
-/// Returns the redactor; if the secrets are not known, the error, too.
+/// Returns the redactor of all secrets; without them if they cannot be read, with the error.
 fn redactor(ports: &PipelinePorts) -> (Redactor, Option<VaultError>) {
     match ports.vault.redactor() {
         Ok(redactor) => (redactor, None),
@@ -336,14 +338,14 @@ fn redactor(ports: &PipelinePorts) -> (Redactor, Option<VaultError>) {
 }
 
 /// Creates the error of an effect that was not carried out because it could not be recorded.
-pub(super) fn unsent(error: &AuditError) -> ToolError {
+pub(super) fn unrecorded_effect(error: &AuditError) -> ToolError {
     ToolError::new(
         ToolErrorCode::Unavailable,
         format!("nothing was sent or run, because it could not be recorded: {error}"),
     )
 }
 
-fn unrecorded(error: &AuditError) -> ToolError {
+fn unrecorded_call(error: &AuditError) -> ToolError {
     ToolError::new(
         ToolErrorCode::Unavailable,
         format!("the call was not made, because it could not be recorded: {error}"),

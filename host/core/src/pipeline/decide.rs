@@ -28,12 +28,12 @@ pub(super) async fn decide(
     let CallJudgement {
         evaluation,
         assessment,
-        remedies: way_out,
+        remedies,
         ..
     } = evaluate(stage, &checked).await?;
     recorder.record_decision(&evaluation);
     if evaluation.decision() == Decision::Deny {
-        return Err(denied(&checked, &evaluation.without_untrusted_text()).with_remedies(way_out));
+        return Err(denied(&checked, &evaluation.without_untrusted_text()).with_remedies(remedies));
     }
     Ok(Ruled {
         checked,
@@ -42,7 +42,7 @@ pub(super) async fn decide(
     })
 }
 
-/// The refusal of a call that a rule denies.
+/// Creates the refusal of a call that a rule denies.
 fn denied(checked: &Checked, visible_evaluation: &PolicyEvaluation) -> ToolError {
     let name = checked.tool.name();
     let message = match visible_evaluation.decisive() {
@@ -58,10 +58,10 @@ fn denied(checked: &Checked, visible_evaluation: &PolicyEvaluation) -> ToolError
     ToolError::new(code, message).with_details(details)
 }
 
-/// Returns a person's setting for calls after untrusted content was read. `false` for the tool's other form goes first.
+/// Returns a person's setting for calls after untrusted content was read. A `false` for the equivalent tool wins.
 pub(super) fn accepts_untrusted(policy: &Policy, checked: &Checked) -> Option<bool> {
-    let same = checked.equivalent_tool.as_deref();
-    match same.map(|same| policy.labels(same).accepts_untrusted) {
+    let equivalent = checked.equivalent_tool.as_deref();
+    match equivalent.map(|tool| policy.labels(tool).accepts_untrusted) {
         Some(Some(false)) => Some(false),
         _ => policy.labels(&checked.tool).accepts_untrusted,
     }
@@ -75,28 +75,36 @@ fn evaluate_rules(
 ) -> bool {
     let policy = &stage.snapshot.policy;
     let links = policy::LinkResolver::for_tool(&checked.tool);
-    let mut set = policy.evaluate(&checked.tool, checked.arguments(), &links, evaluation);
-    set |= commands(stage, checked, &links, evaluation);
-    let same = checked.equivalent_tool.as_deref();
+    let mut is_set_by_person =
+        policy.evaluate(&checked.tool, checked.arguments(), &links, evaluation);
+    is_set_by_person |= evaluate_command(stage, checked, &links, evaluation);
+    let equivalent = checked.equivalent_tool.as_deref();
     let (arguments, paths) = (checked.arguments(), checked.paths());
-    policy::evaluate_path_arguments(&checked.tool, same, arguments, paths, &links, evaluation);
+    policy::evaluate_path_arguments(
+        &checked.tool,
+        equivalent,
+        arguments,
+        paths,
+        &links,
+        evaluation,
+    );
     // A denial of one form of a tool holds for the other; a permission lowers only its own form.
-    if let Some(same) = &checked.equivalent_tool {
-        policy.evaluate(same, checked.arguments(), &links, evaluation);
+    if let Some(equivalent) = &checked.equivalent_tool {
+        policy.evaluate(equivalent, checked.arguments(), &links, evaluation);
     }
-    set
+    is_set_by_person
 }
 
 /// Evaluates the rules about commands for the command in the arguments, if there is one. Returns true if they allow
 /// it.
-fn commands(
+fn evaluate_command(
     stage: &StageContext<'_>,
     checked: &Checked,
     links: &policy::LinkResolver<'_>,
     evaluation: &mut PolicyEvaluation,
 ) -> bool {
     let (policy, tool) = (&stage.snapshot.policy, &checked.tool);
-    if !policy.judges_commands_of(tool) {
+    if !policy.evaluates_commands_of(tool) {
         return false;
     }
     let Some(command) = checked.command() else {
@@ -108,7 +116,7 @@ fn commands(
         Err(error) => return policy.evaluate_unparsed_command(error, evaluation),
     };
     let command = &command.request;
-    let question = policy::CommandCheck {
+    let check = policy::CommandCheck {
         tool,
         script,
         directory: command.directory.as_deref(),
@@ -118,15 +126,15 @@ fn commands(
         links,
         runner: &**runner,
     };
-    policy.command(&question, evaluation)
+    policy.evaluate_command(&check, evaluation)
 }
 
 /// The results of all rules for a call.
 pub(super) struct CallJudgement {
     pub(super) evaluation: PolicyEvaluation,
     pub(super) assessment: Option<ToolAssessment>,
-    /// The request that the call is about.
-    pub(super) foreseen: Option<RequestPreview>,
+    /// The request that the arguments of the call name.
+    pub(super) preview: Option<RequestPreview>,
     /// The remedies that would let the call through.
     pub(super) remedies: Vec<String>,
 }
@@ -137,55 +145,61 @@ pub(super) async fn evaluate(
     checked: &Checked,
 ) -> Result<CallJudgement, ToolError> {
     let mut evaluation = PolicyEvaluation::default();
-    let set = evaluate_rules(stage, checked, &mut evaluation);
+    let is_set_by_person = evaluate_rules(stage, checked, &mut evaluation);
     let served = stage
         .ports
         .runner
         .served_ports(&checked.context().session_id);
-    let foreseen = network::preview_request(stage.snapshot, checked, &served, &mut evaluation)?;
-    let (request, foreseen) = match foreseen {
-        Some((said, request, foreseen)) => (Some((said, request)), Some(foreseen)),
+    let preview = network::preview_request(stage.snapshot, checked, &served, &mut evaluation)?;
+    let (request, preview) = match preview {
+        Some((findings, request, preview)) => (Some((findings, request)), Some(preview)),
         None => (None, None),
     };
-    let assessment =
-        evaluate_after_rules(stage, checked, set, request.as_ref(), &mut evaluation).await;
-    let mut way_out = policy::remedies(&evaluation, &checked.tool);
-    let remedy = request.map(|(said, _)| crate::text::visible(&said.remedy));
-    way_out.extend(remedy.filter(|remedy| !remedy.is_empty()));
+    let assessment = evaluate_after_rules(
+        stage,
+        checked,
+        is_set_by_person,
+        request.as_ref(),
+        &mut evaluation,
+    )
+    .await;
+    let mut remedies = policy::remedies(&evaluation, &checked.tool);
+    let remedy = request.map(|(findings, _)| crate::text::visible(&findings.remedy));
+    remedies.extend(remedy.filter(|remedy| !remedy.is_empty()));
     Ok(CallJudgement {
         evaluation,
         assessment,
-        foreseen,
-        remedies: way_out,
+        preview,
+        remedies,
     })
 }
 
-/// Evaluates the data that the call passes to another party.
+/// Evaluates the data that the call passes to another party. `earlier` has the results of the rules so far.
 fn evaluate_outgoing_data(
     stage: &StageContext<'_>,
     checked: &Checked,
     request: Option<&(NetworkFindings, DeclaredRequest)>,
-    spoken: &PolicyEvaluation,
+    earlier: &PolicyEvaluation,
     late: &mut PolicyEvaluation,
 ) {
     let (policy, tool) = (&stage.snapshot.policy, &checked.tool);
     let session = stage.sessions.get(&checked.context.session_id);
-    let accepts = accepts_untrusted(policy, checked);
-    if let Some((said, request)) = request {
+    let accepts_untrusted_content = accepts_untrusted(policy, checked);
+    if let Some((findings, request)) = request {
         let (target, method) = request.target_and_method();
-        let way = || policy.request_remedy(tool, target, method);
+        let remedy = || policy.request_remedy(tool, target, method);
         let mut headers = Vec::new();
-        let agreed = network::is_agreed(stage, checked, &[], spoken);
-        let out = EgressPath::Request {
+        let has_consent = network::has_consent(stage, checked, &[], earlier);
+        let egress_path = EgressPath::Request {
             egress: request.egress(&mut headers),
-            listed: said.listed || agreed,
+            listed: findings.listed || has_consent,
             command: ContentSource::Other,
-            way: &way,
+            remedy: &remedy,
         };
-        session.evaluate_taint(accepts, &out, late);
+        session.evaluate_taint(accepts_untrusted_content, &egress_path, late);
     } else {
         session.evaluate_taint(
-            accepts,
+            accepts_untrusted_content,
             &EgressPath::for_tool(tool, stage.ports.runner.confines_network()),
             late,
         );
@@ -196,18 +210,17 @@ fn evaluate_outgoing_data(
 }
 
 /// Evaluates what comes after the rules. The tool's assessor runs only if no rule denies and its result makes a
-/// difference: a denied tool does not run, not even to assess itself. `set` is true if a person has set the approval;
-/// `request` is the request that the call is about, if any.
+/// difference: a denied tool does not run, not even to assess itself. `is_set_by_person` is true if a person has set
+/// the approval; `request` is the request that the call is about, if any.
 async fn evaluate_after_rules(
     stage: &StageContext<'_>,
     checked: &Checked,
-    set: bool,
+    is_set_by_person: bool,
     request: Option<&(NetworkFindings, DeclaredRequest)>,
     evaluation: &mut PolicyEvaluation,
 ) -> Option<ToolAssessment> {
     let tool = &checked.tool;
-    let spoken = !evaluation.is_empty();
-    if spoken && evaluation.decision() == Decision::Deny {
+    if !evaluation.is_empty() && evaluation.decision() == Decision::Deny {
         return None;
     }
     let mut late = PolicyEvaluation::default();
@@ -215,12 +228,12 @@ async fn evaluate_after_rules(
         policy::evaluate_trust(tool, &mut late);
     }
     evaluate_outgoing_data(stage, checked, request, evaluation, &mut late);
-    let settled = set && evaluation.decision() == Decision::Allow && late.is_empty();
+    let settled = is_set_by_person && evaluation.decision() == Decision::Allow && late.is_empty();
     let mut assessment = None;
     if tool.assessed && !settled {
-        let _slot = stage.slots.assess().await;
+        let _slot = stage.slots.take_assessment_slot().await;
         match tool.backend.assess(checked).await {
-            Ok(judged) => assessment = judged,
+            Ok(result) => assessment = result,
             // If the assessor fails, a person decides.
             Err(error) => evaluation.push_untrusted(DecisionReason {
                 layer: PolicyLayer::Assessor,
@@ -231,7 +244,7 @@ async fn evaluate_after_rules(
             }),
         }
     }
-    if !set {
+    if !is_set_by_person {
         let assessed = assessment.as_ref().map(|assessment| assessment.approval);
         policy::evaluate_tool_default(tool, assessed, evaluation);
     }

@@ -24,7 +24,7 @@ use crate::upstream_request::UpstreamRequestKind;
 
 use super::approve::Approved;
 use super::call_command::CallCommand;
-use super::call_recorder::{CallRecorder, unsent};
+use super::call_recorder::{CallRecorder, unrecorded_effect};
 use super::decide::Ruled;
 use super::validate::Checked;
 use super::{Pipeline, PipelineSnapshot, StageContext, approve, network};
@@ -113,39 +113,40 @@ struct Inner {
     placeholders: Box<[SecretPlaceholder]>,
     /// The redactor of everything that the call returns.
     redactor: Redactor,
-    /// The redactor of what servers answer to the call.
-    answers: OnceLock<Option<Redactor>>,
+    /// The redactor of the responses that servers send to the call.
+    response_redactor: OnceLock<Option<Redactor>>,
     /// The number of model requests of the call.
     completions: CompletionCounter,
     parent: ParentCall,
     context: CallContext,
     observer: Arc<dyn CallObserver>,
-    /// The cached result of the last reach lookup.
+    /// The last lookup of the call's network access.
     cached_access: CachedNetworkAccess,
 }
 
-/// The result of the last reach lookup, with the snapshot that it was made from.
+/// The last lookup of a network access, with the snapshot that it was made from.
 #[derive(Default)]
 struct CachedNetworkAccess(Mutex<Option<(Arc<PipelineSnapshot>, Arc<NetworkAccess>)>>);
 
 impl CachedNetworkAccess {
-    fn now(&self, inner: &Inner, whose: RequestSender<'_>) -> Arc<NetworkAccess> {
+    fn current(&self, inner: &Inner, sender: RequestSender<'_>) -> Arc<NetworkAccess> {
         let snapshot = inner.pipeline.snapshot();
-        let mut kept = self.0.lock();
-        match &*kept {
-            Some((then, reach))
-                if Arc::ptr_eq(then, &snapshot) && reach.ports() == inner.served(whose) =>
+        let mut cached = self.0.lock();
+        match &*cached {
+            Some((cached_snapshot, access))
+                if Arc::ptr_eq(cached_snapshot, &snapshot)
+                    && access.ports() == inner.served_ports(sender) =>
             {
-                Arc::clone(reach)
+                Arc::clone(access)
             }
             other => {
-                let new = Arc::new(inner.reach(&snapshot, whose));
-                let reach = match other {
+                let new = Arc::new(inner.network_access(&snapshot, sender));
+                let access = match other {
                     Some((_, old)) if *old == new => Arc::clone(old),
                     _ => new,
                 };
-                *kept = Some((snapshot, Arc::clone(&reach)));
-                reach
+                *cached = Some((snapshot, Arc::clone(&access)));
+                access
             }
         }
     }
@@ -164,7 +165,7 @@ impl Approved {
             answered: self.answered().into(),
             placeholders: secret::placeholders(self.rights(), self.context()),
             redactor: self.redactor().clone(),
-            answers: OnceLock::new(),
+            response_redactor: OnceLock::new(),
             completions: CompletionCounter::default(),
             parent: self.parent(),
             context: self.context().clone(),
@@ -175,10 +176,10 @@ impl Approved {
 }
 
 impl EffectGate {
-    /// Returns the present reach of the call. The allocation is shared with the last lookup as long as nothing has
-    /// changed.
+    /// Returns the present network access of the call. The allocation is shared with the last lookup as long as nothing
+    /// has changed.
     pub fn reach(&self) -> Arc<NetworkAccess> {
-        self.0.cached_access.now(&self.0, RequestSender::Call)
+        self.0.cached_access.current(&self.0, RequestSender::Call)
     }
 
     /// Connects to a server of the session, at one of the ports of [`NetworkAccess::served`].
@@ -198,21 +199,21 @@ impl EffectGate {
         Box::pin(self.0.request(egress, RequestSender::Call)).await
     }
 
-    /// Records that the server behind the tool asks something of the client, before the client is asked; `refused` is
-    /// the reason if it is not. Fails if the tool may no longer be called.
+    /// Records that the server behind the tool sends a request to the client, before the client receives it; `refused`
+    /// is the reason if it is not passed on. Fails if the tool may no longer be called.
     pub fn record_upstream_request(
         &self,
-        want: UpstreamRequestKind,
+        kind: UpstreamRequestKind,
         refused: Option<&ToolError>,
     ) -> Result<(), ToolError> {
         let inner = &*self.0;
         let snapshot = inner.pipeline.snapshot();
-        let recorder = inner.effect_trail(want.method().to_owned())?;
+        let recorder = inner.effect_recorder(kind.method().to_owned())?;
         let result = match refused {
             Some(error) => Err(error.clone()),
-            None => inner.standing(&snapshot).map(|_| ()),
+            None => inner.current_rights(&snapshot).map(|_| ()),
         };
-        recorded(recorder, result)
+        finish_effect(recorder, result)
     }
 
     /// Records that an allowed request was not sent because its host resolved to a refused address.
@@ -226,7 +227,7 @@ impl EffectGate {
         let Ok(redactor) = ports.vault.redactor() else {
             return;
         };
-        let mut subject = named(egress);
+        let mut subject = request_name(egress);
         redactor.mask_text(&mut subject);
         let mut event = AuditEvent::new(EventKind::Effect, ports.clock.now())
             .with_context(&self.0.context)
@@ -246,50 +247,56 @@ impl EffectGate {
 }
 
 /// Names a request without parts that could carry content: its method and its origin.
-fn named(egress: OutgoingRequest<'_>) -> String {
+fn request_name(egress: OutgoingRequest<'_>) -> String {
     format!("{} {}", egress.method, egress.target.origin())
 }
 
 impl Inner {
     /// Creates the record of an effect of the tool. `subject` names the effect, without its content.
-    fn effect_trail(&self, subject: String) -> Result<CallRecorder, ToolError> {
+    fn effect_recorder(&self, subject: String) -> Result<CallRecorder, ToolError> {
         let ports = &self.pipeline.0.ports;
         CallRecorder::for_effect(&self.tool, &self.context, &self.parent, ports, subject)
     }
 
     /// Returns the tool as it is now, and the rights that the call still has.
-    fn standing(&self, snapshot: &PipelineSnapshot) -> Result<(Arc<Tool>, Needs), ToolError> {
+    fn current_rights(&self, snapshot: &PipelineSnapshot) -> Result<(Arc<Tool>, Needs), ToolError> {
         let name = self.tool.name().as_str();
-        let same = |tool: &&Arc<Tool>| {
+        let is_same_build = |tool: &&Arc<Tool>| {
             tool.origin.digest == self.tool.origin.digest
                 && tool.origin.location == self.tool.origin.location
         };
-        let gone = |why: &str| {
+        let revoked = |why: &str| {
             ToolError::new(
                 ToolErrorCode::PolicyDenied,
                 format!("`{name}` has no access any more: {why}"),
             )
         };
-        let Some(tool) = snapshot.registry.get(name).filter(same) else {
-            return Err(gone("its plugin was removed or replaced during the call"));
+        let Some(tool) = snapshot.registry.get(name).filter(is_same_build) else {
+            return Err(revoked(
+                "its plugin was removed or replaced during the call",
+            ));
         };
         if let Some(reason) = snapshot.policy.refusal(tool) {
-            return Err(gone(&format!("{} ({})", reason.text, reason.source)));
+            return Err(revoked(&format!("{} ({})", reason.text, reason.source)));
         }
-        let started = self.rights.clone();
-        let rights = tool.rights().for_running_call(self.tool.trust, started);
+        let initial = self.rights.clone();
+        let rights = tool.rights().for_running_call(self.tool.trust, initial);
         let rights = rights.ok_or_else(|| {
-            let way = format!("`mimir tools trust {name}` grants it again");
-            gone("its grant was taken back during the call").with_remedies([way])
+            let remedy = format!("`mimir tools trust {name}` grants it again");
+            revoked("its grant was taken back during the call").with_remedies([remedy])
         })?;
         Ok((Arc::clone(tool), rights))
     }
 
-    fn reach(&self, snapshot: &PipelineSnapshot, whose: RequestSender<'_>) -> NetworkAccess {
-        let standing = self.standing(snapshot);
-        let hosts = standing.map_or_else(|_| Vec::new(), |(_, rights)| whose.hosts(rights));
+    fn network_access(
+        &self,
+        snapshot: &PipelineSnapshot,
+        sender: RequestSender<'_>,
+    ) -> NetworkAccess {
+        let current_rights = self.current_rights(snapshot);
+        let hosts = current_rights.map_or_else(|_| Vec::new(), |(_, rights)| sender.hosts(rights));
         let granted = network::granted(&hosts);
-        let ports = self.served(whose);
+        let ports = self.served_ports(sender);
         let settings = snapshot.policy.network(&self.tool, &hosts).serving(&ports);
         NetworkAccess {
             policy: granted.capped_by(settings),
@@ -304,52 +311,53 @@ impl Inner {
     async fn request(
         &self,
         egress: OutgoingRequest<'_>,
-        whose: RequestSender<'_>,
+        sender: RequestSender<'_>,
     ) -> Result<EgressPermission, ToolError> {
         let snapshot = self.pipeline.snapshot();
         let stage = self.pipeline.stage_context(&snapshot);
-        let mut recorder = self.effect_trail(named(egress))?;
-        let judged = async {
+        let mut recorder = self.effect_recorder(request_name(egress))?;
+        let steps = async {
             self.check_request(egress)?;
-            let (tool, rights) = self.standing(&snapshot)?;
-            let hosts = whose.hosts(rights);
-            let checked = self.checked(tool, arguments(egress));
-            let served = self.served(whose);
-            let judged = judge::judge(&stage, self, &checked, (&hosts, &served), (egress, whose));
-            recorder.record_decision(&judged.evaluation);
-            if judged.evaluation.decision() == Decision::Deny {
-                return Err(judged.denied(&checked, egress));
+            let (tool, rights) = self.current_rights(&snapshot)?;
+            let hosts = sender.hosts(rights);
+            let checked = self.wrap_effect(tool, arguments(egress));
+            let served = self.served_ports(sender);
+            let judgement =
+                judge::judge_request(&stage, self, &checked, (&hosts, &served), (egress, sender));
+            recorder.record_decision(&judgement.evaluation);
+            if judgement.evaluation.decision() == Decision::Deny {
+                return Err(judgement.denied(&checked, egress));
             }
             let ruled = Ruled {
                 assessment: Some(summary(egress)),
-                evaluation: judged.evaluation,
+                evaluation: judgement.evaluation,
                 checked,
             };
-            require_consent(&stage, &ruled, &mut recorder, whose.request()).await?;
-            if let RequestSender::Command(command) = whose {
+            require_consent(&stage, &ruled, &mut recorder, sender.request_noun()).await?;
+            if let RequestSender::Command(command) = sender {
                 command.record_consent(egress, &ruled.evaluation);
             }
-            Ok(if judged.network.unlisted {
+            Ok(if judgement.network.unlisted {
                 EgressPermission::Unlisted
             } else {
                 EgressPermission::Listed
             })
         };
-        let result = judged.await;
-        recorded(recorder, result)
+        let result = steps.await;
+        finish_effect(recorder, result)
     }
 
     /// Returns the ports of the session's servers that may be reached. A command reaches them directly.
-    fn served(&self, whose: RequestSender<'_>) -> Vec<u16> {
+    fn served_ports(&self, sender: RequestSender<'_>) -> Vec<u16> {
         let runner = &self.pipeline.0.ports.runner;
-        match whose {
+        match sender {
             RequestSender::Call => runner.served_ports(&self.context.session_id),
             RequestSender::Command(_) => Vec::new(),
         }
     }
 
-    /// Wraps the request for the stages, as if the tool had called it.
-    fn checked(&self, tool: Arc<Tool>, arguments: Value) -> Box<Checked> {
+    /// Wraps an effect as a checked call, for the other stages.
+    fn wrap_effect(&self, tool: Arc<Tool>, arguments: Value) -> Box<Checked> {
         Box::new(Checked::for_effect(
             tool,
             arguments,
@@ -362,38 +370,40 @@ impl Inner {
     }
 }
 
-/// Asks a person if a rule requires it. `what` is the beginning of a sentence.
+/// Asks a person if a rule requires it. `subject` begins the message for a person who edits
+/// the arguments.
 async fn require_consent(
     stage: &StageContext<'_>,
     ruled: &Ruled,
     recorder: &mut CallRecorder,
-    what: &str,
+    subject: &str,
 ) -> Result<(), ToolError> {
     if ruled.evaluation.decision() == Decision::Ask
         && approve::ask(stage, ruled, recorder).await?.is_some()
     {
-        let message = format!("{what} cannot be edited; say no, and change the call");
+        let message = format!("{subject} cannot be edited; say no, and change the call");
         return Err(ToolError::new(ToolErrorCode::ApprovalDenied, message));
     }
     Ok(())
 }
 
 /// Records the result of an effect. An effect that cannot be recorded is not carried out.
-fn recorded<T>(recorder: CallRecorder, result: Result<T, ToolError>) -> Result<T, ToolError> {
+fn finish_effect<T>(recorder: CallRecorder, result: Result<T, ToolError>) -> Result<T, ToolError> {
     let recorded = recorder.finish_effect(result.as_ref().err().map(|error| error.code));
     result.and_then(|done| recorded.map(|()| done))
 }
 
-/// Creates the refusal of an effect that a rule denies. `what` names what was not done.
-fn denied(what: &str, evaluation: &PolicyEvaluation, ways: Vec<String>) -> ToolError {
+/// Creates the refusal of an effect that a rule denies. `outcome` is a clause such as "the command was not
+/// run".
+fn denied(outcome: &str, evaluation: &PolicyEvaluation, remedies: Vec<String>) -> ToolError {
     let visible_evaluation = evaluation.without_untrusted_text();
     let message = match visible_evaluation.decisive() {
-        Some(reason) => format!("{what}: {} ({})", reason.text, reason.rule),
-        None => what.to_owned(),
+        Some(reason) => format!("{outcome}: {} ({})", reason.text, reason.rule),
+        None => outcome.to_owned(),
     };
     ToolError::new(ToolErrorCode::PolicyDenied, crate::text::visible(&message))
         .with_details(visible_evaluation.error_details())
-        .with_remedies(ways)
+        .with_remedies(remedies)
 }
 
 /// Returns the arguments that rules about `method`, `url` and `host` match.

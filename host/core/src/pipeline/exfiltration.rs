@@ -1,4 +1,4 @@
-//! Data that a read-only request carries beyond the name of the resource.
+//! Detects data that a read-only request carries beyond the name of the resource.
 //!
 //! A GET to a listed host is allowed without a question, whatever the session has read. A tool could still send data
 //! in the URL and the headers, so these are limited to what naming a page needs: a query of at most [`QUERY_MAX`]
@@ -29,7 +29,7 @@ const DIGITS_MAX: usize = 20;
 const MIXED_MAX: usize = 8;
 
 /// Maximum number of runs that are remembered of the pages that a session has fetched.
-const REMEMBERED: usize = 4096;
+const RUNS_MAX: usize = 4096;
 
 /// Returns true for a request that only reads (safe methods, RFC 9110 section 9.2.1) and has no body.
 pub(super) fn only_reads(egress: OutgoingRequest<'_>) -> bool {
@@ -52,14 +52,14 @@ pub(super) fn describe_carried_data(
     let path = decoded(url.path());
     let query = decoded(url.query().unwrap_or_default());
     let headers: usize = egress.headers.iter().map(|text| text.len()).sum();
-    for (part, size, most) in [
+    for (part, size, limit) in [
         ("query", query.len(), QUERY_MAX),
         ("path", path.len(), PATH_MAX),
         ("headers", headers, HEADERS_MAX),
     ] {
         // Without the size: the message stays identical before and after the tool's own headers are added.
-        if size > most {
-            return Some(format!("more than {most} bytes of {part} are sent"));
+        if size > limit {
+            return Some(format!("more than {limit} bytes of {part} are sent"));
         }
     }
     let host = egress.target.host().to_string();
@@ -78,7 +78,7 @@ pub(super) fn describe_carried_data(
         .iter()
         .flat_map(|(part, texts)| texts.iter().map(|text| (*part, *text)));
     texts.chain(headers).find_map(|(part, text)| {
-        rows(text).find(|row| is_opaque(row) && !seen.has(row))?;
+        runs(text).find(|run| is_opaque(run) && !seen.contains(run))?;
         Some(format!(
             "{OPAQUE_MIN} or more characters in a row of its {part} are not words"
         ))
@@ -90,37 +90,37 @@ fn decoded(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns the runs of base64 characters that have the minimum length.
-fn rows(text: &str) -> impl Iterator<Item = &str> {
-    let inside = |c: char| c.is_ascii_alphanumeric() || is_joint(c);
-    let rows = text.split(move |c| !inside(c));
-    rows.filter(|row| row.len() >= OPAQUE_MIN)
+fn runs(text: &str) -> impl Iterator<Item = &str> {
+    let is_base64 = |c: char| c.is_ascii_alphanumeric() || is_separator(c);
+    let runs = text.split(move |c| !is_base64(c));
+    runs.filter(|run| run.len() >= OPAQUE_MIN)
 }
 
 /// Returns true for a character that separates words and is also a base64 digit.
-fn is_joint(c: char) -> bool {
+fn is_separator(c: char) -> bool {
     matches!(c, '+' | '/' | '-' | '_')
 }
 
 /// Returns true if a run is not made of words.
-fn is_opaque(row: &str) -> bool {
-    !row.split(is_joint).all(is_word)
+fn is_opaque(run: &str) -> bool {
+    !run.split(is_separator).all(is_word)
 }
 
-fn is_word(piece: &str) -> bool {
-    let all = |is: fn(&u8) -> bool| piece.bytes().all(|byte| is(&byte));
-    if all(u8::is_ascii_alphabetic) {
+fn is_word(part: &str) -> bool {
+    let all_are = |test: fn(&u8) -> bool| part.bytes().all(|byte| test(&byte));
+    if all_are(u8::is_ascii_alphabetic) {
         // Split camel case: `getElementsByClassName` is made of words, too.
-        let mut cases = piece
+        let mut cases = part
             .as_bytes()
             .chunk_by(|a, b| a.is_ascii_lowercase() == b.is_ascii_lowercase());
-        return cases.all(|run| run.len() <= LETTERS_MAX);
+        return cases.all(|part| part.len() <= LETTERS_MAX);
     }
-    let most = if all(u8::is_ascii_digit) {
+    let max = if all_are(u8::is_ascii_digit) {
         DIGITS_MAX
     } else {
         MIXED_MAX
     };
-    piece.len() <= most
+    part.len() <= max
 }
 
 /// Hashes of the runs that are not words in the pages that a session has fetched.
@@ -129,25 +129,25 @@ pub(super) struct FetchedFragments(HashSet<u64>);
 
 impl FetchedFragments {
     /// Remembers the runs of a text.
-    pub(super) fn note(&mut self, text: &str) {
-        for row in rows(text) {
-            let parts = row.split('/').filter(|part| part.len() >= OPAQUE_MIN);
-            for part in parts.chain([row]) {
-                if self.0.len() < REMEMBERED && is_opaque(part) {
+    pub(super) fn remember(&mut self, text: &str) {
+        for run in runs(text) {
+            let parts = run.split('/').filter(|part| part.len() >= OPAQUE_MIN);
+            for part in parts.chain([run]) {
+                if self.0.len() < RUNS_MAX && is_opaque(part) {
                     self.0.insert(hash(part));
                 }
             }
         }
     }
 
-    fn has(&self, row: &str) -> bool {
-        self.0.contains(&hash(row))
+    fn contains(&self, run: &str) -> bool {
+        self.0.contains(&hash(run))
     }
 }
 
-fn hash(row: &str) -> u64 {
+fn hash(run: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
-    row.hash(&mut hasher);
+    run.hash(&mut hasher);
     hasher.finish()
 }
 
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn exfiltration_check_ignores_fragments_of_fetched_pages() {
         let mut seen = FetchedFragments::default();
-        seen.note(&format!(
+        seen.remember(&format!(
             "see [the commit](https://a.example/x/commit/{SHA})"
         ));
         assert_eq!(
@@ -253,8 +253,8 @@ mod tests {
         );
         assert!(of(&format!("https://a.example/{BASE64}"), &[], &seen).is_some());
         for number in 0..10_000 {
-            seen.note(&format!("{number:064x}"));
+            seen.remember(&format!("{number:064x}"));
         }
-        assert!(seen.0.len() <= REMEMBERED);
+        assert!(seen.0.len() <= RUNS_MAX);
     }
 }

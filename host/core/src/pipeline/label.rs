@@ -32,17 +32,17 @@ struct WorstLabel {
 
 impl TaintFloor {
     /// Adds the label of an ended nested call.
-    pub(crate) fn note_outcome(&self, outcome: &Outcome) {
-        self.note_from(outcome.label(), outcome.source.clone());
+    pub(crate) fn add_outcome(&self, outcome: &Outcome) {
+        self.add_label_from(outcome.label(), outcome.source.clone());
     }
 
     /// Adds a label whose source is not distinguished.
-    pub(crate) fn note_label(&self, label: &ContentLabel) {
-        self.note_from(label, ContentSource::Other);
+    pub(crate) fn add_label(&self, label: &ContentLabel) {
+        self.add_label_from(label, ContentSource::Other);
     }
 
     /// Adds a label with its source.
-    pub(super) fn note_from(&self, label: &ContentLabel, source: ContentSource) {
+    pub(super) fn add_label_from(&self, label: &ContentLabel, source: ContentSource) {
         let mut worst = self.0.lock();
         let untrusted = label.trust == TrustLevel::Untrusted;
         let (trust, data_class) = (label.trust, label.data_class);
@@ -71,17 +71,17 @@ impl TaintFloor {
 
 pub(super) fn label(stage: &StageContext<'_>, clean: Clean, recorder: &CallRecorder) -> Labeled {
     let mut label = match recorder.tool() {
-        Some(tool) if clean.ran && !is_silent(tool, &clean) => {
+        Some(tool) if clean.ran && !is_empty_response(tool, &clean) => {
             let mut label = ContentLabel {
                 trust: TrustLevel::System,
                 data_class: DataClass::Public,
                 origin: format!("{}:{}", tool.source.as_str(), tool.name()),
             };
             for tool in recorder.forms() {
-                let set = stage.snapshot.policy.labels(tool);
-                let own = set.output_trust.unwrap_or_else(|| trust(tool));
-                let class = set.output_data_class.unwrap_or(DataClass::Internal);
-                label.trust = label.trust.max(own);
+                let settings = stage.snapshot.policy.labels(tool);
+                let trust = settings.output_trust.unwrap_or_else(|| default_trust(tool));
+                let class = settings.output_data_class.unwrap_or(DataClass::Internal);
+                label.trust = label.trust.max(trust);
                 label.data_class = label.data_class.max(class);
             }
             label
@@ -95,7 +95,7 @@ pub(super) fn label(stage: &StageContext<'_>, clean: Clean, recorder: &CallRecor
     };
     let mut source = recorder
         .tool()
-        .map_or(ContentSource::Other, |tool| ContentSource::of(tool));
+        .map_or(ContentSource::Other, |tool| ContentSource::from_tool(tool));
     if let Some(worst) = recorder.floor().worst() {
         if label.trust < TrustLevel::Untrusted {
             source = worst.source;
@@ -111,7 +111,7 @@ pub(super) fn label(stage: &StageContext<'_>, clean: Clean, recorder: &CallRecor
     let session = stage.sessions.get(recorder.session());
     session.record_masks(&clean.masks);
     session.record_read(&label, source.clone());
-    if recorder.tool().is_some_and(|tool| fetches(tool))
+    if recorder.tool().is_some_and(|tool| is_network_tool(tool))
         && let Ok(output) = &clean.result
     {
         let texts = output.content.iter().filter_map(|part| match part {
@@ -128,9 +128,10 @@ pub(super) fn label(stage: &StageContext<'_>, clean: Clean, recorder: &CallRecor
 }
 
 /// Returns true if a server has answered with no content at all, as to a subscription.
-fn is_silent(tool: &Tool, clean: &Clean) -> bool {
-    let nothing = |output: &ToolOutput| output.content.is_empty() && output.structured.is_none();
-    tool.source == ToolSource::Mcp && clean.result.as_ref().is_ok_and(nothing)
+fn is_empty_response(tool: &Tool, clean: &Clean) -> bool {
+    let has_no_content =
+        |output: &ToolOutput| output.content.is_empty() && output.structured.is_none();
+    tool.source == ToolSource::Mcp && clean.result.as_ref().is_ok_and(has_no_content)
 }
 
 /// Returns true if a secret in the result comes from this machine. A secret in the response of a server or a site is
@@ -147,22 +148,22 @@ fn reads_own_data(tool: &Tool) -> bool {
 }
 
 /// Returns true if the results of the tool come only from the network.
-fn fetches(tool: &Tool) -> bool {
+fn is_network_tool(tool: &Tool) -> bool {
     tool.source == ToolSource::BuiltIn && tool.definition.group == ToolGroup::Net
 }
 
 /// Returns the trust level of a tool's results. Built-in tools for local data are trusted; so is a granted custom tool
 /// if it reaches no host, command or model that could speak through it; all others are untrusted.
-fn trust(tool: &Tool) -> TrustLevel {
-    let reach = &tool.definition.needs;
-    let closed = reach.hosts.is_empty() && reach.commands.is_empty() && !reach.model;
+fn default_trust(tool: &Tool) -> TrustLevel {
+    let needs = &tool.definition.needs;
+    let is_isolated = needs.hosts.is_empty() && needs.commands.is_empty() && !needs.model;
     match (tool.source, tool.definition.group) {
         (ToolSource::BuiltIn, ToolGroup::Fs) => TrustLevel::Verified,
         (ToolSource::BuiltIn, ToolGroup::Runtime | ToolGroup::Memory | ToolGroup::System) => {
             TrustLevel::User
         }
         (ToolSource::BuiltIn, ToolGroup::Net | ToolGroup::Browser) => TrustLevel::Untrusted,
-        (ToolSource::Custom, _) if tool.trust == ToolTrust::Trusted && closed => {
+        (ToolSource::Custom, _) if tool.trust == ToolTrust::Trusted && is_isolated => {
             TrustLevel::Verified
         }
         (ToolSource::Custom | ToolSource::Mcp | ToolSource::Teams, _) => TrustLevel::Untrusted,

@@ -47,8 +47,7 @@ impl MaskingObserver {
     }
 
     fn count(&self, masks: MaskSummary) {
-        let mut all = self.masks.lock();
-        all.add(masks);
+        self.masks.lock().add(masks);
     }
 
     fn show(&self, (lines, masks): (Vec<(LogLevel, String)>, MaskSummary)) {
@@ -75,10 +74,10 @@ impl CallObserver for MaskingObserver {
         match progress.message.take() {
             Some(message) => {
                 let mut reports = self.reports.lock();
-                let ready = reports
+                let complete = reports
                     .get_or_insert_with(|| self.redactor.line_masker())
                     .push(progress, message);
-                self.report(ready);
+                self.report(complete);
             }
             None => self.inner.progress(progress),
         }
@@ -86,11 +85,11 @@ impl CallObserver for MaskingObserver {
 
     fn log(&self, line: LogLine) {
         let mut lines = self.lines.lock();
-        let ready = lines
+        let complete = lines
             .get_or_insert_with(|| self.redactor.line_masker())
             .push(line.level, line.text);
         // Shown under the lock, so that lines stay in order.
-        self.show(ready);
+        self.show(complete);
         drop(lines);
     }
 
@@ -107,10 +106,10 @@ impl CallObserver for MaskingObserver {
 
 /// Masks secrets in both directions: in the requests of a server to the client, and in the client's answers.
 impl UpstreamRequestHandler for MaskingObserver {
-    fn supports(&self, want: UpstreamRequestKind) -> bool {
+    fn supports(&self, kind: UpstreamRequestKind) -> bool {
         self.inner
             .upstream_handler()
-            .is_some_and(|client| client.supports(want))
+            .is_some_and(|client| client.supports(kind))
     }
 
     fn handle_requests(
@@ -137,7 +136,7 @@ impl UpstreamRequestHandler for MaskingObserver {
 
 /// Masks a result. In binary content only known values are masked: this destroys a picture that contains one, which
 /// could otherwise carry the secret out.
-pub(super) fn output(redactor: &Redactor, output: &mut ToolOutput) -> MaskSummary {
+pub(super) fn mask_output(redactor: &Redactor, output: &mut ToolOutput) -> MaskSummary {
     let mut masks = MaskSummary::default();
     for part in &mut output.content {
         match part {
@@ -159,7 +158,7 @@ pub(super) fn output(redactor: &Redactor, output: &mut ToolOutput) -> MaskSummar
 }
 
 /// Masks the text of a failure.
-pub(super) fn error(redactor: &Redactor, error: &mut ToolError) -> MaskSummary {
+pub(super) fn mask_error(redactor: &Redactor, error: &mut ToolError) -> MaskSummary {
     redactor.mask_all([&mut error.message], error.details.as_mut())
 }
 

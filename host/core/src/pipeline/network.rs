@@ -12,7 +12,7 @@ use crate::decision::{
 use crate::error::{ToolError, ToolErrorCode};
 use crate::needs::HostNeed;
 use crate::network::{NetworkPolicy, NetworkRefusal, NetworkVerdict, RequestTarget};
-use crate::policy::GRANT;
+use crate::policy::NOT_GRANTED;
 use crate::tool::Tool;
 
 use super::effect::{self, OutgoingRequest};
@@ -22,7 +22,7 @@ use super::{PipelineSnapshot, StageContext, approve};
 /// The result of the evaluation, in addition to the reasons.
 #[derive(Debug, Default)]
 pub(super) struct NetworkFindings {
-    /// True if the request is on no list, so that only a person can allow it.
+    /// True if no list has the host of the request, so that only a person can allow it.
     pub(super) unlisted: bool,
     /// The remedy, if the settings refuse the request.
     pub(super) remedy: String,
@@ -33,7 +33,7 @@ pub(super) struct NetworkFindings {
     pub(super) listed: bool,
 }
 
-/// A request as it would be judged. It was not sent, and no name was looked up.
+/// A request as the rules see it. It was not sent, and no name was looked up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RequestPreview {
     /// The method.
@@ -57,9 +57,9 @@ pub struct RequestPreview {
 /// Converts the granted hosts to a policy. Patterns were checked when the tool was listed; if one is invalid
 /// nevertheless, nothing is granted.
 pub(super) fn granted(hosts: &[HostNeed]) -> NetworkPolicy {
-    let only = NetworkPolicy::for_needs("grant", hosts)
+    let granted = NetworkPolicy::for_needs("grant", hosts)
         .or_else(|_| NetworkPolicy::for_needs("grant", &[]));
-    only.unwrap_or_default()
+    granted.unwrap_or_default()
 }
 
 /// Evaluates a request of a tool that was granted these hosts, in a session with servers at these ports.
@@ -68,11 +68,11 @@ pub(super) fn judge(
     tool: &Tool,
     (hosts, served): (&[HostNeed], &[u16]),
     egress: OutgoingRequest<'_>,
-    all: &mut PolicyEvaluation,
+    evaluation: &mut PolicyEvaluation,
 ) -> NetworkFindings {
-    let mut said = NetworkFindings::default();
+    let mut findings = NetworkFindings::default();
     let OutgoingRequest { target, method, .. } = egress;
-    let mut say = |layer, decision, rule: &str, text: String| {
+    let mut push = |layer, decision, rule: &str, text: String| {
         let source = match layer {
             PolicyLayer::TeamPolicy => "the team's policy",
             _ => "",
@@ -86,81 +86,80 @@ pub(super) fn judge(
         };
         // Reading the next chunk of the same page is the same request.
         let reads = ["url", "method"].map(str::to_owned);
-        let way = (decision == Decision::Ask)
+        let remedy = (decision == Decision::Ask)
             .then(|| snapshot.policy.request_remedy(tool, target, method));
         let basis = RuleBasis {
             reads: RuleArguments::Only(reads.into()),
-            remedy: way.map(Into::into),
+            remedy: remedy.map(Into::into),
             per_origin: true,
             ..RuleBasis::default()
         };
-        all.push_with_basis(reason, basis);
+        evaluation.push_with_basis(reason, basis);
     };
     let (name, host) = (tool.name(), target.host());
     if !granted(hosts).lists(target, method) {
-        said.unlisted = true;
-        let known = knows(hosts, target);
-        if known {
+        findings.unlisted = true;
+        if is_granted_host(hosts, target) {
             let text = format!("`{name}` was not granted {method} to `{host}`");
-            say(PolicyLayer::Network, Decision::Deny, GRANT, text);
+            push(PolicyLayer::Network, Decision::Deny, NOT_GRANTED, text);
         } else if !snapshot.policy.asks_unknown_hosts(tool) {
             let text = format!("`{name}` was not granted `{host}`");
-            say(PolicyLayer::Network, Decision::Deny, GRANT, text);
+            push(PolicyLayer::Network, Decision::Deny, NOT_GRANTED, text);
         }
     }
     let settings = snapshot.policy.network(tool, hosts).serving(served);
     match settings.judge(target, method) {
         NetworkVerdict::Allowed(pattern) => {
-            said.pattern = pattern.map(ToString::to_string);
+            findings.pattern = pattern.map(ToString::to_string);
             let text = format!("`{host}` may be reached");
-            say(PolicyLayer::Network, Decision::Allow, "network", text);
+            push(PolicyLayer::Network, Decision::Allow, "network", text);
         }
         NetworkVerdict::Unlisted(NetworkRefusal { rule, reason, .. }) => {
-            said.unlisted = true;
-            say(PolicyLayer::Network, Decision::Ask, &rule, reason);
+            findings.unlisted = true;
+            push(PolicyLayer::Network, Decision::Ask, &rule, reason);
         }
         NetworkVerdict::Refused(NetworkRefusal {
             rule,
             reason,
             remedy,
         }) => {
-            said.remedy = remedy;
-            say(PolicyLayer::Network, Decision::Deny, &rule, reason);
+            findings.remedy = remedy;
+            push(PolicyLayer::Network, Decision::Deny, &rule, reason);
         }
     }
     for team in snapshot.policy.team_networks(Some(tool)) {
         let team = team.serving(served);
         if let Some(refusal) = team.judge(target, method).refusal() {
             let (rule, reason) = (&refusal.rule, refusal.reason.clone());
-            say(PolicyLayer::TeamPolicy, Decision::Deny, rule, reason);
+            push(PolicyLayer::TeamPolicy, Decision::Deny, rule, reason);
         }
     }
-    let named = hosts.iter().filter(|need| !need.is_any()).cloned();
-    let named: Vec<HostNeed> = named.collect();
+    let specific = hosts.iter().filter(|need| !need.is_any()).cloned();
+    let specific: Vec<HostNeed> = specific.collect();
     // A person has seen the ports of the session's own servers on a card, and requests to them stay in the session.
-    said.listed = !said.unlisted
+    findings.listed = !findings.unlisted
         && (settings.serves(target)
             || snapshot.policy.names_host(tool, target, method)
-            || granted(&named).lists(target, method));
-    said
+            || granted(&specific).lists(target, method));
+    findings
 }
 
 /// Returns true if a person has agreed to an unlisted host: before this call was made (`answered`), or for the
 /// session.
-pub(super) fn is_agreed(
+pub(super) fn has_consent(
     stage: &StageContext<'_>,
     checked: &Checked,
     answered: &[String],
-    all: &PolicyEvaluation,
+    evaluation: &PolicyEvaluation,
 ) -> bool {
-    let about = all.unlisted_host_questions();
-    let mut asking = about.asking().peekable();
+    let questions = evaluation.unlisted_host_questions();
+    let mut asking = questions.asking().peekable();
     asking.peek().is_some()
         && (asking.all(|reason| answered.contains(&effect::question_key(reason)))
-            || approve::find_remembered_answer(stage, checked, &about).is_some())
+            || approve::find_remembered_answer(stage, checked, &questions).is_some())
 }
 
-fn knows(hosts: &[HostNeed], target: &RequestTarget) -> bool {
+fn is_granted_host(hosts: &[HostNeed], target: &RequestTarget) -> bool {
     let mut patterns = hosts.iter().filter_map(|need| need.pattern().ok());
     patterns.any(|pattern| pattern.matches(target))
 }
@@ -202,9 +201,9 @@ impl DeclaredRequest {
     }
 }
 
-/// Returns the request that a call is about, read from `url` and `method` in the arguments. Only for tools that may
-/// request any host. A URL that cannot be requested is an error of the caller.
-fn of_call(checked: &Checked) -> Result<Option<DeclaredRequest>, ToolError> {
+/// Returns the request that the arguments of a call name by `url` and `method`; `None` for tools that may not request
+/// any host. A URL that cannot be requested is an error of the caller.
+fn declared_request(checked: &Checked) -> Result<Option<DeclaredRequest>, ToolError> {
     let (tool, arguments) = (checked.tool(), checked.arguments());
     if !tool.rights().foreseen_hosts().iter().any(HostNeed::is_any) {
         return Ok(None);
@@ -234,36 +233,36 @@ fn of_call(checked: &Checked) -> Result<Option<DeclaredRequest>, ToolError> {
     }))
 }
 
-/// Evaluates the request that a call is about, before the call runs.
+/// Evaluates the request that the arguments of a call name, before the call runs.
 pub(super) fn preview_request(
     snapshot: &PipelineSnapshot,
     checked: &Checked,
     served: &[u16],
-    all: &mut PolicyEvaluation,
+    evaluation: &mut PolicyEvaluation,
 ) -> Result<Option<(NetworkFindings, DeclaredRequest, RequestPreview)>, ToolError> {
-    let Some(request) = of_call(checked)? else {
+    let Some(request) = declared_request(checked)? else {
         return Ok(None);
     };
     let (tool, target, method) = (checked.tool(), &request.target, request.method.as_str());
     let mut headers = Vec::new();
     let egress = request.egress(&mut headers);
     // The rules see the request as it would be sent, not only as the call spells it.
-    let mut late = PolicyEvaluation::default();
+    let mut request_evaluation = PolicyEvaluation::default();
     snapshot
         .policy
-        .request(tool, &effect::arguments(egress), &mut late);
-    all.append_new(late);
+        .evaluate_request(tool, &effect::arguments(egress), &mut request_evaluation);
+    evaluation.append_new(request_evaluation);
     let hosts = tool.rights().foreseen_hosts();
-    let said = judge(snapshot, tool, (hosts, served), egress, all);
+    let findings = judge(snapshot, tool, (hosts, served), egress, evaluation);
     let addresses = snapshot.policy.network(tool, hosts).addresses(target);
-    let foreseen = RequestPreview {
+    let preview = RequestPreview {
         method: method.to_owned(),
         url: target.to_string(),
         scheme: target.scheme().as_str(),
         host: target.host().to_string(),
         port: target.port(),
-        pattern: said.pattern.clone(),
+        pattern: findings.pattern.clone(),
         addresses,
     };
-    Ok(Some((said, request, foreseen)))
+    Ok(Some((findings, request, preview)))
 }

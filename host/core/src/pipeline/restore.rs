@@ -45,16 +45,16 @@ enum FileWrite {
 /// text, and tools and commands that only read may search for any mark.
 pub(super) fn check_arguments(
     stage: &StageContext<'_>,
-    (tool, same): (&Tool, Option<&Tool>),
+    (tool, equivalent): (&Tool, Option<&Tool>),
     context: &CallContext,
     (arguments, command): (&Value, &OnceLock<Option<Arc<CallCommand>>>),
 ) -> Result<(), ToolError> {
-    let form = same.unwrap_or(tool);
-    if form.definition.hints.read_only || is_restored(form) {
+    let effective_tool = equivalent.unwrap_or(tool);
+    if effective_tool.definition.hints.read_only || restores_marks(effective_tool) {
         return Ok(());
     }
     let session = stage.sessions.get(&context.session_id);
-    let mut shown = |text: &str| {
+    let mut shown_mark = |text: &str| {
         let mut rules = rules_of_marks(text).into_iter();
         rules
             .find(|rule| session.has_masked(rule))
@@ -62,20 +62,24 @@ pub(super) fn check_arguments(
     };
     // A page is requested by its URL, and nothing of the URL is written.
     let is_net = tool.source == ToolSource::BuiltIn && tool.definition.group == ToolGroup::Net;
-    let all = arguments.as_object().into_iter().flatten();
-    let mut written = all.filter(|(argument, _)| !is_net || *argument == "body");
-    let found = written.find_map(|(argument, value)| {
-        let rule = leak::texts_in(value, &mut shown)?;
+    let members = arguments.as_object().into_iter().flatten();
+    let mut written = members.filter(|(argument, _)| !is_net || *argument == "body");
+    let marked = written.find_map(|(argument, value)| {
+        let rule = leak::find_in_texts(value, &mut shown_mark)?;
         Some((argument, rule))
     });
-    let Some((argument, rule)) = found else {
+    let Some((argument, rule)) = marked else {
         return Ok(());
     };
     let is_command = tool.source == ToolSource::BuiltIn
         && tool.definition.group == ToolGroup::Runtime
         && !tool.runs_code();
     let command = || command.get_or_init(|| CallCommand::from_arguments(arguments));
-    if is_command && command().as_ref().is_some_and(|one| only_reads(stage, one)) {
+    if is_command
+        && command()
+            .as_ref()
+            .is_some_and(|command| only_reads(stage, command))
+    {
         return Ok(());
     }
     let message = format!(
@@ -84,7 +88,7 @@ pub(super) fn check_arguments(
         tool.name(),
         text::visible(text::prefix(argument, 64)),
     );
-    Err(error(message, &rule))
+    Err(mask_error(message, &rule))
 }
 
 /// Returns true if the command of a call only reads.
@@ -94,7 +98,7 @@ fn only_reads(stage: &StageContext<'_>, command: &CallCommand) -> bool {
 }
 
 /// Returns true if marks in the text that the tool writes are restored.
-fn is_restored(tool: &Tool) -> bool {
+fn restores_marks(tool: &Tool) -> bool {
     tool.source == ToolSource::BuiltIn
         && tool.definition.group == ToolGroup::Fs
         && matches!(tool.name().as_str(), "write_file" | "edit_file")
@@ -103,7 +107,7 @@ fn is_restored(tool: &Tool) -> bool {
 /// Replaces marks in the arguments of a call by their values. Returns a redactor that masks these values, too, if
 /// there are any.
 pub(super) fn restore(call: &mut Approved) -> Result<Option<Redactor>, ToolError> {
-    let Some((path, write)) = write(&call.checked) else {
+    let Some((path, write)) = marked_write(&call.checked) else {
         return Ok(None);
     };
     let checked = &call.checked;
@@ -117,14 +121,14 @@ pub(super) fn restore(call: &mut Approved) -> Result<Option<Redactor>, ToolError
         session: &session,
     };
     let arguments = match write {
-        FileWrite::Whole(content) => task.whole(&content)?,
+        FileWrite::Whole(content) => task.restore_whole(&content)?,
         FileWrite::Edit {
             regex: true,
             pattern,
             replacement,
             ..
         } => {
-            task.regex(&[&pattern, &replacement])?;
+            task.check_regex(&[&pattern, &replacement])?;
             return Ok(None);
         }
         FileWrite::Edit {
@@ -133,36 +137,36 @@ pub(super) fn restore(call: &mut Approved) -> Result<Option<Redactor>, ToolError
             name,
             all,
             ..
-        } => task.edit(&pattern, &replacement, name, all)?,
+        } => task.restore_edit(&pattern, &replacement, name, all)?,
     };
     let masked = call.redactor().mask_restorable(&current);
     let redactor = call.redactor().with_restored(masked.values());
-    if let Some(given) = call.checked.arguments.as_object_mut() {
-        given.extend(arguments);
+    if let Some(replaced) = call.checked.arguments.as_object_mut() {
+        replaced.extend(arguments);
     }
     call.mask_with(redactor.clone());
     Ok(Some(redactor))
 }
 
 /// Returns the file that a built-in tool writes to and the text, if the text contains a mark.
-fn write(checked: &Checked) -> Option<(String, FileWrite)> {
+fn marked_write(checked: &Checked) -> Option<(String, FileWrite)> {
     let tool = checked.equivalent_tool.as_ref().unwrap_or(&checked.tool);
-    if !is_restored(tool) {
+    if !restores_marks(tool) {
         return None;
     }
     let arguments = &checked.arguments;
-    let given = |name: &str| Some(arguments.get(name)?.as_str()?.to_owned());
+    let text_argument = |name: &str| Some(arguments.get(name)?.as_str()?.to_owned());
     let flag = |name: &str| arguments.get(name).and_then(Value::as_bool) == Some(true);
     let write = match tool.name().as_str() {
-        "write_file" => FileWrite::Whole(given("content")?),
+        "write_file" => FileWrite::Whole(text_argument("content")?),
         "edit_file" => {
             let name = match arguments.get("replacement") {
                 Some(_) => "replacement",
                 None => "content",
             };
             FileWrite::Edit {
-                pattern: given("pattern")?,
-                replacement: given(name)?,
+                pattern: text_argument("pattern")?,
+                replacement: text_argument(name)?,
                 name,
                 all: flag("all"),
                 regex: flag("regex"),
@@ -170,7 +174,7 @@ fn write(checked: &Checked) -> Option<(String, FileWrite)> {
         }
         _ => return None,
     };
-    let marked = match &write {
+    let has_marks = match &write {
         FileWrite::Whole(content) => has_mark(content),
         FileWrite::Edit {
             pattern,
@@ -178,7 +182,7 @@ fn write(checked: &Checked) -> Option<(String, FileWrite)> {
             ..
         } => has_mark(pattern) || has_mark(replacement) || pattern.contains(r"\[REDACTED:"),
     };
-    Some((given("path")?, write)).filter(|_| marked)
+    Some((text_argument("path")?, write)).filter(|_| has_marks)
 }
 
 /// Arguments that replace those of the call.
@@ -194,23 +198,23 @@ struct RestoreTask<'a> {
 }
 
 impl RestoreTask<'_> {
-    fn whole(&self, content: &str) -> Result<RestoredArguments, ToolError> {
+    fn restore_whole(&self, content: &str) -> Result<RestoredArguments, ToolError> {
         let masked = self.redactor.mask_restorable(self.current);
         let restored = masked
             .restore(
                 content,
                 None,
                 MarkFacts {
-                    is_literal: &self.written(masked.rules(), content),
+                    is_literal: &self.is_literal_mark(masked.rules(), content),
                     has_other_values: &self.has_other_values(&masked),
                 },
             )
-            .and_then(|restored| self.redactor.hides(&restored).map(|()| restored))
+            .and_then(|restored| self.redactor.check_masked(&restored).map(|()| restored))
             .map_err(|error| self.refused(&error))?;
         Ok(vec![("content".to_owned(), restored.text.into())])
     }
 
-    fn edit(
+    fn restore_edit(
         &self,
         pattern: &str,
         replacement: &str,
@@ -218,53 +222,56 @@ impl RestoreTask<'_> {
         all: bool,
     ) -> Result<RestoredArguments, ToolError> {
         // The tool treats a file with CRLF everywhere as if it had LF.
-        let ends = self.current.matches('\n').count();
-        let crlf = ends > 0 && self.current.matches("\r\n").count() == ends;
-        let plain = |text: &str| match crlf {
+        let line_ends = self.current.matches('\n').count();
+        let has_crlf = line_ends > 0 && self.current.matches("\r\n").count() == line_ends;
+        let with_lf = |text: &str| match has_crlf {
             true => text.replace("\r\n", "\n"),
             false => text.to_owned(),
         };
-        let (current, pattern, replacement) =
-            (plain(self.current), plain(pattern), plain(replacement));
+        let (current, pattern, replacement) = (
+            with_lf(self.current),
+            with_lf(pattern),
+            with_lf(replacement),
+        );
         let masked = self.redactor.mask_restorable(&current);
-        let places: Vec<_> = match pattern.is_empty() {
+        let matches: Vec<_> = match pattern.is_empty() {
             true => Vec::new(),
             false => masked
                 .text()
                 .match_indices(&pattern)
-                .map(|(at, found)| at..at + found.len())
+                .map(|(at, matched)| at..at + matched.len())
                 .collect(),
         };
-        if places.len() > 1 && !all && has_mark(&pattern) {
-            return Err(self.ambiguous(masked.text(), &places));
+        if matches.len() > 1 && !all && has_mark(&pattern) {
+            return Err(self.ambiguous(masked.text(), &matches));
         }
         let has_other_values = self.has_other_values(&masked);
-        let (mut whole, mut first, mut kept) = (Vec::new(), None, 0);
-        for place in places {
-            let parts = masked.part(place.clone()).zip(masked.original(place));
+        let (mut restored_parts, mut first, mut copied) = (Vec::new(), None, 0);
+        for range in matches {
+            let parts = masked.part(range.clone()).zip(masked.original(range));
             // The match begins or ends inside a mark, so the file cannot contain it.
-            let Some((part, at)) = parts else {
+            let Some((part, original)) = parts else {
                 return Ok(Vec::new());
             };
             let facts = MarkFacts {
-                is_literal: &self.written(part.rules(), &replacement),
+                is_literal: &self.is_literal_mark(part.rules(), &replacement),
                 has_other_values: &has_other_values,
             };
             let restored = part
                 .restore(&replacement, Some(&masked), facts)
                 .map_err(|error| self.refused(&error))?;
-            whole.push(RestoredText::plain(&current[kept..at.start]));
-            whole.push(restored.clone());
-            kept = at.end;
-            let edit = (current[at].to_owned(), restored.text);
+            restored_parts.push(RestoredText::plain(&current[copied..original.start]));
+            restored_parts.push(restored.clone());
+            copied = original.end;
+            let edit = (current[original].to_owned(), restored.text);
             match &first {
-                Some(first) if *first != edit => return Err(self.several()),
+                Some(first) if *first != edit => return Err(self.different_values()),
                 _ => first = Some(edit),
             }
         }
-        whole.push(RestoredText::plain(&current[kept..]));
+        restored_parts.push(RestoredText::plain(&current[copied..]));
         self.redactor
-            .hides(&RestoredText::concat(whole))
+            .check_masked(&RestoredText::concat(restored_parts))
             .map_err(|error| self.refused(&error))?;
         // If nothing matches, the tool reports it.
         Ok(first.map_or_else(Vec::new, |(pattern, replacement)| {
@@ -276,7 +283,7 @@ impl RestoreTask<'_> {
     }
 
     /// Refuses a regular expression for, or with, a mask that is not literal text of the file.
-    fn regex(&self, texts: &[&str]) -> Result<(), ToolError> {
+    fn check_regex(&self, texts: &[&str]) -> Result<(), ToolError> {
         if has_mark(self.current) {
             return Ok(());
         }
@@ -292,17 +299,22 @@ impl RestoreTask<'_> {
              is shown, without `regex`",
             text::visible(self.path)
         );
-        Err(error(message, rule))
+        Err(mask_error(message, rule))
     }
 
-    /// Returns a predicate that is true for a mark without a value in the file that is literal text, as in
-    /// documentation: no result of this session had it in place of a value, and it replaces none.
-    fn written<'s>(&'s self, replaced: BTreeSet<&str>, new: &str) -> impl Fn(&str) -> bool + 's {
-        let takes_none = replaced.is_subset(&rules_of_marks(new));
-        move |rule| takes_none && !self.session.has_masked(rule)
+    /// Returns a predicate that is true for a mark that is literal text, as in documentation: no result of this session
+    /// had it in place of a value, and it replaces none.
+    fn is_literal_mark<'s>(
+        &'s self,
+        replaced: BTreeSet<&str>,
+        new: &str,
+    ) -> impl Fn(&str) -> bool + 's {
+        let replaces_none = replaced.is_subset(&rules_of_marks(new));
+        move |rule| replaces_none && !self.session.has_masked(rule)
     }
 
-    /// Returns a predicate that is true for a rule if the session was shown marks of values that the file does not have.
+    /// Returns a predicate that is true for a rule if the session was shown marks of values that the file does not
+    /// have.
     fn has_other_values<'s>(&'s self, masked: &'s MaskedText<'_>) -> impl Fn(&str) -> bool + 's {
         let values = masked.digests();
         move |rule| self.session.has_masked_others(rule, values.get(rule))
@@ -325,10 +337,10 @@ impl RestoreTask<'_> {
             ),
         };
         let rule = mark.trim_start_matches("[REDACTED:").trim_end_matches(']');
-        self::error(format!("`{path}` was not changed: {why}"), rule)
+        mask_error(format!("`{path}` was not changed: {why}"), rule)
     }
 
-    fn several(&self) -> ToolError {
+    fn different_values(&self) -> ToolError {
         let message = format!(
             "`{}` was not changed: the masks in `pattern` stand for different values; change one of the places at a time, \
              with more of the text around it",
@@ -337,25 +349,25 @@ impl RestoreTask<'_> {
         ToolError::new(ToolErrorCode::InvalidInput, message)
     }
 
-    fn ambiguous(&self, masked: &str, places: &[std::ops::Range<usize>]) -> ToolError {
+    fn ambiguous(&self, masked: &str, matches: &[std::ops::Range<usize>]) -> ToolError {
         let line = |at: usize| masked[..at].matches('\n').count() + 1;
-        let lines: Vec<usize> = places
+        let lines: Vec<usize> = matches
             .iter()
             .take(20)
-            .map(|place| line(place.start))
+            .map(|range| line(range.start))
             .collect();
-        let named: Vec<String> = lines.iter().map(usize::to_string).collect();
+        let numbers: Vec<String> = lines.iter().map(usize::to_string).collect();
         let message = format!(
             "the pattern matches more than once in `{}`, at lines {}; include more of the text around the place, or pass \
              `all: true`",
             text::visible(self.path),
-            named.join(", ")
+            numbers.join(", ")
         );
         ToolError::new(ToolErrorCode::InvalidInput, message).with_details(json!({ "lines": lines }))
     }
 }
 
-fn error(message: String, rule: &str) -> ToolError {
+fn mask_error(message: String, rule: &str) -> ToolError {
     ToolError::new(ToolErrorCode::InvalidInput, message)
         .with_details(json!({ "kind": "mask-in-text", "mask": format!("[REDACTED:{rule}]") }))
 }

@@ -35,16 +35,16 @@ impl CompletedRun {
 pub(super) async fn run(slots: &CallSlots, call: Approved) -> Result<CompletedRun, ToolError> {
     let limits = *call.limits();
     let tool = Arc::clone(call.tool());
-    slots.count(&call, call.clock().instant())?;
+    slots.count_call(&call, call.clock().instant())?;
     let deadline = call.deadline().clone();
-    let ended = {
+    let result = {
         let work = pin!(async {
             let _slots = slots.take(&call).await?;
             Ok(tool.backend.run(call).await)
         });
         deadline.run_until(work).await
     };
-    let raw = match ended {
+    let raw = match result {
         Ok(Ok(raw)) => raw,
         Ok(Err(error)) => RawResult::failed(error),
         Err(_) => RawResult::failed(ToolError::new(
@@ -57,21 +57,21 @@ pub(super) async fn run(slots: &CallSlots, call: Approved) -> Result<CompletedRu
         )),
     };
     Ok(CompletedRun {
-        raw: promised(raw, &tool),
+        raw: check_output_schema(raw, &tool),
         tool: Some(tool),
         limits,
     })
 }
 
 /// Checks a result against the tool's output schema.
-fn promised(mut raw: RawResult, tool: &Tool) -> RawResult {
+fn check_output_schema(mut raw: RawResult, tool: &Tool) -> RawResult {
     let Some(schema) = &tool.definition.output_schema else {
         return raw;
     };
     let Ok(output) = &raw.result else {
         return raw;
     };
-    let broken = match &output.structured {
+    let error = match &output.structured {
         Some(value) => schema
             .validate("the structured result of the tool", value)
             .err(),
@@ -80,7 +80,7 @@ fn promised(mut raw: RawResult, tool: &Tool) -> RawResult {
             "the tool has an output schema and returned no structured result",
         )),
     };
-    if let Some(mut error) = broken {
+    if let Some(mut error) = error {
         // The tool is at fault, except if the limit of the check was exceeded: then the result may have been valid.
         if error.code != ToolErrorCode::LimitExceeded {
             error.code = ToolErrorCode::ExecutionError;

@@ -40,12 +40,12 @@ pub(super) fn sanitize(ran: CompletedRun, recorder: &CallRecorder) -> Clean {
             let schema = tool
                 .as_ref()
                 .and_then(|tool| tool.definition.output_schema.as_ref());
-            let escaped = escape_output::output(&mut output);
-            let marks = mask::output(&redactor, &mut output);
-            if let Some(schema) = schema.filter(|_| escaped || marks.count() > 0) {
-                fit_schema::fit(&mut output, schema);
+            let escaped = escape_output::escape_output(&mut output);
+            let new_masks = mask::mask_output(&redactor, &mut output);
+            if let Some(schema) = schema.filter(|_| escaped || new_masks.count() > 0) {
+                fit_schema::fit_to_schema(&mut output, schema);
             }
-            masks.add(marks);
+            masks.add(new_masks);
             truncated |= cut::content(&mut output.content, limits.output_chars);
             match output.structured.take() {
                 Some(mut value) => {
@@ -53,7 +53,7 @@ pub(super) fn sanitize(ran: CompletedRun, recorder: &CallRecorder) -> Clean {
                     truncated |= was_cut;
                     output.structured = Some(value);
                     match schema {
-                        Some(schema) if was_cut => whole(output, schema),
+                        Some(schema) if was_cut => check_cut_result(output, schema),
                         _ => Ok(output),
                     }
                 }
@@ -63,8 +63,8 @@ pub(super) fn sanitize(ran: CompletedRun, recorder: &CallRecorder) -> Clean {
         Err(error) => {
             bytes_out += error.message.len() as u64;
             let mut error = error;
-            escape_output::error(&mut error);
-            masks.add(mask::error(&redactor, &mut error));
+            escape_output::escape_error(&mut error);
+            masks.add(mask::mask_error(&redactor, &mut error));
             for line in &mut error.remedies {
                 redactor.mask_text(line);
             }
@@ -82,12 +82,15 @@ pub(super) fn sanitize(ran: CompletedRun, recorder: &CallRecorder) -> Clean {
 }
 
 /// Checks a cut result against the output schema.
-fn whole(output: ToolOutput, schema: &crate::schema::Schema) -> Result<ToolOutput, ToolError> {
-    let fits = output
+fn check_cut_result(
+    output: ToolOutput,
+    schema: &crate::schema::Schema,
+) -> Result<ToolOutput, ToolError> {
+    let is_valid = output
         .structured
         .as_ref()
         .is_some_and(|value| schema.validate("the result", value).is_ok());
-    if fits {
+    if is_valid {
         return Ok(output);
     }
     Err(ToolError::new(
@@ -103,9 +106,9 @@ fn size(output: &ToolOutput) -> u64 {
 }
 
 fn cut_error(mut error: ToolError, max: usize, truncated: &mut bool) -> ToolError {
-    let kept = text::prefix(&error.message, MESSAGE_MAX).len();
-    if kept < error.message.len() {
-        error.message.truncate(kept);
+    let kept_len = text::prefix(&error.message, MESSAGE_MAX).len();
+    if kept_len < error.message.len() {
+        error.message.truncate(kept_len);
         error.message.push('…');
         *truncated = true;
     }

@@ -21,7 +21,7 @@ use super::network;
 /// The sessions of one pipeline, and the builds that a person has granted while it runs.
 #[derive(Default)]
 pub(super) struct PipelineSessions {
-    all: Mutex<HashMap<String, Arc<PipelineSession>>>,
+    sessions: Mutex<HashMap<String, Arc<PipelineSession>>>,
     granted: Mutex<HashSet<(String, String)>>,
 }
 
@@ -48,7 +48,8 @@ struct SessionState {
 /// Identifies a command of this process.
 pub(crate) type CommandId = u64;
 
-/// The source of untrusted content, or of what is judged. Content of a source raises no question about that source.
+/// The source of untrusted content, or the receiver of a call or request. Content of a source raises no question about
+/// sending data back to that source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ContentSource {
     /// A source that is not distinguished from others.
@@ -61,7 +62,7 @@ pub(crate) enum ContentSource {
 
 impl ContentSource {
     /// Returns the source of a tool's results, which also receives its arguments.
-    pub(super) fn of(tool: &Tool) -> Self {
+    pub(super) fn from_tool(tool: &Tool) -> Self {
         match tool.source {
             ToolSource::Mcp => Self::Server(tool.origin.location.clone()),
             ToolSource::BuiltIn | ToolSource::Custom | ToolSource::Teams => Self::Other,
@@ -69,11 +70,11 @@ impl ContentSource {
     }
 }
 
-/// The route by which data could leave the machine with the judged call or request.
+/// The route by which data could leave the machine with a call or request.
 pub(super) enum EgressPath<'a> {
-    /// No route, or only requests and commands that are judged separately.
+    /// No route, or only requests and commands that are evaluated separately.
     None,
-    /// A call whose requests are not judged separately. A server already knows its own answers: these alone raise no
+    /// A call whose requests are not evaluated separately. A server already knows its own answers: these alone raise no
     /// question about the next call to it.
     Call(ContentSource),
     /// A request.
@@ -86,22 +87,22 @@ pub(super) enum EgressPath<'a> {
         /// request.
         command: ContentSource,
         /// The settings line that would list the host.
-        way: &'a dyn Fn() -> String,
+        remedy: &'a dyn Fn() -> String,
     },
 }
 
 impl EgressPath<'_> {
     /// Returns the route of a call of this tool whose arguments name no request. `confined` is true if requests of its
-    /// commands are judged separately.
+    /// commands are evaluated separately.
     pub(super) fn for_tool(tool: &Tool, confined: bool) -> Self {
         let needs = &tool.definition.needs;
         // Servers, models and tools of a team are operated elsewhere.
-        let unseen = needs.model
+        let is_unmonitored = needs.model
             || matches!(tool.source, ToolSource::Mcp | ToolSource::Teams)
             || (!needs.commands.is_empty() && !confined);
-        let networked = matches!(tool.definition.group, ToolGroup::Net | ToolGroup::Browser);
-        if unseen || (networked && needs.hosts.is_empty()) {
-            Self::Call(ContentSource::of(tool))
+        let is_networked = matches!(tool.definition.group, ToolGroup::Net | ToolGroup::Browser);
+        if is_unmonitored || (is_networked && needs.hosts.is_empty()) {
+            Self::Call(ContentSource::from_tool(tool))
         } else {
             Self::None
         }
@@ -126,37 +127,37 @@ struct SessionAnswer {
 impl PipelineSessions {
     /// Returns the session with this ID, and creates it if needed.
     pub(super) fn get(&self, id: &str) -> Arc<PipelineSession> {
-        let mut all = lock(&self.all);
-        match all.get(id) {
+        let mut sessions = lock(&self.sessions);
+        match sessions.get(id) {
             Some(session) => Arc::clone(session),
-            None => Arc::clone(all.entry(id.to_owned()).or_default()),
+            None => Arc::clone(sessions.entry(id.to_owned()).or_default()),
         }
     }
 
     /// Removes an ended session. Returns true if one of its answers is listed.
     pub(super) fn end(&self, id: &str) -> bool {
-        let ended = lock(&self.all).remove(id);
+        let ended = lock(&self.sessions).remove(id);
         ended.is_some_and(|session| session.has_listed())
     }
 
-    /// Marks this build as granted, without a new listing of the tools.
+    /// Marks this build as granted until the tools are listed again.
     pub(super) fn grant(&self, tool: &Tool) {
-        lock(&self.granted).insert(build(tool));
+        lock(&self.granted).insert(build_key(tool));
     }
 
     /// Clears the builds granted since the last listing: the new listing has the stored grants, without the revoked
     /// ones.
-    pub(super) fn listed(&self) {
+    pub(super) fn clear_granted(&self) {
         lock(&self.granted).clear();
     }
 
     /// Returns true if a person has granted this build since the tools were listed.
     pub(super) fn has_granted(&self, tool: &Tool) -> bool {
-        lock(&self.granted).contains(&build(tool))
+        lock(&self.granted).contains(&build_key(tool))
     }
 }
 
-fn build(tool: &Tool) -> (String, String) {
+fn build_key(tool: &Tool) -> (String, String) {
     (tool.origin.location.clone(), tool.origin.digest.clone())
 }
 
@@ -209,7 +210,7 @@ impl PipelineSession {
     /// Remembers the runs of a fetched text that a later request may repeat.
     pub(super) fn record_fetched<'a>(&self, texts: impl Iterator<Item = &'a str>) {
         let mut state = lock(&self.0);
-        texts.for_each(|text| state.fetched.note(text));
+        texts.for_each(|text| state.fetched.remember(text));
     }
 
     /// Returns the worst label that the session has read.
@@ -235,41 +236,42 @@ impl PipelineSession {
         }
     }
 
-    /// Adds reasons to ask about a call that could do harm with content that the session has read. `accepts` is the
-    /// person's setting.
+    /// Adds reasons to ask about a call that could do harm with content that the session has read. `accepts_untrusted`
+    /// is the person's setting for untrusted content.
     pub(super) fn evaluate_taint(
         &self,
-        accepts: Option<bool>,
-        out: &EgressPath<'_>,
+        accepts_untrusted: Option<bool>,
+        egress_path: &EgressPath<'_>,
         evaluation: &mut PolicyEvaluation,
     ) {
         let state = lock(&self.0);
-        let own = out.source();
+        let receiver = egress_path.source();
         // A person who refuses untrusted content for a server refuses the server's own content as well.
-        let strict = accepts == Some(false) && matches!(own, ContentSource::Server(_));
+        let strict =
+            accepts_untrusted == Some(false) && matches!(receiver, ContentSource::Server(_));
         let mut untrusted = state.untrusted.iter();
         let untrusted = untrusted
-            .find(|(source, _)| strict || *source == ContentSource::Other || source != own);
+            .find(|(source, _)| strict || *source == ContentSource::Other || source != receiver);
         if untrusted.is_none() && state.sensitive.is_none() {
             return;
         }
-        let (sends, harmless, carried, per_origin) = match out {
+        let (sends, harmless, carried, per_origin) = match egress_path {
             EgressPath::None => (false, true, None, false),
             EgressPath::Call(_) => (true, false, None, false),
             EgressPath::Request { egress, listed, .. } => {
-                let (reads, tunnel) = (
+                let (only_reads, is_tunnel) = (
                     exfiltration::only_reads(*egress),
                     egress.method == "CONNECT",
                 );
                 let carried = exfiltration::describe_carried_data(*egress, &state.fetched);
                 // The content of a tunnel is not visible. The network judges it again, with a body, once much was
                 // sent.
-                let harmless = *listed && (reads || tunnel) && carried.is_none();
-                let plain = tunnel || (reads && carried.is_none());
-                (true, harmless, carried, plain)
+                let harmless = *listed && (only_reads || is_tunnel) && carried.is_none();
+                let per_origin = is_tunnel || (only_reads && carried.is_none());
+                (true, harmless, carried, per_origin)
             }
         };
-        let mut ask = |rule: &str, text: String, way: Option<String>| {
+        let mut ask = |rule: &str, text: String, remedy: Option<String>| {
             let text = match &carried {
                 Some(carried) => format!("{text}; {carried}"),
                 None => text,
@@ -282,29 +284,32 @@ impl PipelineSession {
                 text,
             };
             let basis = RuleBasis {
-                reads: match out {
+                reads: match egress_path {
                     EgressPath::Request { .. } => network::request_arguments(),
                     EgressPath::None | EgressPath::Call(_) => RuleArguments::Everything,
                 },
                 per_origin,
-                remedy: way.map(Into::into),
+                remedy: remedy.map(Into::into),
                 ..RuleBasis::default()
             };
             evaluation.push_with_basis(reason, basis);
         };
         if let Some((_, origin)) = untrusted
-            && (accepts == Some(false) || (sends && !harmless && accepts != Some(true)))
+            && (accepts_untrusted == Some(false)
+                || (sends && !harmless && accepts_untrusted != Some(true)))
         {
-            let way = match out {
+            let remedy = match egress_path {
                 EgressPath::Request {
-                    listed: false, way, ..
-                } if per_origin => Some(way()),
+                    listed: false,
+                    remedy,
+                    ..
+                } if per_origin => Some(remedy()),
                 _ => None,
             };
             let text = format!(
                 "this session has read untrusted content (from {origin}), which may have caused this call"
             );
-            ask("taint: untrusted content", text, way);
+            ask("taint: untrusted content", text, remedy);
         }
         if let Some(origin) = &state.sensitive
             && sends
@@ -323,33 +328,30 @@ impl PipelineSession {
         listed: impl FnOnce() -> Result<Vec<Fingerprint>, E>,
     ) -> Result<Vec<StoredApproval>, E> {
         if self.has_listed() {
-            let standing = listed()?;
-            let stands =
-                |given: &SessionAnswer| !given.listed || standing.contains(&given.approval.id);
-            lock(&self.0).approvals.retain(stands);
+            let valid = listed()?;
+            let is_valid =
+                |answer: &SessionAnswer| !answer.listed || valid.contains(&answer.approval.id);
+            lock(&self.0).approvals.retain(is_valid);
         }
         let state = lock(&self.0);
         Ok(state
             .approvals
             .iter()
-            .map(|given| given.approval.clone())
+            .map(|answer| answer.approval.clone())
             .collect())
     }
 
     /// Remembers an answer until the session ends or, if it is listed, until it is revoked.
-    pub(super) fn remember_approval(&self, lease: StoredApproval, listed: bool) {
+    pub(super) fn remember_approval(&self, approval: StoredApproval, listed: bool) {
         let mut state = lock(&self.0);
         state
             .approvals
-            .retain(|given| given.approval.id != lease.id);
-        state.approvals.push(SessionAnswer {
-            approval: lease,
-            listed,
-        });
+            .retain(|answer| answer.approval.id != approval.id);
+        state.approvals.push(SessionAnswer { approval, listed });
     }
 
     fn has_listed(&self) -> bool {
-        lock(&self.0).approvals.iter().any(|given| given.listed)
+        lock(&self.0).approvals.iter().any(|answer| answer.listed)
     }
 }
 

@@ -28,7 +28,7 @@ pub struct Checked {
     pub(super) observer: Arc<dyn CallObserver>,
     pub(super) parent: Option<ParentCall>,
     pub(super) depth: u32,
-    /// The tool that implements this form of the call, if the called tool has several.
+    /// The fine-grained tool that the call amounts to, if it is a call of the compact form.
     pub(super) equivalent_tool: Option<Arc<Tool>>,
     /// True for an effect of a running call, such as a request.
     pub(super) is_effect: bool,
@@ -40,7 +40,7 @@ pub struct Checked {
     paths: PathRules,
     /// The redactor for its secrets.
     pub(super) redactor: Redactor,
-    /// The command in the arguments, once it was needed.
+    /// The command in the arguments, computed when it is first needed.
     command: OnceLock<Option<Arc<CallCommand>>>,
 }
 
@@ -66,7 +66,7 @@ impl Checked {
         self.command.get_or_init(find).as_ref()
     }
 
-    /// Wraps a request that a tool makes while the call `parent` runs.
+    /// Wraps an effect, such as a request, of a tool while the call `parent` runs.
     pub(super) fn for_effect(
         tool: Arc<Tool>,
         arguments: Value,
@@ -131,10 +131,10 @@ pub(super) fn validate(
     let snapshot = stage.snapshot;
     let depth = call.depth();
     let tool = policy::resolve_called_tool(&snapshot.registry, &call.tool, &mut call.arguments)?;
-    let same = policy::equivalent_tool_name(&tool, &call.arguments);
-    let same = same.and_then(|name| snapshot.registry.get(name).cloned());
-    let logs = snapshot.policy.logs_arguments(&tool, same.as_deref());
-    recorder.set_tool(&tool, same.clone(), logs, &call.arguments);
+    let equivalent = policy::equivalent_tool_name(&tool, &call.arguments);
+    let equivalent = equivalent.and_then(|name| snapshot.registry.get(name).cloned());
+    let logs_arguments = snapshot.policy.logs_arguments(&tool, equivalent.as_deref());
+    recorder.set_tool(&tool, equivalent.clone(), logs_arguments, &call.arguments);
     let redactor = snapshot.policy.redactor(&tool, &recorder.redactor());
     if depth >= Limits::CALL_DEPTH {
         return Err(ToolError::new(
@@ -156,19 +156,19 @@ pub(super) fn validate(
         .validate("the arguments", &call.arguments)?;
     let granted = snapshot.policy.secrets_of(&tool);
     leak::check_arguments(&redactor, granted, &tool, &call.arguments)?;
-    let forms = (&*tool, same.as_deref());
+    let forms = (&*tool, equivalent.as_deref());
     let command = OnceLock::new();
     restore::check_arguments(stage, forms, &call.context, (&call.arguments, &command))?;
     let mut paths = snapshot.policy.paths(&tool);
     let mut limits = snapshot.policy.limits(&tool);
-    if let Some(same) = &same {
-        paths = paths.combined_with(&snapshot.policy.paths(same));
-        limits = limits.tightest(snapshot.policy.limits(same));
+    if let Some(equivalent) = &equivalent {
+        paths = paths.combined_with(&snapshot.policy.paths(equivalent));
+        limits = limits.tightest(snapshot.policy.limits(equivalent));
     }
     // On the heap: it passes through every stage.
     Ok(Box::new(Checked {
         limits,
-        equivalent_tool: same,
+        equivalent_tool: equivalent,
         // The protected paths of the calling tool hold for the tools that it calls, too.
         paths: match &call.parent {
             Some(parent) => paths.combined_with(&parent.paths),
@@ -177,7 +177,7 @@ pub(super) fn validate(
         tool,
         arguments: call.arguments,
         context: call.context,
-        observer: recorder.watch(call.observer, redactor.clone()),
+        observer: recorder.mask_observer(call.observer, redactor.clone()),
         redactor,
         is_effect: false,
         parent: call.parent,

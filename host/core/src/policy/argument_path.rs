@@ -14,7 +14,7 @@ enum ArgumentPathStep {
 }
 
 impl ArgumentPath {
-    /// Parses a path. The error tells what is wrong with it.
+    /// Parses a path. The error is the reason why the text is invalid.
     pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
         let mut rest = text.strip_prefix('$').map_or(text, |rest| rest);
         rest = rest.strip_prefix('.').unwrap_or(rest);
@@ -22,7 +22,7 @@ impl ArgumentPath {
         while !rest.is_empty() {
             rest = match rest.strip_prefix('[') {
                 Some(inner) => {
-                    let (step, after) = bracket(inner)?;
+                    let (step, after) = parse_bracket(inner)?;
                     steps.push(step);
                     after
                 }
@@ -49,8 +49,8 @@ impl ArgumentPath {
         Ok(Self(steps))
     }
 
-    /// The first name, if the path begins with one.
-    pub(super) fn argument(&self) -> Option<&str> {
+    /// Returns the name of the argument that the path begins with, if it begins with a name.
+    pub(super) fn argument_name(&self) -> Option<&str> {
         match self.0.first() {
             Some(ArgumentPathStep::Key(name)) => Some(name),
             _ => None,
@@ -67,7 +67,7 @@ impl ArgumentPath {
         !self.0.contains(&ArgumentPathStep::Each)
     }
 
-    /// The schema of the values at this path; `None` if it cannot be determined.
+    /// Returns the schema of the values at this path; `None` if it cannot be determined.
     pub(super) fn schema<'a>(&self, schema: &'a Value) -> Option<&'a Value> {
         self.0.iter().try_fold(schema, |schema, step| match step {
             ArgumentPathStep::Key(name) => schema["properties"].get(&**name),
@@ -87,8 +87,8 @@ impl ArgumentPath {
     }
 }
 
-/// Parses the content of brackets, and returns the rest.
-fn bracket(inner: &str) -> Result<(ArgumentPathStep, &str), &'static str> {
+/// Parses the text after an opening bracket. Returns the step, and the text after the closing bracket.
+fn parse_bracket(inner: &str) -> Result<(ArgumentPathStep, &str), &'static str> {
     if let Some(quoted) = inner.strip_prefix(['"', '\'']) {
         let quote = &inner[..1];
         let (name, after) = quoted.split_once(quote).ok_or("a quote is not closed")?;

@@ -72,16 +72,19 @@ pub(crate) struct CommandCheck<'a> {
     pub(crate) runner: &'a dyn CommandRunner,
 }
 
-pub(super) use crate::decision::OURS;
+pub(super) use crate::decision::BUILT_IN_SOURCE;
 
-/// The rule name if no mode is set.
-pub(super) const DEFAULT: &str = "the default list of commands";
+/// The name of the rule that asks about unknown parts of a command.
+const UNKNOWN: &str = "what cannot be known";
 
-/// Returns the command that the arguments of a call name, as the tool `exec` takes them, or as `run_code` does if they
-/// require an interpreter on this machine.
-pub(crate) fn command_of(arguments: &Value) -> Option<CommandRequest> {
+/// The name of the rule that applies if no mode is set.
+pub(super) const DEFAULT_LIST: &str = "the default list of commands";
+
+/// Returns the command that the arguments of a call name: of the tool `exec`, or of `run_code` if the code needs an
+/// interpreter on this machine.
+pub(crate) fn command_in_arguments(arguments: &Value) -> Option<CommandRequest> {
     let Some(command) = arguments["command"].as_str() else {
-        return code::command_of(arguments);
+        return code::command_in_arguments(arguments);
     };
     let program = match arguments["args"].as_array() {
         None => CommandProgram::Script(command.to_owned()),
@@ -111,11 +114,11 @@ impl CommandRules {
         for (at, approval) in settings.approvals.iter().enumerate() {
             let key = format!("execApprovals.approvals[{at}]");
             let fault = |text: String| PolicyError::Rule {
-                place: source.at(&key),
+                location: source.at(&key),
                 text: format!("{key}: {text}"),
             };
-            let used = approval.last_used.as_deref();
-            if used.is_some_and(|time| !is_time(time)) {
+            let last_used = approval.last_used.as_deref();
+            if last_used.is_some_and(|time| !is_time(time)) {
                 return Err(fault(
                     "lastUsed must be a time such as 2026-01-31T12:00:00Z or 2026-01-31".into(),
                 ));
@@ -123,11 +126,11 @@ impl CommandRules {
             let pattern = CommandPattern::parse(&approval.pattern).map_err(fault)?;
             patterns.push((pattern, approval.added_by));
         }
-        let written = settings.approvals.iter();
+        let approvals = settings.approvals.iter();
         Ok(Self {
             mode: settings.mode,
             patterns,
-            written: written.map(|approval| approval.pattern.clone()).collect(),
+            written: approvals.map(|approval| approval.pattern.clone()).collect(),
             worker: None,
         })
     }
@@ -151,75 +154,66 @@ impl CommandRules {
     }
 
     /// With `mode: deny`, refuses every call of a tool that runs commands, whatever its arguments.
-    pub(super) fn forbid(
+    pub(super) fn evaluate_deny_mode(
         &self,
         tool: &Tool,
         source: &RuleSource,
         evaluation: &mut PolicyEvaluation,
     ) {
-        let runs = tool.definition.group == ToolGroup::Runtime
+        let runs_commands = tool.definition.group == ToolGroup::Runtime
             || !tool.definition.needs.commands.is_empty();
-        if self.mode == Some(ExecMode::Deny) && runs {
+        if self.mode == Some(ExecMode::Deny) && runs_commands {
             let text = "no command may run".to_owned();
-            evaluation.push(self.says(Decision::Deny, text, source));
+            evaluation.push(self.mode_reason(Decision::Deny, text, source));
         }
     }
 
     /// Evaluates the mode for one command. `None` if no mode is set, or if the unknown parts of the command decide.
-    fn judge(&self, simple: &ParsedCommand, source: &RuleSource) -> Option<DecisionReason> {
+    fn evaluate(&self, simple: &ParsedCommand, source: &RuleSource) -> Option<DecisionReason> {
         let shown = display_line(simple);
         if let Some(worker) = &self.worker {
-            return worker.judge(simple, &shown, source);
+            return worker.evaluate(simple, &shown, source);
         }
         let (decision, text) = match self.mode? {
             ExecMode::Full => (Decision::Allow, format!("`{shown}`: every command may run")),
             ExecMode::Deny => (Decision::Deny, format!("`{shown}`: no command may run")),
             ExecMode::Allowlist if simple.words.is_empty() => return None,
-            ExecMode::Allowlist => self.listed(simple, &shown)?,
+            ExecMode::Allowlist => self.evaluate_allowlist(simple, &shown),
         };
-        Some(self.says(decision, text, source))
+        Some(self.mode_reason(decision, text, source))
     }
 
-    fn listed(&self, simple: &ParsedCommand, shown: &str) -> Option<(Decision, String)> {
-        let hit = |by| {
-            let mut patterns = self.patterns.iter().filter(|(_, added)| *added == by);
+    /// Evaluates the list of patterns for one command.
+    fn evaluate_allowlist(&self, simple: &ParsedCommand, shown: &str) -> (Decision, String) {
+        let find_match = |by| {
+            let mut patterns = self.patterns.iter().filter(|(_, added_by)| *added_by == by);
             patterns.find(|(pattern, _)| pattern.matches(&simple.words))
         };
-        if let Some((pattern, _)) = hit(AddedBy::User) {
+        if let Some((pattern, _)) = find_match(AddedBy::User) {
             let text = format!("`{shown}` is in the list: `{}`", pattern.as_str());
-            return Some((Decision::Allow, text));
+            return (Decision::Allow, text);
         }
-        if let Some((pattern, _)) = hit(AddedBy::Auto) {
+        if let Some((pattern, _)) = find_match(AddedBy::Auto) {
             let pattern = pattern.as_str();
             let text = format!("`{shown}` is in the list, but no person has put `{pattern}` there");
-            return Some((Decision::Ask, text));
+            return (Decision::Ask, text);
         }
-        if self
-            .patterns
-            .iter()
-            .any(|(pattern, _)| pattern.may_match(&simple.words))
-        {
+        let mut patterns = self.patterns.iter();
+        if patterns.any(|(pattern, _)| pattern.may_match(&simple.words)) {
             let text =
                 format!("whether `{shown}` is in the list is known only when the shell runs");
-            return Some((Decision::Ask, text));
+            return (Decision::Ask, text);
         }
-        let program = simple.program();
-        let text = match program {
-            Some(program) => {
-                let program = text::visible(text::prefix(program, 64));
-                format!("no pattern of the list matches this `{program}` command: `{shown}`")
-            }
-            None => {
-                return Some((
-                    Decision::Ask,
-                    format!("`{shown}`: the program is not known"),
-                ));
-            }
+        let Some(program) = simple.program() else {
+            let text = format!("`{shown}`: the program is not known");
+            return (Decision::Ask, text);
         };
-        Some((Decision::Deny, text))
+        let program = text::visible(text::prefix(program, 64));
+        let text = format!("no pattern of the list matches this `{program}` command: `{shown}`");
+        (Decision::Deny, text)
     }
 
-    fn says(&self, decision: Decision, text: String, source: &RuleSource) -> DecisionReason {
+    fn mode_reason(&self, decision: Decision, text: String, source: &RuleSource) -> DecisionReason {
         let mode = match self.mode {
             Some(ExecMode::Full) => "full",
             Some(ExecMode::Deny) => "deny",
@@ -236,11 +230,12 @@ impl CommandRules {
 }
 
 impl Policy {
-    /// Returns true if the command in a call's arguments is evaluated before the call runs: for built-in tools always,
-    /// for others that run commands if a mode is set.
-    pub(crate) fn judges_commands_of(&self, tool: &Tool) -> bool {
-        let set = || self.files.iter().any(|file| file.commands.mode.is_some());
-        tool.definition.group == ToolGroup::Runtime && (tool.source == ToolSource::BuiltIn || set())
+    /// Returns true if the command in a call's arguments is evaluated before the call runs: always for built-in tools
+    /// that run commands, and for other such tools if a mode is set.
+    pub(crate) fn evaluates_commands_of(&self, tool: &Tool) -> bool {
+        let has_mode = || self.files.iter().any(|file| file.commands.mode.is_some());
+        tool.definition.group == ToolGroup::Runtime
+            && (tool.source == ToolSource::BuiltIn || has_mode())
     }
 
     /// Adds the reason for a program that cannot be parsed. Returns true if it may run nevertheless.
@@ -259,7 +254,7 @@ impl Policy {
         evaluation.push(built_in_reason(
             PolicyLayer::Commands,
             decision,
-            "what cannot be known",
+            UNKNOWN,
             text,
         ));
         lenient
@@ -276,89 +271,91 @@ impl Policy {
         modes.peek().is_some() && modes.all(|mode| mode == ExecMode::Full)
     }
 
-    /// Returns true if a person has allowed the calls of this tool, in place of its own default: then the default list
-    /// does not apply.
-    fn has_allowed(&self, tool: &Tool) -> bool {
-        let mut spoken = PolicyEvaluation::default();
-        let set = self
-            .accepted_files()
-            .fold(false, |set, file| file.approval(tool, &mut spoken) | set);
-        set && spoken.decision() == Decision::Allow
+    /// Returns true if a person has allowed the calls of this tool, in place of the tool's own default: then the
+    /// default list of commands does not apply.
+    fn is_allowed_by_person(&self, tool: &Tool) -> bool {
+        let mut evaluation = PolicyEvaluation::default();
+        let is_set = self.accepted_files().fold(false, |is_set, file| {
+            file.evaluate_tool_approval(tool, &mut evaluation) | is_set
+        });
+        is_set && evaluation.decision() == Decision::Allow
     }
 
     /// Evaluates the argument rules for a command of a running call. `arguments` has the form of a call of `exec`.
-    pub(crate) fn command_arguments(
+    pub(crate) fn evaluate_command_arguments(
         &self,
         tool: &Tool,
         arguments: &Value,
         evaluation: &mut PolicyEvaluation,
     ) {
-        self.effect(tool, (arguments, super::COMMAND), evaluation);
+        self.evaluate_effect(tool, (arguments, super::COMMAND), evaluation);
     }
 
-    /// Evaluates all command rules. Returns true if a list allows the whole program.
-    pub(crate) fn command(
+    /// Evaluates all command rules. Returns true if all of them allow the whole program.
+    pub(crate) fn evaluate_command(
         &self,
-        question: &CommandCheck<'_>,
+        check: &CommandCheck<'_>,
         evaluation: &mut PolicyEvaluation,
     ) -> bool {
-        let script = question.script;
+        let script = check.script;
         let lenient = self.is_lenient();
-        let own_list = self.modes().next().is_none() && !self.has_allowed(question.tool);
+        let default_list_applies =
+            self.modes().next().is_none() && !self.is_allowed_by_person(check.tool);
         let start = evaluation.reasons().len();
-        let mut places = WorkingDirectories::new(question);
-        if let Some(reason) = places.directory() {
+        let mut directories = WorkingDirectories::new(check);
+        if let Some(reason) = directories.outside_reason() {
             evaluation.push(reason);
         }
         if !lenient {
-            for text in whole(question) {
+            for text in unknown_script_parts(check) {
                 evaluation.push(built_in_reason(
                     PolicyLayer::Commands,
                     Decision::Ask,
-                    "what cannot be known",
+                    UNKNOWN,
                     text,
                 ));
             }
         } else {
-            let unread = script
+            let unknown_parts = script
                 .unknown
                 .iter()
                 .map(|why| danger::unparsed_reason(why));
-            unread.for_each(|reason| evaluation.push(reason));
+            unknown_parts.for_each(|reason| evaluation.push(reason));
         }
         for (at, simple) in script.commands.iter().enumerate() {
             let first = evaluation.reasons().len();
-            for one in dangers(script, at) {
-                evaluation.push(danger::danger_reason(simple, one));
+            for danger in dangers(script, at) {
+                evaluation.push(danger::danger_reason(simple, danger));
             }
-            places.enter_command(at, simple);
-            let code = places.code(simple);
-            evaluation.add_executed_files(&code);
-            let of_files = places.judge(simple);
-            let kept = |reason: &DecisionReason| !lenient || reason.decision == Decision::Deny;
-            of_files
+            directories.enter_command(at, simple);
+            let executed = directories.executed_files(simple);
+            evaluation.add_executed_files(&executed);
+            let file_reasons = directories.evaluate_files(simple);
+            let applies = |reason: &DecisionReason| !lenient || reason.decision == Decision::Deny;
+            file_reasons
                 .into_iter()
-                .filter(kept)
+                .filter(applies)
                 .for_each(|reason| evaluation.push(reason));
             if !lenient {
-                unknown(simple).for_each(|reason| evaluation.push(reason));
-            } else if let Some(one) = hidden_danger(simple) {
-                evaluation.push(danger::danger_reason(simple, one));
+                unknown_command_parts(simple).for_each(|reason| evaluation.push(reason));
+            } else if let Some(danger) = hidden_danger(simple) {
+                evaluation.push(danger::danger_reason(simple, danger));
             }
             for file in &self.files {
                 let before = evaluation.reasons().len();
-                if let Some(reason) = file.commands.judge(simple, &file.source) {
+                if let Some(reason) = file.commands.evaluate(simple, &file.source) {
                     evaluation.push(reason);
                 }
-                file.sign(before, evaluation);
+                file.mark_reasons(before, evaluation);
             }
-            if own_list {
-                places
-                    .writes(simple)
+            if default_list_applies {
+                directories
+                    .write_reasons(simple)
                     .into_iter()
                     .for_each(|reason| evaluation.push(reason));
-                let chooses = || places.version_file(simple);
-                let (reason, offer) = default(simple, question.granted, &code, chooses);
+                let version_file = || directories.version_file(simple);
+                let (reason, offer) =
+                    default_list_reason(simple, check.granted, &executed, version_file);
                 evaluation.push_with_basis(
                     reason,
                     RuleBasis {
@@ -367,7 +364,7 @@ impl Policy {
                     },
                 );
             }
-            note(simple, first, evaluation);
+            add_command_verdict(simple, first, evaluation);
         }
         let mut decisions = evaluation
             .reasons()
@@ -379,35 +376,38 @@ impl Policy {
 
 /// Returns true if a script only reads: no program in it changes anything, and the shell opens no file for writing.
 pub(crate) fn only_reads(script: &ParsedProgram) -> bool {
-    let is_kept = |over: &ShellRedirection| over.writes && over.target.known() != Some("/dev/null");
+    let overwrites_file = |redirection: &ShellRedirection| {
+        redirection.writes && redirection.target.known() != Some("/dev/null")
+    };
     script.unknown.is_empty()
         && script.commands.iter().all(|simple| {
             simple.unknown.is_empty()
                 && (simple.words.is_empty() || mimir_commands::only_reads(simple))
-                && !simple.redirections.iter().any(is_kept)
+                && !simple.redirections.iter().any(overwrites_file)
         })
 }
 
-/// The verdict if no mode is set: commands that only read or stage are allowed, and those that the tool was granted.
-/// All others ask, and a person can allow all similar ones.
-fn default(
+/// Evaluates the default list, which applies if no mode is set: commands that only read or stage files are allowed, and
+/// those that the tool was granted. All others ask, and a person can allow all similar ones.
+fn default_list_reason(
     simple: &ParsedCommand,
     granted: &[CommandPattern],
-    code: &[String],
-    chooses: impl FnOnce() -> Option<String>,
+    executed: &[String],
+    version_file: impl FnOnce() -> Option<String>,
 ) -> (DecisionReason, Option<Arc<ApprovalOffer>>) {
     let shown = display_line(simple);
-    let say = |decision, text| built_in_reason(PolicyLayer::Commands, decision, DEFAULT, text);
+    let reason =
+        |decision, text| built_in_reason(PolicyLayer::Commands, decision, DEFAULT_LIST, text);
     if simple.words.is_empty() {
         let text = format!("`{shown}` runs no program");
-        return (say(Decision::Allow, text), None);
+        return (reason(Decision::Allow, text), None);
     }
     if let Some(pattern) = granted
         .iter()
         .find(|pattern| pattern.matches(&simple.words))
     {
         let text = format!("`{shown}` was granted: `{}`", pattern.as_str());
-        return (say(Decision::Allow, text), None);
+        return (reason(Decision::Allow, text), None);
     }
     let harmless = if mimir_commands::only_reads(simple) {
         Some("only reads")
@@ -416,62 +416,57 @@ fn default(
     } else {
         None
     };
-    if let Some(what) = harmless {
-        if let Some(file) = chooses() {
+    if let Some(effect) = harmless {
+        if let Some(file) = version_file() {
             let text = format!("`{shown}` may run a program of the workspace: `{file}` says which");
-            return (say(Decision::Ask, text), None);
+            return (reason(Decision::Ask, text), None);
         }
-        return (say(Decision::Allow, format!("`{shown}` {what}")), None);
+        return (reason(Decision::Allow, format!("`{shown}` {effect}")), None);
     }
     let offer = approval_offer::pattern(&simple.words).map(|pattern| {
         Arc::new(ApprovalOffer {
             words: simple.words.clone(),
             pattern,
-            code: code.to_vec(),
+            code: executed.to_vec(),
             builds: subcommands::runs_project_code(&simple.words),
         })
     });
     let text = format!("`{shown}` is not on the list of commands that run without a question");
-    (say(Decision::Ask, text), offer)
+    (reason(Decision::Ask, text), offer)
 }
 
-/// Returns the unknown parts of the whole program.
-fn whole(question: &CommandCheck<'_>) -> impl Iterator<Item = String> {
-    let odd = question
+/// Describes the unknown parts of the script as a whole.
+fn unknown_script_parts(check: &CommandCheck<'_>) -> impl Iterator<Item = String> {
+    let unsafe_variables = check
         .environment
         .iter()
         .filter(|(name, _)| !is_harmless(name));
-    let odd = odd.map(|(name, _)| variable(name));
-    question.script.unknown.iter().cloned().chain(odd)
+    let unsafe_variables = unsafe_variables.map(|(name, _)| variable_text(name));
+    check.script.unknown.iter().cloned().chain(unsafe_variables)
 }
 
-fn variable(name: &str) -> String {
+fn variable_text(name: &str) -> String {
     let name = text::visible(text::prefix(name, 64));
     format!("the variable `{name}` changes what programs run or obey")
 }
 
 /// Returns a reason for each unknown part of one command.
-fn unknown(simple: &ParsedCommand) -> impl Iterator<Item = DecisionReason> {
+fn unknown_command_parts(simple: &ParsedCommand) -> impl Iterator<Item = DecisionReason> {
     let shown = display_line(simple);
-    let odd = simple
+    let unsafe_variables = simple
         .assignments
         .iter()
         .filter(|(name, _)| !is_harmless(name));
-    let odd = odd.map(|(name, _)| variable(name));
-    let all = simple.unknown.iter().cloned().chain(odd);
-    all.map(move |why| {
+    let unsafe_variables = unsafe_variables.map(|(name, _)| variable_text(name));
+    let parts = simple.unknown.iter().cloned().chain(unsafe_variables);
+    parts.map(move |why| {
         let text = format!("`{shown}`: {why}");
-        built_in_reason(
-            PolicyLayer::Commands,
-            Decision::Ask,
-            "what cannot be known",
-            text,
-        )
+        built_in_reason(PolicyLayer::Commands, Decision::Ask, UNKNOWN, text)
     })
 }
 
-/// Notes the strictest reason about one command, among those from index `first` on.
-fn note(simple: &ParsedCommand, first: usize, evaluation: &mut PolicyEvaluation) {
+/// Adds the verdict about one command: the strictest of its reasons, which begin at index `first`.
+fn add_command_verdict(simple: &ParsedCommand, first: usize, evaluation: &mut PolicyEvaluation) {
     let reasons = || evaluation.reasons().skip(first);
     let decision = reasons().map(|reason| reason.decision).max();
     let decision = decision.unwrap_or(Decision::Allow);
@@ -488,7 +483,7 @@ fn note(simple: &ParsedCommand, first: usize, evaluation: &mut PolicyEvaluation)
     });
 }
 
-/// Creates a reason of mimir itself.
+/// Creates the reason of a built-in rule.
 pub(super) fn built_in_reason(
     layer: PolicyLayer,
     decision: Decision,
@@ -499,7 +494,7 @@ pub(super) fn built_in_reason(
         layer,
         decision,
         rule: rule.to_owned(),
-        source: OURS.to_owned(),
+        source: BUILT_IN_SOURCE.to_owned(),
         text: text::visible(&text),
     }
 }

@@ -32,9 +32,9 @@ pub(super) struct CompiledRules {
 
 #[derive(Debug)]
 struct CompiledRule {
-    rule: u32,
-    lowers: bool,
-    needs: Vec<(ConditionId, RequiredMatch)>,
+    index: u32,
+    allows: bool,
+    required: Vec<(ConditionId, RequiredMatch)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -64,49 +64,49 @@ impl CompiledRules {
     pub(super) fn new<'a>(
         rules: impl IntoIterator<Item = (u32, Decision, &'a [ArgumentCondition])>,
     ) -> Result<Self, String> {
-        let mut judge = Self::default();
+        let mut compiled = Self::default();
         let mut columns: BTreeMap<&ArgumentPath, Vec<(ConditionId, &ValueTest, bool)>> =
             BTreeMap::new();
         let mut next: ConditionId = 0;
         for (rule, decision, conditions) in rules {
-            let lowers = decision == Decision::Allow;
-            let mut needs = Vec::with_capacity(conditions.len());
+            let allows = decision == Decision::Allow;
+            let mut required = Vec::with_capacity(conditions.len());
             for condition in conditions {
-                let need = match (&condition.test, condition.negated) {
+                let required_match = match (&condition.test, condition.negated) {
                     (_, false) => RequiredMatch::Fits,
                     (ValueTest::Exists, true) => RequiredMatch::Absent,
                     (_, true) => RequiredMatch::Fails,
                 };
-                needs.push((next, need));
+                required.push((next, required_match));
                 let column = columns.entry(&condition.path).or_default();
-                column.push((next, &condition.test, lowers));
+                column.push((next, &condition.test, allows));
                 next += 1;
             }
-            judge.rules.push(CompiledRule {
-                rule,
-                lowers,
-                needs,
+            compiled.rules.push(CompiledRule {
+                index: rule,
+                allows,
+                required,
             });
         }
-        judge.condition_columns = vec![0; next as usize];
-        for (place, tests) in columns {
-            let at = judge.columns.len() as u32;
+        compiled.condition_columns = vec![0; next as usize];
+        for (path, tests) in columns {
+            let at = compiled.columns.len() as u32;
             for (id, ..) in &tests {
-                judge.condition_columns[*id as usize] = at;
+                compiled.condition_columns[*id as usize] = at;
             }
-            judge
+            compiled
                 .columns
-                .push(PathConditions::new(place.clone(), &tests)?);
+                .push(PathConditions::new(path.clone(), &tests)?);
         }
-        Ok(judge)
+        Ok(compiled)
     }
 
-    /// Calls `speaks` with the index of every rule that matches these arguments, in order.
-    pub(super) fn judge(
+    /// Calls `on_match` with the index of every rule that matches these arguments, in order.
+    pub(super) fn for_each_match(
         &self,
         arguments: &Value,
         links: &LinkResolver<'_>,
-        mut speaks: impl FnMut(u32),
+        mut on_match: impl FnMut(u32),
     ) {
         if self.rules.is_empty() {
             return;
@@ -114,40 +114,40 @@ impl CompiledRules {
         let mut hits = vec![0_u32; self.condition_columns.len()];
         let mut values = Vec::with_capacity(self.columns.len());
         for column in &self.columns {
-            values.push(column.count(arguments, links, &mut hits));
+            values.push(column.count_matches(arguments, links, &mut hits));
         }
-        if let Some(decoded) = spelling::with_content(arguments) {
-            for (column, all) in self.columns.iter().zip(&mut values) {
-                *all += column.count(&decoded, links, &mut hits);
+        if let Some(decoded) = spelling::with_decoded_content(arguments) {
+            for (column, total) in self.columns.iter().zip(&mut values) {
+                *total += column.count_matches(&decoded, links, &mut hits);
             }
         }
-        for ready in &self.rules {
-            let holds = |&(id, need): &(ConditionId, RequiredMatch)| {
-                let (hit, all) = (
+        for rule in &self.rules {
+            let holds = |&(id, required_match): &(ConditionId, RequiredMatch)| {
+                let (fitting, total) = (
                     hits[id as usize],
                     values[self.condition_columns[id as usize] as usize],
                 );
-                match (need, ready.lowers) {
-                    (RequiredMatch::Absent, _) => all == 0,
-                    (RequiredMatch::Fits, false) => hit > 0,
-                    (RequiredMatch::Fits, true) => all > 0 && hit == all,
-                    (RequiredMatch::Fails, false) => all == 0 || hit < all,
-                    (RequiredMatch::Fails, true) => all > 0 && hit == 0,
+                match (required_match, rule.allows) {
+                    (RequiredMatch::Absent, _) => total == 0,
+                    (RequiredMatch::Fits, false) => fitting > 0,
+                    (RequiredMatch::Fits, true) => total > 0 && fitting == total,
+                    (RequiredMatch::Fails, false) => total == 0 || fitting < total,
+                    (RequiredMatch::Fails, true) => total > 0 && fitting == 0,
                 }
             };
-            if ready.needs.iter().all(holds) {
-                speaks(ready.rule);
+            if rule.required.iter().all(holds) {
+                on_match(rule.index);
             }
         }
     }
 }
 
 impl PathConditions {
-    fn new(place: ArgumentPath, tests: &[(ConditionId, &ValueTest, bool)]) -> Result<Self, String> {
+    fn new(path: ArgumentPath, tests: &[(ConditionId, &ValueTest, bool)]) -> Result<Self, String> {
         let mut globs = GlobSetBuilder::new();
         let mut regexes = Vec::new();
         let mut column = Self {
-            path: place,
+            path,
             globs: GlobSet::empty(),
             glob_ids: Vec::new(),
             regexes: RegexSet::empty(),
@@ -158,7 +158,7 @@ impl PathConditions {
             inside_folded: HashMap::new(),
             exists: Vec::new(),
         };
-        for &(id, test, lowers) in tests {
+        for &(id, test, allows) in tests {
             match test {
                 ValueTest::Glob(glob) => {
                     globs.add(glob.clone());
@@ -170,7 +170,7 @@ impl PathConditions {
                 }
                 ValueTest::Equals(value) => column.equals.entry(key(value)).or_default().push(id),
                 ValueTest::Range { min, max } => column.ranges.push((*min, *max, id)),
-                ValueTest::Inside(folder) if lowers => {
+                ValueTest::Inside(folder) if allows => {
                     column.inside.entry(folder.clone()).or_default().push(id);
                 }
                 ValueTest::Inside(folder) => {
@@ -189,28 +189,28 @@ impl PathConditions {
     }
 
     /// Counts for each condition the values that fit, and returns the number of values.
-    fn count(&self, arguments: &Value, links: &LinkResolver<'_>, hits: &mut [u32]) -> u32 {
-        let mut all = 0;
+    fn count_matches(&self, arguments: &Value, links: &LinkResolver<'_>, hits: &mut [u32]) -> u32 {
+        let mut total = 0;
         let mut matched = Vec::new();
         self.path.values(arguments, &mut |value| match value {
             Value::String(text) => {
-                let mut judge = |text: Option<&str>| {
-                    all += 1;
+                let mut count = |text: Option<&str>| {
+                    total += 1;
                     if let Some(text) = text {
-                        self.text(text, hits, &mut matched);
+                        self.count_text(text, hits, &mut matched);
                     }
                 };
                 match self.is_about_paths() {
-                    true => spelling::spellings_and_links(text, links, &mut judge),
-                    false => spelling::spellings(text, &mut judge),
+                    true => spelling::spellings_and_links(text, links, &mut count),
+                    false => spelling::spellings(text, &mut count),
                 }
             }
             value => {
-                all += 1;
-                self.plain(value, hits);
+                total += 1;
+                self.count_other(value, hits);
             }
         });
-        all
+        total
     }
 
     /// Returns true if a test is about paths, so that link targets matter.
@@ -218,7 +218,8 @@ impl PathConditions {
         !(self.glob_ids.is_empty() && self.inside.is_empty() && self.inside_folded.is_empty())
     }
 
-    fn text(&self, text: &str, hits: &mut [u32], matched: &mut Vec<usize>) {
+    /// Counts the conditions that a string fits.
+    fn count_text(&self, text: &str, hits: &mut [u32], matched: &mut Vec<usize>) {
         let mut hit = |id: ConditionId| hits[id as usize] += 1;
         if !self.glob_ids.is_empty() {
             self.globs
@@ -256,7 +257,8 @@ impl PathConditions {
         self.exists.iter().for_each(|&id| hit(id));
     }
 
-    fn plain(&self, value: &Value, hits: &mut [u32]) {
+    /// Counts the conditions that a value other than a string fits.
+    fn count_other(&self, value: &Value, hits: &mut [u32]) {
         let mut hit = |id: ConditionId| hits[id as usize] += 1;
         if !self.equals.is_empty() {
             let same = self.equals.get(&key(value));

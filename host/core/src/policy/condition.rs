@@ -7,7 +7,7 @@ use crate::config::{MatcherSettings, RuleSettings};
 use crate::decision::Decision;
 
 use super::argument_path::ArgumentPath;
-use super::regex_budget::{RegexBudget, shown};
+use super::regex_budget::{RegexBudget, shorten};
 use super::spelling;
 
 /// A path and a test.
@@ -29,28 +29,31 @@ pub(super) enum ValueTest {
     Exists,
 }
 
-/// Reads the conditions of a rule. The error names the wrong one and the reason.
-pub(super) fn read(
+/// Parses the conditions of a rule. The error names the first invalid condition, and the reason.
+pub(super) fn parse_conditions(
     rule: &RuleSettings,
     budget: &mut RegexBudget,
 ) -> Result<Vec<ArgumentCondition>, String> {
     let mut conditions = Vec::new();
     for (key, matcher) in &rule.when {
-        let place =
-            ArgumentPath::parse(key).map_err(|why| format!("when.`{}`: {why}", shown(key)))?;
-        if place.argument().is_some_and(|name| PATHS.contains(&name)) {
-            plain(matcher).map_err(|why| format!("when.`{}`: {why}", shown(key)))?;
+        let path =
+            ArgumentPath::parse(key).map_err(|why| format!("when.`{}`: {why}", shorten(key)))?;
+        if path
+            .argument_name()
+            .is_some_and(|name| PATH_ARGUMENTS.contains(&name))
+        {
+            check_normalized(matcher).map_err(|why| format!("when.`{}`: {why}", shorten(key)))?;
         }
         let before = conditions.len();
         let mut add = |test, negated| {
             conditions.push(ArgumentCondition {
-                path: place.clone(),
+                path: path.clone(),
                 test,
                 negated,
             });
         };
-        let fault = |why: String| format!("when.`{}`: {why}", shown(key));
-        for test in tests(matcher, rule.decision, budget).map_err(fault)? {
+        let fault = |why: String| format!("when.`{}`: {why}", shorten(key));
+        for test in value_tests(matcher, rule.decision, budget).map_err(fault)? {
             add(test, false);
         }
         if let Some(exists) = matcher.exists {
@@ -62,7 +65,7 @@ pub(super) fn read(
                     "`not` holds one of glob, regex, equals, min, max, inside".into(),
                 ));
             }
-            let inner = tests(not, rule.decision, budget).map_err(fault)?;
+            let inner = value_tests(not, rule.decision, budget).map_err(fault)?;
             let [test] = <[ValueTest; 1]>::try_from(inner).map_err(|_| {
                 fault("`not` holds exactly one condition; write one rule for each".into())
             })?;
@@ -76,7 +79,7 @@ pub(super) fn read(
 }
 
 /// Common names of path arguments.
-pub(super) const PATHS: [&str; 14] = [
+pub(super) const PATH_ARGUMENTS: [&str; 14] = [
     "path",
     "paths",
     "from",
@@ -93,31 +96,31 @@ pub(super) const PATHS: [&str; 14] = [
     "cwd",
 ];
 
-/// Refuses a path that never matches: path arguments are normalized before they are compared.
-fn plain(matcher: &MatcherSettings) -> Result<(), String> {
+/// Rejects a path that can never match: path arguments are normalized before they are compared.
+fn check_normalized(matcher: &MatcherSettings) -> Result<(), String> {
     let equals = matcher.equals.as_ref().and_then(Value::as_str);
     for text in [matcher.glob.as_deref(), equals].into_iter().flatten() {
-        let odd = text.split('/').any(|part| matches!(part, "." | ".."));
-        let odd = odd || text.contains("//") || (text.len() > 1 && text.ends_with('/'));
-        if odd && !text.contains("://") {
-            let way = match spelling::lexical(text) {
-                Some(path) if !path.is_empty() => format!("write `{}`", shown(&path)),
+        let has_dots = text.split('/').any(|part| matches!(part, "." | ".."));
+        let is_odd = has_dots || text.contains("//") || (text.len() > 1 && text.ends_with('/'));
+        if is_odd && !text.contains("://") {
+            let advice = match spelling::lexical(text) {
+                Some(path) if !path.is_empty() => format!("write `{}`", shorten(&path)),
                 Some(_) => "write the names below it, such as `**`".to_owned(),
                 None => "it leads out of the workspace".to_owned(),
             };
             return Err(format!(
-                "`{}` never matches: path arguments are normalized before they are compared; {way}",
-                shown(text)
+                "`{}` never matches: path arguments are normalized before they are compared; {advice}",
+                shorten(text)
             ));
         }
     }
     match &matcher.not {
-        Some(not) => plain(not),
+        Some(not) => check_normalized(not),
         None => Ok(()),
     }
 }
 
-fn tests(
+fn value_tests(
     matcher: &MatcherSettings,
     decision: Decision,
     budget: &mut RegexBudget,
@@ -129,7 +132,9 @@ fn tests(
             // A restriction must hold on case-insensitive file systems; a permission is exact.
             .case_insensitive(decision != Decision::Allow)
             .build()
-            .map_err(|error| format!("`{}` is not a valid glob: {}", shown(text), error.kind()))?;
+            .map_err(|error| {
+                format!("`{}` is not a valid glob: {}", shorten(text), error.kind())
+            })?;
         tests.push(ValueTest::Glob(glob));
     }
     if let Some(text) = &matcher.regex {
@@ -151,7 +156,7 @@ fn tests(
         let Some(folder) = spelling::lexical(text) else {
             return Err(format!(
                 "`{}` leads out of the workspace; folders count from its root",
-                shown(text)
+                shorten(text)
             ));
         };
         tests.push(ValueTest::Inside(folder.into_owned()));

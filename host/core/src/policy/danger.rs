@@ -18,10 +18,10 @@ use super::regex_budget::{RegexBudget, SET_MAX};
 use super::source::RuleSource;
 use super::spelling;
 
-/// The patterns and conditions of one tool's block.
+/// The danger patterns and conditions in the `approval` block of one tool.
 #[derive(Debug, Clone)]
 pub(super) struct DangerRules {
-    /// The key of the block.
+    /// The config key of the block.
     key: String,
     patterns: Vec<String>,
     /// Compiled at the tool's first call; `None` if that fails.
@@ -30,7 +30,7 @@ pub(super) struct DangerRules {
 }
 
 impl DangerRules {
-    /// Reads the block at `key`.
+    /// Reads the block at the config key `key`.
     pub(super) fn new(
         key: String,
         block: &ApprovalBlock,
@@ -45,7 +45,7 @@ impl DangerRules {
         for (at, pattern) in patterns.iter().enumerate() {
             let key = format!("{key}.dangerPatterns[{at}]");
             budget.take(pattern).map_err(|text| PolicyError::Rule {
-                place: source.at(&key),
+                location: source.at(&key),
                 text: format!("{key}: {text}"),
             })?;
         }
@@ -74,11 +74,11 @@ impl DangerRules {
                 text,
             });
         };
-        let mut matches = self.matches(arguments);
+        let mut matches = self.matching_patterns(arguments);
         if !self.patterns.is_empty()
-            && let Some(decoded) = spelling::with_content(arguments)
+            && let Some(decoded) = spelling::with_decoded_content(arguments)
         {
-            matches.extend(self.matches(&decoded));
+            matches.extend(self.matching_patterns(&decoded));
             matches.sort_unstable();
             matches.dedup();
         }
@@ -91,11 +91,14 @@ impl DangerRules {
                 format!("the arguments match the danger pattern `{pattern}`"),
             );
         }
-        let asked = &self.conditions.method_requires_approval;
-        let is_asked =
-            |method: &String| asked.iter().any(|asked| asked.eq_ignore_ascii_case(method));
-        if !asked.is_empty()
-            && let Some(method) = method(tool, arguments).filter(is_asked)
+        let methods = &self.conditions.method_requires_approval;
+        let is_listed = |method: &String| {
+            methods
+                .iter()
+                .any(|listed| listed.eq_ignore_ascii_case(method))
+        };
+        if !methods.is_empty()
+            && let Some(method) = request_method(tool, arguments).filter(is_listed)
         {
             let key = format!("{}.conditions.methodRequiresApproval", self.key);
             let method = method.to_ascii_uppercase();
@@ -107,7 +110,7 @@ impl DangerRules {
         }
         if self.conditions.unknown_host_requires_approval
             && let Some(url) = arguments["url"].as_str()
-            && !is_known(url, tool)
+            && !is_granted_host(url, tool)
         {
             let key = format!("{}.conditions.unknownHostRequiresApproval", self.key);
             let text = format!("`{}` was not granted the host of this address", tool.name());
@@ -115,12 +118,13 @@ impl DangerRules {
         }
     }
 
-    /// The matching patterns, tested on each string of the arguments and on the JSON text as a whole.
-    fn matches(&self, arguments: &Value) -> Vec<usize> {
+    /// Returns the indices of the matching patterns, tested on each string of the arguments and on their whole JSON
+    /// text.
+    fn matching_patterns(&self, arguments: &Value) -> Vec<usize> {
         if self.patterns.is_empty() {
             return Vec::new();
         }
-        let whole = arguments.to_string();
+        let json = arguments.to_string();
         let compile = || {
             let set = RegexSetBuilder::new(&self.patterns)
                 .size_limit(SET_MAX)
@@ -132,15 +136,15 @@ impl DangerRules {
             // A set that fails to compile must not disable the patterns, so all count as matching.
             return (0..self.patterns.len()).collect();
         };
-        let mut hit: Vec<bool> = vec![false; self.patterns.len()];
-        let mut look = |text: &str| {
+        let mut is_hit: Vec<bool> = vec![false; self.patterns.len()];
+        let mut check = |text: &str| {
             for at in &set.matches(text) {
-                hit[at] = true;
+                is_hit[at] = true;
             }
         };
-        look(&whole);
-        each_text(arguments, &mut look);
-        (0..hit.len()).filter(|&at| hit[at]).collect()
+        check(&json);
+        for_each_string(arguments, &mut check);
+        (0..is_hit.len()).filter(|&at| is_hit[at]).collect()
     }
 }
 
@@ -155,7 +159,7 @@ pub(super) fn danger_reason(simple: &ParsedCommand, danger: CommandDanger) -> De
     )
 }
 
-/// In `mode: full`, the reason for a text that cannot be parsed.
+/// The reason to ask about an unknown part of a command in `mode: full`. `why` names the part.
 pub(super) fn unparsed_reason(why: &str) -> DecisionReason {
     let text = format!("what it runs cannot be known, and that may be anything: {why}");
     built_in_reason(
@@ -166,8 +170,8 @@ pub(super) fn unparsed_reason(why: &str) -> DecisionReason {
     )
 }
 
-/// The method of a request; if unset, the default in the schema.
-fn method(tool: &Tool, arguments: &Value) -> Option<String> {
+/// Returns the method of a request: the argument, or else the default in the schema.
+fn request_method(tool: &Tool, arguments: &Value) -> Option<String> {
     if let Some(method) = arguments.get("method") {
         return method.as_str().map(str::to_owned);
     }
@@ -177,16 +181,16 @@ fn method(tool: &Tool, arguments: &Value) -> Option<String> {
         .map(str::to_owned)
 }
 
-fn each_text(value: &Value, look: &mut impl FnMut(&str)) {
+fn for_each_string(value: &Value, check: &mut impl FnMut(&str)) {
     match value {
-        Value::String(text) => look(text),
-        Value::Array(items) => items.iter().for_each(|item| each_text(item, look)),
-        Value::Object(map) => map.values().for_each(|item| each_text(item, look)),
+        Value::String(text) => check(text),
+        Value::Array(items) => items.iter().for_each(|item| for_each_string(item, check)),
+        Value::Object(map) => map.values().for_each(|item| for_each_string(item, check)),
         _ => {}
     }
 }
 
-/// A pattern as `/…/i`, or the bare expression.
+/// Converts a pattern such as `/…/i` to the syntax of the regex crate. Flags without an equivalent are dropped.
 fn from_javascript(text: &str) -> String {
     let slashed = text
         .strip_prefix('/')
@@ -194,21 +198,21 @@ fn from_javascript(text: &str) -> String {
         .filter(|(_, flags)| flags.chars().all(|flag| "gimsuy".contains(flag)));
     match slashed {
         Some((body, flags)) => {
-            let kept: String = flags.chars().filter(|flag| "ims".contains(*flag)).collect();
+            let supported: String = flags.chars().filter(|flag| "ims".contains(*flag)).collect();
             let body = body.replace("\\/", "/");
-            if kept.is_empty() {
+            if supported.is_empty() {
                 body
             } else {
-                format!("(?{kept}){body}")
+                format!("(?{supported}){body}")
             }
         }
         None => text.to_owned(),
     }
 }
 
-/// Returns true if the tool was granted the host of `url`; false for an invalid URL. For a tool of arbitrary hosts,
-/// the list of hosts is checked at each request.
-fn is_known(url: &str, tool: &Tool) -> bool {
+/// Returns true if the tool was granted the host of `url`; false for an invalid URL. For a tool that may request any
+/// host, the list of hosts is checked at each request.
+fn is_granted_host(url: &str, tool: &Tool) -> bool {
     let Ok(target) = RequestTarget::parse(url) else {
         return false;
     };
@@ -242,7 +246,7 @@ mod tests {
             })
             .to_vec();
         for known in ["https://API.example.com:443/x", "https://example.com./"] {
-            assert!(is_known(known, &sample), "{known}");
+            assert!(is_granted_host(known, &sample), "{known}");
         }
         for odd in [
             "https://good.com@evil.com/",
@@ -253,7 +257,7 @@ mod tests {
             "https://[::1]/",
             "https://gооd.com/",
         ] {
-            assert!(!is_known(odd, &sample), "{odd}");
+            assert!(!is_granted_host(odd, &sample), "{odd}");
         }
     }
 }

@@ -7,44 +7,44 @@ use crate::paths::PathPatternError;
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
     /// An invalid glob over paths.
-    #[error("{place}: {error}")]
+    #[error("{location}: {error}")]
     Pattern {
         /// The location in the file.
-        place: String,
+        location: String,
         /// The fault.
         error: PathPatternError,
     },
     /// A limit out of range.
-    #[error("{place}: {error}")]
+    #[error("{location}: {error}")]
     Limit {
         /// The location in the file.
-        place: String,
+        location: String,
         /// The limit with its range.
         error: OutOfRangeError,
     },
     /// An exception in a deny list, which could lift what another file denies.
     #[error(
-        "{place}: `{glob}`: exceptions with `!` are not supported in deny lists; list the paths to deny"
+        "{location}: `{glob}`: exceptions with `!` are not supported in deny lists; list the paths to deny"
     )]
     Exception {
         /// The location in the file.
-        place: String,
+        location: String,
         /// The exception.
         glob: String,
     },
     /// An invalid rule.
-    #[error("{place}: {text}")]
+    #[error("{location}: {text}")]
     Rule {
         /// The location in the file.
-        place: String,
+        location: String,
         /// The fault.
         text: String,
     },
     /// A rule that contradicts its own examples.
-    #[error("{place}: {rule} {fault}: {example}")]
+    #[error("{location}: {rule} {fault}: {example}")]
     Example {
         /// The location in the file.
-        place: String,
+        location: String,
         /// The rule.
         rule: String,
         /// The contradiction.

@@ -17,21 +17,22 @@ impl Policy {
         links: &LinkResolver<'_>,
         evaluation: &mut PolicyEvaluation,
     ) -> bool {
-        let mut set = self.evaluate_tool_rules(tool, evaluation);
+        let mut is_set_by_person = self.evaluate_tool_rules(tool, evaluation);
         for file in &self.files {
             let before = evaluation.reasons().len();
-            file.commands.forbid(tool, &file.source, evaluation);
-            let ours = file.rules.evaluate(tool, arguments, links, evaluation);
-            set |= ours && file.allows_count();
+            file.commands
+                .evaluate_deny_mode(tool, &file.source, evaluation);
+            let allows = file.rules.evaluate(tool, arguments, links, evaluation);
+            is_set_by_person |= allows && file.permissions_apply();
             if !file.danger.is_empty() {
                 let names = std::iter::once(tool.name()).chain(&tool.aliases);
                 for danger in names.filter_map(|name| file.danger.get(name.as_str())) {
                     danger.evaluate(tool, arguments, &file.source, evaluation);
                 }
             }
-            file.sign(before, evaluation);
+            file.mark_reasons(before, evaluation);
         }
-        set
+        is_set_by_person
     }
 
     /// Evaluates the rules that hold for every call of the tool, whatever its arguments. Returns true if a person has
@@ -41,8 +42,8 @@ impl Policy {
         tool: &Tool,
         evaluation: &mut PolicyEvaluation,
     ) -> bool {
-        let mut set = false;
-        if self.is_left_off(tool) {
+        let mut is_set_by_person = false;
+        if self.is_off_by_default(tool) {
             evaluation.push(DecisionReason {
                 layer: PolicyLayer::Enabled,
                 decision: Decision::Deny,
@@ -53,20 +54,20 @@ impl Policy {
         }
         for file in &self.files {
             let before = evaluation.reasons().len();
-            file.enabled(tool, evaluation);
+            file.evaluate_enabled(tool, evaluation);
             file.lists.evaluate(tool, &file.source, evaluation);
-            // The tool's own default is evaluated as well in any case.
-            set |= file.approval(tool, evaluation) && file.allows_count();
-            file.sign(before, evaluation);
+            is_set_by_person |=
+                file.evaluate_tool_approval(tool, evaluation) && file.permissions_apply();
+            file.mark_reasons(before, evaluation);
         }
-        set
+        is_set_by_person
     }
 }
 
 impl PolicyFile {
-    /// Marks the reasons from `from` on with the state of this file: those of a team are in the team's layer, and those
-    /// that do not count yet are withheld.
-    pub(super) fn sign(&self, from: usize, evaluation: &mut PolicyEvaluation) {
+    /// Marks the reasons from index `from` on with the state of this file: reasons of a team's file go to the team's
+    /// layer, and permissions that do not apply are withheld.
+    pub(super) fn mark_reasons(&self, from: usize, evaluation: &mut PolicyEvaluation) {
         if !self.is_accepted {
             evaluation.withhold(from, WithheldCause::Unaccepted);
         }
@@ -81,11 +82,16 @@ impl PolicyFile {
         }
     }
 
-    /// Evaluates the approval that a person has set. A setting for this very tool replaces the tool's own default; the
-    /// default for all custom tools is combined with it, or replaces it if the tool has none.
-    pub(super) fn approval(&self, tool: &Tool, evaluation: &mut PolicyEvaluation) -> bool {
-        let mut any = false;
-        let mut say = |key: String, decision: Decision, text: String| {
+    /// Evaluates the approval that a person has set. Returns true if it replaces the tool's own default. A setting for
+    /// this very tool always does; the setting for all custom tools does only if the tool has no default; otherwise
+    /// both are combined.
+    pub(super) fn evaluate_tool_approval(
+        &self,
+        tool: &Tool,
+        evaluation: &mut PolicyEvaluation,
+    ) -> bool {
+        let mut replaces_default = false;
+        let mut push = |key: String, decision: Decision, text: String| {
             let reason = DecisionReason {
                 layer: PolicyLayer::ToolApproval,
                 decision,
@@ -95,35 +101,43 @@ impl PolicyFile {
             };
             evaluation.push_with_basis(reason, RuleArguments::none().into());
         };
-        let set = |decision: Decision| {
+        let text_for = |decision: Decision| {
             format!("the config sets `{}` to {}", tool.name(), decision.as_str())
         };
         for (name, settings) in self.settings.named(tool) {
             if let Some(decision) = settings.approval.level() {
-                any = true;
-                say(format!("tools.{name}.approval"), decision, set(decision));
+                replaces_default = true;
+                push(
+                    format!("tools.{name}.approval"),
+                    decision,
+                    text_for(decision),
+                );
             }
         }
         if self.approval.is_empty() {
-            return any;
+            return replaces_default;
         }
         for name in std::iter::once(tool.name()).chain(&tool.aliases) {
             if let Some(decision) = self.approval.tools.get(name.as_str()) {
-                any = true;
-                say(format!("approval.tools.{name}"), *decision, set(*decision));
+                replaces_default = true;
+                push(
+                    format!("approval.tools.{name}"),
+                    *decision,
+                    text_for(*decision),
+                );
             }
         }
-        if let (false, Some(decision)) = (any, self.approval.default)
+        if let (false, Some(decision)) = (replaces_default, self.approval.default)
             && tool.source == ToolSource::Custom
         {
             let text = format!("the config sets custom tools to {}", decision.as_str());
-            say("approval.default".to_owned(), decision, text);
-            any = tool.definition.silent;
+            push("approval.default".to_owned(), decision, text);
+            replaces_default = tool.definition.silent;
         }
-        any
+        replaces_default
     }
 
-    fn enabled(&self, tool: &Tool, evaluation: &mut PolicyEvaluation) {
+    fn evaluate_enabled(&self, tool: &Tool, evaluation: &mut PolicyEvaluation) {
         for (name, settings) in self.settings.named(tool) {
             if settings.enabled == Some(false) {
                 let key = format!("tools.{name}.enabled");

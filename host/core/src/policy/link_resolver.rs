@@ -8,7 +8,7 @@ use crate::tool::Tool;
 /// The link resolver of one call. Each path is looked up once.
 pub(crate) struct LinkResolver<'a> {
     backend: Option<&'a dyn Backend>,
-    known: RefCell<Vec<(String, RealPath)>>,
+    resolved: RefCell<Vec<(String, RealPath)>>,
 }
 
 /// The maximum length of a path on Linux: a longer one cannot exist.
@@ -19,7 +19,7 @@ impl<'a> LinkResolver<'a> {
     pub(crate) fn for_tool(tool: &'a Tool) -> Self {
         Self {
             backend: Some(&*tool.backend),
-            known: RefCell::default(),
+            resolved: RefCell::default(),
         }
     }
 
@@ -27,12 +27,12 @@ impl<'a> LinkResolver<'a> {
     pub(crate) fn none() -> Self {
         Self {
             backend: None,
-            known: RefCell::default(),
+            resolved: RefCell::default(),
         }
     }
 
-    /// Resolves the path.
-    pub(crate) fn real(&self, path: &str) -> RealPath {
+    /// Resolves a path of the workspace.
+    pub(crate) fn resolve(&self, path: &str) -> RealPath {
         let Some(backend) = self.backend else {
             return RealPath::AsWritten;
         };
@@ -40,12 +40,12 @@ impl<'a> LinkResolver<'a> {
         if !is_path || path.starts_with('/') {
             return RealPath::AsWritten;
         }
-        let mut known = self.known.borrow_mut();
-        if let Some((_, real)) = known.iter().find(|(known, _)| known == path) {
+        let mut resolved = self.resolved.borrow_mut();
+        if let Some((_, real)) = resolved.iter().find(|(resolved, _)| resolved == path) {
             return real.clone();
         }
         let real = backend.resolve_path(path);
-        known.push((path.to_owned(), real.clone()));
+        resolved.push((path.to_owned(), real.clone()));
         real
     }
 }

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use crate::config::{EMBEDDINGS_VARIABLE, NetworkSettings, SEARCH_VARIABLE, compares, searches};
+use crate::config::{
+    EMBEDDINGS_VARIABLE, NetworkSettings, SEARCH_VARIABLE, uses_embeddings, uses_web_search,
+};
 use crate::decision::PolicyEvaluation;
 use crate::needs::HostNeed;
 use crate::network::{AllowedHost, NetworkPolicy, RequestTarget};
@@ -11,65 +13,67 @@ use crate::tool::Tool;
 use super::{Policy, REQUEST};
 
 impl Policy {
-    /// The network policy of this tool's requests. If no list of hosts is set, the `granted` hosts are the list: a
-    /// person has seen and approved them already. A grant of any host names none.
+    /// Returns the network policy of this tool's requests. If no list of hosts is set, the `granted` hosts are the
+    /// list: a person has seen and approved them already. A grant of any host adds nothing to the list.
     pub fn network(&self, tool: &Tool, granted: &[HostNeed]) -> NetworkPolicy {
-        let named = granted.iter().filter(|need| !need.is_any());
-        let granted: Vec<AllowedHost> = named
+        let specific = granted.iter().filter(|need| !need.is_any());
+        let granted: Vec<AllowedHost> = specific
             .filter_map(|need| AllowedHost::from_need(need).ok())
             .collect();
         let (at, settings) = self.settings.network(Some(tool));
         let mut policy = settings.policy_over(&at, &granted);
-        if searches(tool) || compares(tool) {
-            // A person has named it, as the provider or the endpoint.
+        if uses_web_search(tool) || uses_embeddings(tool) {
+            // A person has named the host in the settings of the provider or the endpoint.
             policy = policy.with_allowed(granted);
         }
         self.team_networks(Some(tool))
             .fold(policy, NetworkPolicy::capped_by)
     }
 
-    /// The values of these variables, as far as they are settings that tools may see.
+    /// Returns the values of those variables in `names` that are settings for tools.
     pub(crate) fn variables(&self, names: &[String]) -> Vec<(String, String)> {
         let search = self.web_search.iter();
         let search = search.map(|search| (SEARCH_VARIABLE, &search.settings));
         let embeddings = self.embeddings.iter();
         let embeddings = embeddings.map(|set| (EMBEDDINGS_VARIABLE, &set.settings));
-        let known = search.chain(embeddings);
-        let known = known.filter(|(name, _)| names.iter().any(|wanted| wanted == name));
-        known
+        let variables = search.chain(embeddings);
+        let variables =
+            variables.filter(|(name, _)| names.iter().any(|requested| requested == name));
+        variables
             .map(|(name, value)| (name.to_owned(), value.clone()))
             .collect()
     }
 
-    /// The network policy of requests that a person makes on the command line, without a tool.
+    /// Returns the network policy of requests that a person makes on the command line, without a tool.
     pub fn own_network(&self) -> NetworkPolicy {
         let policy = self.settings.network.policy("network");
         self.team_networks(None)
             .fold(policy, NetworkPolicy::capped_by)
     }
 
-    /// The network policies of the teams for this tool, or for requests without a tool, if set. A person's approval
-    /// cannot exceed them.
+    /// Returns the network policies of the teams for this tool, or for requests without a tool, if set. A person's
+    /// approval cannot exceed them.
     pub fn team_networks(&self, tool: Option<&Tool>) -> impl Iterator<Item = NetworkPolicy> {
-        let set = self.team_files();
-        let set = set.map(move |file| file.settings.network(tool));
-        let set = set.filter(|(_, settings)| *settings != NetworkSettings::default());
-        set.map(|(at, settings)| settings.cap(&at))
+        let networks = self.team_files();
+        let networks = networks.map(move |file| file.settings.network(tool));
+        let networks = networks.filter(|(_, settings)| *settings != NetworkSettings::default());
+        networks.map(|(at, settings)| settings.cap(&at))
     }
 
-    /// PEM files of certificates trusted by requests of this tool, or of none, in addition to those of the platform.
+    /// Returns the PEM files of certificates that requests of this tool, or requests without a tool, trust in addition
+    /// to those of the platform.
     pub fn roots(&self, tool: Option<&Tool>) -> Vec<String> {
         let teams = self.team_files().map(|file| &file.settings);
-        let mut all: Vec<String> = Vec::new();
+        let mut roots: Vec<String> = Vec::new();
         for settings in std::iter::once(&self.settings).chain(teams) {
             let (_, settings) = settings.network(tool);
             for root in settings.roots() {
-                if !all.iter().any(|known| known == root) {
-                    all.push(root.to_owned());
+                if !roots.iter().any(|known| known == root) {
+                    roots.push(root.to_owned());
                 }
             }
         }
-        all
+        roots
     }
 
     /// Returns true if settings that count list the host of a request by name: not a file that is not accepted, and not
@@ -79,16 +83,16 @@ impl Policy {
         settings.accepted().lists_host(&at, target, method)
     }
 
-    /// The remedy for a request that is on no list: the file that already lists it and waits for acceptance, or else
-    /// the line to write.
+    /// Returns the remedy for a request that is on no list: the file that already lists it and waits for acceptance, or
+    /// else the line to write.
     pub(crate) fn request_remedy(
         &self,
         tool: &Tool,
         target: &RequestTarget,
         method: &str,
     ) -> String {
-        let mut waiting = self.files.iter().filter(|file| !file.is_accepted);
-        let listing = waiting.find_map(|file| {
+        let mut unaccepted = self.files.iter().filter(|file| !file.is_accepted);
+        let listing = unaccepted.find_map(|file| {
             let (at, settings) = file.settings.network(Some(tool));
             let lists = settings.policy(&at).judge(target, method).is_allowed();
             lists.then(|| format!("`{at}` ({})", file.source.at(&at)))
@@ -117,12 +121,17 @@ impl Policy {
 
     /// Evaluates the rules for a request of a running call: `request` has its `method`, `url` and `host`. Rules about
     /// other arguments were evaluated before the call ran.
-    pub(crate) fn request(&self, tool: &Tool, request: &Value, evaluation: &mut PolicyEvaluation) {
-        self.effect(tool, (request, REQUEST), evaluation);
+    pub(crate) fn evaluate_request(
+        &self,
+        tool: &Tool,
+        request: &Value,
+        evaluation: &mut PolicyEvaluation,
+    ) {
+        self.evaluate_effect(tool, (request, REQUEST), evaluation);
     }
 
     /// Evaluates the rules for another effect of a call, about the arguments with these names.
-    pub(super) fn effect(
+    pub(super) fn evaluate_effect(
         &self,
         tool: &Tool,
         (effect, names): (&Value, &[&str]),
@@ -136,7 +145,7 @@ impl Policy {
             for danger in names.filter_map(|name| file.danger.get(name.as_str())) {
                 danger.evaluate(tool, effect, &file.source, evaluation);
             }
-            file.sign(before, evaluation);
+            file.mark_reasons(before, evaluation);
         }
     }
 }

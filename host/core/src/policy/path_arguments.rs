@@ -15,16 +15,17 @@ use crate::text;
 use crate::tool::{Tool, ToolGroup, ToolSource};
 
 use super::link_resolver::LinkResolver;
-use super::remedies::HERE;
+use super::remedies::IN_CONFIG;
 use super::spelling;
 
-/// The path arguments of these tools.
-const PLACES: [&str; 3] = ["path", "from", "to"];
+/// The arguments of the built-in file tools that are paths.
+const PATH_ARGUMENTS: [&str; 3] = ["path", "from", "to"];
 
-/// Denies each path that the tool may not reach, or not change if it writes to it. `same` is the equivalent tool.
+/// Denies each path that the tool may not reach, or not change if it writes to it. `equivalent` is the fine-grained
+/// tool that a call of the compact form amounts to.
 pub(crate) fn evaluate_path_arguments(
     tool: &Tool,
-    same: Option<&Tool>,
+    equivalent: Option<&Tool>,
     arguments: &Value,
     rules: &PathRules,
     links: &LinkResolver<'_>,
@@ -33,12 +34,12 @@ pub(crate) fn evaluate_path_arguments(
     if tool.source != ToolSource::BuiltIn || tool.definition.group != ToolGroup::Fs {
         return;
     }
-    let reads = same.unwrap_or(tool).definition.hints.read_only;
-    for name in PLACES {
+    let reads = equivalent.unwrap_or(tool).definition.hints.read_only;
+    for name in PATH_ARGUMENTS {
         let Some(given) = arguments.get(name).and_then(Value::as_str) else {
             continue;
         };
-        let Some(path) = real(given, links) else {
+        let Some(path) = resolve(given, links) else {
             continue;
         };
         let verdict = rules.check(&path);
@@ -51,7 +52,7 @@ pub(crate) fn evaluate_path_arguments(
             let reason = DecisionReason {
                 layer: PolicyLayer::Paths,
                 decision: Decision::Deny,
-                rule: named(rule),
+                rule: rule_name(rule),
                 source: String::new(),
                 text: format!("no tool may {verb} `{}`", text::visible(&path)),
             };
@@ -65,17 +66,18 @@ pub(crate) fn evaluate_path_arguments(
     }
 }
 
-/// Resolves a path below the workspace. For one that leads outside no rule applies; it is refused anyway.
-fn real(given: &str, links: &LinkResolver<'_>) -> Option<String> {
-    match links.real(given) {
+/// Resolves a path below the workspace. `None` for a path that leads outside: it is refused in any case, so no rule is
+/// needed.
+fn resolve(given: &str, links: &LinkResolver<'_>) -> Option<String> {
+    match links.resolve(given) {
         RealPath::AsWritten => spelling::lexical(given).map(String::from),
         RealPath::Other(path) => Some(path),
         RealPath::Outside => None,
     }
 }
 
-/// The rule without a person's own text: a model reads this.
-fn named(rule: &PathRule) -> String {
+/// Names the rule. The patterns that a person wrote are left out, because a model reads this.
+fn rule_name(rule: &PathRule) -> String {
     match rule.layer() {
         paths::PathRuleLayer::Protected => format!("protected: {rule}"),
         paths::PathRuleLayer::Secrets => format!("secrets files: {rule}"),
@@ -83,14 +85,14 @@ fn named(rule: &PathRule) -> String {
     }
 }
 
-/// The remedy for the rule.
+/// The way to lift the rule for this path.
 fn remedy(rule: &PathRule, tool: &Tool, path: &str) -> String {
     let name = tool.name();
     match rule.layer() {
         paths::PathRuleLayer::Protected => {
             "no setting lifts this; change the file without a tool".to_owned()
         }
-        paths::PathRuleLayer::Secrets => format!("`tools.{name}.reveal: [{path}]` {HERE}"),
+        paths::PathRuleLayer::Secrets => format!("`tools.{name}.reveal: [{path}]` {IN_CONFIG}"),
         paths::PathRuleLayer::Denied => {
             format!(
                 "take `{rule}` out of `files.deny`, of `tools.{name}.deny`, or of a worker's `toolsets.filesystem.deny`"

@@ -55,40 +55,40 @@ impl PolicyFile {
         let source = source.into();
         for (name, server) in &config.mcp.servers {
             server.check(name).map_err(|error| PolicyError::Rule {
-                place: source.at(&format!("mcp.servers.{name}")),
+                location: source.at(&format!("mcp.servers.{name}")),
                 text: error.to_string(),
             })?;
         }
         for (name, provider) in &config.providers {
             provider.check(name).map_err(|text| PolicyError::Rule {
-                place: source.at(&format!("providers.{name}")),
+                location: source.at(&format!("providers.{name}")),
                 text,
             })?;
         }
         let agent = config.agent.check("agent");
         agent.map_err(|text| PolicyError::Rule {
-            place: source.at("agent"),
+            location: source.at("agent"),
             text,
         })?;
         config.check().map_err(|error| PolicyError::Limit {
-            place: source.at(&error.key),
+            location: source.at(&error.key),
             error,
         })?;
         let web_search = config.web_search.as_ref().map(|block| block.check());
         web_search.transpose().map_err(|text| PolicyError::Rule {
-            place: source.at("webSearch"),
+            location: source.at("webSearch"),
             text,
         })?;
         let embeddings = config.embeddings.as_ref().map(|block| block.check());
         embeddings.transpose().map_err(|text| PolicyError::Rule {
-            place: source.at("embeddings"),
+            location: source.at("embeddings"),
             text,
         })?;
         let mut budget = RegexBudget::default();
         let mut danger = BTreeMap::new();
         for name in config.approval.tools.keys() {
             ToolName::new(name).map_err(|error| PolicyError::Rule {
-                place: source.at(&format!("approval.tools.{name}")),
+                location: source.at(&format!("approval.tools.{name}")),
                 text: format!("approval.tools: {error}"),
             })?;
         }
@@ -103,9 +103,9 @@ impl PolicyFile {
                 );
             }
         }
-        let own = config.policy.rules.iter().enumerate();
-        let own = own.map(|(at, rule)| (format!("policy.rules[{at}]"), None, rule));
-        let each = config.tools.each.iter().flat_map(|(tool, settings)| {
+        let shared = config.policy.rules.iter().enumerate();
+        let shared = shared.map(|(at, rule)| (format!("policy.rules[{at}]"), None, rule));
+        let of_tools = config.tools.each.iter().flat_map(|(tool, settings)| {
             let rules = settings.rules.iter().enumerate();
             rules.map(move |(at, rule)| {
                 (
@@ -117,7 +117,11 @@ impl PolicyFile {
         });
         Ok(Self {
             lists: Arc::new(ToolLists::new(&config.policy, &source)?),
-            rules: Arc::new(ArgumentRules::new(own.chain(each), &source, &mut budget)?),
+            rules: Arc::new(ArgumentRules::new(
+                shared.chain(of_tools),
+                &source,
+                &mut budget,
+            )?),
             commands: Arc::new(CommandRules::new(&config.exec_approvals, &source)?),
             danger: Arc::new(danger),
             settings: SettingsByTool::new(config),
@@ -173,8 +177,8 @@ impl PolicyFile {
         self.rank == PolicyFileRank::Worker
     }
 
-    /// Returns true if its permissions count.
-    pub(super) fn allows_count(&self) -> bool {
+    /// Returns true if the file can allow calls: a person has accepted it, and it is not a worker's.
+    pub(super) fn permissions_apply(&self) -> bool {
         self.is_accepted && !self.is_worker()
     }
 }
@@ -189,7 +193,7 @@ fn check_tool(tool: &str, settings: &ToolSettings, source: &RuleSource) -> Resul
             ExceptionError::Value { .. } => String::new(),
         };
         return Err(PolicyError::Rule {
-            place: source.at(&key),
+            location: source.at(&key),
             text: format!("{key}: {error}.{hint}"),
         });
     }
@@ -198,7 +202,7 @@ fn check_tool(tool: &str, settings: &ToolSettings, source: &RuleSource) -> Resul
         PathRules::none()
             .reveal(&settings.reveal)
             .map_err(|error| PolicyError::Pattern {
-                place: source.at(&key),
+                location: source.at(&key),
                 error,
             })?;
     }
@@ -207,26 +211,26 @@ fn check_tool(tool: &str, settings: &ToolSettings, source: &RuleSource) -> Resul
 
 /// Checks the globs of files that no tool may reach.
 fn check_globs(key: &str, globs: &[String], source: &RuleSource) -> Result<(), PolicyError> {
-    let place = || source.at(key);
+    let location = || source.at(key);
     if let Some(glob) = globs.iter().find(|glob| glob.starts_with('!')) {
         return Err(PolicyError::Exception {
-            place: place(),
+            location: location(),
             glob: glob.clone(),
         });
     }
     if let Some(glob) = globs.iter().find(|glob| glob.starts_with('/')) {
         return Err(PolicyError::Rule {
-            place: place(),
+            location: location(),
             text: format!(
                 "{key}: `{}` begins with a slash; globs count from the root of the workspace",
-                regex_budget::shown(glob)
+                regex_budget::shorten(glob)
             ),
         });
     }
     if !globs.is_empty() {
         let rules = PathRules::none().deny(globs);
         rules.map_err(|error| PolicyError::Pattern {
-            place: place(),
+            location: location(),
             error,
         })?;
     }

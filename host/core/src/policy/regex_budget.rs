@@ -32,13 +32,16 @@ impl RegexBudget {
             let error = error.to_string();
             let last = error.lines().last().unwrap_or_default();
             let why = last.strip_prefix("error: ").unwrap_or(last);
-            format!("`{}` is not a valid regular expression: {why}", shown(text))
+            format!(
+                "`{}` is not a valid regular expression: {why}",
+                shorten(text)
+            )
         })?;
         let weight = weigh(&parsed);
         if weight > EACH_MAX {
             return Err(format!(
                 "the regular expression `{}` would take more than {} KB; limit its repetitions, or use `[a-z]` for `\\w`",
-                shown(text),
+                shorten(text),
                 EACH_MAX >> 10
             ));
         }
@@ -46,7 +49,7 @@ impl RegexBudget {
         if self.used > ALL_MAX {
             return Err(format!(
                 "with `{}` the regular expressions of this file would take more than {} MB; use `[a-z]` for `\\w`, or `glob` and `inside` where possible",
-                shown(text),
+                shorten(text),
                 ALL_MAX >> 20
             ));
         }
@@ -54,12 +57,12 @@ impl RegexBudget {
     }
 }
 
-/// A pattern, shortened for a message.
-pub(super) fn shown(text: &str) -> String {
+/// Shortens a pattern for a message.
+pub(super) fn shorten(text: &str) -> String {
     crate::text::visible(crate::text::prefix(text, 100))
 }
 
-/// The approximate size of the compiled expression in bytes.
+/// Estimates the size of the compiled expression in bytes.
 fn weigh(hir: &Hir) -> usize {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => STATE,
@@ -111,7 +114,7 @@ mod tests {
             let mut budget = RegexBudget::default();
             budget.take(text).unwrap_or_else(|why| panic!("{why}"));
             let built = |limit: usize| RegexSetBuilder::new([text]).size_limit(limit).build();
-            // The estimate errs by no more than what the room of a set allows for.
+            // The estimate errs by less than the size limit of a set allows for.
             assert!(
                 built(4 * budget.used + (64 << 10)).is_ok(),
                 "{text}: {}",

@@ -8,26 +8,26 @@ use crate::tool::Tool;
 use super::commands;
 
 /// The file that a person writes the settings of a workspace to, and the command that puts them in force.
-pub(super) const HERE: &str = "in .mimir/config.yml, and then `mimir policy accept`";
+pub(super) const IN_CONFIG: &str = "in .mimir/config.yml, and then `mimir policy accept`";
 
-/// The remedy if no setting counts; it makes all others pointless.
+/// The remedy if no setting can allow the call; it replaces all others.
 const ONLY_A_YES: &str = "only a yes at the terminal allows it; no setting does";
 
-/// The rule behind the refusal of a request that was never granted.
-pub(crate) const GRANT: &str = "needs.hosts";
+/// The name of the rule that refuses a request that was never granted.
+pub(crate) const NOT_GRANTED: &str = "needs.hosts";
 
-/// The settings lines that allow such requests without a question, for a card.
+/// Returns the settings lines, for a card, that allow the requests that the card asks about without a question.
 pub(crate) fn widening_remedies(evaluation: &PolicyEvaluation, tool: &Tool) -> Vec<String> {
-    let of_requests = |layer| {
+    let concerns_requests = |layer| {
         matches!(
             layer,
             PolicyLayer::Taint | PolicyLayer::Network | PolicyLayer::Secrets
         )
     };
-    collect_remedies(evaluation, tool, of_requests)
+    collect_remedies(evaluation, tool, concerns_requests)
 }
 
-/// One line for each rule that prevents the call; all of them have to be followed.
+/// Returns one remedy for each rule that prevents the call; all of them have to be followed.
 pub(crate) fn remedies(evaluation: &PolicyEvaluation, tool: &Tool) -> Vec<String> {
     collect_remedies(evaluation, tool, |_| true)
 }
@@ -35,7 +35,7 @@ pub(crate) fn remedies(evaluation: &PolicyEvaluation, tool: &Tool) -> Vec<String
 fn collect_remedies(
     evaluation: &PolicyEvaluation,
     tool: &Tool,
-    is_asked: impl Fn(PolicyLayer) -> bool,
+    is_included: impl Fn(PolicyLayer) -> bool,
 ) -> Vec<String> {
     let decision = evaluation.decision();
     if decision == Decision::Allow {
@@ -43,41 +43,41 @@ fn collect_remedies(
     }
     // Agents run mimir too and read its output: it must contain no untrusted text.
     let evaluation = &evaluation.without_untrusted_text();
-    let mut ways = Vec::new();
+    let mut remedies = Vec::new();
     let reasons = evaluation.reasons_with_decision(decision);
-    for (reason, basis) in reasons.filter(|(reason, _)| is_asked(reason.layer)) {
+    for (reason, basis) in reasons.filter(|(reason, _)| is_included(reason.layer)) {
         let waiting = evaluation.withheld().next();
-        let way = match (reason.layer, waiting) {
+        let remedy = match (reason.layer, waiting) {
             // A person has already written the setting that replaces the tool's default.
             (PolicyLayer::ToolDefault | PolicyLayer::Assessor, Some(waiting)) => format!(
                 "`mimir policy accept` puts {} in force",
-                named(&waiting.rule, &waiting.source)
+                with_source(&waiting.rule, &waiting.source)
             ),
             // A refusal by the settings carries its own remedy.
-            (PolicyLayer::Network, _) if denies(reason) && reason.rule != GRANT => continue,
+            (PolicyLayer::Network, _) if denies(reason) && reason.rule != NOT_GRANTED => continue,
             (PolicyLayer::Taint, _) => {
-                let listed = "then reading it is not asked about";
-                let host = basis.remedy.iter();
-                let host = host.map(|way| format!("{way} ({listed}); or "));
-                host.chain([reason_remedy(reason, tool)]).collect()
+                let effect = "then reading it is not asked about";
+                let host_remedy = basis.remedy.iter();
+                let host_remedy = host_remedy.map(|remedy| format!("{remedy} ({effect}); or "));
+                host_remedy.chain([reason_remedy(reason, tool)]).collect()
             }
             _ if basis.remedy.is_some() => basis.remedy.iter().map(ToString::to_string).collect(),
             _ => reason_remedy(reason, tool),
         };
-        if !ways.contains(&way) {
-            ways.push(way);
+        if !remedies.contains(&remedy) {
+            remedies.push(remedy);
         }
     }
-    if ways.iter().any(|way| way == ONLY_A_YES) {
-        ways = vec![ONLY_A_YES.to_owned()];
+    if remedies.iter().any(|remedy| remedy == ONLY_A_YES) {
+        remedies = vec![ONLY_A_YES.to_owned()];
     }
-    let ways = ways.iter().map(|way| crate::text::visible(way));
-    // Alternatives may precede these: the text tells which remedies belong together.
-    let each = ways.enumerate().map(|(at, way)| match at {
-        0 => way,
-        _ => format!("and {way}"),
+    let remedies = remedies.iter().map(|remedy| crate::text::visible(remedy));
+    // Alternatives may precede these, so the text shows which remedies belong together.
+    let lines = remedies.enumerate().map(|(at, remedy)| match at {
+        0 => remedy,
+        _ => format!("and {remedy}"),
     });
-    each.collect()
+    lines.collect()
 }
 
 fn denies(reason: &DecisionReason) -> bool {
@@ -86,7 +86,7 @@ fn denies(reason: &DecisionReason) -> bool {
 
 fn reason_remedy(reason: &DecisionReason, tool: &Tool) -> String {
     let name = tool.name();
-    let rule = named(&reason.rule, &reason.source);
+    let rule = with_source(&reason.rule, &reason.source);
     let denies = denies(reason);
     match reason.layer {
         PolicyLayer::TeamPolicy => format!("the owner of your team's policy can change {rule}"),
@@ -102,50 +102,50 @@ fn reason_remedy(reason: &DecisionReason, tool: &Tool) -> String {
         PolicyLayer::ToolDefault | PolicyLayer::Assessor => {
             format!("`mimir config set tools.{name}.approval allow`")
         }
-        PolicyLayer::ToolPolicy => listed(reason, tool, &rule),
+        PolicyLayer::ToolPolicy => list_remedy(reason, tool, &rule),
         PolicyLayer::Commands if reason.rule.ends_with("mode: allowlist") && denies => format!(
             "a pattern for the command in `execApprovals.approvals` lets it run: see {rule}"
         ),
         PolicyLayer::Commands if reason.rule.ends_with("mode: allowlist") => format!(
             "a pattern with `addedBy: user` in `execApprovals.approvals` lets the command run: see {rule}"
         ),
-        PolicyLayer::Commands if reason.rule == commands::DEFAULT => format!(
-            "`execApprovals: {{mode: allowlist, approvals: [{{pattern: …}}]}}` {HERE}, lists the commands that run without a question"
+        PolicyLayer::Commands if reason.rule == commands::DEFAULT_LIST => format!(
+            "`execApprovals: {{mode: allowlist, approvals: [{{pattern: …}}]}}` {IN_CONFIG}, lists the commands that run without a question"
         ),
-        PolicyLayer::Commands if reason.source == commands::OURS && denies => {
+        PolicyLayer::Commands if reason.source == commands::BUILT_IN_SOURCE && denies => {
             "no setting lifts this; use a path that tools may reach".to_owned()
         }
-        PolicyLayer::Commands if reason.source == commands::OURS => {
+        PolicyLayer::Commands if reason.source == commands::BUILT_IN_SOURCE => {
             "write it without variables and wrappers, and with paths inside the workspace only; or approve it".to_owned()
         }
-        PolicyLayer::Danger if reason.source == commands::OURS => {
+        PolicyLayer::Danger if reason.source == commands::BUILT_IN_SOURCE => {
             ONLY_A_YES.to_owned()
         }
         PolicyLayer::Taint if reason.rule.ends_with("untrusted content") => format!(
-            "a new session has read no untrusted content; for every session, `tools.{name}.labels.acceptsUntrusted: true` {HERE}"
+            "a new session has read no untrusted content; for every session, `tools.{name}.labels.acceptsUntrusted: true` {IN_CONFIG}"
         ),
-        PolicyLayer::Network if reason.rule != GRANT => {
+        PolicyLayer::Network if reason.rule != NOT_GRANTED => {
             ONLY_A_YES.to_owned()
         }
         PolicyLayer::Network if grants::takes_hosts(tool) => format!(
             "`mimir tools trust {name} --host HOST` names a host that it may reach; it cannot ask for one itself"
         ),
         PolicyLayer::Network => format!(
-            "the plugin must name the host and the method among its needs; or `tools.{name}.approval.conditions.unknownHostRequiresApproval: true` {HERE}, asks you about each other host"
+            "the plugin must name the host and the method among its needs; or `tools.{name}.approval.conditions.unknownHostRequiresApproval: true` {IN_CONFIG}, asks you about each other host"
         ),
         PolicyLayer::Taint => "a new session has read nothing sensitive".to_owned(),
         PolicyLayer::Secrets => {
             let rule = reason.rule.strip_prefix("secrets: ").unwrap_or(&reason.rule);
             format!(
-                "`mimir secrets set NAME` stores it, and a tool or server that was granted NAME sends it by that name; if it is not a secret, `tools.{name}.redaction.exceptions: [{rule}]` {HERE}"
+                "`mimir secrets set NAME` stores it, and a tool or server that was granted NAME sends it by that name; if it is not a secret, `tools.{name}.redaction.exceptions: [{rule}]` {IN_CONFIG}"
             )
         }
         PolicyLayer::Enabled => {
             // Another form of the tool may be disabled.
-            let off = reason.rule.strip_prefix("tools.");
-            let off = off.and_then(|rule| rule.split_once(".enabled"));
-            let off = off.map_or(name.as_str(), |(off, _)| off);
-            format!("change or remove {rule}, or `mimir tools enable {off}`")
+            let disabled = reason.rule.strip_prefix("tools.");
+            let disabled = disabled.and_then(|rule| rule.split_once(".enabled"));
+            let disabled = disabled.map_or(name.as_str(), |(disabled, _)| disabled);
+            format!("change or remove {rule}, or `mimir tools enable {disabled}`")
         }
         PolicyLayer::ToolApproval
         | PolicyLayer::Commands
@@ -156,8 +156,8 @@ fn reason_remedy(reason: &DecisionReason, tool: &Tool) -> String {
     }
 }
 
-/// The remedy for a list: remove the entry that denies, or add one that allows.
-fn listed(reason: &DecisionReason, tool: &Tool, rule: &str) -> String {
+/// Returns the remedy for a list: remove the entry that denies, or add one that allows.
+fn list_remedy(reason: &DecisionReason, tool: &Tool, rule: &str) -> String {
     let group = tool.definition.group.as_str();
     match reason.rule.split(':').next().unwrap_or_default() {
         "policy.allow" => format!("add `{}` to {rule}", tool.name()),
@@ -167,8 +167,8 @@ fn listed(reason: &DecisionReason, tool: &Tool, rule: &str) -> String {
     }
 }
 
-/// A rule with its location.
-fn named(rule: &str, source: &str) -> String {
+/// Formats a rule with its location.
+fn with_source(rule: &str, source: &str) -> String {
     match source {
         "" => format!("`{rule}`"),
         source => format!("`{rule}` ({source})"),
@@ -209,7 +209,7 @@ mod tests {
     fn remedies_name_each_rule_and_how_to_change_it() {
         let set = "`mimir config set tools.sample.approval allow`";
         let rule = json!([{"when": {"n": {"min": 0}}, "decision": "ask"}]);
-        for (config, way) in [
+        for (config, remedy) in [
             (json!({}), set),
             (
                 json!({"tools": {"sample": {"approval": "allow", "rules": rule}}}),
@@ -240,7 +240,7 @@ mod tests {
                 "take `system` out of `policy.groups.deny: [system]` (config.yml)",
             ),
         ] {
-            assert_eq!(out(config.clone(), true), [way], "{config}");
+            assert_eq!(out(config.clone(), true), [remedy], "{config}");
         }
         let both = json!({"policy": {"rules": rule}});
         assert_eq!(

@@ -29,7 +29,7 @@ pub(super) use unused::is_every_text;
 #[derive(Debug, Default)]
 pub(super) struct ArgumentRules {
     rules: Vec<ArgumentRule>,
-    judges: Mutex<HashMap<RuleToolKey, Arc<CompiledRules>>>,
+    compiled: Mutex<HashMap<RuleToolKey, Arc<CompiledRules>>>,
 }
 
 /// The properties of a tool that determine its rules.
@@ -57,7 +57,7 @@ const RULES_MAX: usize = 10_000;
 const EXAMPLE_MAX: usize = 200;
 
 impl ArgumentRules {
-    /// Reads rules, each with its key and the tool whose block contains it.
+    /// Parses rules, each with its key and the tool whose block contains it.
     pub(super) fn new<'a>(
         settings: impl IntoIterator<Item = (String, Option<&'a str>, &'a RuleSettings)>,
         source: &RuleSource,
@@ -65,19 +65,19 @@ impl ArgumentRules {
     ) -> Result<Self, PolicyError> {
         let mut rules = Vec::new();
         for (key, owner, settings) in settings {
-            let rule = ArgumentRule::read(&key, owner, settings, source, budget)?;
+            let rule = ArgumentRule::parse(&key, owner, settings, source, budget)?;
             rule.check_examples(settings, source.at(&key))?;
             rules.push(rule);
             if rules.len() > RULES_MAX {
                 return Err(PolicyError::Rule {
-                    place: source.at(&key),
+                    location: source.at(&key),
                     text: format!("a file has at most {RULES_MAX} argument rules"),
                 });
             }
         }
         Ok(Self {
             rules,
-            judges: Mutex::default(),
+            compiled: Mutex::default(),
         })
     }
 
@@ -95,7 +95,8 @@ impl ArgumentRules {
         self.evaluate_matching(tool, arguments, links, evaluation, |_| true)
     }
 
-    /// Evaluates the rules that match and for which `heard` returns true.
+    /// Evaluates the rules that match and for which `applies` returns true. Returns true if one of them allows the
+    /// call.
     fn evaluate_matching(
         &self,
         tool: &Tool,
@@ -105,7 +106,7 @@ impl ArgumentRules {
         applies: impl Fn(&ArgumentRule) -> bool,
     ) -> bool {
         let mut allowed = false;
-        let mut speak = |rule: &ArgumentRule| {
+        let mut push = |rule: &ArgumentRule| {
             if !applies(rule) {
                 return;
             }
@@ -119,10 +120,10 @@ impl ArgumentRules {
             };
             evaluation.push_with_basis(reason, rule.basis.clone());
         };
-        match self.judge(tool) {
-            Ok(judge) => judge.judge(arguments, links, |at| {
+        match self.compiled_rules(tool) {
+            Ok(compiled) => compiled.for_each_match(arguments, links, |at| {
                 if let Some(rule) = self.rules.get(at as usize) {
-                    speak(rule);
+                    push(rule);
                 }
             }),
             // Rules that fail to compile together must not be skipped, although each compiled alone.
@@ -131,7 +132,7 @@ impl ArgumentRules {
                 decision: Decision::Deny,
                 rule: "rules".to_owned(),
                 source: String::new(),
-                text: format!("the argument rules cannot be judged together: {why}"),
+                text: format!("the argument rules cannot be compiled together: {why}"),
             }),
         }
         allowed
@@ -144,33 +145,34 @@ impl ArgumentRules {
         (effect, names): (&Value, &[&str]),
         evaluation: &mut PolicyEvaluation,
     ) {
-        if self.rules.iter().any(|rule| rule.is_about_only(names)) {
+        if self.rules.iter().any(|rule| rule.depends_only_on(names)) {
             self.evaluate_matching(tool, effect, &LinkResolver::none(), evaluation, |rule| {
-                rule.is_about_only(names)
+                rule.depends_only_on(names)
             });
         }
     }
 
-    fn judge(&self, tool: &Tool) -> Result<Arc<CompiledRules>, String> {
+    /// Returns the compiled rules of this tool.
+    fn compiled_rules(&self, tool: &Tool) -> Result<Arc<CompiledRules>, String> {
         let key = (tool.name().clone(), tool.source, tool.definition.group);
-        let mut judges = self.judges.lock();
-        if let Some(judge) = judges.get(&key) {
-            return Ok(Arc::clone(judge));
+        let mut cache = self.compiled.lock();
+        if let Some(compiled) = cache.get(&key) {
+            return Ok(Arc::clone(compiled));
         }
         let applying = self
             .rules
             .iter()
             .enumerate()
-            .filter(|(_, rule)| rule.is_about(tool));
-        let judge = CompiledRules::new(
+            .filter(|(_, rule)| rule.applies_to(tool));
+        let compiled = CompiledRules::new(
             applying.map(|(at, rule)| (at as u32, rule.decision, rule.conditions.as_slice())),
         )?;
-        let judge = Arc::new(judge);
-        judges.insert(key, Arc::clone(&judge));
-        Ok(judge)
+        let compiled = Arc::new(compiled);
+        cache.insert(key, Arc::clone(&compiled));
+        Ok(compiled)
     }
 
-    /// The number of examples checked when the rules were read.
+    /// Returns the number of examples that were checked when the rules were read.
     pub(super) fn examples(&self) -> usize {
         let count = |rule: &ArgumentRule| rule.examples.len() + rule.counterexamples.len();
         self.rules.iter().map(count).sum()
@@ -178,7 +180,7 @@ impl ArgumentRules {
 }
 
 impl ArgumentRule {
-    fn read(
+    fn parse(
         key: &str,
         owner: Option<&str>,
         settings: &RuleSettings,
@@ -190,17 +192,17 @@ impl ArgumentRule {
             None => key.to_owned(),
         };
         let fault = |text: String| PolicyError::Rule {
-            place: source.at(key),
+            location: source.at(key),
             text: format!("{name}: {text}"),
         };
-        if let Some(bad) = settings
+        if let Some(invalid) = settings
             .tools
             .iter()
             .find(|name| ToolName::new(name).is_err())
         {
             return Err(fault(format!(
                 "tools: `{}` is not a valid tool name",
-                text::visible(bad)
+                text::visible(invalid)
             )));
         }
         let mut tools = settings.tools.clone();
@@ -216,7 +218,7 @@ impl ArgumentRule {
             Some(reason) => text::visible(text::prefix(reason, 500)),
             None => format!("the rule `{name}` says {}", settings.decision.as_str()),
         };
-        let conditions = condition::read(settings, budget).map_err(fault)?;
+        let conditions = condition::parse_conditions(settings, budget).map_err(fault)?;
         Ok(Self {
             source: source.at(key),
             reason,
@@ -224,7 +226,7 @@ impl ArgumentRule {
             tools,
             groups: settings.groups.clone(),
             sources: settings.sources.clone(),
-            basis: basis(settings, &conditions),
+            basis: approval_basis(settings, &conditions),
             conditions,
             examples: settings.matches.clone(),
             counterexamples: settings.no_match.clone(),
@@ -233,70 +235,69 @@ impl ArgumentRule {
     }
 
     /// Checks the rule against its examples.
-    fn check_examples(&self, settings: &RuleSettings, place: String) -> Result<(), PolicyError> {
+    fn check_examples(&self, settings: &RuleSettings, location: String) -> Result<(), PolicyError> {
         if settings.matches.is_empty() && settings.no_match.is_empty() {
             return Ok(());
         }
-        let judge = CompiledRules::new([(0, self.decision, self.conditions.as_slice())]).map_err(
-            |why| PolicyError::Rule {
-                place: place.clone(),
+        let compiled = CompiledRules::new([(0, self.decision, self.conditions.as_slice())])
+            .map_err(|why| PolicyError::Rule {
+                location: location.clone(),
                 text: format!("{}: {why}", self.name),
-            },
-        )?;
-        let speaks = |arguments: &Value| {
-            let mut spoke = false;
-            judge.judge(arguments, &LinkResolver::none(), |_| spoke = true);
-            spoke
+            })?;
+        let matches = |arguments: &Value| {
+            let mut is_match = false;
+            compiled.for_each_match(arguments, &LinkResolver::none(), |_| is_match = true);
+            is_match
         };
-        let broken = |fault, example: &Value| PolicyError::Example {
-            place: place.clone(),
+        let example_error = |fault, example: &Value| PolicyError::Example {
+            location: location.clone(),
             rule: self.name.clone(),
             fault,
             example: text::visible(text::prefix(&example.to_string(), EXAMPLE_MAX)),
         };
         for example in self.examples.iter().chain(&self.counterexamples) {
             if !example.is_object() {
-                return Err(broken(
+                return Err(example_error(
                     "has an example that is not a JSON object of arguments",
                     example,
                 ));
             }
         }
-        if let Some(example) = self.examples.iter().find(|example| !speaks(example)) {
-            return Err(broken("does not match its `match` example", example));
+        if let Some(example) = self.examples.iter().find(|example| !matches(example)) {
+            return Err(example_error("does not match its `match` example", example));
         }
-        if let Some(example) = self.counterexamples.iter().find(|example| speaks(example)) {
-            return Err(broken("matches its `noMatch` example", example));
+        if let Some(example) = self.counterexamples.iter().find(|example| matches(example)) {
+            return Err(example_error("matches its `noMatch` example", example));
         }
         Ok(())
     }
 
-    /// Returns true if it depends on these arguments only.
-    fn is_about_only(&self, names: &[&str]) -> bool {
+    /// Returns true if all its conditions are about these arguments. False for a rule without conditions.
+    fn depends_only_on(&self, names: &[&str]) -> bool {
         let is_among = |condition: &ArgumentCondition| {
-            let argument = condition.path.argument();
+            let argument = condition.path.argument_name();
             argument.is_some_and(|argument| names.contains(&argument))
                 && condition.path.is_argument_name()
         };
         !self.conditions.is_empty() && self.conditions.iter().all(is_among)
     }
 
-    fn is_about(&self, tool: &Tool) -> bool {
-        let among = |tools: &[String]| tools.iter().any(|name| tool.answers_to(name));
-        (self.tools.is_empty() || among(&self.tools))
+    fn applies_to(&self, tool: &Tool) -> bool {
+        let names_tool = |names: &[String]| names.iter().any(|name| tool.answers_to(name));
+        (self.tools.is_empty() || names_tool(&self.tools))
             && (self.groups.is_empty() || self.groups.contains(&tool.definition.group))
             && (self.sources.is_empty() || self.sources.contains(&tool.source))
     }
 }
 
-/// The basis of a rule for stored approvals. Only questions are answered.
-fn basis(settings: &RuleSettings, conditions: &[ArgumentCondition]) -> RuleBasis {
+/// Returns the data that a stored answer to the rule depends on; the default for a rule that does not ask.
+fn approval_basis(settings: &RuleSettings, conditions: &[ArgumentCondition]) -> RuleBasis {
     if settings.decision != Decision::Ask {
         return RuleBasis::default();
     }
     let names = conditions
         .iter()
-        .map(|condition| condition.path.argument().map(str::to_owned));
+        .map(|condition| condition.path.argument_name().map(str::to_owned));
     // A path without a leading name may match any argument.
     let names: Option<Vec<String>> = names.collect();
     let text = serde_json::to_vec(settings).unwrap_or_default();

@@ -14,7 +14,8 @@ pub struct RuleSource {
 }
 
 impl RuleSource {
-    /// A file with the lines of its keys (`policy.deny[0]`, `tools.git.approval`), counted from 1.
+    /// Creates the source of a file. `lines` computes the lines of its keys (`policy.deny[0]`, `tools.git.approval`),
+    /// counted from 1.
     pub fn new(
         file: impl Into<String>,
         lines: impl FnOnce() -> BTreeMap<String, u64> + Send + 'static,
@@ -25,7 +26,7 @@ impl RuleSource {
         }
     }
 
-    /// `file:line` of a key, or of the nearest enclosing key with a known line.
+    /// Returns `file:line` of a key, or of the nearest enclosing key whose line is known; without one, the file.
     pub fn at(&self, key: &str) -> String {
         let mut key = key;
         loop {
@@ -60,7 +61,7 @@ impl Default for RuleSource {
 
 impl fmt::Debug for RuleSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Source").field(&self.file).finish()
+        f.debug_tuple("RuleSource").field(&self.file).finish()
     }
 }
 

@@ -14,7 +14,7 @@ pub(super) use mimir_commands::lexical;
 
 /// A URL without needless percent-encoding (RFC 3986 section 6.2.2.2): `%73ecret` becomes `secret`. `None` if that
 /// changes nothing.
-fn decoded(text: &str) -> Option<String> {
+fn without_needless_encoding(text: &str) -> Option<String> {
     if !(text.contains('%') && text.contains("://")) {
         return None;
     }
@@ -25,8 +25,8 @@ fn decoded(text: &str) -> Option<String> {
         let code = after
             .get(..2)
             .and_then(|two| u8::from_str_radix(two, 16).ok());
-        let plainly = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
-        match code.filter(plainly) {
+        let is_unreserved = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
+        match code.filter(is_unreserved) {
             Some(byte) => {
                 plain.push(char::from(byte));
                 rest = &after[2..];
@@ -42,7 +42,7 @@ fn decoded(text: &str) -> Option<String> {
 }
 
 /// The arguments with their `content` decoded, if it is in base64.
-pub(super) fn with_content(arguments: &Value) -> Option<Value> {
+pub(super) fn with_decoded_content(arguments: &Value) -> Option<Value> {
     let encoding = arguments.get("encoding")?.as_str()?;
     let content = arguments.get("content")?.as_str()?;
     if !encoding.eq_ignore_ascii_case("base64") {
@@ -52,14 +52,14 @@ pub(super) fn with_content(arguments: &Value) -> Option<Value> {
         .chars()
         .filter(|c| !c.is_ascii_whitespace())
         .collect();
-    let bytes = CONTENT.decode(plain).ok()?;
+    let bytes = LENIENT_BASE64.decode(plain).ok()?;
     let mut arguments = arguments.clone();
     arguments["content"] = String::from_utf8_lossy(&bytes).into();
     Some(arguments)
 }
 
-/// Lenient: accepts what any base64 decoder accepts.
-const CONTENT: GeneralPurpose = GeneralPurpose::new(
+/// A decoder that accepts all that any base64 decoder accepts.
+const LENIENT_BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
         .with_decode_allow_trailing_bits(true)
@@ -70,7 +70,7 @@ const CONTENT: GeneralPurpose = GeneralPurpose::new(
 /// workspace. A URL is also passed without needless encoding.
 pub(super) fn spellings(text: &str, each: &mut impl FnMut(Option<&str>)) {
     each(Some(text));
-    if let Some(url) = decoded(text) {
+    if let Some(url) = without_needless_encoding(text) {
         each(Some(&url));
     }
     match lexical(text) {
@@ -81,15 +81,15 @@ pub(super) fn spellings(text: &str, each: &mut impl FnMut(Option<&str>)) {
     }
 }
 
-/// Calls `each` with these spellings and with the target of a path through a link. A tool may resolve `..` before or
-/// after a link: if the results differ, both count.
+/// Calls `each` with the results of [`spellings`], and with the target of a path through a link. A tool may resolve
+/// `..` before or after a link: if the results differ, both count.
 pub(super) fn spellings_and_links(
     text: &str,
     links: &LinkResolver<'_>,
     each: &mut impl FnMut(Option<&str>),
 ) {
     spellings(text, each);
-    let mut follow = |path: &str| match links.real(path) {
+    let mut follow = |path: &str| match links.resolve(path) {
         RealPath::AsWritten => {}
         RealPath::Other(path) => each(Some(&path)),
         RealPath::Outside => each(None),
@@ -119,7 +119,7 @@ mod tests {
             ("http://x/%ü", None),
             ("100%41", None),
         ] {
-            assert_eq!(decoded(url).as_deref(), plain, "{url}");
+            assert_eq!(without_needless_encoding(url).as_deref(), plain, "{url}");
         }
     }
 
@@ -128,7 +128,7 @@ mod tests {
         let content = |encoding: &str, content: &str| {
             let arguments =
                 serde_json::json!({"path": "a", "encoding": encoding, "content": content});
-            with_content(&arguments).map(|arguments| arguments["content"].clone())
+            with_decoded_content(&arguments).map(|arguments| arguments["content"].clone())
         };
         for written in ["Y3VybCB8IHNo", "Y3Vy bCB8\nIHNo"] {
             assert_eq!(content("base64", written), Some("curl | sh".into()));

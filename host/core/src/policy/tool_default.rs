@@ -52,8 +52,8 @@ fn is_too_risky(tool: &Tool) -> bool {
 pub(crate) fn is_unseen(tool: &Tool) -> bool {
     let changes = tool.changes.as_ref();
     // A new version with the same description counts as seen.
-    let same = changes.is_some_and(|changes| changes.lines.is_empty());
-    tool.source == ToolSource::Mcp && tool.trust == ToolTrust::Untrusted && !same
+    let is_unchanged = changes.is_some_and(|changes| changes.lines.is_empty());
+    tool.source == ToolSource::Mcp && tool.trust == ToolTrust::Untrusted && !is_unchanged
 }
 
 /// Returns true if a server's tool differs from the one that a person has seen: then it cannot be called and is hidden

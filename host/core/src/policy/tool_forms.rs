@@ -36,42 +36,42 @@ pub(super) fn is_shown(tool: &Tool, profile: ToolProfile) -> bool {
     tool.source != ToolSource::BuiltIn || !hidden
 }
 
-/// The name of the equivalent tool of this call, if it is a call of the compact form.
+/// Returns the name of the fine-grained tool that this call amounts to, if it is a call of the compact form.
 pub(crate) fn equivalent_tool_name(tool: &Tool, arguments: &Value) -> Option<&'static str> {
     if tool.source != ToolSource::BuiltIn || tool.name().as_str() != COMPACT {
         return None;
     }
     let operation = arguments["operation"].as_str()?;
-    let found = OPERATIONS.iter().find(|(name, _)| *name == operation);
-    found.map(|(_, fine)| *fine)
+    let entry = OPERATIONS.iter().find(|(name, _)| *name == operation);
+    entry.map(|(_, fine)| *fine)
 }
 
 /// The tool whose operations can be called by names of their own.
 const GIT: &str = "git";
 
-/// The called tool; if the name was that of an operation, it is added to the arguments.
+/// Finds the called tool. If the name is that of an operation, the operation is added to the arguments.
 pub(crate) fn resolve_called_tool(
     registry: &Registry,
     name: &str,
     arguments: &mut Value,
 ) -> Result<Arc<Tool>, ToolError> {
-    let found = registry.find(name).map(Arc::clone);
+    let by_name = registry.find(name).map(Arc::clone);
     let operation = name
         .strip_prefix(GIT)
         .and_then(|rest| rest.strip_prefix('_'));
-    let (Err(_), Some(operation), Some(tool)) = (&found, operation, registry.get(GIT)) else {
-        return found;
+    let (Err(_), Some(operation), Some(tool)) = (&by_name, operation, registry.get(GIT)) else {
+        return by_name;
     };
     let Some(given) = arguments.as_object_mut() else {
-        return found;
+        return by_name;
     };
     if tool.source != ToolSource::BuiltIn
         || !operations(tool).iter().any(|known| known == operation)
     {
-        return found;
+        return by_name;
     }
-    let said = given.entry("operation").or_insert_with(|| operation.into());
-    if said != operation {
+    let given_operation = given.entry("operation").or_insert_with(|| operation.into());
+    if given_operation != operation {
         let message =
             format!("`{name}` is the operation `{operation}`, and the arguments name another");
         return Err(ToolError::new(ToolErrorCode::InvalidInput, message));
@@ -79,14 +79,14 @@ pub(crate) fn resolve_called_tool(
     Ok(Arc::clone(tool))
 }
 
-/// The values of the argument `operation` in the schema.
+/// Returns the values that the schema allows for the argument `operation`.
 fn operations(tool: &Tool) -> Vec<Value> {
     let schema = tool.definition.input_schema.to_value();
     let operation = &schema["properties"]["operation"];
-    let each = operation["oneOf"].as_array().into_iter().flatten();
-    let each = each.map(|one| one["const"].clone());
+    let variants = operation["oneOf"].as_array().into_iter().flatten();
+    let constants = variants.map(|variant| variant["const"].clone());
     let list = operation["enum"].as_array().into_iter().flatten().cloned();
-    list.chain(each).collect()
+    list.chain(constants).collect()
 }
 
 #[cfg(test)]

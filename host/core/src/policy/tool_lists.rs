@@ -8,7 +8,7 @@ use crate::name_suggestions::did_you_mean;
 use crate::tool::{Tool, ToolGroup, ToolName};
 
 use super::error::PolicyError;
-use super::regex_budget::shown;
+use super::regex_budget::shorten;
 use super::source::RuleSource;
 
 /// The lists of one file.
@@ -83,26 +83,26 @@ impl ToolLists {
         }
     }
 
-    /// Finds entries that never match, or contradict each other.
+    /// Finds entries that never match, match every tool, or contradict each other; one line each.
     pub(super) fn unused_entries(&self, tools: &[&Tool], source: &RuleSource) -> Vec<String> {
-        let mut idle = Vec::new();
+        let mut lines = Vec::new();
         for (key, names) in [("policy.allow", &self.allow), ("policy.deny", &self.deny)] {
-            idle.extend(names.idle(key, tools, source));
+            lines.extend(names.unused_entries(key, tools, source));
         }
-        for (key, names, what) in [
+        for (key, names, effect) in [
             ("policy.allow", &self.allow, "lets every tool be called"),
             ("policy.deny", &self.deny, "refuses every tool"),
         ] {
             for name in names.catch_all_entries() {
-                let place = source.at(key);
-                idle.push(format!("{place}: `{name}` in {key} {what}."));
+                let location = source.at(key);
+                lines.push(format!("{location}: `{name}` in {key} {effect}."));
             }
         }
-        let both = |name: &&String| self.deny.written.contains(name);
-        for name in self.allow.written.iter().filter(both) {
-            let place = source.at("policy.allow");
-            idle.push(format!(
-                "{place}: `{name}` is in policy.allow and in policy.deny; deny wins."
+        let is_denied_too = |name: &&String| self.deny.written.contains(name);
+        for name in self.allow.written.iter().filter(is_denied_too) {
+            let location = source.at("policy.allow");
+            lines.push(format!(
+                "{location}: `{name}` is in policy.allow and in policy.deny; deny wins."
             ));
         }
         for group in self
@@ -110,18 +110,18 @@ impl ToolLists {
             .iter()
             .filter(|group| self.deny_groups.contains(group))
         {
-            let place = source.at("policy.groups.allow");
+            let location = source.at("policy.groups.allow");
             let group = group.as_str();
-            idle.push(format!(
-                "{place}: the group `{group}` is allowed and denied; deny wins."
+            lines.push(format!(
+                "{location}: the group `{group}` is allowed and denied; deny wins."
             ));
         }
-        idle
+        lines
     }
 
     /// Finds denials that match no tool.
-    pub(super) fn idle_denials(&self, tools: &[&Tool], source: &RuleSource) -> Vec<String> {
-        self.deny.idle("policy.deny", tools, source)
+    pub(super) fn unused_denials(&self, tools: &[&Tool], source: &RuleSource) -> Vec<String> {
+        self.deny.unused_entries("policy.deny", tools, source)
     }
 }
 
@@ -139,10 +139,10 @@ impl ToolNamePatterns {
         for (at, name) in written.iter().enumerate() {
             let key = format!("{key}[{at}]");
             let fault = |why: String| PolicyError::Rule {
-                place: source.at(&key),
-                text: format!("{key}: `{}` {why}", shown(name)),
+                location: source.at(&key),
+                text: format!("{key}: `{}` {why}", shorten(name)),
             };
-            globs.push(glob(name).map_err(fault)?);
+            globs.push(parse_glob(name).map_err(fault)?);
         }
         Ok(Self {
             written: written.to_vec(),
@@ -150,12 +150,12 @@ impl ToolNamePatterns {
         })
     }
 
-    /// The first entry that matches this tool.
+    /// Returns the index of the first entry that matches this tool.
     fn find_entry(&self, tool: &Tool) -> Option<usize> {
-        (0..self.written.len()).find(|&at| self.means(at, tool))
+        (0..self.written.len()).find(|&at| self.entry_matches(at, tool))
     }
 
-    fn means(&self, at: usize, tool: &Tool) -> bool {
+    fn entry_matches(&self, at: usize, tool: &Tool) -> bool {
         match &self.globs[at] {
             None => tool.answers_to(&self.written[at]),
             Some(glob) => {
@@ -165,34 +165,38 @@ impl ToolNamePatterns {
         }
     }
 
-    /// The entries that match every tool, whatever its name.
+    /// Returns the entries that match every tool, whatever its name.
     fn catch_all_entries(&self) -> impl Iterator<Item = &String> {
-        let all = |name: &&String| name.bytes().all(|byte| byte == b'*') && !name.is_empty();
-        self.written.iter().filter(all)
+        let is_catch_all =
+            |name: &&String| name.bytes().all(|byte| byte == b'*') && !name.is_empty();
+        self.written.iter().filter(is_catch_all)
     }
 
-    /// The entries that match no tool.
-    fn idle(&self, key: &str, tools: &[&Tool], source: &RuleSource) -> Vec<String> {
-        let idle = |at: &usize| !tools.iter().any(|tool| self.means(*at, tool));
+    /// Finds the entries that match no tool; one line each.
+    fn unused_entries(&self, key: &str, tools: &[&Tool], source: &RuleSource) -> Vec<String> {
+        let is_unused = |at: &usize| !tools.iter().any(|tool| self.entry_matches(*at, tool));
         let line = |at: usize| {
             let name = &self.written[at];
             let known = tools.iter().map(|tool| tool.name().as_str());
             let near = did_you_mean(name, known);
-            let place = source.at(&format!("{key}[{at}]"));
-            format!("{place}: {key} names the unknown tool `{name}`.{near}")
+            let location = source.at(&format!("{key}[{at}]"));
+            format!("{location}: {key} names the unknown tool `{name}`.{near}")
         };
-        (0..self.written.len()).filter(idle).map(line).collect()
+        (0..self.written.len())
+            .filter(is_unused)
+            .map(line)
+            .collect()
     }
 }
 
-/// The glob of an entry; `None` if it is a name.
-fn glob(entry: &str) -> Result<Option<GlobMatcher>, String> {
+/// Parses the glob of an entry; `None` if the entry is a plain name.
+fn parse_glob(entry: &str) -> Result<Option<GlobMatcher>, String> {
     if ToolName::new(entry).is_ok() {
         return Ok(None);
     }
-    let in_globs =
+    let is_glob_character =
         |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_*?[]!-{},".contains(c);
-    if !entry.contains(['*', '?', '[', '{']) || !entry.chars().all(in_globs) {
+    if !entry.contains(['*', '?', '[', '{']) || !entry.chars().all(is_glob_character) {
         let why = "is neither a tool name (a-z, 0-9 and _) nor a glob over names such as `git_*`";
         return Err(why.to_owned());
     }

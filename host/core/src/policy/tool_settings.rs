@@ -11,15 +11,15 @@ use crate::tool::{Tool, ToolSource};
 
 use super::{Policy, PolicyFile};
 
-/// The settings of each tool, and those of all tools that they override: of one file, or of all files together.
+/// The settings of one file, or of all files together: those of each tool, and those of all tools, which they override.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SettingsByTool {
     pub(super) tools: BTreeMap<String, ToolSettings>,
     /// The limits that are set for all tools.
     pub(super) limits: LimitSettings,
     pub(super) network: NetworkSettings,
-    /// Maximum duration of a call.
-    pub(super) longest: Option<Duration>,
+    /// Maximum duration of a call, as the settings set it.
+    pub(super) max_execution_time: Option<Duration>,
 }
 
 impl SettingsByTool {
@@ -28,7 +28,7 @@ impl SettingsByTool {
             tools: config.tools.each.clone(),
             limits: config.limits,
             network: config.network.clone(),
-            longest: config.tools.max_execution_time.map(Duration::from_millis),
+            max_execution_time: config.tools.max_execution_time.map(Duration::from_millis),
         }
     }
 
@@ -49,8 +49,8 @@ impl SettingsByTool {
     /// The network settings of a tool over those of all tools, and the key of the block that takes effect.
     pub(super) fn network(&self, tool: Option<&Tool>) -> (String, NetworkSettings) {
         let base = ("network".to_owned(), self.network.clone());
-        let all = tool.into_iter().flat_map(|tool| self.named(tool));
-        all.fold(base, |(at, base), (name, settings)| {
+        let blocks = tool.into_iter().flat_map(|tool| self.named(tool));
+        blocks.fold(base, |(at, base), (name, settings)| {
             match settings.network == NetworkSettings::default() {
                 true => (at, base),
                 false => (
@@ -61,14 +61,16 @@ impl SettingsByTool {
         })
     }
 
-    /// The limits that are set for the tool, the tightest under its name and its aliases; those that are not set bound
-    /// nothing.
+    /// Returns the limits that are set for the tool, the tightest of those under its name and its aliases. A limit that
+    /// is not set is unlimited.
     pub(super) fn caps(&self, tool: &Tool) -> Limits {
-        let all = self.limits.over(Limits::NONE);
+        let base = self.limits.over(Limits::NONE);
         let each = self.of_tool(tool);
-        let each = each.map(|settings| settings.limits.over(all));
-        let mut cap = each.reduce(Limits::tightest).unwrap_or(all);
-        cap.wall = cap.wall.min(self.longest.unwrap_or(Duration::MAX));
+        let each = each.map(|settings| settings.limits.over(base));
+        let mut cap = each.reduce(Limits::tightest).unwrap_or(base);
+        cap.wall = cap
+            .wall
+            .min(self.max_execution_time.unwrap_or(Duration::MAX));
         cap
     }
 }
@@ -76,8 +78,8 @@ impl SettingsByTool {
 impl Policy {
     /// The path rules for calls of this tool.
     pub fn paths(&self, tool: &Tool) -> PathRules {
-        let mut kept = self.paths.lock();
-        if let Some(rules) = kept.get(tool.name().as_str()) {
+        let mut cache = self.paths.lock();
+        if let Some(rules) = cache.get(tool.name().as_str()) {
             return rules.clone();
         }
         let files = || self.files.iter();
@@ -85,19 +87,19 @@ impl Policy {
         let hidden = files().flat_map(|file| &file.hidden);
         let denied = settings.flat_map(|settings| &settings.deny);
         let mut denied = denied.chain(hidden).peekable();
-        let shown = self.accepted_files();
-        let shown = shown.flat_map(|file| file.settings.of_tool(tool));
-        let mut shown = shown.flat_map(|settings| &settings.reveal).peekable();
+        let accepted = self.accepted_files();
+        let revealing = accepted.flat_map(|file| file.settings.of_tool(tool));
+        let mut revealed = revealing.flat_map(|settings| &settings.reveal).peekable();
         let mut rules = Ok(PathRules::protected());
         if denied.peek().is_some() {
             rules = rules.and_then(|rules| rules.deny(denied));
         }
-        if shown.peek().is_some() {
-            rules = rules.and_then(|rules| rules.reveal(shown));
+        if revealed.peek().is_some() {
+            rules = rules.and_then(|rules| rules.reveal(revealed));
         }
         // All rules were validated when the file was read; should one fail all the same, nothing is reachable.
         let rules = rules.unwrap_or_else(|_| PathRules::hide_everything());
-        kept.insert(tool.name().to_string(), rules.clone());
+        cache.insert(tool.name().to_string(), rules.clone());
         rules
     }
 
@@ -120,53 +122,54 @@ impl Policy {
     /// The names of the secrets that the server behind this tool receives.
     pub(crate) fn secrets_of(&self, tool: &Tool) -> &[String] {
         let server = Some(&tool.origin.location).filter(|_| tool.source == ToolSource::Mcp);
-        let given = server.and_then(|server| self.server_secrets.get(server));
-        given.map_or(&[], Vec::as_slice)
+        let secrets = server.and_then(|server| self.server_secrets.get(server));
+        secrets.map_or(&[], Vec::as_slice)
     }
 
     /// The audit setting for a tool's arguments, if any: a team's value wins, otherwise a single `false` is enough.
-    /// `same` is the equivalent tool: its `false` counts too.
-    pub fn logs_arguments(&self, tool: &Tool, same: Option<&Tool>) -> Option<bool> {
-        let of = |tool| {
-            let team = self.set_to_log(tool, PolicyFile::is_team);
-            team.or_else(|| self.set_to_log(tool, |file| !file.is_team()))
+    /// `equivalent` is the fine-grained tool of a call of the compact form: its `false` is enough, too.
+    pub fn logs_arguments(&self, tool: &Tool, equivalent: Option<&Tool>) -> Option<bool> {
+        let setting_for = |tool| {
+            let team = self.log_setting(tool, PolicyFile::is_team);
+            team.or_else(|| self.log_setting(tool, |file| !file.is_team()))
         };
-        match same.and_then(of) {
+        match equivalent.and_then(setting_for) {
             Some(false) => Some(false),
-            _ => of(tool),
+            _ => setting_for(tool),
         }
     }
 
-    fn set_to_log(&self, tool: &Tool, counts: impl Fn(&PolicyFile) -> bool) -> Option<bool> {
-        let files = self.files.iter().filter(|file| counts(file));
+    fn log_setting(&self, tool: &Tool, is_included: impl Fn(&PolicyFile) -> bool) -> Option<bool> {
+        let files = self.files.iter().filter(|file| is_included(file));
         let set = files.flat_map(|file| {
             let each = file.settings.of_tool(tool);
             let each = each.filter_map(|settings| settings.audit.log_args);
-            each.filter(|logs| !logs || file.allows_count())
+            each.filter(|logs| !logs || file.permissions_apply())
         });
         set.reduce(|one, other| one && other)
     }
 
     /// The label settings of this tool: of several files the strictest value.
     pub fn labels(&self, tool: &Tool) -> LabelSettings {
-        let mut all = LabelSettings::default();
+        let mut strictest = LabelSettings::default();
         let labels = self.files.iter().flat_map(|file| {
             let each = file.settings.of_tool(tool);
             let each = each.map(|settings| settings.labels);
-            each.map(|labels| match file.allows_count() {
+            each.map(|labels| match file.permissions_apply() {
                 true => labels,
                 false => labels.strict(),
             })
         });
         for labels in labels {
-            all.output_trust = all.output_trust.max(labels.output_trust);
-            all.output_data_class = all.output_data_class.max(labels.output_data_class);
-            all.accepts_untrusted = match (all.accepts_untrusted, labels.accepts_untrusted) {
-                (Some(one), Some(other)) => Some(one && other),
-                (one, other) => one.or(other),
-            };
+            strictest.output_trust = strictest.output_trust.max(labels.output_trust);
+            strictest.output_data_class = strictest.output_data_class.max(labels.output_data_class);
+            strictest.accepts_untrusted =
+                match (strictest.accepts_untrusted, labels.accepts_untrusted) {
+                    (Some(one), Some(other)) => Some(one && other),
+                    (one, other) => one.or(other),
+                };
         }
-        all
+        strictest
     }
 
     /// All settings of this tool, under its name and its aliases.
@@ -185,7 +188,7 @@ impl Policy {
         }
         limits.wall = limits
             .wall
-            .min(self.settings.longest.unwrap_or(Duration::MAX));
+            .min(self.settings.max_execution_time.unwrap_or(Duration::MAX));
         let mut own = self.settings(tool).map(|settings| settings.limits.fuel);
         if self.settings.limits.fuel.is_none() && !own.any(|fuel| fuel.is_some()) {
             limits.fuel = Limits::fuel_within(limits.wall);

@@ -9,66 +9,69 @@ use super::rules::is_every_text;
 use super::{Policy, PolicyFile};
 
 /// Shell syntax: a command with it is never matched by a list of words.
-const SHELLS: [char; 12] = [';', '|', '&', '<', '>', '$', '`', '\\', '(', ')', '#', '!'];
+const SHELL_SYNTAX: [char; 12] = [';', '|', '&', '<', '>', '$', '`', '\\', '(', ')', '#', '!'];
 
 impl Policy {
     /// Finds rules that never match, given the available tools; one line each.
     pub fn unused_rules(&self, tools: &[&Tool]) -> Vec<String> {
-        let mut idle = Vec::new();
-        let denied = |tool: &Tool| self.refusal(tool).is_some();
+        let mut unused = Vec::new();
+        let is_denied = |tool: &Tool| self.refusal(tool).is_some();
         for file in &self.files {
-            idle.extend(file.lists.unused_entries(tools, &file.source));
-            idle.extend(file.rules.unused_rules(tools, &denied));
-            idle.extend(file.idle_commands());
+            unused.extend(file.lists.unused_entries(tools, &file.source));
+            unused.extend(file.rules.unused_rules(tools, &is_denied));
+            unused.extend(file.unused_command_patterns());
             for (name, settings) in &file.settings.tools {
-                file.idle_tool(name, settings, tools, &mut idle);
+                file.check_tool_settings(name, settings, tools, &mut unused);
             }
             for name in file.approval.tools.keys() {
-                file.unknown(&format!("approval.tools.{name}"), name, tools, &mut idle);
+                file.check_tool_name(&format!("approval.tools.{name}"), name, tools, &mut unused);
             }
         }
-        idle
+        unused
     }
 
     /// Finds entries of deny lists that match no tool; one line each.
     pub fn unused_denials(&self, tools: &[&Tool]) -> Vec<String> {
-        let mut idle = Vec::new();
+        let mut unused = Vec::new();
         // A team's file is for many machines, and may deny tools that this one lacks.
         for file in self.files.iter().filter(|file| !file.is_team()) {
-            idle.extend(file.lists.idle_denials(tools, &file.source));
+            unused.extend(file.lists.unused_denials(tools, &file.source));
         }
-        idle
+        unused
     }
 }
 
 impl PolicyFile {
     /// Reports a name that no tool has.
-    fn unknown(&self, key: &str, name: &str, tools: &[&Tool], idle: &mut Vec<String>) {
+    fn check_tool_name(&self, key: &str, name: &str, tools: &[&Tool], unused: &mut Vec<String>) {
         if tools.iter().any(|tool| tool.answers_to(name)) {
             return;
         }
         let near = did_you_mean(name, tools.iter().map(|tool| tool.name().as_str()));
-        let place = self.source.at(key);
-        idle.push(format!("{place}: {key} matches no available tool.{near}"));
+        let location = self.source.at(key);
+        unused.push(format!(
+            "{location}: {key} matches no available tool.{near}"
+        ));
     }
 
-    fn idle_tool(
+    /// Reports settings of a tool that match everything, or change nothing.
+    fn check_tool_settings(
         &self,
         name: &str,
         settings: &ToolSettings,
         tools: &[&Tool],
-        idle: &mut Vec<String>,
+        unused: &mut Vec<String>,
     ) {
-        self.unknown(&format!("tools.{name}"), name, tools, idle);
+        self.check_tool_name(&format!("tools.{name}"), name, tools, unused);
         let Some(block) = settings.approval.block() else {
             return;
         };
         for (at, pattern) in block.danger_patterns.iter().enumerate() {
             if is_every_text(pattern) {
                 let key = format!("tools.{name}.approval.dangerPatterns[{at}]");
-                let place = self.source.at(&key);
-                idle.push(format!(
-                    "{place}: {key} matches everything (`{pattern}`): every call is asked about."
+                let location = self.source.at(&key);
+                unused.push(format!(
+                    "{location}: {key} matches everything (`{pattern}`): every call is asked about."
                 ));
             }
         }
@@ -79,50 +82,53 @@ impl PolicyFile {
             _ => return,
         };
         let key = format!("tools.{name}.approval");
-        let place = self.source.at(&key);
+        let location = self.source.at(&key);
         if !block.danger_patterns.is_empty() {
-            idle.push(format!(
-                "{place}: {key}.dangerPatterns change nothing: {why}."
+            unused.push(format!(
+                "{location}: {key}.dangerPatterns change nothing: {why}."
             ));
         }
         let conditions = &block.conditions;
         if conditions.unknown_host_requires_approval
             || !conditions.method_requires_approval.is_empty()
         {
-            idle.push(format!("{place}: {key}.conditions change nothing: {why}."));
+            unused.push(format!(
+                "{location}: {key}.conditions change nothing: {why}."
+            ));
         }
     }
 
-    fn idle_commands(&self) -> Vec<String> {
-        let mut idle = Vec::new();
+    /// Finds entries of the command list that change nothing or never match; one line each.
+    fn unused_command_patterns(&self) -> Vec<String> {
+        let mut unused = Vec::new();
         let mode = self.commands.mode();
         for (at, pattern) in self.commands.written().iter().enumerate() {
             let key = format!("execApprovals.approvals[{at}]");
-            let place = self.source.at(&key);
+            let location = self.source.at(&key);
             match mode {
                 Some(ExecMode::Allowlist) => {}
                 Some(ExecMode::Full) => {
-                    idle.push(format!(
-                        "{place}: {key} changes nothing: `mode: full` runs every command."
+                    unused.push(format!(
+                        "{location}: {key} changes nothing: `mode: full` runs every command."
                     ));
                 }
                 Some(ExecMode::Deny) => {
-                    idle.push(format!(
-                        "{place}: {key} changes nothing: `mode: deny` runs no command."
+                    unused.push(format!(
+                        "{location}: {key} changes nothing: `mode: deny` runs no command."
                     ));
                 }
                 None => {
-                    idle.push(format!(
-                        "{place}: {key} changes nothing without `mode: allowlist`."
+                    unused.push(format!(
+                        "{location}: {key} changes nothing without `mode: allowlist`."
                     ));
                 }
             }
-            if let Some(shell) = pattern.chars().find(|c| SHELLS.contains(c)) {
-                idle.push(format!(
-                    "{place}: {key} can never match: `{shell}` is shell syntax, and commands with it are asked about whatever the list says."
+            if let Some(syntax) = pattern.chars().find(|c| SHELL_SYNTAX.contains(c)) {
+                unused.push(format!(
+                    "{location}: {key} can never match: `{syntax}` is shell syntax, and commands with it are asked about whatever the list says."
                 ));
             }
         }
-        idle
+        unused
     }
 }

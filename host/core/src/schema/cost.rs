@@ -11,13 +11,13 @@ use serde_json::Value;
 use super::shape::{SchemaShape, Subschema};
 
 /// Maximum steps of deciding: about a third of a second.
-const DECIDING_MOST: u64 = 20_000_000;
+const DECIDING_MAX: u64 = 20_000_000;
 
 /// Maximum steps of counting. Each may be cached, in some 100 bytes.
-const COUNTING_MOST: u64 = 2_000_000;
+const COUNTING_MAX: u64 = 2_000_000;
 
 /// Maximum steps of naming all failures; each may be a failure, which takes memory.
-const NAMING_MOST: u64 = 200_000;
+const NAMING_MAX: u64 = 200_000;
 
 /// Maximum nesting of schemas and values: the library recurses, on a stack of 2 MiB. A value parsed from JSON is
 /// nested at most 128 deep, and a schema for any JSON has two schemas for each of its levels.
@@ -87,15 +87,15 @@ impl SchemaShape {
     pub(super) fn verdict(&self, value: &Value) -> ValidationMode {
         let naming = self.naming(value);
         match naming {
-            Some(steps) if steps <= NAMING_MOST => return ValidationMode::ListFailures,
-            Some(steps) if steps <= DECIDING_MOST => return ValidationMode::Decide,
+            Some(steps) if steps <= NAMING_MAX => return ValidationMode::ListFailures,
+            Some(steps) if steps <= DECIDING_MAX => return ValidationMode::Decide,
             _ => {}
         }
         match self.walk(value) {
-            Some(cost) if cost.naming <= NAMING_MOST => ValidationMode::ListFailures,
-            Some(cost) if cost.naming <= DECIDING_MOST => ValidationMode::Decide,
+            Some(cost) if cost.naming <= NAMING_MAX => ValidationMode::ListFailures,
+            Some(cost) if cost.naming <= DECIDING_MAX => ValidationMode::Decide,
             // Members evaluated by other schemas are recomputed each time.
-            Some(cost) if !self.unevaluated && cost.deciding <= DECIDING_MOST => {
+            Some(cost) if !self.unevaluated && cost.deciding <= DECIDING_MAX => {
                 ValidationMode::Decide
             }
             _ => ValidationMode::Skip,
@@ -106,7 +106,7 @@ impl SchemaShape {
     pub(super) fn steps(&self, value: &Value) -> u64 {
         let walked = || self.walk(value).map_or(u64::MAX, |cost| cost.naming);
         self.naming(value)
-            .filter(|steps| *steps <= NAMING_MOST)
+            .filter(|steps| *steps <= NAMING_MAX)
             .unwrap_or_else(walked)
     }
 
@@ -152,7 +152,7 @@ impl CostWalk<'_> {
     /// The cost; `None` if it takes too long to compute.
     fn cost(&mut self, at: usize, value: &Value, depth: usize) -> Option<ValidationCost> {
         self.steps += 1;
-        if self.steps > COUNTING_MOST || depth > DEEPEST {
+        if self.steps > COUNTING_MAX || depth > DEEPEST {
             return None;
         }
         let part = &self.parts[at];

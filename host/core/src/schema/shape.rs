@@ -242,7 +242,7 @@ fn take_apart(schema: &Value) -> Result<Vec<Subschema>, InvalidSchema> {
 /// A pattern that is cheap to match; names are assumed to match any other.
 fn small(pattern: &str) -> Option<Regex> {
     let mut builder = RegexBuilder::new(pattern);
-    builder.size_limit(super::PATTERN_LEAST).build().ok()
+    builder.size_limit(super::PATTERN_MIN).build().ok()
 }
 
 /// The cost of searching a pattern. Most take time linear in the text, and some backtrack.

@@ -60,7 +60,7 @@ fn storage_values_round_trip_with_their_labels() {
 fn storage_bounds_are_enforced_without_data_loss() {
     let workspace = tempfile::tempdir().unwrap();
     let kept = values(workspace.path(), "a.wasm");
-    for key in ["".to_owned(), "k".repeat(KEY_MOST + 1)] {
+    for key in ["".to_owned(), "k".repeat(KEY_MAX + 1)] {
         assert_eq!(
             kept.set(&key, &value("x")).unwrap_err().code,
             ToolErrorCode::InvalidInput
@@ -70,11 +70,11 @@ fn storage_bounds_are_enforced_without_data_loss() {
             ToolErrorCode::InvalidInput
         );
     }
-    let most = "v".repeat(VALUE_MOST);
+    let most = "v".repeat(VALUE_MAX);
     kept.set("key", &value(&most)).unwrap();
     let over = kept.set("key", &value(&(most.clone() + "v"))).unwrap_err();
     assert_eq!(over.code, ToolErrorCode::LimitExceeded);
-    assert_eq!(kept.get("key").unwrap().unwrap().bytes.len(), VALUE_MOST);
+    assert_eq!(kept.get("key").unwrap().unwrap().bytes.len(), VALUE_MAX);
     let fill = (0..20).map(|at| kept.set(&format!("key {at}"), &value(&most)));
     let refused: Vec<ToolError> = fill.filter_map(Result::err).collect();
     assert_eq!(refused.len(), 6, "{refused:?}");
@@ -155,11 +155,11 @@ fn storage_mark_never_improves_and_torn_is_worst() {
     assert!(!kept.has_unreadable().unwrap());
     for torn in ["", "{\"key\":"] {
         std::fs::write(kept.file("mark/notes"), torn).unwrap();
-        assert_eq!(kept.mark("mark/notes"), Ok(Some(lost_label())));
+        assert_eq!(kept.mark("mark/notes"), Ok(Some(unreadable_label())));
         assert!(kept.has_unreadable().unwrap());
     }
     kept.set_mark("mark/notes", clean).unwrap();
-    assert_eq!(kept.mark("mark/notes").unwrap(), Some(lost_label()));
+    assert_eq!(kept.mark("mark/notes").unwrap(), Some(unreadable_label()));
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn storage_mark_evicts_derived_values() {
     let workspace = tempfile::tempdir().unwrap();
     let kept = values(workspace.path(), "built-in/memory.wasm");
     let big = StoredValue {
-        bytes: vec![0; VALUE_MOST],
+        bytes: vec![0; VALUE_MAX],
         label: label("x"),
     };
     let mut made = 0;
@@ -176,7 +176,7 @@ fn storage_mark_evicts_derived_values() {
     }
     kept.set("plain", &value("x")).unwrap();
     // The limit is exact to the byte.
-    let left = TOTAL_MOST - kept.size().unwrap().bytes;
+    let left = TOTAL_MAX - kept.size().unwrap().bytes;
     let pad = |bytes: usize| StoredValue {
         bytes: vec![0; bytes],
         label: label("x"),

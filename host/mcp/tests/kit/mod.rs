@@ -90,8 +90,8 @@ struct Nobody;
 
 impl Approver for Nobody {
     fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
-        let way_out = "Ask on a terminal.".to_owned();
-        Box::pin(std::future::ready(ApprovalAnswer::Unattended { way_out }))
+        let remedy = "Ask on a terminal.".to_owned();
+        Box::pin(std::future::ready(ApprovalAnswer::Unattended { remedy }))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 
 fn holds(key: &str, value: &str) -> bool {
-    judge(key.as_bytes()).is_some_and(|kind| kind.holds(value.as_bytes()))
+    secret_kind(key.as_bytes()).is_some_and(|kind| kind.is_secret(value.as_bytes()))
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn keys_of_ordinary_values_are_ignored() {
 fn keys_in_nested_json_text_are_found() {
     let value = |text: &str, word: &str| {
         let at = text.find(word).unwrap();
-        let mut hits = in_text(text.as_bytes(), at..at + word.len()).into_iter();
+        let mut hits = find_in_text(text.as_bytes(), at..at + word.len()).into_iter();
         hits.next().map(|hit| text[hit.at].to_owned())
     };
     let found = Some("hun\"ter2\\".to_owned());
@@ -82,7 +82,7 @@ fn keys_in_nested_json_text_are_found() {
     );
     let all = |text: &str| -> Vec<String> {
         let at = text.find("password").unwrap();
-        let hits = in_text(text.as_bytes(), at..at + "password".len());
+        let hits = find_in_text(text.as_bytes(), at..at + "password".len());
         hits.into_iter()
             .map(|hit| text[hit.at].to_owned())
             .collect()

@@ -14,60 +14,60 @@ impl MaskedText<'_> {
     pub(super) fn align<'s>(
         &'s self,
         new: &str,
-        found: &[Range<usize>],
+        new_marks: &[Range<usize>],
         around: Option<&'s Self>,
         facts: MarkFacts<'_>,
     ) -> Result<Vec<Option<(&'s Self, &'s MaskSlot)>>, RestoreError> {
-        let mut chosen: Vec<Option<(&Self, &MaskSlot)>> = vec![None; found.len()];
+        let mut chosen: Vec<Option<(&Self, &MaskSlot)>> = vec![None; new_marks.len()];
         let mut names: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-        for (number, at) in found.iter().enumerate() {
+        for (number, at) in new_marks.iter().enumerate() {
             names.entry(&new[at.clone()]).or_default().push(number);
         }
-        for (mark, wanted) in names {
-            let own = self.slots_of(mark);
-            let all = around.map_or_else(Vec::new, |around| around.slots_of(mark));
+        for (mark, numbers_of_mark) in names {
+            let own_slots = self.slots_of(mark);
+            let outer_slots = around.map_or_else(Vec::new, |around| around.slots_of(mark));
             let mark = mark.to_owned();
             let rule = &mark[MARK.len()..mark.len() - 1];
             // The mark may stand for a value of another text, so its position must be that of the value here.
             if (facts.has_other_values)(rule)
-                && !self.is_anchored(&own, new, found, &wanted, around)
+                && !self.is_anchored(&own_slots, new, new_marks, &numbers_of_mark, around)
             {
-                return match own.is_empty() && all.is_empty() {
+                return match own_slots.is_empty() && outer_slots.is_empty() {
                     true => Err(RestoreError::Unknown { mark }),
                     false => Err(RestoreError::Ambiguous { mark }),
                 };
             }
             let numbers: Vec<usize> = match (
-                self.single(&own),
-                around.and_then(|around| around.single(&all)),
+                self.single(&own_slots),
+                around.and_then(|around| around.single(&outer_slots)),
             ) {
                 (Some(slot), _) => {
-                    wanted
+                    numbers_of_mark
                         .iter()
                         .for_each(|number| chosen[*number] = Some((self, slot)));
                     continue;
                 }
-                (None, Some(slot)) if own.is_empty() => {
+                (None, Some(slot)) if own_slots.is_empty() => {
                     let around = around.unwrap_or(self);
-                    wanted
+                    numbers_of_mark
                         .iter()
                         .for_each(|number| chosen[*number] = Some((around, slot)));
                     continue;
                 }
-                (None, _) if own.is_empty() && all.is_empty() => {
+                (None, _) if own_slots.is_empty() && outer_slots.is_empty() => {
                     if (facts.is_literal)(rule) {
                         continue;
                     }
                     return Err(RestoreError::Unknown { mark });
                 }
-                (None, _) if own.is_empty() => return Err(RestoreError::Ambiguous { mark }),
-                (None, _) => wanted,
+                (None, _) if own_slots.is_empty() => return Err(RestoreError::Ambiguous { mark }),
+                (None, _) => numbers_of_mark,
             };
-            let places: Vec<Range<usize>> = numbers
+            let ranges: Vec<Range<usize>> = numbers
                 .iter()
-                .map(|number| found[*number].clone())
+                .map(|number| new_marks[*number].clone())
                 .collect();
-            let matched = self.matched(&own, new, &places);
+            let matched = self.match_by_context(&own_slots, new, &ranges);
             for (number, slot) in numbers.iter().zip(matched) {
                 let Some(slot) = slot else {
                     return Err(RestoreError::Ambiguous { mark });
@@ -84,18 +84,18 @@ impl MaskedText<'_> {
         &self,
         slots: &[&MaskSlot],
         new: &str,
-        found: &[Range<usize>],
-        wanted: &[usize],
+        new_marks: &[Range<usize>],
+        numbers_of_mark: &[usize],
         around: Option<&Self>,
     ) -> bool {
-        if around.is_some() && wanted.len() == slots.len() {
+        if around.is_some() && numbers_of_mark.len() == slots.len() {
             return true;
         }
         let before = slots.iter().map(|slot| text_before(&self.text, &slot.mark));
         let before: HashSet<&str> = before.collect();
-        let mut marks = wanted
+        let mut marks = numbers_of_mark
             .iter()
-            .map(|number| text_before(new, &found[*number]));
+            .map(|number| text_before(new, &new_marks[*number]));
         marks.all(|text| before.contains(text))
     }
 
@@ -117,24 +117,24 @@ impl MaskedText<'_> {
 
     /// Matches marks of one name by the text around them. A mark gets the slot that is more similar than any other
     /// slot, provided that the slot is less similar to every other mark.
-    fn matched<'s>(
+    fn match_by_context<'s>(
         &self,
         slots: &[&'s MaskSlot],
         new: &str,
-        places: &[Range<usize>],
+        marks: &[Range<usize>],
     ) -> Vec<Option<&'s MaskSlot>> {
-        let mut matched = vec![None; places.len()];
+        let mut matched = vec![None; marks.len()];
         let mut ids = HashMap::from([(String::new(), BLANK)]);
         let (old, new) = (
             NumberedLines::new(&self.text, &mut ids),
             NumberedLines::new(new, &mut ids),
         );
         let mut budget = COMPARED_MAX;
-        let mut scores = Vec::with_capacity(places.len());
-        for place in places {
+        let mut scores = Vec::with_capacity(marks.len());
+        for mark in marks {
             let mut row = Vec::with_capacity(slots.len());
             for slot in slots {
-                row.push(likeness((&old, &slot.mark), (&new, place), &mut budget));
+                row.push(similarity((&old, &slot.mark), (&new, mark), &mut budget));
             }
             if budget == 0 {
                 return matched;
@@ -144,28 +144,28 @@ impl MaskedText<'_> {
         let mut free = vec![true; slots.len()];
         loop {
             let mut progress = false;
-            for place in 0..places.len() {
-                if matched[place].is_some() {
+            for mark in 0..marks.len() {
+                if matched[mark].is_some() {
                     continue;
                 }
                 let best = (0..slots.len())
                     .filter(|slot| free[*slot])
-                    .max_by_key(|slot| scores[place][*slot]);
+                    .max_by_key(|slot| scores[mark][*slot]);
                 let Some(best) =
-                    best.filter(|best| scores[place][*best] > MarkSimilarity::default())
+                    best.filter(|best| scores[mark][*best] > MarkSimilarity::default())
                 else {
                     continue;
                 };
-                let score = scores[place][best];
+                let score = scores[mark][best];
                 let mut others = (0..slots.len()).filter(|slot| free[*slot] && *slot != best);
                 let mut rivals =
-                    (0..places.len()).filter(|other| *other != place && matched[*other].is_none());
-                if others.any(|other| scores[place][other] >= score)
+                    (0..marks.len()).filter(|other| *other != mark && matched[*other].is_none());
+                if others.any(|other| scores[mark][other] >= score)
                     || rivals.any(|rival| scores[rival][best] >= score)
                 {
                     continue;
                 }
-                matched[place] = Some(slots[best]);
+                matched[mark] = Some(slots[best]);
                 free[best] = false;
                 progress = true;
             }
@@ -191,33 +191,39 @@ struct MarkSimilarity {
     lines: usize,
 }
 
-fn likeness(
+fn similarity(
     (old, slot): (&NumberedLines<'_>, &Range<usize>),
-    (new, place): (&NumberedLines<'_>, &Range<usize>),
+    (new, mark): (&NumberedLines<'_>, &Range<usize>),
     budget: &mut usize,
 ) -> MarkSimilarity {
-    let (here, there) = (old.at(slot.start), new.at(place.start));
-    let same_start = old.text[old.starts[here]..slot.start].trim_start()
-        == new.text[new.starts[there]..place.start].trim_start();
+    let (old_line, new_line) = (old.at(slot.start), new.at(mark.start));
+    let has_same_start = old.text[old.starts[old_line]..slot.start].trim_start()
+        == new.text[new.starts[new_line]..mark.start].trim_start();
     // A mark contains no line end.
-    let same = |(a, b): &(&u32, &u32)| a == b;
+    let is_same = |(a, b): &(&u32, &u32)| a == b;
     // Blank lines do not distinguish positions.
-    let telling = |(id, _): &(&u32, &u32)| **id != BLANK;
-    let above = old.ids[..here]
+    let is_distinctive = |(id, _): &(&u32, &u32)| **id != BLANK;
+    let above = old.ids[..old_line]
         .iter()
         .rev()
-        .zip(new.ids[..there].iter().rev());
-    let below = old.ids[here + 1..].iter().zip(&new.ids[there + 1..]);
+        .zip(new.ids[..new_line].iter().rev());
+    let below = old.ids[old_line + 1..].iter().zip(&new.ids[new_line + 1..]);
     let mut compared = 0;
-    let mut run = |pair: &(&u32, &u32)| {
+    let mut compare = |pair: &(&u32, &u32)| {
         compared += 1;
-        same(pair)
+        is_same(pair)
     };
-    let lines = above.take_while(&mut run).filter(telling).count()
-        + below.take_while(&mut run).filter(telling).count();
+    let lines = above
+        .take_while(&mut compare)
+        .filter(is_distinctive)
+        .count()
+        + below
+            .take_while(&mut compare)
+            .filter(is_distinctive)
+            .count();
     *budget = budget.saturating_sub(compared + 1);
     MarkSimilarity {
-        line: match (same_start, old.ids[here] == new.ids[there]) {
+        line: match (has_same_start, old.ids[old_line] == new.ids[new_line]) {
             (true, true) => 2,
             (true, false) => 1,
             (false, _) => 0,

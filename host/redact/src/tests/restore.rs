@@ -17,7 +17,7 @@ fn restored(old: &str, change: impl Fn(&str) -> String) -> Result<String, Restor
     let redactor = Redactor::new();
     let masked = redactor.mask_restorable(old);
     let restored = masked.restore(&change(masked.text()), None, ALONE)?;
-    redactor.hides(&restored)?;
+    redactor.check_masked(&restored)?;
     Ok(restored.text)
 }
 

@@ -137,14 +137,16 @@ fn value_secret_split_from_a_text_is_masked() {
         let (one, two) = TOKEN.split_at(at);
         let mut text = format!("it is {one}");
         let mut value = json!({"rest": two, "more": "x"});
-        let marks = Redactor::new().parts_and_value([&mut text], Some(&mut value));
+        let marks = Redactor::new()
+            .mask_all([&mut text], Some(&mut value))
+            .count();
         assert!(marks > 0, "{at}");
         let all = format!("{text}{value}");
         assert!(!all.contains(two) && !text.contains(one), "{all}");
     }
     let known = Redactor::new().with_values([("OWN", "my-own-secret-value")]);
     let (mut text, mut value) = ("my-own-se".to_owned(), json!(["cret-value"]));
-    assert_eq!(known.parts_and_value([&mut text], Some(&mut value)), 2);
+    assert_eq!(known.mask_all([&mut text], Some(&mut value)).count(), 2);
     assert_eq!(
         (text.as_str(), &value),
         ("[REDACTED:secret:OWN]", &json!(["[REDACTED:secret:OWN]"]))

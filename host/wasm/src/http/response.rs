@@ -36,7 +36,7 @@ pub(super) async fn guest_response(
     let mut mask = None;
     let mut whole = VecDeque::new();
     let mut source = Some(body);
-    if let Some(known) = way.effects.answers() {
+    if let Some(known) = way.effects.response_redactor() {
         mask_headers(known, &mut parts.headers);
         if *method != Method::HEAD {
             // Masking changes the length.

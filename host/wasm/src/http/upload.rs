@@ -42,7 +42,7 @@ impl GuestUploadBody {
     ) -> Self {
         Self {
             body,
-            secrets: effects.upload(),
+            secrets: effects.upload_scanner(),
             effects: effects.clone(),
             link: link.clone(),
             to,
@@ -115,7 +115,7 @@ impl Body for GuestUploadBody {
                     return refused(refusal);
                 }
                 this.link.update_access(&this.effects);
-                this.secrets.let_through(&rule);
+                this.secrets.allow_rule(&rule);
                 return Poll::Ready(Some(Ok(piece)));
             }
             let frame = match Pin::new(&mut this.body).poll_frame(cx) {

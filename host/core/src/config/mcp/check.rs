@@ -27,8 +27,8 @@ impl McpServerSettings {
                 why: why.to_owned(),
             })
         };
-        let good = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
-        if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(good) {
+        let is_name_char = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
+        if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(is_name_char) {
             return fault("the name has 1 to 40 letters, digits, `_`, `-` and `.`");
         }
         if let Some(package) = &self.package {
@@ -95,9 +95,9 @@ impl McpServerSettings {
         if self.oauth.is_some() && self.has_authorization() {
             return fault("it has `oauth` and a header `Authorization`; a server has one of them");
         }
-        let word = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
+        let is_prefix_char = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
         if let Some(prefix) = &self.prefix
-            && (prefix.len() > NAME_MAX || !prefix.bytes().all(word))
+            && (prefix.len() > NAME_MAX || !prefix.bytes().all(is_prefix_char))
         {
             return fault("`prefix` has at most 40 of a-z, 0-9 and _");
         }

@@ -28,8 +28,8 @@ pub struct McpOauthSettings {
 }
 
 /// Maximum number of scopes, and characters of one.
-const SCOPES_MOST: usize = 100;
-const SCOPE_MOST: usize = 256;
+const SCOPES_MAX: usize = 100;
+const SCOPE_MAX: usize = 256;
 
 impl McpOauthSettings {
     /// The name of the secret in `clientSecret`.
@@ -39,17 +39,17 @@ impl McpOauthSettings {
             .as_deref()?
             .strip_prefix("${")?
             .strip_suffix('}')?;
-        let plain = !name.is_empty() && !name.contains(['$', '{', '}']);
-        plain.then_some(name)
+        let is_valid = !name.is_empty() && !name.contains(['$', '{', '}']);
+        is_valid.then_some(name)
     }
 
     /// The fault of the settings, if any.
     pub(super) fn fault(&self) -> Option<&'static str> {
-        let is_client = self.client_id.is_some();
+        let has_client = self.client_id.is_some();
         if self.client_id.as_deref().is_some_and(str::is_empty) {
             return Some("`oauth.clientId` is empty");
         }
-        if self.client_secret.is_some() && !(is_client && self.issuer.is_some()) {
+        if self.client_secret.is_some() && !(has_client && self.issuer.is_some()) {
             return Some(
                 "`oauth.clientSecret` goes with `oauth.clientId`, and with the `oauth.issuer` that it is sent to",
             );
@@ -59,7 +59,7 @@ impl McpOauthSettings {
                 "`oauth.clientSecret` must be `${NAME}`, the name of a secret stored with `mimir secrets set NAME`, not its value",
             );
         }
-        if self.client_metadata_url.is_some() && is_client {
+        if self.client_metadata_url.is_some() && has_client {
             return Some("`oauth` has a `clientId` or a `clientMetadataUrl`, and not both");
         }
         let document = self
@@ -80,7 +80,7 @@ impl McpOauthSettings {
             return Some("`oauth.issuer` is an https URL");
         }
         let scopes = self.scopes.as_deref().unwrap_or_default();
-        if scopes.len() > SCOPES_MOST || !scopes.iter().all(|scope| is_scope(scope)) {
+        if scopes.len() > SCOPES_MAX || !scopes.iter().all(|scope| is_scope(scope)) {
             return Some(
                 "`oauth.scopes` are at most 100 words of printable ASCII without quotes and backslashes",
             );
@@ -94,8 +94,8 @@ impl McpOauthSettings {
 
 /// Returns true for a valid scope; RFC 6749 section 3.3.
 pub fn is_scope(word: &str) -> bool {
-    let fits = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
-    !word.is_empty() && word.len() <= SCOPE_MOST && word.bytes().all(fits)
+    let is_scope_char = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
+    !word.is_empty() && word.len() <= SCOPE_MAX && word.bytes().all(is_scope_char)
 }
 
 #[cfg(test)]

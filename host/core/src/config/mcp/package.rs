@@ -85,38 +85,42 @@ impl fmt::Debug for McpPackage {
 }
 
 /// Characters of a name, a version or a digest.
-const TEXT_MOST: usize = 214;
+const TEXT_MAX: usize = 214;
 
 impl McpPackage {
     /// Checks the fields and returns the fault, if any. Name and version become folder names and command-line
     /// arguments.
     pub(super) fn fault(&self) -> Option<String> {
-        let plain = |text: &str, more: &str| {
-            let good = |c: char| c.is_ascii_alphanumeric() || more.contains(c);
+        let is_valid = |text: &str, more: &str| {
+            let is_allowed = |c: char| c.is_ascii_alphanumeric() || more.contains(c);
             !text.is_empty()
-                && text.len() <= TEXT_MOST
-                && text.chars().all(good)
+                && text.len() <= TEXT_MAX
+                && text.chars().all(is_allowed)
                 && !text.starts_with(['-', '.'])
                 && !text.contains("..")
         };
-        let name = match self.name.strip_prefix('@') {
+        let is_name_valid = match self.name.strip_prefix('@') {
             Some(scoped) => {
                 let parts = scoped.split_once('/');
-                parts.is_some_and(|(scope, name)| plain(scope, "-_.~") && plain(name, "-_.~"))
+                parts.is_some_and(|(scope, name)| is_valid(scope, "-_.~") && is_valid(name, "-_.~"))
             }
-            None => plain(&self.name, "-_.~"),
+            None => is_valid(&self.name, "-_.~"),
         };
-        let fault = |key: &str, wanted: &str| Some(format!("`package.{key}` is not {wanted}"));
+        let fault = |key: &str, expected: &str| Some(format!("`package.{key}` is not {expected}"));
         match self {
-            _ if !name => fault("name", "the name of a package"),
-            _ if !plain(&self.version, "-_.+!") => fault("version", "an exact version"),
-            _ if !plain(&self.integrity, "-+/=") => {
+            _ if !is_name_valid => fault("name", "the name of a package"),
+            _ if !is_valid(&self.version, "-_.+!") => fault("version", "an exact version"),
+            _ if !is_valid(&self.integrity, "-+/=") => {
                 fault("integrity", "a digest such as `sha512-…`")
             }
-            _ if !self.dependencies.as_deref().is_none_or(|it| plain(it, "-")) => {
+            _ if !self
+                .dependencies
+                .as_deref()
+                .is_none_or(|digest| is_valid(digest, "-")) =>
+            {
                 fault("dependencies", "a digest such as `sha256-…`")
             }
-            _ if !plain(&self.program, "-_.") => fault("program", "the name of a program"),
+            _ if !is_valid(&self.program, "-_.") => fault("program", "the name of a program"),
             _ => None,
         }
     }

@@ -1,4 +1,4 @@
-//! Builds the card that a person sees for a call. The tool's own words are limited in length and made safe to print.
+//! Builds the card that a person sees for a call. Texts that the tool wrote are shortened and made safe to print.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use crate::tool::{RiskLevel, Tool};
 
 use super::Ruled;
 
-/// Maximum length of a line of the tool's own words on a card, in characters, and the maximum number of risks: the
-/// arguments have to stay visible.
+/// Maximum length of a line that the tool wrote, in characters, and maximum number of risks on a card: the arguments
+/// have to stay visible.
 const LINE_MAX: usize = 500;
 const RISKS_MAX: usize = 20;
 
-/// Returns the tool's own words as one short line that is safe to print.
-fn line(words: &str) -> String {
-    text::visible(text::prefix(words, LINE_MAX))
+/// Converts a text of the tool to one short line that is safe to print.
+fn short_line(text: &str) -> String {
+    text::visible(text::prefix(text, LINE_MAX))
 }
 
 /// Builds the card. `plugin` has all the tools of the plugin that is called.
@@ -28,24 +28,24 @@ pub(super) fn card(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Card {
     let commands = ruled.evaluation.commands();
     let effects = commands
         .iter()
-        .map(|one| format!("{}: {}", one.decision.as_str(), one.why));
+        .map(|verdict| format!("{}: {}", verdict.decision.as_str(), verdict.why));
     let commands: Vec<String> = commands
         .iter()
-        .map(|one| format!("`{}`", one.command))
+        .map(|verdict| format!("`{}`", verdict.command))
         .collect();
     let summary = match assessment {
-        Some(assessment) if !assessment.summary.is_empty() => line(&assessment.summary),
+        Some(assessment) if !assessment.summary.is_empty() => short_line(&assessment.summary),
         _ => match commands.as_slice() {
             [] => format!("call `{}`", tool.name()),
-            [only] => line(&format!("run {only}")),
-            [first, rest @ ..] => line(&format!("run {first} and {} more", rest.len())),
+            [only] => short_line(&format!("run {only}")),
+            [first, rest @ ..] => short_line(&format!("run {first} and {} more", rest.len())),
         },
     };
-    let trust = |reason: &DecisionReason| reason.layer == PolicyLayer::Trust;
-    let ungranted = ruled.evaluation.asking().any(trust);
-    let given = tool.rights().given_by_approval();
-    let given = given.filter(|_| ungranted);
-    let grants = given.map_or_else(Vec::new, |needs| needs.lines());
+    let is_trust_reason = |reason: &DecisionReason| reason.layer == PolicyLayer::Trust;
+    let ungranted = ruled.evaluation.asking().any(is_trust_reason);
+    let rights = tool.rights().given_by_approval();
+    let rights = rights.filter(|_| ungranted);
+    let grants = rights.map_or_else(Vec::new, |needs| needs.lines());
     let changes = tool.changes.iter().filter(|_| ungranted);
     let callers = checked.callers().iter().map(|caller| caller.tool.as_str());
     let callers: Vec<&str> = callers.collect();
@@ -74,29 +74,29 @@ pub(super) fn card(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Card {
             .chain(tool.flags.iter().cloned())
             .chain(effects)
             .take(RISKS_MAX)
-            .map(|risk| line(&risk))
+            .map(|risk| short_line(&risk))
             .collect(),
-        grants: visible(&grants),
+        grants: visible_lines(&grants),
         changes: changes
-            .flat_map(|changes| visible(&changes.lines))
+            .flat_map(|changes| visible_lines(&changes.lines))
             .collect(),
         proofs: match ungranted {
-            true => visible(&tool.origin.proofs),
+            true => visible_lines(&tool.origin.proofs),
             false => Vec::new(),
         },
         reasons: ruled.evaluation.reasons().cloned().collect(),
         always: (!super::remembered_answer::is_asked_each_time(checked))
-            .then(|| always(ruled, plugin)),
-        way_out: policy::widening_remedies(&ruled.evaluation, tool),
+            .then(|| always_coverage(ruled, plugin)),
+        remedies: policy::widening_remedies(&ruled.evaluation, tool),
         editable: !checked.is_effect,
     }
 }
 
-fn visible(lines: &[String]) -> Vec<String> {
+fn visible_lines(lines: &[String]) -> Vec<String> {
     lines.iter().map(|line| text::visible(line)).collect()
 }
 
-/// Returns true if the missing grant is the only question.
+/// Returns true if a missing grant is the only reason to ask.
 pub(super) fn is_about_trust(evaluation: &PolicyEvaluation) -> bool {
     evaluation
         .asking()
@@ -104,14 +104,14 @@ pub(super) fn is_about_trust(evaluation: &PolicyEvaluation) -> bool {
 }
 
 /// Describes what the answer "always" stores.
-fn always(ruled: &Ruled, plugin: &[Arc<Tool>]) -> AlwaysCoverage {
+fn always_coverage(ruled: &Ruled, plugin: &[Arc<Tool>]) -> AlwaysCoverage {
     let tool = &ruled.checked.tool;
     if is_about_trust(&ruled.evaluation) {
-        return grant(tool, plugin);
+        return grant_coverage(tool, plugin);
     }
     let pattern = ApprovalPattern::for_call(tool, &ruled.checked.arguments, &ruled.evaluation);
     let mut text = format!("allow `{}` with {}", tool.name(), pattern.describe());
-    if let Some(files) = WorkspaceBinding::files(ruled.evaluation.executed_files()) {
+    if let Some(files) = WorkspaceBinding::describe_files(ruled.evaluation.executed_files()) {
         text.push_str(&format!(", as long as {files} stays as it is"));
     }
     let mut asking = ruled.evaluation.asking_reasons_with_basis();
@@ -129,21 +129,23 @@ fn always(ruled: &Ruled, plugin: &[Arc<Tool>]) -> AlwaysCoverage {
 }
 
 /// Describes a grant, which is for the whole plugin: what each tool gets, and what is withheld from all of them.
-fn grant(tool: &Tool, plugin: &[Arc<Tool>]) -> AlwaysCoverage {
+fn grant_coverage(tool: &Tool, plugin: &[Arc<Tool>]) -> AlwaysCoverage {
     let name = text::visible(&tool.origin.plugin);
     let withheld = tool.changes.iter().flat_map(|changes| &changes.withheld);
     let withheld: Vec<String> = withheld.map(|kind| kind.as_str().to_owned()).collect();
-    let each = plugin.iter().flat_map(|tool| {
+    let grants = plugin.iter().flat_map(|tool| {
         let lines = tool.requested_needs().lines().into_iter();
         lines.map(|line| text::visible(&format!("`{}` may {line}", tool.name())))
     });
-    let but = match withheld.is_empty() {
+    let exceptions = match withheld.is_empty() {
         true => String::new(),
         false => format!(", but for {}", withheld.join(", ")),
     };
     AlwaysCoverage {
-        text: format!("grant this build of `{name}` what all its tools need{but}, for every call"),
-        grants: each.collect(),
+        text: format!(
+            "grant this build of `{name}` what all its tools need{exceptions}, for every call"
+        ),
+        grants: grants.collect(),
         withheld,
     }
 }

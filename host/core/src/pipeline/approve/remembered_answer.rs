@@ -18,33 +18,41 @@ pub(in crate::pipeline) fn find_remembered_answer(
         return None;
     }
     let now = timestamp(stage.ports.clock.now());
-    let question = approval_lookup(checked, evaluation);
-    let unknown = |error: ApprovalStoreError| {
+    let lookup = approval_lookup(checked, evaluation);
+    let ignore_unreadable = |error: ApprovalStoreError| {
         tracing::warn!(%error, "stored approvals cannot be read, so they are ignored");
         Vec::new()
     };
-    let ledger = &stage.ports.approval_store;
+    let store = &stage.ports.approval_store;
     let id = &checked.context.session_id;
-    let session = stage
+    let session_approvals = stage
         .sessions
         .get(id)
-        .approvals(|| ledger.listed_in_session(id));
-    let session = session.unwrap_or_else(unknown);
-    if let Some(lease) = find_covering(&session, &question, now) {
-        return Some(RememberedAnswer::Session(Box::new(lease.clone())));
+        .approvals(|| store.listed_in_session(id));
+    let session_approvals = session_approvals.unwrap_or_else(ignore_unreadable);
+    if let Some(approval) = find_covering(&session_approvals, &lookup, now) {
+        return Some(RememberedAnswer::Session(Box::new(approval.clone())));
     }
-    let lasting = ledger.leases().unwrap_or_else(unknown);
-    if let Some(lease) = find_covering(&lasting, &question, now) {
-        return Some(RememberedAnswer::Permanent(vec![lease.clone()]));
+    let permanent_approvals = store.approvals().unwrap_or_else(ignore_unreadable);
+    if let Some(approval) = find_covering(&permanent_approvals, &lookup, now) {
+        return Some(RememberedAnswer::Permanent(vec![approval.clone()]));
     }
     // A script may be covered by several answers: one for each of its commands.
-    let used = find_covering_commands(session.iter().chain(&lasting), &question, now);
-    let first = used.first()?;
-    let is_lasting = |lease: &&&StoredApproval| lasting.iter().any(|kept| kept.id == lease.id);
-    let permanent: Vec<StoredApproval> = used
+    let covering = find_covering_commands(
+        session_approvals.iter().chain(&permanent_approvals),
+        &lookup,
+        now,
+    );
+    let first = covering.first()?;
+    let is_permanent = |approval: &&&StoredApproval| {
+        permanent_approvals
+            .iter()
+            .any(|stored| stored.id == approval.id)
+    };
+    let permanent: Vec<StoredApproval> = covering
         .iter()
-        .filter(is_lasting)
-        .map(|&lease| lease.clone())
+        .filter(is_permanent)
+        .map(|&approval| approval.clone())
         .collect();
     Some(match permanent.is_empty() {
         true => RememberedAnswer::Session(Box::new((*first).clone())),
@@ -61,11 +69,11 @@ pub(in crate::pipeline) enum RememberedAnswer {
 }
 
 impl RememberedAnswer {
-    /// Returns one of the answers, to explain why no question is asked.
-    pub(in crate::pipeline) fn lease(self) -> Option<StoredApproval> {
+    /// Returns one of the stored answers, as an explanation why no question is asked.
+    pub(in crate::pipeline) fn into_approval(self) -> Option<StoredApproval> {
         match self {
-            RememberedAnswer::Session(lease) => Some(*lease),
-            RememberedAnswer::Permanent(leases) => leases.into_iter().next(),
+            RememberedAnswer::Session(approval) => Some(*approval),
+            RememberedAnswer::Permanent(approvals) => approvals.into_iter().next(),
         }
     }
 }

@@ -23,67 +23,73 @@ pub(super) fn store_answer(
     answer: &ApprovalAnswer,
     recorder: &CallRecorder,
 ) -> Result<(), ToolError> {
-    recorder.ready()?;
+    recorder.check_ready()?;
     let (ports, checked) = (stage.ports, &ruled.checked);
     let tool = &checked.tool;
     let now = ports.clock.now();
     if *answer == ApprovalAnswer::Always && card::is_about_trust(&ruled.evaluation) {
         let withheld = tool.changes.as_ref();
         let withheld = withheld.map_or(&[][..], |changes| changes.withheld.as_slice());
-        let kept = ports.approval_store.grant(plugin, withheld);
-        let lasts = kept.is_ok();
+        let stored = ports.approval_store.grant(plugin, withheld);
+        let is_stored = stored.is_ok();
         let event = AuditEvent::new(EventKind::Grant, now)
             .with_subject(&tool.origin.location)
-            .with_detail(&granted(tool, withheld));
-        recorded(event, ruled, kept, answer, recorder)?;
-        if lasts {
+            .with_detail(&grant_detail(tool, withheld));
+        record_answer_event(event, ruled, stored, answer, recorder)?;
+        if is_stored {
             stage.sessions.grant(tool);
         }
         return Ok(());
     }
-    let question = approval_lookup(checked, &ruled.evaluation);
+    let lookup = approval_lookup(checked, &ruled.evaluation);
     let now_stamp = timestamp(now);
-    let (kept, detail) = match answer {
+    let (stored, detail) = match answer {
         ApprovalAnswer::Session => {
             let session = stage.sessions.get(&checked.context.session_id);
-            let lease = StoredApproval::new(&question, now_stamp, None);
+            let approval = StoredApproval::new(&lookup, now_stamp, None);
             let listed = ports
                 .approval_store
-                .list_for_session(&checked.context.session_id, &lease);
+                .list_for_session(&checked.context.session_id, &approval);
             if let Err(error) = &listed {
                 tracing::warn!(%error, "the answer counts for this session, and `mimir approvals` does not show it");
             }
-            session.remember_approval(lease, listed.is_ok());
+            session.remember_approval(approval, listed.is_ok());
             (Ok(()), "until the session ends".to_owned())
         }
         _ => {
-            let end = now_stamp
+            let expires_at = now_stamp
                 .checked_add(stage.snapshot.policy.approval_lifetime())
                 .ok();
-            let detail = end.map_or("for good".to_owned(), |end| format!("until {end:.0}"));
-            let kept = ports
+            let detail = expires_at.map_or("for good".to_owned(), |end| format!("until {end:.0}"));
+            let stored = ports
                 .approval_store
-                .store(StoredApproval::new(&question, now_stamp, end));
-            (kept, detail)
+                .store(StoredApproval::new(&lookup, now_stamp, expires_at));
+            (stored, detail)
         }
     };
-    recorded(approval(ruled, now, &detail), ruled, kept, answer, recorder)
+    record_answer_event(
+        answer_event(ruled, now, &detail),
+        ruled,
+        stored,
+        answer,
+        recorder,
+    )
 }
 
 /// Records that a person has changed the arguments: the call itself ends with another answer.
-pub(super) fn note_edit(
+pub(super) fn record_edit(
     stage: &StageContext<'_>,
     ruled: &Ruled,
     recorder: &CallRecorder,
 ) -> Result<(), ToolError> {
     let now = stage.ports.clock.now();
-    let event = approval(ruled, now, "other arguments were put in place");
+    let event = answer_event(ruled, now, "other arguments were put in place");
     let edit = ApprovalAnswer::Edit(serde_json::Value::Null);
-    recorded(event, ruled, Ok(()), &edit, recorder)
+    record_answer_event(event, ruled, Ok(()), &edit, recorder)
 }
 
 /// Describes a grant given with "always", for the record.
-fn granted(tool: &Tool, withheld: &[NeedKind]) -> String {
+fn grant_detail(tool: &Tool, withheld: &[NeedKind]) -> String {
     let mut detail = format!("sha256 {}", tool.origin.digest);
     if !withheld.is_empty() {
         let names: Vec<_> = withheld.iter().map(|kind| kind.as_str()).collect();
@@ -93,7 +99,7 @@ fn granted(tool: &Tool, withheld: &[NeedKind]) -> String {
 }
 
 /// Creates the event of an answer. It names the call that was shown, never its arguments.
-fn approval(ruled: &Ruled, now: std::time::SystemTime, detail: &str) -> AuditEvent {
+fn answer_event(ruled: &Ruled, now: std::time::SystemTime, detail: &str) -> AuditEvent {
     let checked = &ruled.checked;
     let tool = &checked.tool;
     let shown = Fingerprint::new(
@@ -106,10 +112,11 @@ fn approval(ruled: &Ruled, now: std::time::SystemTime, detail: &str) -> AuditEve
         .with_detail(detail)
 }
 
-fn recorded(
+/// Records a person's answer with the result of storing it.
+fn record_answer_event(
     event: AuditEvent,
     ruled: &Ruled,
-    kept: Result<(), ApprovalStoreError>,
+    stored: Result<(), ApprovalStoreError>,
     answer: &ApprovalAnswer,
     recorder: &CallRecorder,
 ) -> Result<(), ToolError> {
@@ -122,7 +129,7 @@ fn recorded(
         .parent
         .as_ref()
         .map(|parent| parent.tool.to_string());
-    if let Err(error) = kept {
+    if let Err(error) = stored {
         tracing::warn!(%error, "the answer counts for this call, and is not remembered");
         event = event.refused(ToolErrorCode::Unavailable);
     }

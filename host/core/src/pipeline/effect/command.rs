@@ -26,7 +26,7 @@ use crate::redact::AROUND;
 use crate::tool::{RiskLevel, Tool};
 
 use super::judge::question_key;
-use super::{CommandEgress, EffectGate, Inner, denied, leak, recorded, require_consent};
+use super::{CommandEgress, EffectGate, Inner, denied, finish_effect, leak, require_consent};
 
 /// A command that passed every stage. Only the effect gate creates one.
 #[derive(Debug)]
@@ -91,24 +91,26 @@ impl PermittedCommand {
 
     /// Returns the time limit: the requested one, within the limit of the call.
     pub fn timeout(&self) -> std::time::Duration {
-        let most = self.limits.wall;
-        self.command.timeout.map_or(most, |asked| asked.min(most))
+        let limit = self.limits.wall;
+        self.command
+            .timeout
+            .map_or(limit, |requested| requested.min(limit))
     }
 }
 
 /// Maximum number of programs of one command that the record names.
-const NAMED: usize = 8;
+const NAMES_MAX: usize = 8;
 
 impl EffectGate {
     /// Judges a command, asks a person if needed, and records the result. A command that cannot be recorded does not
     /// run.
-    pub(crate) async fn command(
+    pub(crate) async fn permit_command(
         &self,
         command: CommandRequest,
     ) -> Result<PermittedCommand, ToolError> {
         // On the heap: it holds a card and an answer, and few calls get here.
-        let outside = CommandEgress::new(self);
-        Box::pin(self.0.command(command, outside)).await
+        let egress = CommandEgress::new(self);
+        Box::pin(self.0.permit_command(command, egress)).await
     }
 
     /// Runs a command to its end, if it is allowed. Dropping the future kills it.
@@ -121,15 +123,16 @@ impl EffectGate {
         self.run_watched(command, observer).await
     }
 
-    /// Runs a command, and records the files it made or changed that other programs obey.
+    /// Runs a command, and records the files that it made or changed and that other programs obey.
     async fn run_watched(
         &self,
         command: CommandRequest,
         observer: Arc<dyn CallObserver>,
     ) -> Result<CommandOutput, ToolError> {
-        let permitted = self.command(command).await?;
+        let permitted = self.permit_command(command).await?;
         let finished = self.0.runner().run(permitted, observer).await?;
-        self.0.record_obeyed(&finished.changed_auto_run_files)?;
+        self.0
+            .record_auto_run_files(&finished.changed_auto_run_files)?;
         Ok(finished)
     }
 
@@ -144,20 +147,20 @@ impl EffectGate {
     /// [`CommandRunner::sandbox_name`].
     pub async fn sandbox_name(
         &self,
-        place: CommandTarget,
+        target: CommandTarget,
         program: &str,
     ) -> Result<&'static str, ToolError> {
-        self.0.runner().sandbox_name(place, program).await
+        self.0.runner().sandbox_name(target, program).await
     }
 
     /// Records in the audit log the files that the call itself made or changed and that agents or build tools obey.
-    pub fn record_obeyed(&self, paths: &[String]) -> Result<(), ToolError> {
-        self.0.record_obeyed(paths)
+    pub fn record_auto_run_files(&self, paths: &[String]) -> Result<(), ToolError> {
+        self.0.record_auto_run_files(paths)
     }
 
     /// Starts a command that continues after the call has ended, if it is allowed.
     pub async fn start(&self, command: CommandRequest) -> Result<JobId, ToolError> {
-        let permitted = self.command(command).await?;
+        let permitted = self.permit_command(command).await?;
         self.0.runner().start(permitted).await
     }
 
@@ -166,18 +169,18 @@ impl EffectGate {
         self.0.runner().jobs(&self.0.owner())
     }
 
-    /// Returns the output of one of them from `begin` on. Secrets are masked as in the whole output: the caller
-    /// chooses where a chunk begins, so it could otherwise split one.
+    /// Returns the output of a started command from byte `begin` on. Secrets are masked as in the whole output: the
+    /// caller chooses where a chunk begins, and could otherwise split a secret.
     pub fn output(&self, job: JobId, begin: u64) -> Result<OutputChunk, ToolError> {
         self.0.taint_from_session();
         let (runner, owner) = (self.0.runner(), self.0.owner());
-        let goes_on = |one: &JobStatus| one.id == job && one.exit_code.is_none();
-        let more = runner.jobs(&owner).iter().any(goes_on);
-        let around = begin.saturating_sub(AROUND as u64);
-        let wide = runner.output(&owner, job, around)?;
-        let start = wide.next - wide.bytes.len() as u64;
+        let is_running = |status: &JobStatus| status.id == job && status.exit_code.is_none();
+        let more = runner.jobs(&owner).iter().any(is_running);
+        let context_begin = begin.saturating_sub(AROUND as u64);
+        let chunk = runner.output(&owner, job, context_begin)?;
+        let start = chunk.next - chunk.bytes.len() as u64;
         let from = usize::try_from(begin.saturating_sub(start)).unwrap_or(usize::MAX);
-        let window = self.0.redactor.window(&wide.bytes, from, more);
+        let window = self.0.redactor.window(&chunk.bytes, from, more);
         Ok(OutputChunk {
             bytes: window.bytes,
             next: start + window.end as u64,
@@ -185,7 +188,7 @@ impl EffectGate {
         })
     }
 
-    /// Kills one of them.
+    /// Kills a started command.
     pub async fn stop(&self, job: JobId) -> Result<JobStatus, ToolError> {
         self.0.runner().stop(&self.0.owner(), job).await
     }
@@ -196,33 +199,33 @@ impl Inner {
         &*self.pipeline.0.ports.runner
     }
 
-    /// Returns the command of the call itself, if it is this one.
-    fn own(&self, command: &CommandRequest) -> Option<&CallCommand> {
+    /// Returns the parsed command of the call itself, if `command` is that command.
+    fn own_parsed_command(&self, command: &CommandRequest) -> Option<&CallCommand> {
         let own = self.own_command.as_deref();
         own.filter(|own| is_same(&own.request, command))
     }
 
-    /// Returns true if it is the command that the call is about.
+    /// Returns true if the arguments of the call name this command.
     fn is_own(&self, command: &CommandRequest) -> bool {
-        self.own(command).is_some()
+        self.own_parsed_command(command).is_some()
     }
 
     /// Records files that a command made or changed and that agents or build tools obey by themselves.
-    fn record_obeyed(&self, paths: &[String]) -> Result<(), ToolError> {
+    fn record_auto_run_files(&self, paths: &[String]) -> Result<(), ToolError> {
         if paths.is_empty() {
             return Ok(());
         }
-        let more = match paths.len().saturating_sub(NAMED) {
+        let more = match paths.len().saturating_sub(NAMES_MAX) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let named: Vec<&str> = paths.iter().take(NAMED).map(String::as_str).collect();
+        let named: Vec<&str> = paths.iter().take(NAMES_MAX).map(String::as_str).collect();
         let subject = format!(
             "changed {}{more}, which other programs obey",
             named.join(", ")
         );
-        let recorder = self.effect_trail(crate::text::visible(&subject))?;
-        recorded(recorder, Ok(()))
+        let recorder = self.effect_recorder(crate::text::visible(&subject))?;
+        finish_effect(recorder, Ok(()))
     }
 
     fn owner(&self) -> JobOwner {
@@ -232,42 +235,43 @@ impl Inner {
         }
     }
 
-    async fn command(
+    async fn permit_command(
         &self,
         command: CommandRequest,
-        outside: CommandEgress,
+        egress: CommandEgress,
     ) -> Result<PermittedCommand, ToolError> {
         let snapshot = self.pipeline.snapshot();
         let stage = self.pipeline.stage_context(&snapshot);
         let runner = &stage.ports.runner;
-        let read = match self.own(&command) {
+        let parsed = match self.own_parsed_command(&command) {
             Some(own) => own.parsed(&**runner).clone(),
             None => runner.parse_program(&command.program).map(Arc::new),
         };
-        let mut recorder = self.effect_trail(subject(&read))?;
-        let judged = async {
-            let (tool, rights) = self.standing(&snapshot)?;
-            let script = read?;
-            let checked = self.checked(tool, arguments(&command));
+        let mut recorder = self.effect_recorder(subject(&parsed))?;
+        let steps = async {
+            let (tool, rights) = self.current_rights(&snapshot)?;
+            let script = parsed?;
+            let checked = self.wrap_effect(tool, arguments(&command));
             leak::check_command(&self.redactor, checked.arguments())?;
-            let patterns = granted(&script, checked.tool(), &rights)?;
-            let evaluation = self.judged(&stage, &checked, (&command, &*script), &patterns);
+            let patterns = granted_patterns(&script, checked.tool(), &rights)?;
+            let evaluation =
+                self.evaluate_command(&stage, &checked, (&command, &*script), &patterns);
             recorder.record_decision(&evaluation);
             if evaluation.decision() == Decision::Deny {
-                let ways = policy::remedies(&evaluation, checked.tool());
-                return Err(denied("the command was not run", &evaluation, ways));
+                let remedies = policy::remedies(&evaluation, checked.tool());
+                return Err(denied("the command was not run", &evaluation, remedies));
             }
             let ruled = Ruled {
                 assessment: Some(summary(&command, &evaluation)),
                 evaluation,
                 checked,
             };
-            let what = "a command in the middle of a call";
-            require_consent(&stage, &ruled, &mut recorder, what).await?;
+            let subject = "a command in the middle of a call";
+            require_consent(&stage, &ruled, &mut recorder, subject).await?;
             Ok((Arc::clone(ruled.checked.tool()), rights, script))
         };
-        let result = judged.await;
-        let (tool, rights, script) = recorded(recorder, result)?;
+        let result = steps.await;
+        let (tool, rights, script) = finish_effect(recorder, result)?;
         let ports = match self.is_own(&command) {
             true => ports(&self.arguments),
             false => Vec::new(),
@@ -281,12 +285,12 @@ impl Inner {
             files: rights.files,
             paths: self.parent.paths.clone(),
             limits: self.limits,
-            network: outside,
+            network: egress,
         })
     }
 
     /// Evaluates all rules for the command.
-    fn judged(
+    fn evaluate_command(
         &self,
         stage: &StageContext<'_>,
         checked: &Checked,
@@ -295,15 +299,15 @@ impl Inner {
     ) -> PolicyEvaluation {
         let (policy, tool) = (&stage.snapshot.policy, checked.tool());
         let links = policy::LinkResolver::for_tool(tool);
-        let mut all = PolicyEvaluation::default();
-        all.push(DecisionReason {
+        let mut evaluation = PolicyEvaluation::default();
+        evaluation.push(DecisionReason {
             layer: PolicyLayer::Commands,
             decision: Decision::Allow,
             rule: "needs.commands".to_owned(),
             source: String::new(),
             text: format!("`{}` was granted to run it", tool.name()),
         });
-        policy.command(
+        policy.evaluate_command(
             &CommandCheck {
                 tool,
                 script,
@@ -314,30 +318,30 @@ impl Inner {
                 links: &links,
                 runner: &*stage.ports.runner,
             },
-            &mut all,
+            &mut evaluation,
         );
-        policy.command_arguments(tool, checked.arguments(), &mut all);
+        policy.evaluate_command_arguments(tool, checked.arguments(), &mut evaluation);
         let session = stage.sessions.get(&checked.context().session_id);
-        let accepts = accepts_untrusted(policy, checked);
-        let out = if stage.ports.runner.confines_network() {
+        let accepts_untrusted_content = accepts_untrusted(policy, checked);
+        let egress_path = if stage.ports.runner.confines_network() {
             EgressPath::None
         } else {
             EgressPath::Call(ContentSource::Other)
         };
-        session.evaluate_taint(accepts, &out, &mut all);
-        let same = self.is_own(command);
-        all.remove_answered(|reason| {
-            let here = same || reason.layer == PolicyLayer::Taint;
-            here && self.answered.iter().any(|one| *one == question_key(reason))
+        session.evaluate_taint(accepts_untrusted_content, &egress_path, &mut evaluation);
+        let is_own = self.is_own(command);
+        evaluation.remove_answered(|reason| {
+            let was_judged_before = is_own || reason.layer == PolicyLayer::Taint;
+            was_judged_before && self.answered.iter().any(|key| *key == question_key(reason))
         });
-        all
+        evaluation
     }
 }
 
 /// Returns the ports in the arguments of a call, which a person has seen with it.
 fn ports(arguments: &Value) -> Vec<u16> {
-    let named = arguments["ports"].as_array();
-    let ports = named.into_iter().flatten().filter_map(Value::as_u64);
+    let listed = arguments["ports"].as_array();
+    let ports = listed.into_iter().flatten().filter_map(Value::as_u64);
     ports.filter_map(|port| u16::try_from(port).ok()).collect()
 }
 
@@ -351,7 +355,7 @@ fn is_same(own: &CommandRequest, command: &CommandRequest) -> bool {
 
 /// Returns the granted patterns, if they cover every command of the script. The need `*` covers any command that the
 /// settings allow, and gives no patterns.
-fn granted(
+fn granted_patterns(
     script: &ParsedProgram,
     tool: &Tool,
     rights: &Needs,
@@ -363,51 +367,64 @@ fn granted(
     let patterns: Vec<_> = needs().flat_map(CommandPattern::parse).collect();
     let covered =
         |words: &[_]| words.is_empty() || patterns.iter().any(|pattern| pattern.matches(words));
-    let stray = script.commands.iter().find(|one| !covered(&one.words));
-    let what = match (stray, script.unknown.first()) {
-        (Some(stray), _) => format!("`{}`", display_line(stray)),
+    let uncovered = script
+        .commands
+        .iter()
+        .find(|command| !covered(&command.words));
+    let command = match (uncovered, script.unknown.first()) {
+        (Some(uncovered), _) => format!("`{}`", display_line(uncovered)),
         (None, Some(unknown)) => {
             format!("a command whose effects are unknown ({unknown})")
         }
         (None, None) => return Ok(patterns),
     };
     let name = tool.name();
-    let asked = tool.definition.needs.commands.iter();
-    let is_asked = asked.clone().any(|need| {
+    let mut requested = tool.definition.needs.commands.iter();
+    let is_requested = requested.any(|need| {
         let pattern = CommandPattern::parse(&need.pattern);
-        pattern.is_ok_and(|pattern| stray.is_some_and(|stray| pattern.matches(&stray.words)))
+        pattern.is_ok_and(|pattern| {
+            uncovered.is_some_and(|uncovered| pattern.matches(&uncovered.words))
+        })
     });
-    let way = match is_asked {
+    let remedy = match is_requested {
         true => format!("`mimir tools trust {name}` grants what it asks for"),
         false => "the plugin must name a pattern for the command among its needs".to_owned(),
     };
-    let message = format!("`{name}` was not granted {what}");
+    let message = format!("`{name}` was not granted {command}");
     Err(ToolError::new(
         ToolErrorCode::PermissionDenied,
         crate::text::visible(&message),
     )
-    .with_remedies([way]))
+    .with_remedies([remedy]))
 }
 
-/// Names the programs, without parts that could carry content.
-fn subject(read: &ParsedText) -> String {
-    let Ok(script) = read else {
+/// Names the programs of a command, for the record, without parts that could carry content.
+fn subject(parsed: &ParsedText) -> String {
+    let Ok(script) = parsed else {
         return "run a command".to_owned();
     };
     let mut programs: Vec<&str> = Vec::new();
-    for program in script.commands.iter().filter_map(|one| one.program()) {
+    for program in script
+        .commands
+        .iter()
+        .filter_map(|command| command.program())
+    {
         if !programs.contains(&program) {
             programs.push(program);
         }
     }
-    let more = if programs.len() > NAMED { ", …" } else { "" };
-    programs.truncate(NAMED);
+    let more = if programs.len() > NAMES_MAX {
+        ", …"
+    } else {
+        ""
+    };
+    programs.truncate(NAMES_MAX);
     crate::text::visible(&format!("run {}{more}", programs.join(", ")))
 }
 
 /// Returns the arguments that rules about `command`, `args` and `workdir` match, and that a person sees.
 fn arguments(command: &CommandRequest) -> Value {
-    let mut all = match &command.program {
+    let mut arguments = match &command.program {
         CommandProgram::Script(text) => json!({ "command": text }),
         CommandProgram::Vector(words) => json!({
             "command": words.first(),
@@ -415,17 +432,17 @@ fn arguments(command: &CommandRequest) -> Value {
         }),
     };
     if let Some(directory) = &command.directory {
-        all["workdir"] = json!(directory);
+        arguments["workdir"] = json!(directory);
     }
     if !command.environment.is_empty() {
         let variables = command.environment.iter();
         let variables = variables.map(|(name, value)| (name.clone(), Value::from(value.as_str())));
-        all["env"] = Value::Object(variables.collect());
+        arguments["env"] = Value::Object(variables.collect());
     }
     if !command.stdin.is_empty() {
-        all["stdin"] = json!(String::from_utf8_lossy(&command.stdin));
+        arguments["stdin"] = json!(String::from_utf8_lossy(&command.stdin));
     }
-    all
+    arguments
 }
 
 /// Returns the summary that a person reads first.

@@ -25,25 +25,25 @@ use super::{
 #[derive(Clone)]
 pub struct CommandEgress {
     effects: EffectGate,
-    /// The cached result of the last reach lookup.
+    /// The last lookup of the command's network access.
     cached_access: Arc<CachedNetworkAccess>,
     command: Arc<CommandRequestState>,
 }
 
-/// The state of one command in the effect gate.
+/// The requests of one command that a person has allowed.
 pub(super) struct CommandRequestState {
     id: CommandId,
     /// The questions about tunnels that a person has answered with yes.
     tunnels: Mutex<HashSet<String>>,
 }
 
-/// The number of commands so far.
-static COMMANDS: AtomicU64 = AtomicU64::new(0);
+/// The next command id.
+static NEXT_COMMAND: AtomicU64 = AtomicU64::new(0);
 
 impl CommandRequestState {
     fn new() -> Self {
         Self {
-            id: COMMANDS.fetch_add(1, Ordering::Relaxed),
+            id: NEXT_COMMAND.fetch_add(1, Ordering::Relaxed),
             tunnels: Mutex::default(),
         }
     }
@@ -60,25 +60,25 @@ impl CommandRequestState {
             tunnels.extend(
                 evaluation
                     .asking()
-                    .map(|reason| question(egress, &question_key(reason))),
+                    .map(|reason| consent_key(egress, &question_key(reason))),
             );
         }
     }
 
-    /// Returns true if a person has allowed this request after the same question.
-    pub(super) fn has_consent(&self, egress: OutgoingRequest<'_>, asked: &str) -> bool {
+    /// Returns true if a person has answered the question with this key with yes for this tunnel.
+    pub(super) fn has_consent(&self, egress: OutgoingRequest<'_>, question_key: &str) -> bool {
         let tunnels = self.tunnels.lock();
-        egress.method == "CONNECT" && tunnels.contains(&question(egress, asked))
+        egress.method == "CONNECT" && tunnels.contains(&consent_key(egress, question_key))
     }
 }
 
-fn question(egress: OutgoingRequest<'_>, asked: &str) -> String {
-    format!("{} {asked}", egress.target.origin())
+fn consent_key(egress: OutgoingRequest<'_>, question_key: &str) -> String {
+    format!("{} {question_key}", egress.target.origin())
 }
 
 impl fmt::Debug for CommandEgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Outside")
+        f.write_str("CommandEgress")
     }
 }
 
@@ -91,11 +91,11 @@ impl CommandEgress {
         }
     }
 
-    /// Returns the present reach of the command. The allocation is shared with the last lookup as long as nothing has
-    /// changed.
+    /// Returns the present network access of the command. The allocation is shared with the last lookup as long as
+    /// nothing has changed.
     pub fn reach(&self) -> Arc<NetworkAccess> {
         self.cached_access
-            .now(&self.effects.0, RequestSender::Command(&self.command))
+            .current(&self.effects.0, RequestSender::Command(&self.command))
     }
 
     /// Judges a request, asks a person if needed, and records the result.
@@ -103,14 +103,14 @@ impl CommandEgress {
         &self,
         egress: OutgoingRequest<'_>,
     ) -> Result<EgressPermission, ToolError> {
-        let whose = RequestSender::Command(&self.command);
-        let consent = Box::pin(self.effects.0.request(egress, whose)).await?;
+        let sender = RequestSender::Command(&self.command);
+        let permission = Box::pin(self.effects.0.request(egress, sender)).await?;
         self.effects.0.taint_from_response(egress, self.command.id);
-        Ok(consent)
+        Ok(permission)
     }
 
     /// Returns the remedy for this request: the line to write in the settings, or the command to run.
-    pub fn way_to(&self, target: &RequestTarget, method: &str) -> String {
+    pub fn request_remedy(&self, target: &RequestTarget, method: &str) -> String {
         let inner = &*self.effects.0;
         let snapshot = inner.pipeline.snapshot();
         snapshot.policy.request_remedy(&inner.tool, target, method)
@@ -133,14 +133,14 @@ impl Inner {
         };
         self.parent
             .floor
-            .note_from(&label, ContentSource::Command(command));
+            .add_label_from(&label, ContentSource::Command(command));
         self.session()
             .record_read(&label, ContentSource::Command(command));
     }
 
     /// Adds the label of the session to the call: the output may come from a command that ran longer than its call.
     pub(super) fn taint_from_session(&self) {
-        self.parent.floor.note_label(&self.session().label());
+        self.parent.floor.add_label(&self.session().label());
     }
 
     fn session(&self) -> Arc<PipelineSession> {
@@ -163,8 +163,8 @@ const METHODS: [&str; 8] = [
 ];
 
 impl RequestSender<'_> {
-    /// Returns the command as a content source, if it is one.
-    pub(super) fn command(self) -> ContentSource {
+    /// Returns the source of the content that the sender may pass on.
+    pub(super) fn content_source(self) -> ContentSource {
         match self {
             Self::Call => ContentSource::Other,
             Self::Command(command) => ContentSource::Command(command.id),
@@ -184,8 +184,8 @@ impl RequestSender<'_> {
         hosts
     }
 
-    /// Returns the beginning of a sentence about the request.
-    pub(super) fn request(self) -> &'static str {
+    /// Returns the noun for the sender's requests, for the beginning of a message.
+    pub(super) fn request_noun(self) -> &'static str {
         match self {
             Self::Call => "a request",
             Self::Command(_) => "a request of a command",

@@ -18,67 +18,80 @@ use super::{Inner, OutgoingRequest, RequestSender, denied, leak};
 /// A request with the results of all rules.
 pub(super) struct RequestJudgement {
     pub(super) evaluation: PolicyEvaluation,
-    /// The result for the network, in addition to the reasons.
+    /// The findings about the network, in addition to the reasons.
     pub(super) network: NetworkFindings,
 }
 
-pub(super) fn judge(
+/// Evaluates all rules for a request to the `hosts` that the sender was granted, in a session with servers at the ports
+/// `served`.
+pub(super) fn judge_request(
     stage: &StageContext<'_>,
     effects: &Inner,
     checked: &Checked,
     (hosts, served): (&[HostNeed], &[u16]),
-    (egress, whose): (OutgoingRequest<'_>, RequestSender<'_>),
+    (egress, sender): (OutgoingRequest<'_>, RequestSender<'_>),
 ) -> RequestJudgement {
     let (snapshot, tool) = (stage.snapshot, checked.tool());
-    let mut all = PolicyEvaluation::default();
-    let said = network::judge(snapshot, tool, (hosts, served), egress, &mut all);
-    snapshot.policy.request(tool, checked.arguments(), &mut all);
+    let mut evaluation = PolicyEvaluation::default();
+    let findings = network::judge(snapshot, tool, (hosts, served), egress, &mut evaluation);
+    snapshot
+        .policy
+        .evaluate_request(tool, checked.arguments(), &mut evaluation);
     // A placeholder reveals nothing: its value is sent only to the host for which a person has granted it.
     let headers = effects.without_placeholders(egress.headers);
     let headers: Vec<&[u8]> = headers.iter().map(|text| &**text).collect();
-    let egress_without = OutgoingRequest {
+    let without_placeholders = OutgoingRequest {
         headers: &headers,
         ..egress
     };
-    let way = || {
+    let remedy = || {
         snapshot
             .policy
             .request_remedy(tool, egress.target, egress.method)
     };
-    let alike = is_own_method(&effects.arguments, egress);
-    let answered = if alike { &*effects.answered } else { &[] };
-    let agreed = network::is_agreed(stage, checked, answered, &all);
-    let out = EgressPath::Request {
-        egress: egress_without,
-        listed: said.listed || agreed,
-        command: whose.command(),
-        way: &way,
+    let is_same_method = is_own_method(&effects.arguments, egress);
+    let answered = if is_same_method {
+        &*effects.answered
+    } else {
+        &[]
+    };
+    let has_consent = network::has_consent(stage, checked, answered, &evaluation);
+    let egress_path = EgressPath::Request {
+        egress: without_placeholders,
+        listed: findings.listed || has_consent,
+        command: sender.content_source(),
+        remedy: &remedy,
     };
     let session = stage.sessions.get(&checked.context().session_id);
-    let accepts = accepts_untrusted(&snapshot.policy, checked);
-    session.evaluate_taint(accepts, &out, &mut all);
-    leak::ask_about_request_secrets(&effects.redactor, egress_without, &mut all);
-    let same = is_own(&effects.arguments, egress);
-    if let Some(reason) = another(&effects.arguments, same, tool.name().as_str(), egress) {
-        all.push(reason);
+    let accepts_untrusted_content = accepts_untrusted(&snapshot.policy, checked);
+    session.evaluate_taint(accepts_untrusted_content, &egress_path, &mut evaluation);
+    leak::ask_about_request_secrets(&effects.redactor, without_placeholders, &mut evaluation);
+    let is_own_request = is_own(&effects.arguments, egress);
+    if let Some(reason) = ask_about_redirect(
+        &effects.arguments,
+        is_own_request,
+        tool.name().as_str(),
+        egress,
+    ) {
+        evaluation.push(reason);
     }
-    all.remove_answered(|reason| {
-        let here = match reason.layer {
+    evaluation.remove_answered(|reason| {
+        let was_judged_before = match reason.layer {
             PolicyLayer::Taint => true,
             // This reason is about the origin, whatever page of it a redirect leads to.
-            PolicyLayer::Network => alike,
-            _ => same,
+            PolicyLayer::Network => is_same_method,
+            _ => is_own_request,
         };
-        let asked = question_key(reason);
-        let of_command = match whose {
+        let key = question_key(reason);
+        let was_allowed_for_command = match sender {
             RequestSender::Call => false,
-            RequestSender::Command(command) => command.has_consent(egress, &asked),
+            RequestSender::Command(command) => command.has_consent(egress, &key),
         };
-        of_command || (here && effects.answered.contains(&asked))
+        was_allowed_for_command || (was_judged_before && effects.answered.contains(&key))
     });
-    if all.is_empty() {
-        // Without an explicit reason, the person would be asked again.
-        all.push(DecisionReason {
+    if evaluation.is_empty() {
+        // Without a reason, the evaluation would ask the person again.
+        evaluation.push(DecisionReason {
             layer: PolicyLayer::Network,
             decision: Decision::Allow,
             rule: "network".to_owned(),
@@ -87,8 +100,8 @@ pub(super) fn judge(
         });
     }
     RequestJudgement {
-        evaluation: all,
-        network: said,
+        evaluation,
+        network: findings,
     }
 }
 
@@ -97,18 +110,18 @@ const SAFE: [&str; 3] = ["GET", "HEAD", "OPTIONS"];
 
 /// Asks about a request that changes something and is not the one that the call names. A server that redirects chooses
 /// the target, which no person has seen.
-fn another(
+fn ask_about_redirect(
     arguments: &Value,
-    same: bool,
+    is_own_request: bool,
     name: &str,
     egress: OutgoingRequest<'_>,
 ) -> Option<DecisionReason> {
     let named = arguments["url"].as_str()?;
-    if same || SAFE.contains(&egress.method) {
+    if is_own_request || SAFE.contains(&egress.method) {
         return None;
     }
     let (method, target) = (egress.method, egress.target);
-    let named = crate::text::visible(crate::text::prefix(named, NAMED));
+    let named = crate::text::visible(crate::text::prefix(named, URL_MAX));
     Some(DecisionReason {
         layer: PolicyLayer::Network,
         decision: Decision::Ask,
@@ -119,7 +132,7 @@ fn another(
 }
 
 /// Maximum length of a URL in a reason.
-const NAMED: usize = 200;
+const URL_MAX: usize = 200;
 
 /// Returns the key under which an answered reason is remembered during a call.
 pub(in crate::pipeline) fn question_key(reason: &DecisionReason) -> String {
@@ -142,11 +155,12 @@ impl RequestJudgement {
     pub(super) fn denied(&self, checked: &Checked, egress: OutgoingRequest<'_>) -> ToolError {
         let origin = egress.target.origin();
         let what = format!("{} to `{origin}` was not sent", egress.method);
-        denied(&what, &self.evaluation, self.ways(checked))
+        denied(&what, &self.evaluation, self.remedies(checked))
     }
 
-    fn ways(&self, checked: &Checked) -> Vec<String> {
-        let remedy = Some(crate::text::visible(&self.network.remedy)).filter(|way| !way.is_empty());
+    fn remedies(&self, checked: &Checked) -> Vec<String> {
+        let remedy =
+            Some(crate::text::visible(&self.network.remedy)).filter(|remedy| !remedy.is_empty());
         let rules = policy::remedies(&self.evaluation, checked.tool());
         rules.into_iter().chain(remedy).collect()
     }

@@ -2,7 +2,7 @@
 //!
 //! The value of a stored secret is sent only in place of its placeholder: a request, a command or a call that contains
 //! one is refused. A text that only has the form of a secret, by a rule for the format of one service (`github-pat`),
-//! may be legitimate: a person is asked. For that, the first [`LEAVING_MAX`] bytes of a body, and of each text in the
+//! may be legitimate: a person is asked. For that, the first [`OUTGOING_MAX`] bytes of a body, and of each text in the
 //! arguments of a call, are checked.
 
 use std::borrow::Cow;
@@ -17,15 +17,16 @@ use crate::decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer};
 use crate::error::{ToolError, ToolErrorCode};
 use crate::needs::HostNeed;
 use crate::pipeline::decide::Ruled;
-use crate::redact::{LEAVING_MAX, LeakDetector, Redactor};
+use crate::redact::{LeakDetector, OUTGOING_MAX, Redactor};
 use crate::tool::{RiskLevel, Tool};
 
 use super::{
-    EffectGate, Inner, OutgoingRequest, arguments, named, question_key, recorded, require_consent,
+    EffectGate, Inner, OutgoingRequest, arguments, finish_effect, question_key, request_name,
+    require_consent,
 };
 
-/// Bytes of a body that are kept after the check: a secret may continue in the next chunk.
-const TAIL: usize = 4 << 10;
+/// Bytes of a body that are remembered after the check: a secret may continue in the next chunk.
+const TAIL_MAX: usize = 4 << 10;
 
 /// The scanner of a request body, which checks each chunk before it is sent.
 pub struct UploadScanner {
@@ -36,47 +37,51 @@ pub struct UploadScanner {
     /// The number of bytes that were sent.
     passed: usize,
     /// The rules that a person has allowed this body to match.
-    let_through: BTreeSet<String>,
+    allowed_rules: BTreeSet<String>,
 }
 
 impl UploadScanner {
     /// Refuses a chunk that contains a known secret, or the end of one. Returns the rule if the chunk has something in
     /// the form of a secret: then call [`EffectGate::approve_body`], and if that allows it, check the chunk again.
-    pub fn scan_chunk(&mut self, piece: &[u8]) -> Result<Option<String>, ToolError> {
-        if let Some(name) = self.known.as_mut().and_then(|known| known.scan_next(piece)) {
-            return Err(refusal("its body", &name));
+    pub fn scan_chunk(&mut self, chunk: &[u8]) -> Result<Option<String>, ToolError> {
+        if let Some(name) = self.known.as_mut().and_then(|known| known.scan_next(chunk)) {
+            return Err(refused_request("its body", &name));
         }
-        let room = LEAVING_MAX.saturating_sub(self.passed);
-        let looked_at = piece.get(..room.min(piece.len())).unwrap_or_default();
-        self.passed = self.passed.saturating_add(piece.len());
-        if looked_at.is_empty() {
+        let left = OUTGOING_MAX.saturating_sub(self.passed);
+        let scanned = chunk.get(..left.min(chunk.len())).unwrap_or_default();
+        self.passed = self.passed.saturating_add(chunk.len());
+        if scanned.is_empty() {
             return Ok(None);
         }
-        self.tail.extend_from_slice(looked_at);
-        let found = self
+        self.tail.extend_from_slice(scanned);
+        let matched_rule = self
             .redactor
-            .leaving(&self.tail, |rule| self.let_through.contains(rule));
-        let over = self.tail.len().saturating_sub(TAIL);
-        self.tail.drain(..over);
-        Ok(found)
+            .find_outgoing(&self.tail, |rule| self.allowed_rules.contains(rule));
+        let excess = self.tail.len().saturating_sub(TAIL_MAX);
+        self.tail.drain(..excess);
+        Ok(matched_rule)
     }
 
-    /// Allows the body to match this rule, after a person has agreed.
-    pub fn let_through(&mut self, rule: &str) {
-        self.let_through.insert(rule.to_owned());
+    /// Lets the body match this rule, after a person has agreed.
+    pub fn allow_rule(&mut self, rule: &str) {
+        self.allowed_rules.insert(rule.to_owned());
     }
 }
 
 impl EffectGate {
     /// Returns a scanner for the body of a request.
-    pub fn upload(&self) -> UploadScanner {
-        let answered = |rule: &String| self.0.answered.contains(&question_key(&in_form(rule)));
+    pub fn upload_scanner(&self) -> UploadScanner {
+        let answered = |rule: &String| {
+            self.0
+                .answered
+                .contains(&question_key(&secret_form_reason(rule)))
+        };
         UploadScanner {
             known: self.0.redactor.leak_detector(),
             redactor: self.0.redactor.clone(),
             tail: Vec::new(),
             passed: 0,
-            let_through: Redactor::rules()
+            allowed_rules: Redactor::rules()
                 .into_iter()
                 .map(str::to_owned)
                 .filter(answered)
@@ -91,19 +96,19 @@ impl EffectGate {
         rule: &str,
     ) -> Result<(), ToolError> {
         // On the heap: it holds a card and an answer, and few calls get here.
-        Box::pin(self.0.body(egress, rule)).await
+        Box::pin(self.0.approve_body(egress, rule)).await
     }
 }
 
 impl Inner {
-    async fn body(&self, egress: OutgoingRequest<'_>, rule: &str) -> Result<(), ToolError> {
+    async fn approve_body(&self, egress: OutgoingRequest<'_>, rule: &str) -> Result<(), ToolError> {
         let snapshot = self.pipeline.snapshot();
         let stage = self.pipeline.stage_context(&snapshot);
-        let mut recorder = self.effect_trail(named(egress))?;
-        let judged = async {
-            let (tool, _) = self.standing(&snapshot)?;
+        let mut recorder = self.effect_recorder(request_name(egress))?;
+        let steps = async {
+            let (tool, _) = self.current_rights(&snapshot)?;
             let mut evaluation = PolicyEvaluation::default();
-            evaluation.push(in_form(rule));
+            evaluation.push(secret_form_reason(rule));
             recorder.record_decision(&evaluation);
             let ruled = Ruled {
                 assessment: Some(ToolAssessment {
@@ -113,12 +118,12 @@ impl Inner {
                     risks: Vec::new(),
                 }),
                 evaluation,
-                checked: self.checked(Arc::clone(&tool), arguments(egress)),
+                checked: self.wrap_effect(Arc::clone(&tool), arguments(egress)),
             };
             require_consent(&stage, &ruled, &mut recorder, "a request").await
         };
-        let result = judged.await;
-        recorded(recorder, result)
+        let result = steps.await;
+        finish_effect(recorder, result)
     }
 
     /// Returns the headers of a request without the placeholders of the call's secrets.
@@ -127,16 +132,16 @@ impl Inner {
             let Ok(words) = std::str::from_utf8(text) else {
                 return Cow::Borrowed(text);
             };
-            let mut held = self
+            let mut used = self
                 .placeholders
                 .iter()
-                .filter(|one| words.contains(one.text()));
-            match held.next() {
+                .filter(|placeholder| words.contains(placeholder.text()));
+            match used.next() {
                 None => Cow::Borrowed(*text),
                 Some(_) => {
-                    let all = self.placeholders.iter();
-                    let words = all.fold(words.to_owned(), |words, one| {
-                        words.replace(one.text(), " ")
+                    let placeholders = self.placeholders.iter();
+                    let words = placeholders.fold(words.to_owned(), |words, placeholder| {
+                        words.replace(placeholder.text(), " ")
                     });
                     Cow::Owned(words.into_bytes())
                 }
@@ -147,19 +152,19 @@ impl Inner {
 
     /// Refuses a prompt for the model that contains a known secret.
     pub(super) fn check_prompt(&self, prompt: &str) -> Result<(), ToolError> {
-        let found = self
+        let secret = self
             .redactor
             .leak_detector()
-            .and_then(|mut lookout| lookout.apart(prompt.as_bytes()));
-        match found {
-            Some(name) => Err(refusal("its text", &name)),
+            .and_then(|mut detector| detector.scan_separately(prompt.as_bytes()));
+        match secret {
+            Some(name) => Err(refused_request("its text", &name)),
             None => Ok(()),
         }
     }
 
     /// Refuses a request with a known secret in its URL or its headers.
     pub(super) fn check_request(&self, egress: OutgoingRequest<'_>) -> Result<(), ToolError> {
-        let Some(mut lookout) = self.redactor.leak_detector() else {
+        let Some(mut detector) = self.redactor.leak_detector() else {
             return Ok(());
         };
         let url = egress.target.to_string();
@@ -171,13 +176,13 @@ impl Inner {
         });
         let spaced: Vec<u8> = spaced.collect();
         for text in [url.as_bytes(), &decoded, &spaced] {
-            if let Some(name) = lookout.apart(text) {
-                return Err(refusal("its URL", &name));
+            if let Some(name) = detector.scan_separately(text) {
+                return Err(refused_request("its URL", &name));
             }
         }
         for text in egress.headers {
-            if let Some(name) = lookout.apart(text) {
-                return Err(refusal("a header", &name));
+            if let Some(name) = detector.scan_separately(text) {
+                return Err(refused_request("a header", &name));
             }
         }
         Ok(())
@@ -197,9 +202,9 @@ pub(in crate::pipeline) fn check_arguments(
     let names_request =
         tool.definition.needs.hosts.iter().any(HostNeed::is_any) && arguments["url"].is_string();
     Err(match argument {
-        "url" if names_request => refusal("its URL", &name),
-        "headers" if names_request => refusal("a header", &name),
-        "body" if names_request => refusal("its body", &name),
+        "url" if names_request => refused_request("its URL", &name),
+        "headers" if names_request => refused_request("a header", &name),
+        "body" if names_request => refused_request("its body", &name),
         _ => refused_arguments("the call was not made", argument, &name),
     })
 }
@@ -222,28 +227,28 @@ fn find_known_secret<'a>(
     granted: &[String],
     arguments: &'a Value,
 ) -> Option<(&'a str, String)> {
-    let mut lookout = redactor.leak_detector()?.except_granted(granted);
-    let mut all = arguments.as_object().into_iter().flatten();
-    all.find_map(|(argument, value)| {
-        let name = lookout
-            .apart(argument.as_bytes())
-            .or_else(|| texts_in(value, &mut |text| lookout.apart(text.as_bytes())))?;
+    let mut detector = redactor.leak_detector()?.except_granted(granted);
+    let mut members = arguments.as_object().into_iter().flatten();
+    members.find_map(|(argument, value)| {
+        let name = detector.scan_separately(argument.as_bytes()).or_else(|| {
+            find_in_texts(value, &mut |text| detector.scan_separately(text.as_bytes()))
+        })?;
         Some((argument.as_str(), name))
     })
 }
 
-/// Returns the first result of `look` for a text in a value: a member's name, a string, or a number as written.
-pub(in crate::pipeline) fn texts_in<T>(
+/// Returns the first result of `check` for a text in a value: a member's name, a string, or a number as written.
+pub(in crate::pipeline) fn find_in_texts<T>(
     value: &Value,
-    look: &mut impl FnMut(&str) -> Option<T>,
+    check: &mut impl FnMut(&str) -> Option<T>,
 ) -> Option<T> {
     match value {
-        Value::String(text) => look(text),
-        Value::Number(number) => look(&number.to_string()),
-        Value::Array(items) => items.iter().find_map(|item| texts_in(item, look)),
+        Value::String(text) => check(text),
+        Value::Number(number) => check(&number.to_string()),
+        Value::Array(items) => items.iter().find_map(|item| find_in_texts(item, check)),
         Value::Object(members) => members
             .iter()
-            .find_map(|(name, item)| look(name).or_else(|| texts_in(item, look))),
+            .find_map(|(name, item)| check(name).or_else(|| find_in_texts(item, check))),
         Value::Null | Value::Bool(_) => None,
     }
 }
@@ -252,13 +257,13 @@ pub(in crate::pipeline) fn texts_in<T>(
 pub(super) fn ask_about_request_secrets(
     redactor: &Redactor,
     egress: OutgoingRequest<'_>,
-    all: &mut PolicyEvaluation,
+    evaluation: &mut PolicyEvaluation,
 ) {
     let url = egress.target.to_string();
     let headers = egress.headers.iter().copied();
     let mut texts = std::iter::once(url.as_bytes()).chain(headers);
-    if let Some(rule) = texts.find_map(|text| redactor.leaving(text, |_| false)) {
-        all.push(in_form(&rule));
+    if let Some(rule) = texts.find_map(|text| redactor.find_outgoing(text, |_| false)) {
+        evaluation.push(secret_form_reason(&rule));
     }
 }
 
@@ -266,17 +271,18 @@ pub(super) fn ask_about_request_secrets(
 pub(in crate::pipeline) fn ask_about_argument_secrets(
     redactor: &Redactor,
     arguments: &Value,
-    all: &mut PolicyEvaluation,
+    evaluation: &mut PolicyEvaluation,
 ) {
-    let found = texts_in(arguments, &mut |text| {
-        redactor.leaving(text.as_bytes(), |_| false)
+    let rule = find_in_texts(arguments, &mut |text| {
+        redactor.find_outgoing(text.as_bytes(), |_| false)
     });
-    if let Some(rule) = found {
-        all.push(in_form(&rule));
+    if let Some(rule) = rule {
+        evaluation.push(secret_form_reason(&rule));
     }
 }
 
-fn in_form(rule: &str) -> DecisionReason {
+/// Creates the reason to ask about data that matches a secret rule.
+fn secret_form_reason(rule: &str) -> DecisionReason {
     DecisionReason {
         layer: PolicyLayer::Secrets,
         decision: Decision::Ask,
@@ -286,24 +292,24 @@ fn in_form(rule: &str) -> DecisionReason {
     }
 }
 
-fn refusal(part: &str, name: &str) -> ToolError {
+fn refused_request(part: &str, name: &str) -> ToolError {
     let name = crate::text::visible(name);
     let message =
         format!("the request was not sent: {part} holds the value of the secret `{name}`");
-    let way = format!(
+    let remedy = format!(
         "declare `{name}` among the secrets of the tool, with the header and the host it is for, and send its \
          placeholder there"
     );
     ToolError::new(ToolErrorCode::PolicyDenied, message)
         .with_details(json!({ "kind": "secret-in-request", "secret": name }))
-        .with_remedies([way])
+        .with_remedies([remedy])
 }
 
 fn refused_arguments(what: &str, argument: &str, name: &str) -> ToolError {
     let name = crate::text::visible(name);
     let argument = crate::text::visible(crate::text::prefix(argument, 64));
     let message = format!("{what}: `{argument}` holds the value of the secret `{name}`");
-    let ways = [
+    let remedies = [
         format!(
             "for an MCP server, `${{{name}}}` in its `env` or `headers` in the settings grants it the secret"
         ),
@@ -315,5 +321,5 @@ fn refused_arguments(what: &str, argument: &str, name: &str) -> ToolError {
         .with_details(
             json!({ "kind": "secret-in-arguments", "secret": name, "argument": argument }),
         )
-        .with_remedies(ways)
+        .with_remedies(remedies)
 }

@@ -16,13 +16,13 @@ use crate::pipeline::session::{ContentSource, EgressPath};
 use crate::pipeline::validate::Checked;
 use crate::tool::RiskLevel;
 
-use super::{EffectGate, Inner, denied, recorded, require_consent};
+use super::{EffectGate, Inner, denied, finish_effect, require_consent};
 
 /// Maximum number of model requests of one call. A tool that needs more is an agent, which has a budget of its own.
-const QUESTIONS: u32 = 16;
+const REQUESTS_MAX: u32 = 16;
 
 /// Maximum size of one prompt in bytes: about what a model reads at once.
-const PROMPT_MOST: usize = 400_000;
+const PROMPT_MAX: usize = 400_000;
 
 /// The number of model requests of a call.
 #[derive(Debug, Default)]
@@ -30,13 +30,17 @@ pub(super) struct CompletionCounter(AtomicU32);
 
 impl EffectGate {
     /// Lets the model complete a text, if the tool was granted that and the session's taint allows it.
-    pub async fn complete(&self, prompt: &str, most: Option<u32>) -> Result<String, ToolError> {
-        Box::pin(self.0.complete(prompt, most)).await
+    pub async fn complete(
+        &self,
+        prompt: &str,
+        max_tokens: Option<u32>,
+    ) -> Result<String, ToolError> {
+        Box::pin(self.0.complete(prompt, max_tokens)).await
     }
 }
 
 impl Inner {
-    async fn complete(&self, prompt: &str, most: Option<u32>) -> Result<String, ToolError> {
+    async fn complete(&self, prompt: &str, max_tokens: Option<u32>) -> Result<String, ToolError> {
         let snapshot = self.pipeline.snapshot();
         let stage = self.pipeline.stage_context(&snapshot);
         let model = Arc::clone(&stage.ports.model);
@@ -45,9 +49,9 @@ impl Inner {
             Ok(name) => format!("the model {name}"),
             Err(_) => "the model".to_owned(),
         };
-        let mut recorder = self.effect_trail(subject.clone())?;
-        let judged = async {
-            let (tool, rights) = self.standing(&snapshot)?;
+        let mut recorder = self.effect_recorder(subject.clone())?;
+        let steps = async {
+            let (tool, rights) = self.current_rights(&snapshot)?;
             if !rights.model {
                 return Err(ToolError::new(
                     ToolErrorCode::PermissionDenied,
@@ -55,10 +59,10 @@ impl Inner {
                 ));
             }
             name?;
-            self.bounded(prompt)?;
+            self.check_prompt_limits(prompt)?;
             self.check_prompt(prompt)?;
-            let checked = self.checked(tool, json!({ "model": subject, "prompt": prompt }));
-            let evaluation = self.against(&stage, &checked);
+            let checked = self.wrap_effect(tool, json!({ "model": subject, "prompt": prompt }));
+            let evaluation = self.evaluate_prompt(&stage, &checked);
             recorder.record_decision(&evaluation);
             if evaluation.decision() == Decision::Deny {
                 return Err(denied("the model was not asked", &evaluation, Vec::new()));
@@ -75,43 +79,49 @@ impl Inner {
             };
             require_consent(&stage, &ruled, &mut recorder, "a question to the model").await
         };
-        let result = judged.await;
-        recorded(recorder, result)?;
-        let most = most.unwrap_or(u32::MAX).clamp(1, model.most().max(1));
-        model.complete(prompt, most, &self.context.session_id).await
+        let result = steps.await;
+        finish_effect(recorder, result)?;
+        let max_tokens = max_tokens
+            .unwrap_or(u32::MAX)
+            .clamp(1, model.max_tokens().max(1));
+        model
+            .complete(prompt, max_tokens, &self.context.session_id)
+            .await
     }
 
-    /// Evaluates the rules besides the grant: the taint of the session.
-    fn against(&self, stage: &StageContext<'_>, checked: &Checked) -> PolicyEvaluation {
-        let mut all = PolicyEvaluation::default();
+    /// Evaluates the rules for a prompt of a tool that was granted the model: only the taint of the session.
+    fn evaluate_prompt(&self, stage: &StageContext<'_>, checked: &Checked) -> PolicyEvaluation {
+        let mut evaluation = PolicyEvaluation::default();
         let session = stage.sessions.get(&checked.context().session_id);
-        let accepts = accepts_untrusted(&stage.snapshot.policy, checked);
-        session.evaluate_taint(accepts, &EgressPath::Call(ContentSource::Other), &mut all);
+        let accepts_untrusted_content = accepts_untrusted(&stage.snapshot.policy, checked);
+        session.evaluate_taint(
+            accepts_untrusted_content,
+            &EgressPath::Call(ContentSource::Other),
+            &mut evaluation,
+        );
         // A person who was asked about this before the call ran is not asked again.
-        all.remove_answered(|reason| {
-            let asked = super::question_key(reason);
-            self.answered.contains(&asked)
-        });
-        all.push(DecisionReason {
+        evaluation.remove_answered(|reason| self.answered.contains(&super::question_key(reason)));
+        evaluation.push(DecisionReason {
             layer: PolicyLayer::Trust,
             decision: Decision::Allow,
             rule: "model".to_owned(),
             source: String::new(),
             text: "the tool was granted the language model".to_owned(),
         });
-        all
+        evaluation
     }
 
-    fn bounded(&self, prompt: &str) -> Result<(), ToolError> {
-        let limit = |message: String| Err(ToolError::new(ToolErrorCode::LimitExceeded, message));
-        if prompt.len() > PROMPT_MOST {
-            return limit(format!(
-                "a question to the model has at most {PROMPT_MOST} bytes; ask about less"
+    /// Checks the length of a prompt and the number of requests, and counts the request.
+    fn check_prompt_limits(&self, prompt: &str) -> Result<(), ToolError> {
+        let exceeded = |message: String| Err(ToolError::new(ToolErrorCode::LimitExceeded, message));
+        if prompt.len() > PROMPT_MAX {
+            return exceeded(format!(
+                "a question to the model has at most {PROMPT_MAX} bytes; ask about less"
             ));
         }
-        if self.completions.0.fetch_add(1, Ordering::Relaxed) >= QUESTIONS {
-            return limit(format!(
-                "a call asks the model at most {QUESTIONS} times; ask more at once"
+        if self.completions.0.fetch_add(1, Ordering::Relaxed) >= REQUESTS_MAX {
+            return exceeded(format!(
+                "a call asks the model at most {REQUESTS_MAX} times; ask more at once"
             ));
         }
         Ok(())

@@ -12,7 +12,7 @@ use crate::needs::{Needs, SecretNeed};
 use crate::network::{HostPattern, RequestTarget, UrlScheme};
 use crate::redact::Redactor;
 
-use super::{EffectGate, Inner, unsent};
+use super::{EffectGate, Inner, unrecorded_effect};
 
 /// The placeholder of a secret in one call. It has no meaning elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,24 +27,24 @@ impl SecretPlaceholder {
     }
 }
 
-/// Hex digits of a placeholder: too many to guess.
-const DIGITS: usize = 32;
+/// Number of hex digits in a placeholder: too many to guess.
+const PLACEHOLDER_DIGITS: usize = 32;
 
 /// Creates new placeholders for the secrets of a call.
 pub(super) fn placeholders(rights: &Needs, context: &CallContext) -> Box<[SecretPlaceholder]> {
-    let mut all: Vec<SecretPlaceholder> = Vec::new();
+    let mut placeholders: Vec<SecretPlaceholder> = Vec::new();
     for need in &rights.secrets {
-        if all.iter().all(|known| known.name != need.name) {
-            all.push(SecretPlaceholder {
-                text: random(&need.name, context),
+        if placeholders.iter().all(|known| known.name != need.name) {
+            placeholders.push(SecretPlaceholder {
+                text: placeholder_text(&need.name, context),
                 name: need.name.clone(),
             });
         }
     }
-    all.into()
+    placeholders.into()
 }
 
-fn random(name: &str, context: &CallContext) -> String {
+fn placeholder_text(name: &str, context: &CallContext) -> String {
     let mut hash = Sha256::new();
     for _ in 0..2 {
         // Each `RandomState` has keys from the system's random source.
@@ -54,20 +54,26 @@ fn random(name: &str, context: &CallContext) -> String {
     hash.update(context.request_id.as_str());
     hash.update(name);
     let hex = format!("{:x}", hash.finalize());
-    format!("mimir-secret-{}", crate::text::prefix(&hex, DIGITS))
+    format!(
+        "mimir-secret-{}",
+        crate::text::prefix(&hex, PLACEHOLDER_DIGITS)
+    )
 }
 
 impl EffectGate {
     /// Returns the names of the secrets that the call may use, each with its placeholder.
     pub fn placeholders(&self) -> impl Iterator<Item = (&str, &str)> {
-        let all = self.0.placeholders.iter();
-        all.map(|one| (one.name.as_str(), one.text.as_str()))
+        let placeholders = self.0.placeholders.iter();
+        placeholders.map(|placeholder| (placeholder.name.as_str(), placeholder.text.as_str()))
     }
 
     /// Returns the redactor that masks the call's secrets in responses before the tool reads them: a server that
     /// echoes a header must not reveal its value. `None` if the call has no secrets.
-    pub fn answers(&self) -> Option<&Redactor> {
-        self.0.answers.get_or_init(|| self.0.values()).as_ref()
+    pub fn response_redactor(&self) -> Option<&Redactor> {
+        self.0
+            .response_redactor
+            .get_or_init(|| self.0.secret_redactor())
+            .as_ref()
     }
 
     /// Returns the value of a header of an allowed request, with the secrets in place of their placeholders; `None` if
@@ -79,32 +85,32 @@ impl EffectGate {
         value: &str,
     ) -> Result<Option<String>, ToolError> {
         let inner = &*self.0;
-        let mut held = inner
+        let mut used = inner
             .placeholders
             .iter()
-            .filter(|one| value.contains(&one.text))
+            .filter(|placeholder| value.contains(&placeholder.text))
             .peekable();
-        if held.peek().is_none() {
+        if used.peek().is_none() {
             return Ok(None);
         }
-        let (_, rights) = inner.standing(&inner.pipeline.snapshot())?;
-        let mut swapped = None;
-        for placeholder in held {
+        let (_, rights) = inner.current_rights(&inner.pipeline.snapshot())?;
+        let mut inserted = None;
+        for placeholder in used {
             let mut needs = rights.secrets.iter();
-            if let Some(need) =
-                needs.find(|need| need.name == placeholder.name && belongs(need, header, target))
+            if let Some(need) = needs
+                .find(|need| need.name == placeholder.name && is_declared_for(need, header, target))
             {
-                let secret = inner.secret(need, target)?;
-                let text = swapped.as_deref().unwrap_or(value);
-                swapped = Some(text.replace(&placeholder.text, &secret));
+                let secret = inner.secret_value(need, target)?;
+                let text = inserted.as_deref().unwrap_or(value);
+                inserted = Some(text.replace(&placeholder.text, &secret));
             }
         }
-        Ok(swapped)
+        Ok(inserted)
     }
 }
 
 /// Returns true if the secret was declared for this header of a request to this host.
-fn belongs(need: &SecretNeed, header: &str, target: &RequestTarget) -> bool {
+fn is_declared_for(need: &SecretNeed, header: &str, target: &RequestTarget) -> bool {
     let pattern = need.host.parse::<HostPattern>();
     need.header.eq_ignore_ascii_case(header) && pattern.is_ok_and(|host| host.matches(target))
 }
@@ -116,7 +122,7 @@ fn is_private(target: &RequestTarget) -> bool {
 
 impl Inner {
     /// Returns a redactor for the values of the secrets that the call may use.
-    fn values(&self) -> Option<Redactor> {
+    fn secret_redactor(&self) -> Option<Redactor> {
         if self.placeholders.is_empty() {
             return None;
         }
@@ -133,7 +139,8 @@ impl Inner {
         (!values.is_empty()).then(|| Redactor::new().with_values(values))
     }
 
-    fn secret(&self, need: &SecretNeed, target: &RequestTarget) -> Result<String, ToolError> {
+    /// Returns the value of a secret that is about to be sent to `target`, and records the use.
+    fn secret_value(&self, need: &SecretNeed, target: &RequestTarget) -> Result<String, ToolError> {
         let ports = &self.pipeline.0.ports;
         let (name, origin) = (&need.name, target.origin());
         let unavailable = |why: String| ToolError::new(ToolErrorCode::Unavailable, why);
@@ -146,8 +153,8 @@ impl Inner {
         let value = value
             .map_err(|error| unavailable(error.to_string()))?
             .ok_or_else(|| {
-                let way = format!("`mimir secrets set {name}` stores it");
-                unavailable(format!("the secret `{name}` is not set")).with_remedies([way])
+                let remedy = format!("`mimir secrets set {name}` stores it");
+                unavailable(format!("the secret `{name}` is not set")).with_remedies([remedy])
             })?;
         // A value that the redactor does not know would not be masked if a server sent it back.
         let exempt = self.redactor.is_exempt(&format!("secret:{name}"));
@@ -161,7 +168,10 @@ impl Inner {
             .with_context(&self.context)
             .with_tool_origin(&self.tool)
             .with_subject(&format!("secret {name} for {origin}"));
-        ports.audit.record(&event).map_err(|error| unsent(&error))?;
+        ports
+            .audit
+            .record(&event)
+            .map_err(|error| unrecorded_effect(&error))?;
         Ok(value)
     }
 }

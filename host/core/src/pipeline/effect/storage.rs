@@ -18,7 +18,7 @@ pub struct PluginStorage(Arc<Inner>);
 
 struct Inner {
     values: PluginValues,
-    ships: bool,
+    is_built_in: bool,
     session: Arc<PipelineSession>,
     floor: Arc<TaintFloor>,
 }
@@ -28,7 +28,7 @@ impl Approved {
     pub fn storage(&self, workspace: &Path) -> PluginStorage {
         PluginStorage(Arc::new(Inner {
             values: PluginValues::new(workspace, &self.tool().origin.location),
-            ships: self.tool().source == ToolSource::BuiltIn,
+            is_built_in: self.tool().source == ToolSource::BuiltIn,
             session: self.session(),
             floor: self.floor(),
         }))
@@ -41,13 +41,13 @@ impl PluginStorage {
         if self.is_mark(&key) {
             let mark = self.blocking(move |values| values.mark(&key)).await?;
             return Ok(mark.map(|label| {
-                self.note(&label);
+                self.record_read(&label);
                 Vec::new()
             }));
         }
         let value = self.blocking(move |values| values.get(&key)).await?;
         Ok(value.map(|value| {
-            self.note(&value.label);
+            self.record_read(&value.label);
             value.bytes
         }))
     }
@@ -60,7 +60,7 @@ impl PluginStorage {
                 .blocking(move |values| values.set_mark(&key, label))
                 .await;
         }
-        let label = match self.0.ships && key.starts_with(DERIVED) {
+        let label = match self.0.is_built_in && key.starts_with(DERIVED) {
             true => PipelineSession::default().label(),
             false => self.0.session.label(),
         };
@@ -76,23 +76,23 @@ impl PluginStorage {
     /// Returns the keys that begin with `prefix`, sorted.
     pub async fn keys(&self, prefix: String) -> Result<Vec<String>, ToolError> {
         if self.is_mark(&prefix) && self.blocking(PluginValues::has_unreadable).await? {
-            self.note(&ContentLabel::worst("a mark that cannot be read"));
+            self.record_read(&ContentLabel::worst("a mark that cannot be read"));
         }
-        let found = self.blocking(move |values| values.keys(&prefix)).await?;
-        let keys = found.into_iter().map(|(key, label)| {
-            self.note(&label);
+        let entries = self.blocking(move |values| values.keys(&prefix)).await?;
+        let keys = entries.into_iter().map(|(key, label)| {
+            self.record_read(&label);
             key
         });
         Ok(keys.collect())
     }
 
     fn is_mark(&self, key: &str) -> bool {
-        self.0.ships && key.starts_with(MARK)
+        self.0.is_built_in && key.starts_with(MARK)
     }
 
     /// Adds the label of data that the call has read.
-    fn note(&self, label: &ContentLabel) {
-        self.0.floor.note_label(label);
+    fn record_read(&self, label: &ContentLabel) {
+        self.0.floor.add_label(label);
         self.0.session.record_read(label, ContentSource::Other);
     }
 

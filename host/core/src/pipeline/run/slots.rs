@@ -20,12 +20,12 @@ pub(in crate::pipeline) struct CallSlots {
     total: Arc<Semaphore>,
     assessments: Semaphore,
     plugins: Mutex<HashMap<String, Arc<PluginQueue>>>,
-    minutes: Mutex<HashMap<String, VecDeque<Instant>>>,
+    recent_calls: Mutex<HashMap<String, VecDeque<Instant>>>,
 }
 
 /// The slots of one call, released when it is dropped.
 pub(super) struct CallSlotGuard {
-    _own: QueueSlot,
+    _plugin: QueueSlot,
     _total: OwnedSemaphorePermit,
 }
 
@@ -35,7 +35,7 @@ impl Default for CallSlots {
             total: Arc::new(Semaphore::new(Limits::CONCURRENT_TOTAL)),
             assessments: Semaphore::new(Limits::CONCURRENT_TOTAL),
             plugins: Mutex::default(),
-            minutes: Mutex::default(),
+            recent_calls: Mutex::default(),
         }
     }
 }
@@ -44,8 +44,8 @@ impl CallSlots {
     /// Waits for a slot. A nested call takes one only if it is free: if it waited, two calls could wait for each
     /// other.
     pub(super) async fn take(&self, call: &Approved) -> Result<CallSlotGuard, ToolError> {
-        let plugin = self.plugin(call);
-        let most = call.limits().concurrent_per_plugin;
+        let plugin = self.plugin_queue(call);
+        let max = call.limits().concurrent_per_plugin;
         if call.checked.parent.is_some() {
             let busy = || {
                 ToolError::new(
@@ -55,26 +55,26 @@ impl CallSlots {
             };
             let total = Arc::clone(&self.total).try_acquire_owned();
             return Ok(CallSlotGuard {
-                _own: plugin.try_take(most).ok_or_else(busy)?,
+                _plugin: plugin.try_take(max).ok_or_else(busy)?,
                 _total: total.map_err(|_| busy())?,
             });
         }
         let closed = || ToolError::new(ToolErrorCode::Internal, "the slots are closed");
-        let own = plugin.take(most).await.ok_or_else(closed)?;
+        let slot = plugin.take(max).await.ok_or_else(closed)?;
         let total = Arc::clone(&self.total).acquire_owned().await;
         Ok(CallSlotGuard {
-            _own: own,
+            _plugin: slot,
             _total: total.map_err(|_| closed())?,
         })
     }
 
     /// Waits for a slot for an assessment, which needs memory like a call. The slots never close; if they did, the
     /// assessment would run without one.
-    pub(in crate::pipeline) async fn assess(&self) -> Option<SemaphorePermit<'_>> {
+    pub(in crate::pipeline) async fn take_assessment_slot(&self) -> Option<SemaphorePermit<'_>> {
         self.assessments.acquire().await.ok()
     }
 
-    fn plugin(&self, call: &Approved) -> Arc<PluginQueue> {
+    fn plugin_queue(&self, call: &Approved) -> Arc<PluginQueue> {
         let location = call.tool().origin.location.as_str();
         let mut plugins = self.plugins.lock();
         if let Some(queue) = plugins.get(location) {
@@ -86,24 +86,24 @@ impl CallSlots {
     }
 
     /// Counts the call against the tool's limit of calls per minute, if there is one.
-    pub(super) fn count(&self, call: &Approved, now: Instant) -> Result<(), ToolError> {
-        let Some(most) = call.limits().calls_per_minute else {
+    pub(super) fn count_call(&self, call: &Approved, now: Instant) -> Result<(), ToolError> {
+        let Some(max) = call.limits().calls_per_minute else {
             return Ok(());
         };
         let name = call.tool().name();
-        let mut minutes = self.minutes.lock();
-        let times = minutes.entry(name.to_string()).or_default();
+        let mut recent_calls = self.recent_calls.lock();
+        let times = recent_calls.entry(name.to_string()).or_default();
         while times
             .front()
             .is_some_and(|at| now.duration_since(*at) >= Duration::from_secs(60))
         {
             times.pop_front();
         }
-        if times.len() >= most as usize {
+        if times.len() >= max as usize {
             return Err(ToolError::new(
                 ToolErrorCode::LimitExceeded,
                 format!(
-                    "`{name}` may run {most} times a minute (limits.callsPerMinute); try again later"
+                    "`{name}` may run {max} times a minute (limits.callsPerMinute); try again later"
                 ),
             ));
         }

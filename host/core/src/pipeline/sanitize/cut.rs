@@ -23,9 +23,9 @@ pub(super) fn content(content: &mut Vec<Content>, max: usize) -> bool {
             left -= text.len();
             return true;
         }
-        let kept = text::prefix(text, left).len();
-        if kept < text.len() {
-            text.truncate(kept);
+        let kept_len = text::prefix(text, left).len();
+        if kept_len < text.len() {
+            text.truncate(kept_len);
             text.push_str(CUT);
             cut = true;
         }
@@ -43,7 +43,7 @@ const QUOTES: usize = 2;
 const BRACKETS: usize = 2;
 const COMMA: usize = 1;
 /// Quotes, colon and comma.
-const NAMED: usize = QUOTES + 1 + COMMA;
+const MEMBER: usize = QUOTES + 1 + COMMA;
 
 /// Cuts a value until it has about `max` characters: first the longest strings, all to one length, then the last
 /// values.
@@ -51,7 +51,7 @@ pub(super) fn structured(item: &mut Value, max: usize) -> bool {
     let mut long = Vec::new();
     let rest = measure(item, &mut long);
     let room = max.checked_sub(rest);
-    let shortened = match cap(&mut long, room.unwrap_or_default()) {
+    let shortened = match string_cap(&mut long, room.unwrap_or_default()) {
         Some(cap) => shorten(item, cap),
         None => false,
     };
@@ -59,7 +59,7 @@ pub(super) fn structured(item: &mut Value, max: usize) -> bool {
         return shortened;
     }
     let mut left = max;
-    value(item, &mut left) || shortened
+    cut_value(item, &mut left) || shortened
 }
 
 /// Counts the characters except those of long strings, whose lengths are collected.
@@ -78,14 +78,14 @@ fn measure(item: &Value, long: &mut Vec<usize>) -> usize {
         Value::Object(map) => {
             let members = map
                 .iter()
-                .map(|(key, item)| key.len() + NAMED + measure(item, long));
+                .map(|(key, item)| key.len() + MEMBER + measure(item, long));
             BRACKETS + members.sum::<usize>()
         }
     }
 }
 
 /// Returns the length to which long strings are cut so that together they fit into `room`; `None` if they already fit.
-fn cap(long: &mut [usize], room: usize) -> Option<usize> {
+fn string_cap(long: &mut [usize], room: usize) -> Option<usize> {
     if long.iter().sum::<usize>() <= room {
         return None;
     }
@@ -123,7 +123,7 @@ fn shorten(item: &mut Value, cap: usize) -> bool {
 }
 
 /// Cuts strings, arrays and objects in a value until it has about `left` characters.
-fn value(item: &mut Value, left: &mut usize) -> bool {
+fn cut_value(item: &mut Value, left: &mut usize) -> bool {
     match item {
         Value::Null | Value::Bool(_) | Value::Number(_) => {
             *left = left.saturating_sub(json_len(item));
@@ -145,7 +145,7 @@ fn value(item: &mut Value, left: &mut usize) -> bool {
                     items.truncate(at);
                     return true;
                 }
-                cut |= value(&mut items[at], left);
+                cut |= cut_value(&mut items[at], left);
                 *left = left.saturating_sub(COMMA);
                 at += 1;
             }
@@ -158,8 +158,8 @@ fn value(item: &mut Value, left: &mut usize) -> bool {
             map.retain(|key, item| {
                 // Members that no longer fit are removed; if the schema requires one, the result becomes an error.
                 let kept = *left > 0;
-                *left = left.saturating_sub(key.len() + NAMED);
-                cut |= kept && value(item, left);
+                *left = left.saturating_sub(key.len() + MEMBER);
+                cut |= kept && cut_value(item, left);
                 kept
             });
             cut || map.len() < before

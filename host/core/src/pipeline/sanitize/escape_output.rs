@@ -10,23 +10,25 @@ const MIME_MAX: usize = 127;
 const NAME_MAX: usize = 255;
 
 /// Sanitizes the output. Returns true if the structured part has changed.
-pub(super) fn output(output: &mut ToolOutput) -> bool {
+pub(super) fn escape_output(output: &mut ToolOutput) -> bool {
     for part in &mut output.content {
         match part {
             Content::Text { text } => *text = text::sanitize(std::mem::take(text)),
-            Content::Image { mime_type, .. } | Content::Audio { mime_type, .. } => media(mime_type),
+            Content::Image { mime_type, .. } | Content::Audio { mime_type, .. } => {
+                normalize_media_type(mime_type)
+            }
             Content::File {
                 mime_type, name, ..
             } => {
-                media(mime_type);
-                file_name(name);
+                normalize_media_type(mime_type);
+                normalize_file_name(name);
             }
         }
     }
     output.structured.as_mut().is_some_and(text::escape_value)
 }
 
-pub(super) fn error(error: &mut ToolError) {
+pub(super) fn escape_error(error: &mut ToolError) {
     for line in &mut error.remedies {
         *line = text::visible(line);
     }
@@ -37,24 +39,24 @@ pub(super) fn error(error: &mut ToolError) {
 }
 
 /// Normalizes a media type: `type/subtype` in plain ASCII, else that of arbitrary bytes.
-fn media(mime: &mut String) {
-    let token = |part: &str| {
+fn normalize_media_type(mime: &mut String) {
+    let is_token = |part: &str| {
         !part.is_empty()
             && part
                 .bytes()
                 .all(|c| c.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&c))
     };
-    let good = mime.len() <= MIME_MAX
+    let is_valid = mime.len() <= MIME_MAX
         && mime
             .split_once('/')
-            .is_some_and(|(kind, sub)| token(kind) && token(sub));
-    if !good {
+            .is_some_and(|(kind, sub)| is_token(kind) && is_token(sub));
+    if !is_valid {
         "application/octet-stream".clone_into(mime);
     }
 }
 
 /// Removes the path from a file name: a client that saves the file must not write elsewhere.
-fn file_name(name: &mut String) {
+fn normalize_file_name(name: &mut String) {
     let last = name.rsplit(['/', '\\', ':']).next().unwrap_or_default();
     let shown = text::visible(last);
     let shown = text::prefix_bytes(shown.trim(), NAME_MAX);

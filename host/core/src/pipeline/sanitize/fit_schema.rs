@@ -16,21 +16,21 @@ use crate::schema::Schema;
 const MOVED: &str = "The structured result is given as text: made safe to show, it no longer matches the tool's output schema.";
 
 /// Maximum number of marks that are replaced: each is tried against the whole schema.
-const PLACES_MOST: usize = 32;
+const MARKS_MAX: usize = 32;
 
 /// Maximum number of steps of all these trials: they block this thread.
-const STEPS_MOST: u64 = 2_000_000;
+const STEPS_MAX: u64 = 2_000_000;
 
 /// The replacements for a mark, the most informative first.
 const SHORTER: [&str; 3] = ["[REDACTED]", "***", ""];
 
 /// Makes the masked result match the schema, or moves it to the text.
-pub(in crate::pipeline) fn fit(output: &mut ToolOutput, schema: &Schema) {
+pub(in crate::pipeline) fn fit_to_schema(output: &mut ToolOutput, schema: &Schema) {
     let Some(value) = &mut output.structured else {
         return;
     };
     let mut fitting = value.clone();
-    if mend(&mut fitting, schema) {
+    if replace_marks(&mut fitting, schema) {
         *value = fitting;
         return;
     }
@@ -40,25 +40,25 @@ pub(in crate::pipeline) fn fit(output: &mut ToolOutput, schema: &Schema) {
 }
 
 /// Replaces every mark that does not match the schema; returns true if the whole value matches now.
-fn mend(value: &mut Value, schema: &Schema) -> bool {
+fn replace_marks(value: &mut Value, schema: &Schema) -> bool {
     let mut faults = schema.faults(value);
-    let mut places = Vec::new();
-    marked(value, &mut Vec::new(), &mut places);
+    let mut paths = Vec::new();
+    collect_marked_paths(value, &mut Vec::new(), &mut paths);
     let tries = SHORTER.len() as u64 + 2;
-    let affordable = STEPS_MOST / schema.steps(value).saturating_mul(tries).max(1);
-    let most = PLACES_MOST.min(usize::try_from(affordable).unwrap_or(usize::MAX));
+    let affordable = STEPS_MAX / schema.steps(value).saturating_mul(tries).max(1);
+    let max = MARKS_MAX.min(usize::try_from(affordable).unwrap_or(usize::MAX));
     // From the end, so that a removed element shifts no later path.
-    for place in places.iter().rev().take(most) {
+    for path in paths.iter().rev().take(max) {
         if faults == 0 {
             break;
         }
-        let with = SHORTER.iter().map(|text| Some(Value::from(*text)));
-        for instead in with.chain([Some(Value::Null), None]) {
-            let mut tried = value.clone();
-            put(&mut tried, place, instead);
-            let left = schema.faults(&tried);
+        let texts = SHORTER.iter().map(|text| Some(Value::from(*text)));
+        for replacement in texts.chain([Some(Value::Null), None]) {
+            let mut candidate = value.clone();
+            replace_at(&mut candidate, path, replacement);
+            let left = schema.faults(&candidate);
             if left < faults {
-                (*value, faults) = (tried, left);
+                (*value, faults) = (candidate, left);
                 break;
             }
         }
@@ -74,14 +74,14 @@ enum ValueStep {
 }
 
 /// Collects the paths of the strings with a mark.
-fn marked(value: &Value, path: &mut Vec<ValueStep>, found: &mut Vec<Vec<ValueStep>>) {
+fn collect_marked_paths(value: &Value, path: &mut Vec<ValueStep>, paths: &mut Vec<Vec<ValueStep>>) {
     let mut inner = |step, item: &Value| {
         path.push(step);
-        marked(item, path, found);
+        collect_marked_paths(item, path, paths);
         path.pop();
     };
     match value {
-        Value::String(text) if text.contains(MARK) => found.push(path.clone()),
+        Value::String(text) if text.contains(MARK) => paths.push(path.clone()),
         Value::Array(items) => {
             for (at, item) in items.iter().enumerate() {
                 inner(ValueStep::Element(at), item);
@@ -97,7 +97,7 @@ fn marked(value: &Value, path: &mut Vec<ValueStep>, found: &mut Vec<Vec<ValueSte
 }
 
 /// Replaces the value at `path`, or removes it.
-fn put(value: &mut Value, path: &[ValueStep], with: Option<Value>) {
+fn replace_at(value: &mut Value, path: &[ValueStep], with: Option<Value>) {
     match (path, with) {
         ([], Some(with)) => *value = with,
         ([], None) => {}
@@ -116,7 +116,7 @@ fn put(value: &mut Value, path: &[ValueStep], with: Option<Value>) {
                 ValueStep::Element(at) => value.get_mut(at),
             };
             if let Some(inner) = inner {
-                put(inner, rest, with);
+                replace_at(inner, rest, with);
             }
         }
     }

@@ -46,7 +46,7 @@ struct Kept {
 }
 
 impl ApprovalStore for Kept {
-    fn leases(&self) -> Result<Vec<StoredApproval>, ApprovalStoreError> {
+    fn approvals(&self) -> Result<Vec<StoredApproval>, ApprovalStoreError> {
         Ok(self.leases.lock().clone())
     }
     fn store(&self, lease: StoredApproval) -> Result<(), ApprovalStoreError> {
@@ -339,7 +339,7 @@ async fn approval_chain_counts_no_answer_as_no() {
     }
     let nobody = Fixed(
         ApprovalAnswer::Unattended {
-            way_out: "first".into(),
+            remedy: "first".into(),
         },
         AtomicUsize::new(0),
     );
@@ -360,10 +360,10 @@ async fn approval_chain_counts_no_answer_as_no() {
     assert!(call().await.is_ok());
     let card = room.script.cards.lock()[0].clone();
     ports.approver = Arc::new(chain(Arc::new(Absent)));
-    let ApprovalAnswer::Unattended { way_out } = ports.approver.ask(&card).await else {
+    let ApprovalAnswer::Unattended { remedy } = ports.approver.ask(&card).await else {
         panic!("a timeout is a no");
     };
-    assert!(way_out.contains("approvals.timeoutMs"), "{way_out}");
+    assert!(remedy.contains("approvals.timeoutMs"), "{remedy}");
     let yes = chain(Arc::new(Fixed(ApprovalAnswer::Once, AtomicUsize::new(0))));
     use crate::approval::Approver as _;
     assert_eq!(

@@ -135,7 +135,7 @@ struct Runs(CommandRequest);
 impl Backend for Runs {
     fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
-            let permitted = call.effects().command(self.0.clone()).await;
+            let permitted = call.effects().permit_command(self.0.clone()).await;
             RawResult::from(permitted.map(|_| ToolOutput::default()))
         })
     }
@@ -199,7 +199,7 @@ async fn secret_like_text_in_mcp_arguments_asks_first() {
     for text in [TOKEN, base64, &format!("note: {TOKEN}")] {
         let arguments = || json!({"deep": [text]});
         let unattended = bench_of(ApprovalAnswer::Unattended {
-            way_out: "ask".into(),
+            remedy: "ask".into(),
         });
         let outcome = unattended
             .pipeline
@@ -278,11 +278,11 @@ impl Backend for Sends {
             };
             let sent = async {
                 effects.request(egress).await?;
-                let mut body = effects.upload();
+                let mut body = effects.upload_scanner();
                 for piece in self.body.as_bytes().chunks(11) {
                     if let Some(rule) = body.scan_chunk(piece)? {
                         effects.approve_body(egress, &rule).await?;
-                        body.let_through(&rule);
+                        body.allow_rule(&rule);
                     }
                 }
                 Ok(ToolOutput::default())

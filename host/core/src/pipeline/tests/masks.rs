@@ -236,7 +236,7 @@ async fn mask_fits_the_output_schema() {
             structured: Some(json!({"note": "[REDACTED:github-pat]", "count": 3})),
             ..ToolOutput::default()
         };
-        super::super::sanitize::fit_schema::fit(&mut output, &schema_of_tool);
+        super::super::sanitize::fit_schema::fit_to_schema(&mut output, &schema_of_tool);
         let fitting = output.structured.unwrap();
         assert!(schema_of_tool.validate("it", &fitting).is_ok());
         assert_eq!(fitting["count"], 3, "good output stays");

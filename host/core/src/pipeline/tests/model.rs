@@ -34,7 +34,7 @@ impl LanguageModel for Said {
         Ok("p/m".to_owned())
     }
 
-    fn most(&self) -> u32 {
+    fn max_tokens(&self) -> u32 {
         500
     }
 

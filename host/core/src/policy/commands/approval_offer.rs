@@ -5,10 +5,10 @@ use mimir_commands::subcommands::{count_action_words, runs_test_module};
 
 use crate::command::ShellWord;
 
-/// The pattern that covers this command and similar ones; `None` if it cannot be expressed.
+/// Returns the pattern that covers this command and similar ones; `None` if no pattern can express it.
 pub(super) fn pattern(words: &[ShellWord]) -> Option<String> {
     let known: Vec<Option<&str>> = words.iter().map(ShellWord::known).collect();
-    let keep = count_action_words(words);
+    let action_words = count_action_words(words);
     let is_module = runs_test_module(words);
     let head = |count: usize| -> Option<Vec<&str>> {
         let head = known.get(..count)?.iter().copied();
@@ -16,19 +16,22 @@ pub(super) fn pattern(words: &[ShellWord]) -> Option<String> {
         let is_name = |word: &&str| is_plain(word) && (is_module || !word.starts_with('-'));
         head.iter().all(is_name).then_some(head)
     };
-    match keep.and_then(head) {
+    match action_words.and_then(head) {
         Some(head) => Some(format!("{} *", head.join(" "))),
         None => {
-            let all: Vec<&str> = known.into_iter().collect::<Option<_>>()?;
-            all.iter().all(|word| is_plain(word)).then(|| all.join(" "))
+            let words: Vec<&str> = known.into_iter().collect::<Option<_>>()?;
+            words
+                .iter()
+                .all(|word| is_plain(word))
+                .then(|| words.join(" "))
         }
     }
 }
 
 /// Returns true if a word matches only itself in a pattern.
 fn is_plain(word: &str) -> bool {
-    let odd = |c: char| c.is_whitespace() || c.is_control() || "*?[]{}\\!,'\"`".contains(c);
-    !word.is_empty() && !word.contains(odd)
+    let is_special = |c: char| c.is_whitespace() || c.is_control() || "*?[]{}\\!,'\"`".contains(c);
+    !word.is_empty() && !word.contains(is_special)
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ enum PathLocation {
 
 /// The possible working directories of a script's commands, and the path rules there.
 pub(super) struct WorkingDirectories<'a> {
-    question: &'a CommandCheck<'a>,
+    check: &'a CommandCheck<'a>,
     /// The possible working directories, from the workspace root; empty if unknown.
     folders: Vec<String>,
     /// Working directories after a failure in the chain: the rest of the chain is skipped then.
@@ -62,9 +62,9 @@ pub(super) struct WorkingDirectories<'a> {
 }
 
 impl<'a> WorkingDirectories<'a> {
-    pub(super) fn new(question: &'a CommandCheck<'a>) -> Self {
-        let mut places = Self {
-            question,
+    pub(super) fn new(check: &'a CommandCheck<'a>) -> Self {
+        let mut directories = Self {
+            check,
             folders: vec![String::new()],
             after_failure: Vec::new(),
             chain: None,
@@ -72,18 +72,18 @@ impl<'a> WorkingDirectories<'a> {
             names: OnceCell::new(),
             reads_found_names: false,
         };
-        if let Some(directory) = question.directory {
-            match places.locate(directory).pop() {
-                Some(PathLocation::Inside(folder)) => places.folders = vec![folder],
-                _ => places.outside_workspace = true,
+        if let Some(directory) = check.directory {
+            match directories.locate(directory).pop() {
+                Some(PathLocation::Inside(folder)) => directories.folders = vec![folder],
+                _ => directories.outside_workspace = true,
             }
         }
-        places
+        directories
     }
 
-    /// The reason about the script's working directory.
-    pub(super) fn directory(&self) -> Option<DecisionReason> {
-        let directory = self.question.directory.filter(|_| self.outside_workspace)?;
+    /// Returns the reason to deny a script that starts outside of the workspace.
+    pub(super) fn outside_reason(&self) -> Option<DecisionReason> {
+        let directory = self.check.directory.filter(|_| self.outside_workspace)?;
         let text =
             format!("`{directory}` is outside of the workspace, and commands run inside of it");
         Some(built_in_reason(
@@ -94,18 +94,18 @@ impl<'a> WorkingDirectories<'a> {
         ))
     }
 
-    /// Enters the command at this index. Unless it runs only if the previous command succeeded, the previous command may
-    /// not have run.
+    /// Enters the command at this index. Unless it runs only if the previous command succeeded, the previous command
+    /// may not have run.
     pub(super) fn enter_command(&mut self, at: usize, simple: &ParsedCommand) {
         if simple.follows.is_none() || simple.follows != self.chain {
             let after_failure = std::mem::take(&mut self.after_failure);
-            self.add(after_failure);
+            self.add_folders(after_failure);
         }
         self.chain = Some(at);
     }
 
     /// Adds possible working directories, unless they are unknown anyway.
-    fn add(&mut self, folders: Vec<String>) {
+    fn add_folders(&mut self, folders: Vec<String>) {
         if self.folders.is_empty() {
             return;
         }
@@ -119,30 +119,30 @@ impl<'a> WorkingDirectories<'a> {
         }
     }
 
-    /// The reasons about the files of one command. Updates the working directories for the next one.
-    pub(super) fn judge(&mut self, simple: &ParsedCommand) -> Vec<DecisionReason> {
+    /// Returns the reasons about the files of one command. Updates the working directories for the next one.
+    pub(super) fn evaluate_files(&mut self, simple: &ParsedCommand) -> Vec<DecisionReason> {
         let mut reasons = Vec::new();
         let feeder = simple
             .piped_from
-            .and_then(|at| self.question.script.commands.get(at));
+            .and_then(|at| self.check.script.commands.get(at));
         let reads_elsewhere = simple
             .redirections
             .iter()
             .any(|redirection| !redirection.writes);
         self.reads_found_names =
-            !reads_elsewhere && feeder.is_some_and(|feeder| self.finds_any(feeder));
+            !reads_elsewhere && feeder.is_some_and(|feeder| self.finds_permitted_files(feeder));
         let opened = simple
             .redirections
             .iter()
             .map(|redirection| PathOperand::sure(&redirection.target, redirection.writes));
         let program = simple.program().unwrap_or_default();
-        let is_shielded = |path: &str| self.question.paths.blocking_rule(path, false).is_some();
-        let named = mimir_commands::path_operands(&simple.words, program, is_shielded);
-        let all: Vec<PathOperand> = opened.chain(named).collect();
+        let is_protected = |path: &str| self.check.paths.blocking_rule(path, false).is_some();
+        let operands = mimir_commands::path_operands(&simple.words, program, is_protected);
+        let operands: Vec<PathOperand> = opened.chain(operands).collect();
         let mut seen = HashSet::new();
         // Repeated operands would give the same reasons.
-        for operand in all.iter().filter(|operand| seen.insert(*operand)) {
-            self.judge_operand(simple, operand, &mut reasons);
+        for operand in operands.iter().filter(|operand| seen.insert(*operand)) {
+            self.evaluate_operand(simple, operand, &mut reasons);
         }
         if program == "find" && runs_on_unnamed_files(&simple.words) {
             let text = format!(
@@ -152,7 +152,7 @@ impl<'a> WorkingDirectories<'a> {
             reasons.push(built_in_reason(
                 PolicyLayer::Commands,
                 Decision::Ask,
-                "what cannot be known",
+                super::UNKNOWN,
                 text,
             ));
         }
@@ -164,49 +164,52 @@ impl<'a> WorkingDirectories<'a> {
             reasons.push(built_in_reason(
                 PolicyLayer::Commands,
                 Decision::Ask,
-                "what cannot be known",
+                super::UNKNOWN,
                 text,
             ));
         }
         reasons
     }
 
-    /// Returns true if a command only finds files, and none that it names itself and a path rule matches.
-    fn finds_any(&self, feeder: &ParsedCommand) -> bool {
+    /// Returns true if a command only finds files, and the names that it searches give no reason to deny or ask.
+    fn finds_permitted_files(&self, feeder: &ParsedCommand) -> bool {
         let mut reasons = Vec::new();
         finds_files(feeder) && {
             for operand in mimir_commands::searched_names(&feeder.words) {
-                self.judge_operand(feeder, &operand, &mut reasons);
+                self.evaluate_operand(feeder, &operand, &mut reasons);
             }
             reasons.is_empty()
         }
     }
 
-    /// The workspace files that one command executes; an empty path stands for an unknown file.
-    pub(super) fn code(&self, simple: &ParsedCommand) -> Vec<String> {
+    /// Returns the workspace files that one command executes; an empty path stands for an unknown file.
+    pub(super) fn executed_files(&self, simple: &ParsedCommand) -> Vec<String> {
         let Some(word) = subcommands::executed_file(&simple.words) else {
             return Vec::new();
         };
         let Some(path) = word.known() else {
             return vec![String::new()];
         };
-        let places = self
+        let files = self
             .locate(path)
             .into_iter()
-            .filter_map(|place| match place {
+            .filter_map(|location| match location {
                 PathLocation::Inside(path) => Some(path),
                 PathLocation::Unknown => Some(String::new()),
                 // Tools cannot change these files.
                 PathLocation::Outside | PathLocation::Free => None,
             });
-        places.collect()
+        files.collect()
     }
 
     /// Asks about workspace files that the shell itself opens for writing, as for a tool that overwrites them.
-    pub(super) fn writes(&self, simple: &ParsedCommand) -> Vec<DecisionReason> {
-        let over = simple.redirections.iter();
-        let over = over.filter(|redirection| redirection.writes && !redirection.appends);
-        let over: HashSet<&str> = over.map(|redirection| redirection.target.text()).collect();
+    pub(super) fn write_reasons(&self, simple: &ParsedCommand) -> Vec<DecisionReason> {
+        let redirections = simple.redirections.iter();
+        let overwriting =
+            redirections.filter(|redirection| redirection.writes && !redirection.appends);
+        let overwritten: HashSet<&str> = overwriting
+            .map(|redirection| redirection.target.text())
+            .collect();
         let mut seen = HashSet::new();
         let targets = simple
             .redirections
@@ -216,9 +219,9 @@ impl<'a> WorkingDirectories<'a> {
             .filter(|redirection| seen.insert(redirection.target.text()))
             .filter_map(|redirection| match &redirection.target {
                 ShellWord::Known(text) => {
-                    let mut places = self.locate(text).into_iter();
-                    places
-                        .any(|place| matches!(place, PathLocation::Inside(_)))
+                    let mut locations = self.locate(text).into_iter();
+                    locations
+                        .any(|location| matches!(location, PathLocation::Inside(_)))
                         .then_some(text)
                 }
                 // The shell expands it to the one file that it matches.
@@ -227,21 +230,26 @@ impl<'a> WorkingDirectories<'a> {
                 ShellWord::Unknown(_) | ShellWord::Inserted { .. } | ShellWord::PipeName => None,
             });
         let reason_for = |text: &String| {
-            let how = match over.contains(text.as_str()) {
+            let effect = match overwritten.contains(text.as_str()) {
                 true => "writes over",
                 false => "adds to",
             };
-            let text = format!("`{}` {how} `{text}`", display_line(simple));
-            built_in_reason(PolicyLayer::Commands, Decision::Ask, super::DEFAULT, text)
+            let text = format!("`{}` {effect} `{text}`", display_line(simple));
+            built_in_reason(
+                PolicyLayer::Commands,
+                Decision::Ask,
+                super::DEFAULT_LIST,
+                text,
+            )
         };
         inside.take(REASONS_MAX).map(reason_for).collect()
     }
 
-    /// The workspace file that may select the program's version, for any possible working directory.
+    /// Returns the workspace file that may select the program's version, for any possible working directory.
     pub(super) fn version_file(&self, simple: &ParsedCommand) -> Option<String> {
         let program = simple.program()?;
-        let runner = self.question.runner;
-        // If that is unknown, the command that led there has been asked about.
+        let runner = self.check.runner;
+        // If the working directory is unknown, the command that changed it has been asked about.
         let folders = self.folders.iter().map(String::as_str);
         folders
             .chain([""])
@@ -260,8 +268,8 @@ impl<'a> WorkingDirectories<'a> {
             return false;
         };
         let mut new_folders = Vec::new();
-        for place in self.locate(target) {
-            match place {
+        for location in self.locate(target) {
+            match location {
                 PathLocation::Inside(folder) if folder.len() <= PATH_MAX => {
                     new_folders.push(folder)
                 }
@@ -286,12 +294,12 @@ impl<'a> WorkingDirectories<'a> {
             }
             self.folders.extend(new_folders.pop());
         }
-        self.add(new_folders);
+        self.add_folders(new_folders);
         true
     }
 
-    /// Checks one operand.
-    fn judge_operand(
+    /// Adds the reasons about one operand.
+    fn evaluate_operand(
         &self,
         simple: &ParsedCommand,
         operand: &PathOperand,
@@ -308,9 +316,9 @@ impl<'a> WorkingDirectories<'a> {
                 reasons.push(reason);
             }
         };
-        let (writes, sure) = (operand.writes, operand.certain);
+        let (writes, certain) = (operand.writes, operand.certain);
         let verb = if writes { "writes to" } else { "reads" };
-        let places = match &operand.word {
+        let locations = match &operand.word {
             ShellWord::Known(text) => self.locate(text),
             ShellWord::Glob(text) | ShellWord::GlobMatch(text) => {
                 self.locate_glob(text, operand, &mut push)
@@ -321,49 +329,55 @@ impl<'a> WorkingDirectories<'a> {
             ShellWord::Inserted { source, .. } => vec![self.locate_inserted(simple, *source)],
             ShellWord::Unknown(_) => vec![PathLocation::Unknown],
         };
-        let text = operand.word.text();
-        for place in places {
-            match place {
+        let word = operand.word.text();
+        for location in locations {
+            match location {
                 PathLocation::Free => {}
-                PathLocation::Unknown if sure => {
-                    let what =
-                        format!("{verb} `{text}`, which is a file name that only the shell knows");
-                    push(Decision::Ask, "what cannot be known", what);
+                PathLocation::Unknown if certain => {
+                    let text =
+                        format!("{verb} `{word}`, which is a file name that only the shell knows");
+                    push(Decision::Ask, super::UNKNOWN, text);
                 }
                 PathLocation::Unknown => {}
                 PathLocation::Outside => {
-                    let what = format!("{verb} `{text}`, which is outside of the workspace");
-                    push(Decision::Ask, "the workspace", what);
+                    let text = format!("{verb} `{word}`, which is outside of the workspace");
+                    push(Decision::Ask, "the workspace", text);
                 }
-                PathLocation::Inside(path) => self.by_rules(&path, writes, sure, &mut push),
+                PathLocation::Inside(path) => {
+                    self.evaluate_path_rules(&path, writes, certain, &mut push)
+                }
             }
         }
     }
 
-    /// The verdict of the path rules on one path, and on the targets of its links.
-    fn by_rules(
+    /// Adds the reasons that the path rules give for one path, and for the targets of its links.
+    fn evaluate_path_rules(
         &self,
         path: &str,
         writes: bool,
-        sure: bool,
+        certain: bool,
         push: &mut impl FnMut(Decision, &str, String),
     ) {
         let mut spellings = vec![path.to_owned()];
-        match self.question.links.real(path) {
+        match self.check.links.resolve(path) {
             RealPath::AsWritten => {}
             RealPath::Other(real) => spellings.push(real),
             RealPath::Outside => {
-                let what = format!("uses `{path}`, which leads out of the workspace");
-                push(Decision::Ask, "the workspace", what);
+                let text = format!("uses `{path}`, which leads out of the workspace");
+                push(Decision::Ask, "the workspace", text);
             }
         }
         for path in &spellings {
-            if let Some(rule) = self.question.paths.blocking_rule(path, writes) {
+            if let Some(rule) = self.check.paths.blocking_rule(path, writes) {
                 // For a word that only looks like a path, the program's use of it is unknown.
-                let decision = if sure { Decision::Deny } else { Decision::Ask };
+                let decision = if certain {
+                    Decision::Deny
+                } else {
+                    Decision::Ask
+                };
                 let verb = if writes { "changes" } else { "reads" };
-                let what = format!("{verb} `{path}`, which no tool may (`{rule}`)");
-                push(decision, "the path rules", what);
+                let text = format!("{verb} `{path}`, which no tool may (`{rule}`)");
+                push(decision, "the path rules", text);
             }
         }
     }
@@ -382,13 +396,13 @@ impl<'a> WorkingDirectories<'a> {
         }
     }
 
-    /// The locations of a path, from every possible working directory.
+    /// Returns the locations of a path, from every possible working directory.
     fn locate(&self, path: &str) -> Vec<PathLocation> {
         if is_safe_device(path) || path.is_empty() || path == "-" {
             return vec![PathLocation::Free];
         }
         if let Some(absolute) = path.strip_prefix('/') {
-            let inside = self.question.runner.root().and_then(|root| {
+            let inside = self.check.runner.root().and_then(|root| {
                 let within = path.strip_prefix(root).unwrap_or_default();
                 if self.leaves_link(within.trim_start_matches('/')) {
                     return None;
@@ -406,7 +420,7 @@ impl<'a> WorkingDirectories<'a> {
         if self.folders.is_empty() {
             return vec![PathLocation::Unknown];
         }
-        let each = self.folders.iter().map(|folder| {
+        let locations = self.folders.iter().map(|folder| {
             let whole = if folder.is_empty() {
                 path.to_owned()
             } else {
@@ -419,7 +433,7 @@ impl<'a> WorkingDirectories<'a> {
                 PathLocation::Inside(path.into_owned())
             })
         });
-        each.collect()
+        locations.collect()
     }
 
     /// Returns true if a `..` in the path follows a link: it leads to the parent of the link's target, and not to that
@@ -433,7 +447,7 @@ impl<'a> WorkingDirectories<'a> {
                 ".." => {
                     parents += 1;
                     let folder = folders.join("/");
-                    let is_link = || self.question.links.real(&folder) != RealPath::AsWritten;
+                    let is_link = || self.check.links.resolve(&folder) != RealPath::AsWritten;
                     if parents > PARENT_COMPONENTS_MAX || folders.pop().is_none() || is_link() {
                         return true;
                     }
@@ -444,37 +458,38 @@ impl<'a> WorkingDirectories<'a> {
         false
     }
 
-    /// The possible locations of a glob: below its literal prefix; names that match a path rule are checked.
+    /// Returns the possible locations of a glob, below its literal prefix. Asks if it may match a path that a rule
+    /// names.
     fn locate_glob(
         &self,
         glob: &str,
         operand: &PathOperand,
         push: &mut impl FnMut(Decision, &str, String),
     ) -> Vec<PathLocation> {
-        let rules = self.question.paths;
+        let rules = self.check.paths;
         let names = self.names.get_or_init(|| ProtectedNames::from_rules(rules));
-        let all = match globs::expand_glob(glob, operand.own_wildcards, names) {
+        let paths = match globs::expand_glob(glob, operand.own_wildcards, names) {
             GlobTargets::Climbs => return vec![PathLocation::Outside],
             GlobTargets::Unclear(why) => {
                 push(
                     Decision::Ask,
-                    "what cannot be known",
+                    super::UNKNOWN,
                     format!("has `{glob}`, and {why}"),
                 );
                 Vec::new()
             }
-            GlobTargets::Any(all) => all,
+            GlobTargets::Any(paths) => paths,
         };
-        let is_meant = |path: &&String| {
-            let mut places = self.locate(path).into_iter();
-            places.any(|place| match place {
+        let is_blocked = |path: &&String| {
+            let mut locations = self.locate(path).into_iter();
+            locations.any(|location| match location {
                 PathLocation::Inside(path) => rules.blocking_rule(&path, operand.writes).is_some(),
                 PathLocation::Outside | PathLocation::Free | PathLocation::Unknown => false,
             })
         };
-        if let Some(path) = all.iter().find(is_meant) {
-            let what = format!("has `{glob}`, which may be `{path}`");
-            push(Decision::Ask, "the path rules", what);
+        if let Some(path) = paths.iter().find(is_blocked) {
+            let text = format!("has `{glob}`, which may be `{path}`");
+            push(Decision::Ask, "the path rules", text);
         }
         match mimir_commands::folder(glob) {
             "" => self.locate("."),

@@ -73,9 +73,13 @@ impl<'a> ProtectedNames<'a> {
     }
 }
 
-/// The possible matches of a glob. `own` wildcards belong to the program and not to a shell: they also match a leading
-/// dot.
-pub(super) fn expand_glob(glob: &str, own: bool, spoken: &ProtectedNames<'_>) -> GlobTargets {
+/// Returns the possible matches of a glob. `own_wildcards` belong to the program and not to a shell: they also match
+/// a leading dot.
+pub(super) fn expand_glob(
+    glob: &str,
+    own_wildcards: bool,
+    rule_names: &ProtectedNames<'_>,
+) -> GlobTargets {
     let mut classes = ["[:", "[=", "[."].iter();
     let in_bracket = |class: &&str| {
         let mut hits = glob.match_indices(*class);
@@ -84,77 +88,83 @@ pub(super) fn expand_glob(glob: &str, own: bool, spoken: &ProtectedNames<'_>) ->
     if classes.any(in_bracket) {
         return GlobTargets::Unclear("what it matches depends on the language of the machine");
     }
-    let mut all = vec![if glob.starts_with('/') { "/" } else { "" }.to_owned()];
-    let mut wild = false;
+    let mut paths = vec![if glob.starts_with('/') { "/" } else { "" }.to_owned()];
+    let mut has_wildcard = false;
     for part in glob.split('/').filter(|part| !matches!(*part, "" | ".")) {
         let tokens = is_wild(part).then(|| tokens(part));
         let climbs = match &tokens {
-            Some(tokens) => !own && part.starts_with('.') && matches(tokens, ".."),
-            None => wild && part == "..",
+            Some(tokens) => !own_wildcards && part.starts_with('.') && matches(tokens, ".."),
+            None => has_wildcard && part == "..",
         };
         if climbs {
             return GlobTargets::Climbs;
         }
-        wild |= tokens.is_some();
+        has_wildcard |= tokens.is_some();
         let names = match tokens {
-            Some(tokens) => names(part, &tokens, own, spoken),
+            Some(tokens) => component_names(part, &tokens, own_wildcards, rule_names),
             None => vec![part.to_owned()],
         };
-        if all.len().saturating_mul(names.len()) > PATHS_MAX {
+        if paths.len().saturating_mul(names.len()) > PATHS_MAX {
             return GlobTargets::Unclear("it may be more paths than are looked at");
         }
-        let with = |path: &String, name: &String| match path.as_str() {
+        let join = |path: &String, name: &String| match path.as_str() {
             "" | "/" => format!("{path}{name}"),
             path => format!("{path}/{name}"),
         };
-        let longer = all
+        let longer = paths
             .iter()
-            .flat_map(|path| names.iter().map(move |name| with(path, name)));
-        all = longer.collect();
+            .flat_map(|path| names.iter().map(move |name| join(path, name)));
+        paths = longer.collect();
     }
-    GlobTargets::Any(all)
+    GlobTargets::Any(paths)
 }
 
-/// The possible names of one component: an ordinary name, and those of the rules if the glob selects a particular kind
-/// of file. A broad glob matches existing files without naming them.
-fn names(part: &str, tokens: &[GlobToken], own: bool, spoken: &ProtectedNames<'_>) -> Vec<String> {
-    let mut all = vec![ANY.to_owned()];
+/// Returns the possible names of one component: an ordinary name, and those of the rules if the glob selects a
+/// particular kind of file. A broad glob matches existing files without naming them.
+fn component_names(
+    part: &str,
+    tokens: &[GlobToken],
+    own_wildcards: bool,
+    rule_names: &ProtectedNames<'_>,
+) -> Vec<String> {
+    let mut names = vec![ANY.to_owned()];
     if BROAD.iter().any(|name| matches(tokens, name)) {
-        return all;
+        return names;
     }
     // A leading wildcard does not match names with a leading dot.
-    let dots = own || part.starts_with(['.', '\\']);
-    let sees = |name: &&&str| (dots || !name.starts_with('.')) && matches(tokens, name);
-    all.extend(
-        spoken
+    let matches_dot = own_wildcards || part.starts_with(['.', '\\']);
+    let is_matched =
+        |name: &&&str| (matches_dot || !name.starts_with('.')) && matches(tokens, name);
+    names.extend(
+        rule_names
             .literal
             .iter()
-            .filter(sees)
+            .filter(is_matched)
             .map(|name| (*name).to_owned()),
     );
-    for begin in &spoken.beginnings {
-        let sees = dots || begin.first() != Some(&'.');
-        all.extend(match_with_prefix(tokens, begin).filter(|_| sees));
+    for begin in &rule_names.beginnings {
+        let is_visible = matches_dot || begin.first() != Some(&'.');
+        names.extend(match_with_prefix(tokens, begin).filter(|_| is_visible));
     }
-    for end in &spoken.endings {
-        if can_end_with(tokens, end, own) {
-            all.push(format!("{ANY}{}", end.iter().collect::<String>()));
+    for end in &rule_names.endings {
+        if can_end_with(tokens, end, own_wildcards) {
+            names.push(format!("{ANY}{}", end.iter().collect::<String>()));
         }
     }
-    all
+    names
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn may_be(glob: &str, own: bool) -> GlobTargets {
+    fn may_be(glob: &str, own_wildcards: bool) -> GlobTargets {
         let rules = PathRules::protected();
-        match expand_glob(glob, own, &ProtectedNames::from_rules(&rules)) {
-            GlobTargets::Any(all) => {
+        match expand_glob(glob, own_wildcards, &ProtectedNames::from_rules(&rules)) {
+            GlobTargets::Any(paths) => {
                 let hit =
                     |path: &String| rules.blocking_rule(path.trim_matches('/'), false).is_some();
-                GlobTargets::Any(all.into_iter().filter(hit).collect())
+                GlobTargets::Any(paths.into_iter().filter(hit).collect())
             }
             other => other,
         }
@@ -191,7 +201,7 @@ mod tests {
         ] {
             let found = may_be(glob, own);
             assert!(
-                matches!(&found, GlobTargets::Any(all) if !all.is_empty()),
+                matches!(&found, GlobTargets::Any(paths) if !paths.is_empty()),
                 "{glob}: {found:?}"
             );
         }

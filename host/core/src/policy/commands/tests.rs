@@ -110,7 +110,7 @@ fn judged(
         runner,
     };
     let mut all = PolicyEvaluation::default();
-    policy.command(&question, &mut all);
+    policy.evaluate_command(&question, &mut all);
     all
 }
 
@@ -319,9 +319,10 @@ fn exec_allowlist_of_a_team_applies_as_team_policy() {
 
 #[test]
 fn exec_command_is_read_from_the_call_arguments() {
-    let command =
-        command_of(&json!({"command": "ls", "args": ["-l"], "workdir": "a", "env": {"B": "c"}}))
-            .unwrap();
+    let command = command_in_arguments(
+        &json!({"command": "ls", "args": ["-l"], "workdir": "a", "env": {"B": "c"}}),
+    )
+    .unwrap();
     assert_eq!(
         command.program,
         CommandProgram::Vector(vec!["ls".into(), "-l".into()])
@@ -330,6 +331,6 @@ fn exec_command_is_read_from_the_call_arguments() {
         (command.directory.as_deref(), command.environment.len()),
         (Some("a"), 1)
     );
-    assert!(command_of(&json!({"command": ["ls"]})).is_none());
-    assert!(command_of(&json!({"command": "ls", "args": [1]})).is_none());
+    assert!(command_in_arguments(&json!({"command": ["ls"]})).is_none());
+    assert!(command_in_arguments(&json!({"command": "ls", "args": [1]})).is_none());
 }

@@ -16,8 +16,8 @@ pub(crate) struct WorkerCommandRules {
 }
 
 impl WorkerCommandRules {
-    /// The reason for one command.
-    pub(super) fn judge(
+    /// Evaluates the rules for one command. `None` if it runs no program.
+    pub(super) fn evaluate(
         &self,
         simple: &ParsedCommand,
         shown: &str,
@@ -28,18 +28,18 @@ impl WorkerCommandRules {
         }
         let plain = PlainCommand::normalize(&simple.words);
         let rules = self.rules.iter().enumerate();
-        let spoken = rules.filter_map(|(at, (pattern, own))| {
-            let decision = rule_decision(pattern, *own, &simple.words, &plain)?;
+        let decisions = rules.filter_map(|(at, (pattern, rule_decision))| {
+            let decision = evaluate_rule(pattern, *rule_decision, &simple.words, &plain)?;
             Some((at, decision))
         });
         // The first of the strictest.
-        let strictest = spoken.reduce(|one, other| match other.1 > one.1 {
+        let strictest = decisions.reduce(|one, other| match other.1 > one.1 {
             true => other,
             false => one,
         });
         let decision = strictest.map_or(self.default, |(_, decision)| decision);
-        let at = strictest.and_then(|(at, _)| Some((at, &self.rules.get(at)?.0)));
-        let (key, rule) = match at {
+        let rule = strictest.and_then(|(at, _)| Some((at, &self.rules.get(at)?.0)));
+        let (key, rule) = match rule {
             Some((at, pattern)) => (
                 format!("toolsets.shell.rules[{at}]"),
                 pattern.as_str().to_owned(),
@@ -62,21 +62,21 @@ impl WorkerCommandRules {
 /// Evaluates one rule for a command. An `allow` matches the words as written. A rule that denies or asks also matches
 /// possible expansions: unknown words, the program under another path, and options before the subcommand. If only a
 /// possible expansion matches, the rule asks.
-fn rule_decision(
+fn evaluate_rule(
     pattern: &CommandPattern,
-    own: Decision,
+    rule_decision: Decision,
     words: &[ShellWord],
     plain: &PlainCommand,
 ) -> Option<Decision> {
-    if own == Decision::Allow {
-        return pattern.matches(words).then_some(own);
+    if rule_decision == Decision::Allow {
+        return pattern.matches(words).then_some(rule_decision);
     }
     if pattern.may_match(words) || pattern.may_match(&plain.words) {
-        return Some(own);
+        return Some(rule_decision);
     }
-    let may = plain
+    let may_match = plain
         .alternatives
         .iter()
         .any(|other| pattern.may_match(other));
-    may.then_some(Decision::Ask)
+    may_match.then_some(Decision::Ask)
 }

@@ -12,72 +12,79 @@ use super::super::{COMMAND, REQUEST};
 use super::{ArgumentRule, ArgumentRules};
 
 impl ArgumentRules {
-    /// Finds rules that never match any of these tools, or are misleading; one line each. `denied` returns true if
+    /// Finds rules that never match any of these tools, or are misleading; one line each. `is_denied` returns true if
     /// every call of a tool is refused anyway.
     pub(in crate::policy) fn unused_rules(
         &self,
         tools: &[&Tool],
-        denied: &dyn Fn(&Tool) -> bool,
+        is_denied: &dyn Fn(&Tool) -> bool,
     ) -> Vec<String> {
         let mut lines = Vec::new();
         for rule in &self.rules {
-            let mut say = |why: String| lines.push(format!("{}: {} {why}", rule.source, rule.name));
-            let never = rule.idle(tools);
-            let is_idle = never.is_some();
+            let mut report =
+                |why: String| lines.push(format!("{}: {} {why}", rule.source, rule.name));
+            let never = rule.never_matches(tools);
+            let is_unused = never.is_some();
             if let Some(why) = never {
-                say(why);
-            } else if let Some(why) = self.shadow(rule, tools, denied) {
-                say(why);
+                report(why);
+            } else if let Some(why) = self.no_effect(rule, tools, is_denied) {
+                report(why);
             } else {
-                rule.unmatched_tools(tools).into_iter().for_each(&mut say);
+                rule.unmatched_tools(tools)
+                    .into_iter()
+                    .for_each(&mut report);
             }
-            if let Some(argument) = rule.guards().filter(|_| !is_idle) {
-                say(format!(
+            if let Some(argument) = rule.guarded_argument().filter(|_| !is_unused) {
+                report(format!(
                     "looks at the argument `{argument}` alone, and the same files can be reached by a search, a move or a \
                      command; `files.deny` keeps them from every tool."
                 ));
             }
-            for condition in rule.conditions.iter().filter(|one| !one.negated) {
-                let (kind, all) = match &condition.test {
-                    ValueTest::Glob(glob) if is_all(glob) => ("glob", glob.glob()),
+            for condition in rule
+                .conditions
+                .iter()
+                .filter(|condition| !condition.negated)
+            {
+                let (kind, pattern) = match &condition.test {
+                    ValueTest::Glob(glob) if matches_all(glob) => ("glob", glob.glob()),
                     ValueTest::Regex(pattern) if is_every_text(pattern) => {
                         ("regex", pattern.as_str())
                     }
                     _ => continue,
                 };
-                say(format!(
-                    "has a {kind} that matches everything (`{all}`); leave it out, or say `exists: true`."
+                report(format!(
+                    "has a {kind} that matches everything (`{pattern}`); leave it out, or say `exists: true`."
                 ));
             }
         }
         lines
     }
 
-    /// The reason why the rule makes no difference.
-    fn shadow(
+    /// Returns the reason why the rule makes no difference, if it makes none.
+    fn no_effect(
         &self,
         rule: &ArgumentRule,
         tools: &[&Tool],
-        denied: &dyn Fn(&Tool) -> bool,
+        is_denied: &dyn Fn(&Tool) -> bool,
     ) -> Option<String> {
         if rule.decision == Decision::Deny {
             return None;
         }
-        let mut about = tools.iter().filter(|tool| rule.is_about(tool));
-        let always = |tool: &Tool| {
-            let deny = |other: &&ArgumentRule| {
+        let mut applicable = tools.iter().filter(|tool| rule.applies_to(tool));
+        let blanket_denial = |tool: &Tool| {
+            let denies_all = |other: &&ArgumentRule| {
                 other.decision == Decision::Deny
                     && other.conditions.is_empty()
-                    && other.is_about(tool)
+                    && other.applies_to(tool)
             };
-            self.rules.iter().find(deny)
+            self.rules.iter().find(denies_all)
         };
-        let refused = |tool: &&&Tool| denied(tool) || always(tool).is_some();
-        if !about.all(|tool| refused(&tool)) {
+        let is_refused = |tool: &&&Tool| is_denied(tool) || blanket_denial(tool).is_some();
+        if !applicable.all(|tool| is_refused(&tool)) {
             return None;
         }
-        let first = tools.iter().find(|tool| rule.is_about(tool))?;
-        Some(match always(first) {
+        let first = tools.iter().find(|tool| rule.applies_to(tool))?;
+        Some(match blanket_denial(first) {
             Some(other) => format!(
                 "changes nothing: {} ({}) denies every call of its tools.",
                 other.name, other.source
@@ -88,26 +95,27 @@ impl ArgumentRules {
 }
 
 impl ArgumentRule {
-    /// The argument by which it protects files, if it does.
-    fn guards(&self) -> Option<&str> {
+    /// Returns the path argument that the rule restricts, if it restricts one.
+    fn guarded_argument(&self) -> Option<&str> {
         if self.decision == Decision::Allow {
             return None;
         }
         self.conditions.iter().find_map(|condition| {
-            let is_place = matches!(condition.test, ValueTest::Inside(_) | ValueTest::Glob(_));
-            let argument = condition.path.argument()?;
-            let guards = is_place && !condition.negated && condition::PATHS.contains(&argument);
-            guards.then_some(argument)
+            let is_path_test = matches!(condition.test, ValueTest::Inside(_) | ValueTest::Glob(_));
+            let argument = condition.path.argument_name()?;
+            let is_guarded =
+                is_path_test && !condition.negated && condition::PATH_ARGUMENTS.contains(&argument);
+            is_guarded.then_some(argument)
         })
     }
 
-    /// The tools of its list that it never applies to, one line each, if it applies to others.
+    /// Finds tools in the rule's own list whose calls it never matches; one line each.
     fn unmatched_tools(&self, tools: &[&Tool]) -> Vec<String> {
         if self.tools.is_empty() {
             return Vec::new();
         }
-        let about = tools.iter().filter(|tool| self.is_about(tool));
-        about
+        let applicable = tools.iter().filter(|tool| self.applies_to(tool));
+        applicable
             .filter_map(|tool| {
                 let mismatch = self.mismatch(tool)?;
                 Some(format!(
@@ -119,10 +127,10 @@ impl ArgumentRule {
             .collect()
     }
 
-    /// The reason why the rule matches none of these tools.
-    fn idle(&self, tools: &[&Tool]) -> Option<String> {
-        let about: Vec<_> = tools.iter().filter(|tool| self.is_about(tool)).collect();
-        if about.is_empty() {
+    /// Returns the reason why the rule matches no call of these tools, if it matches none.
+    fn never_matches(&self, tools: &[&Tool]) -> Option<String> {
+        let applicable: Vec<_> = tools.iter().filter(|tool| self.applies_to(tool)).collect();
+        if applicable.is_empty() {
             let names = tools.iter().map(|tool| tool.name().as_str());
             let first = self.tools.first();
             let near = first.map_or_else(String::new, |name| did_you_mean(name, names));
@@ -132,24 +140,24 @@ impl ArgumentRule {
             return Some(format!("can never match: {why}."));
         }
         let never: Option<Vec<RuleMismatch>> =
-            about.iter().map(|tool| self.mismatch(tool)).collect();
+            applicable.iter().map(|tool| self.mismatch(tool)).collect();
         let why = never?.into_iter().next()?.describe_for_all();
         Some(format!("can never match: {why}."))
     }
 
-    /// Finds the reason for which the rule never applies to calls of this tool.
+    /// Returns the reason why the rule matches no call of this tool, if it matches none.
     fn mismatch(&self, tool: &Tool) -> Option<RuleMismatch> {
         // Effects of a call are checked too, with arguments of their own.
         let needs = [&tool.definition.needs, &tool.granted];
-        if needs.iter().any(|needs| !needs.hosts.is_empty()) && self.is_about_only(REQUEST)
-            || needs.iter().any(|needs| !needs.commands.is_empty()) && self.is_about_only(COMMAND)
+        if needs.iter().any(|needs| !needs.hosts.is_empty()) && self.depends_only_on(REQUEST)
+            || needs.iter().any(|needs| !needs.commands.is_empty()) && self.depends_only_on(COMMAND)
         {
             return None;
         }
         let schema = &tool.definition.input_schema;
         let value = schema.to_value();
         self.conditions.iter().find_map(|condition| {
-            let argument = condition.path.argument()?;
+            let argument = condition.path.argument_name()?;
             let is_absence = condition.negated && matches!(condition.test, ValueTest::Exists);
             if !condition.negated && !schema.takes(argument) {
                 return Some(RuleMismatch::NoArgument(argument.to_owned()));
@@ -165,11 +173,11 @@ impl ArgumentRule {
     }
 }
 
-/// The reason for which a rule never applies to a tool.
+/// The reason why a rule matches no call of a tool.
 enum RuleMismatch {
     /// The tool has no such argument.
     NoArgument(String),
-    /// The argument never has such a value; the text is a sentence without its end.
+    /// The argument never has a matching value; the text is a clause without a full stop.
     Value(String),
 }
 
@@ -202,14 +210,14 @@ fn is_required(schema: &Value, argument: &str) -> bool {
 fn contradiction(conditions: &[ArgumentCondition]) -> Option<String> {
     for condition in conditions {
         if !condition.negated {
-            let same = |other: &&ArgumentCondition| {
+            let is_same_path = |other: &&ArgumentCondition| {
                 !other.negated && other.path == condition.path && other.path.is_single()
             };
             if let ValueTest::Equals(value) = &condition.test
                 && !conditions
                     .iter()
-                    .filter(same)
-                    .all(|other| fits(&other.test, value))
+                    .filter(is_same_path)
+                    .all(|other| may_pass(&other.test, value))
             {
                 return Some("two of its conditions contradict each other".to_owned());
             }
@@ -220,14 +228,14 @@ fn contradiction(conditions: &[ArgumentCondition]) -> Option<String> {
         {
             return Some("its `not` matches everything".to_owned());
         }
-        let opposed = conditions.iter().find(|other| {
+        let opposite = conditions.iter().find(|other| {
             !other.negated
                 && other.path == condition.path
                 // With several values, one may satisfy the first and another the second.
                 && other.path.is_single()
                 && (matches!(condition.test, ValueTest::Exists) || implies(&other.test, &condition.test))
         });
-        if opposed.is_some() {
+        if opposite.is_some() {
             return Some("two of its conditions contradict each other".to_owned());
         }
     }
@@ -238,7 +246,7 @@ fn contradiction(conditions: &[ArgumentCondition]) -> Option<String> {
 fn implies(one: &ValueTest, other: &ValueTest) -> bool {
     match (one, other) {
         (ValueTest::Glob(one), ValueTest::Glob(other)) => {
-            one.glob() == other.glob() || (is_all(other) && other.glob() != "*")
+            one.glob() == other.glob() || (matches_all(other) && other.glob() != "*")
         }
         (ValueTest::Regex(one), ValueTest::Regex(other)) => one == other,
         (ValueTest::Equals(one), ValueTest::Equals(other)) => one == other,
@@ -259,30 +267,30 @@ fn implies(one: &ValueTest, other: &ValueTest) -> bool {
     }
 }
 
-/// Returns true if it matches every text, or every one without a slash.
-fn is_all(glob: &Glob) -> bool {
+/// Returns true if the glob matches every text, or every text without a slash.
+fn matches_all(glob: &Glob) -> bool {
     matches!(glob.glob(), "*" | "**" | "**/*" | "**/**")
 }
 
-/// Returns true if a pattern is found in every text: in the empty one, and not only there.
+/// Returns true if a pattern matches every text: the empty text, and also another one.
 pub(in super::super) fn is_every_text(pattern: &str) -> bool {
     let pattern = regex::Regex::new(pattern);
     pattern.is_ok_and(|pattern| pattern.is_match("") && pattern.is_match("\u{1}"))
 }
 
-/// The reason why no value of this schema fits; `None` if one could.
+/// Returns the reason why no value of this schema passes the test; `None` if one could.
 fn schema_mismatch(test: &ValueTest, schema: &Value) -> Option<String> {
-    let wanted = match test {
+    let expected = match test {
         ValueTest::Glob(_) | ValueTest::Regex(_) | ValueTest::Inside(_) => "string",
         ValueTest::Range { .. } => "number",
-        ValueTest::Equals(value) => kind(value),
+        ValueTest::Equals(value) => json_type(value),
         ValueTest::Exists => return None,
     };
-    if !takes(schema, wanted) {
-        return Some(format!("is not of type {wanted}"));
+    if !allows_type(schema, expected) {
+        return Some(format!("is not of type {expected}"));
     }
     if let Some(values) = schema["enum"].as_array()
-        && !values.iter().any(|value| fits(test, value))
+        && !values.iter().any(|value| may_pass(test, value))
     {
         return Some("has none of the values that it takes".to_owned());
     }
@@ -296,15 +304,15 @@ fn schema_mismatch(test: &ValueTest, schema: &Value) -> Option<String> {
     None
 }
 
-/// Returns true if the value fits, as far as that is obvious.
-fn fits(test: &ValueTest, value: &Value) -> bool {
+/// Returns false if the value obviously fails the test.
+fn may_pass(test: &ValueTest, value: &Value) -> bool {
     match (test, value) {
         (ValueTest::Glob(glob), Value::String(text)) => glob.compile_matcher().is_match(text),
         (ValueTest::Regex(regex), Value::String(text)) => {
             // An expression that does not compile is refused elsewhere.
             regex::Regex::new(regex).map_or(true, |regex| regex.is_match(text))
         }
-        (ValueTest::Equals(wanted), value) => wanted == value,
+        (ValueTest::Equals(expected), value) => expected == value,
         (ValueTest::Range { min, max }, value) => value
             .as_f64()
             .is_some_and(|number| *min <= number && number <= *max),
@@ -313,7 +321,7 @@ fn fits(test: &ValueTest, value: &Value) -> bool {
     }
 }
 
-fn kind(value: &Value) -> &'static str {
+fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
@@ -324,12 +332,12 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Returns true if values of this kind are possible. A schema without `type` takes all.
-fn takes(schema: &Value, kind: &str) -> bool {
-    let is = |word: &Value| word == kind || (kind == "number" && word == "integer");
+/// Returns true if the schema allows values of this type. A schema without `type` allows all.
+fn allows_type(schema: &Value, json_type: &str) -> bool {
+    let is_type = |word: &Value| word == json_type || (json_type == "number" && word == "integer");
     match &schema["type"] {
-        Value::Array(words) => words.iter().any(is),
-        word @ Value::String(_) => is(word),
+        Value::Array(words) => words.iter().any(is_type),
+        word @ Value::String(_) => is_type(word),
         _ => true,
     }
 }

@@ -221,11 +221,11 @@ fn send_answer(question: ApprovalQuestion, answer: ApprovalAnswer) {
     let _ = question.answer.send(answer);
 }
 
-fn answer_unavailable(question: ApprovalQuestion, way_out: String) {
-    send_answer(question, ApprovalAnswer::Unattended { way_out });
+fn answer_unavailable(question: ApprovalQuestion, remedy: String) {
+    send_answer(question, ApprovalAnswer::Unattended { remedy });
 }
 
 fn too_long(question: ApprovalQuestion) {
-    let way_out = "The arguments are too long for an MCP client to show: use `mimir call`, which shows them on a terminal.";
-    answer_unavailable(question, way_out.to_owned());
+    let remedy = "The arguments are too long for an MCP client to show: use `mimir call`, which shows them on a terminal.";
+    answer_unavailable(question, remedy.to_owned());
 }

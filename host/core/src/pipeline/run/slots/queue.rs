@@ -11,8 +11,8 @@ use tokio::sync::oneshot;
 
 /// A waiting call, and the limit under which it may start.
 struct QueuedCall {
-    most: usize,
-    go: oneshot::Sender<QueueSlot>,
+    max: usize,
+    start: oneshot::Sender<QueueSlot>,
 }
 
 /// Running and waiting calls. A call waits only while its limit is reached: each released slot starts at most one
@@ -31,30 +31,30 @@ pub(super) struct PluginQueue(Mutex<Inner>);
 pub(super) struct QueueSlot(Arc<PluginQueue>);
 
 impl PluginQueue {
-    /// Returns a slot if fewer than `most` calls run.
-    pub(super) fn try_take(self: &Arc<Self>, most: usize) -> Option<QueueSlot> {
+    /// Returns a slot if fewer than `max` calls run.
+    pub(super) fn try_take(self: &Arc<Self>, max: usize) -> Option<QueueSlot> {
         let mut inner = self.0.lock();
-        if inner.running >= most {
+        if inner.running >= max {
             return None;
         }
         inner.running += 1;
         Some(QueueSlot(Arc::clone(self)))
     }
 
-    /// Returns a slot as soon as fewer than `most` calls run. `None` if the queue is gone, which a caller that waits
+    /// Returns a slot as soon as fewer than `max` calls run. `None` if the queue is gone, which a caller that waits
     /// in it cannot observe.
-    pub(super) async fn take(self: &Arc<Self>, most: usize) -> Option<QueueSlot> {
-        let place = {
+    pub(super) async fn take(self: &Arc<Self>, max: usize) -> Option<QueueSlot> {
+        let slot = {
             let mut inner = self.0.lock();
-            if inner.running < most {
+            if inner.running < max {
                 inner.running += 1;
                 return Some(QueueSlot(Arc::clone(self)));
             }
-            let (go, place) = oneshot::channel();
-            inner.waiting.push_back(QueuedCall { most, go });
-            place
+            let (start, slot) = oneshot::channel();
+            inner.waiting.push_back(QueuedCall { max, start });
+            slot
         };
-        place.await.ok()
+        slot.await.ok()
     }
 }
 
@@ -69,7 +69,7 @@ impl Drop for QueueSlot {
         };
         if let Some(next) = next {
             // If the caller has just gone, the slot is dropped, which wakes the next one.
-            let _ = next.go.send(QueueSlot(Arc::clone(&self.0)));
+            let _ = next.start.send(QueueSlot(Arc::clone(&self.0)));
         }
     }
 }
@@ -79,9 +79,9 @@ impl Inner {
     fn next(&mut self) -> Option<QueuedCall> {
         let mut at = 0;
         while let Some(waiting) = self.waiting.get(at) {
-            if waiting.go.is_closed() {
+            if waiting.start.is_closed() {
                 self.waiting.remove(at);
-            } else if waiting.most > self.running {
+            } else if waiting.max > self.running {
                 return self.waiting.remove(at);
             } else {
                 at += 1;
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn plugin_queue_dropped_waiters_do_not_block_it() {
         let queue = Arc::<PluginQueue>::default();
-        let place = queue.try_take(1).unwrap();
+        let slot = queue.try_take(1).unwrap();
         let mut behind = pin!(queue.take(1));
         {
             let mut gone = pin!(queue.take(1));
@@ -138,7 +138,7 @@ mod tests {
         {
             let mut told = pin!(queue.take(1));
             assert!(poll(told.as_mut()).is_pending());
-            drop(place);
+            drop(slot);
             assert!(poll(behind.as_mut()).is_ready());
         }
         // A caller that was woken and dropped its future has released its slot.

@@ -70,7 +70,7 @@ impl Backend for Runs {
                 timeout: Some(Duration::from_secs(3600)),
                 target: CommandTarget::Default,
             };
-            let permitted = call.effects().command(command).await;
+            let permitted = call.effects().permit_command(command).await;
             RawResult::from(permitted.map(|permitted| {
                 assert_eq!(permitted.owner().session, "session");
                 assert_eq!(permitted.tool().name().as_str(), "sample");
@@ -398,7 +398,7 @@ impl Backend for Tunnels {
                 timeout: None,
                 target: CommandTarget::Default,
             };
-            let permitted = match call.effects().command(command).await {
+            let permitted = match call.effects().permit_command(command).await {
                 Ok(permitted) => permitted,
                 Err(error) => return RawResult::failed(error),
             };
@@ -502,7 +502,7 @@ async fn tunnel_to_a_listed_host_passes_after_untrusted_content() {
                     timeout: None,
                     target: CommandTarget::Default,
                 };
-                let permitted = call.effects().command(command).await.unwrap();
+                let permitted = call.effects().permit_command(command).await.unwrap();
                 let target =
                     crate::network::RequestTarget::parse("https://registry.example/").unwrap();
                 let egress = crate::pipeline::OutgoingRequest {

@@ -404,7 +404,7 @@ async fn request_session_approval_of_a_host_covers_its_pages() {
             always.contains("GET requests to any URL of https://a.example"),
             "{always}"
         );
-        let ways = card.way_out.join("\n");
+        let ways = card.remedies.join("\n");
         assert!(
             ways.contains("\"a.example\"") && ways.contains("allowedHosts"),
             "{ways}"

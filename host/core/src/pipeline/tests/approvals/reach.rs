@@ -90,7 +90,7 @@ async fn approval_remedies_are_not_sent_to_the_model() {
     for (answer, config) in [
         (
             ApprovalAnswer::Unattended {
-                way_out: "Say `--approve always`.".into(),
+                remedy: "Say `--approve always`.".into(),
             },
             json!({}),
         ),

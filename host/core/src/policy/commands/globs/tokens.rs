@@ -13,7 +13,7 @@ pub(super) enum GlobToken {
 }
 
 impl GlobToken {
-    fn takes(&self, c: char) -> bool {
+    fn matches_char(&self, c: char) -> bool {
         match self {
             Self::Many => false,
             Self::One => true,
@@ -21,11 +21,11 @@ impl GlobToken {
                 let hit = |c: char| ranges.iter().any(|(from, to)| (*from..=*to).contains(&c));
                 (hit(c) || c.to_lowercase().any(hit) || c.to_uppercase().any(hit)) != *negated
             }
-            Self::Is(own) => *own == lower(c),
+            Self::Is(expected) => *expected == lower(c),
         }
     }
 
-    /// A character that it matches.
+    /// Returns a character that the token matches.
     fn sample(&self) -> Option<char> {
         match self {
             Self::Many => None,
@@ -36,7 +36,7 @@ impl GlobToken {
     }
 
     /// Returns true if it constrains the character, beyond a dot of a file extension.
-    fn says(&self) -> bool {
+    fn is_specific(&self) -> bool {
         match self {
             Self::Many | Self::One => false,
             Self::Set(negated, ranges) => !negated && ranges.iter().all(|(from, to)| from == to),
@@ -50,14 +50,14 @@ pub(super) fn lower(c: char) -> char {
 }
 
 pub(super) fn tokens(glob: &str) -> Vec<GlobToken> {
-    let mut all = Vec::new();
+    let mut tokens = Vec::new();
     let mut rest = glob.chars();
     while let Some(c) = rest.next() {
-        all.push(match c {
-            '*' if all.last() == Some(&GlobToken::Many) => continue,
+        tokens.push(match c {
+            '*' if tokens.last() == Some(&GlobToken::Many) => continue,
             '*' => GlobToken::Many,
             '?' => GlobToken::One,
-            '[' => match set(rest.as_str()) {
+            '[' => match parse_set(rest.as_str()) {
                 Some((set, after)) => {
                     rest = after.chars();
                     set
@@ -68,13 +68,13 @@ pub(super) fn tokens(glob: &str) -> Vec<GlobToken> {
             c => GlobToken::Is(lower(c)),
         });
     }
-    all
+    tokens
 }
 
-/// The set after an opening bracket, and the rest.
-fn set(text: &str) -> Option<(GlobToken, &str)> {
-    let inside = text.strip_prefix(['!', '^']);
-    let (negated, inside) = (inside.is_some(), inside.unwrap_or(text));
+/// Parses the set after an opening bracket. Returns it with the text after the closing bracket.
+fn parse_set(text: &str) -> Option<(GlobToken, &str)> {
+    let negation = text.strip_prefix(['!', '^']);
+    let (negated, inside) = (negation.is_some(), negation.unwrap_or(text));
     let mut ranges = Vec::new();
     let mut rest = inside.chars();
     loop {
@@ -102,68 +102,70 @@ fn set(text: &str) -> Option<(GlobToken, &str)> {
 pub(super) fn matches(glob: &[GlobToken], name: &str) -> bool {
     // Most names differ at an end, which is checked first.
     let differs = |token: Option<&GlobToken>, c: Option<char>| match (token, c) {
-        (Some(GlobToken::Is(own)), Some(c)) => *own != lower(c),
+        (Some(GlobToken::Is(expected)), Some(c)) => *expected != lower(c),
         _ => false,
     };
     if differs(glob.last(), name.chars().next_back()) || differs(glob.first(), name.chars().next())
     {
         return false;
     }
-    let (mut token, mut rest) = (0, name.chars());
+    let (mut at, mut rest) = (0, name.chars());
     // The position to resume at on a mismatch: after the last `*`, at the text that it has not consumed.
-    let mut many = None;
+    let mut resume = None;
     loop {
         let mut ahead = rest.clone();
-        match (glob.get(token), ahead.next()) {
+        match (glob.get(at), ahead.next()) {
             (None, None) => return true,
             (Some(GlobToken::Many), _) => {
-                token += 1;
-                many = Some((token, rest.clone()));
+                at += 1;
+                resume = Some((at, rest.clone()));
             }
-            (Some(one), Some(c)) if one.takes(c) => {
-                token += 1;
+            (Some(token), Some(c)) if token.matches_char(c) => {
+                at += 1;
                 rest = ahead;
             }
             _ => {
-                let Some((after, reach)) = &mut many else {
+                let Some((after_many, unmatched)) = &mut resume else {
                     return false;
                 };
-                if reach.next().is_none() {
+                if unmatched.next().is_none() {
                     return false;
                 }
-                token = *after;
-                rest = reach.clone();
+                at = *after_many;
+                rest = unmatched.clone();
             }
         }
     }
 }
 
-/// A name with this prefix that the glob matches, if the glob itself contains enough of the prefix: `id_rs?.bak` may
-/// be `id_rsa.bak`, while `*a.bak` matches any other name with that ending.
+/// Returns a name with this prefix that the glob matches, if the glob itself contains enough of the prefix:
+/// `id_rs?.bak` may be `id_rsa.bak`, while `*a.bak` matches any other name with that ending.
 pub(super) fn match_with_prefix(glob: &[GlobToken], begin: &[char]) -> Option<String> {
     let enough = match glob.first() {
         Some(GlobToken::Is(_)) => 2,
         _ => 3,
     };
     // The number of prefix characters given literally, by the length of the prefix that the tokens so far may match.
-    let mut said = vec![None; begin.len() + 1];
-    if let Some(first) = said.first_mut() {
+    let mut literal_counts = vec![None; begin.len() + 1];
+    if let Some(first) = literal_counts.first_mut() {
         *first = Some(0);
     }
     for (at, token) in glob.iter().enumerate() {
-        let mut next = vec![None; said.len()];
+        let mut next = vec![None; literal_counts.len()];
         match token {
             GlobToken::Many => {
                 let mut most = None;
-                for (one, said) in next.iter_mut().zip(&said) {
-                    most = most.max(*said);
-                    *one = most;
+                for (next, count) in next.iter_mut().zip(&literal_counts) {
+                    most = most.max(*count);
+                    *next = most;
                 }
             }
-            one => {
-                let named = usize::from(one.says() || *one == GlobToken::Is('.'));
-                for ((next, said), c) in next.iter_mut().skip(1).zip(&said).zip(begin) {
-                    *next = said.filter(|_| one.takes(*c)).map(|count| count + named);
+            token => {
+                let added = usize::from(token.is_specific() || *token == GlobToken::Is('.'));
+                for ((next, count), c) in next.iter_mut().skip(1).zip(&literal_counts).zip(begin) {
+                    *next = count
+                        .filter(|_| token.matches_char(*c))
+                        .map(|count| count + added);
                 }
             }
         }
@@ -172,14 +174,14 @@ pub(super) fn match_with_prefix(glob: &[GlobToken], begin: &[char]) -> Option<St
             let rest = rest.iter().filter_map(GlobToken::sample);
             return Some(begin.iter().copied().chain(rest).collect());
         }
-        said = next;
+        literal_counts = next;
     }
     None
 }
 
 /// Returns true if the glob may match a name with this suffix, and itself contains a part of it: `prod.e*` may be
 /// `prod.env` by its `.e`, while `prod*` matches any other name with that prefix.
-pub(super) fn can_end_with(glob: &[GlobToken], end: &[char], own: bool) -> bool {
+pub(super) fn can_end_with(glob: &[GlobToken], end: &[char], own_wildcards: bool) -> bool {
     if let (Some(GlobToken::Is(c)), Some(last)) = (glob.last(), end.last())
         && c != last
     {
@@ -194,20 +196,20 @@ pub(super) fn can_end_with(glob: &[GlobToken], end: &[char], own: bool) -> bool 
                 next.push(state);
             }
         };
-        for (count, said) in left {
+        for (count, has_part) in left {
             match token {
-                GlobToken::Many => (0..=count).for_each(|count| add((count, said))),
-                one => {
+                GlobToken::Many => (0..=count).for_each(|count| add((count, has_part))),
+                token => {
                     let last = count.checked_sub(1).and_then(|at| end.get(at));
-                    if last.is_some_and(|c| one.takes(*c)) {
-                        add((count - 1, said || one.says()));
+                    if last.is_some_and(|c| token.matches_char(*c)) {
+                        add((count - 1, has_part || token.is_specific()));
                     }
                 }
             }
         }
         // Only a program's own wildcard matches a name that consists of the suffix alone.
-        let more = own || at > 0 || *token == GlobToken::Many;
-        if more && next.contains(&(0, true)) {
+        let may_be_whole_name = own_wildcards || at > 0 || *token == GlobToken::Many;
+        if may_be_whole_name && next.contains(&(0, true)) {
             return true;
         }
         left = next;
