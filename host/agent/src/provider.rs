@@ -224,10 +224,10 @@ impl ModelProvider {
     fn fault(&self, fault: ReplyError) -> ModelError {
         let provider = self.chosen.provider.clone();
         match fault {
-            ReplyError::Reported { message, passing } => ModelError::Failed {
+            ReplyError::Reported { message, transient } => ModelError::Failed {
                 provider,
                 message: self.mask_text(&message),
-                passing,
+                transient,
             },
             ReplyError::Cut => ModelError::Cut {
                 provider,
