@@ -46,7 +46,7 @@ pub async fn run(globals: &GlobalOptions, args: RunArgs) -> CommandResult {
             end["text"] = conversation.last_reply().into();
             end["ended"] = ending_word(*ended).into();
             if let TaskEnd::Bound(bound) = ended {
-                let message = format!("the task reached its limit of {bound} (`{}`)", bound.key());
+                let message = format!("the task reached {bound} (`{}`)", bound.key());
                 end["error"] = json!(ToolError::limit_exceeded(message));
             }
         }
@@ -194,7 +194,7 @@ pub fn print_ending(ended: TaskEnd) {
         TaskEnd::Length => warn("the answer was truncated at `agent.maxAnswerTokens`"),
         TaskEnd::Withheld => warn("the provider stopped the answer"),
         TaskEnd::Bound(bound) => warn(format_args!(
-            "stopped: the task reached its limit of {bound}; raise `{}` in the settings to continue",
+            "stopped: the task reached {bound}; raise `{}` in the settings to continue",
             bound.key()
         )),
     }
