@@ -170,8 +170,8 @@ impl HostBuilder {
         setup::check_separation(&workspace, &user_dirs)?;
         let settings = MergedSettings::read(&user_dirs, &workspace)?;
         let setup = HostSetup::from_parts(user_dirs, workspace, settings);
-        let made = setup.workspace.make_state();
-        made.map_err(|error| file_error("make", &setup.workspace.state(), &error))?;
+        let created = setup.workspace.make_state();
+        created.map_err(|error| file_error("make", &setup.workspace.state(), &error))?;
         let approver = self
             .approver
             .unwrap_or_else(|| Arc::new(UnattendedApprover));
@@ -193,9 +193,11 @@ pub(crate) struct UnattendedApprover;
 impl Approver for UnattendedApprover {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         let tool = &card.tool;
-        let way_out = format!(
+        let remedy = format!(
             "no approver is set on this host; `mimir call {tool}` with the same arguments asks for approval on a terminal"
         );
-        Box::pin(std::future::ready(ApprovalAnswer::Unattended { way_out }))
+        Box::pin(std::future::ready(ApprovalAnswer::Unattended {
+            way_out: remedy,
+        }))
     }
 }

@@ -38,10 +38,10 @@ pub fn run(globals: &GlobalOptions, args: &UndoArgs) -> CommandResult {
         // The newest change may be among those.
         undo::unreadable(&history);
     }
-    if let Some(unkept) = &record.unkept
+    if let Some(unrecorded) = &record.unrecorded
         && (record.changes.is_empty() || !args.force)
     {
-        return Err(cannot_undo(record, age, &unkept.why).into());
+        return Err(cannot_undo(record, age, &unrecorded.why).into());
     }
     if args.id.is_none() && !args.yes && age.is_none_or(|age| age > MAX_AGE) {
         return Err(too_old(record, age).into());

@@ -21,9 +21,9 @@ pub fn list(printer: ResultPrinter, history: &UndoHistory) -> CommandResult<()> 
         .iter()
         .map(|record| {
             let paths: Vec<&str> = record.paths().collect();
-            let unkept = record.unkept.as_ref().map(|unkept| &unkept.why);
+            let unrecorded = record.unrecorded.as_ref().map(|unrecorded| &unrecorded.why);
             let mut row = json!({ "id": record.id, "tool": record.tool, "time": record.time, "undone": record.undone, "paths": paths });
-            if let Some(why) = unkept {
+            if let Some(why) = unrecorded {
                 row["unkept"] = why.as_str().into();
             }
             row
@@ -47,7 +47,7 @@ fn print_list(out: &mut dyn Write, history: &UndoHistory) -> io::Result<()> {
             paths(record)
         );
         let line = first_line(&line, columns());
-        let state = match (&record.undone, &record.unkept) {
+        let state = match (&record.undone, &record.unrecorded) {
             (None, None) => {
                 writeln!(out, "{line}")?;
                 continue;
@@ -105,7 +105,7 @@ pub fn print_restored(
     paths: &[RestoredPath],
 ) -> CommandResult<()> {
     let paths_with = |results: &[RestoreResult]| -> Vec<&str> {
-        let paths = paths.iter().filter(|path| results.contains(&path.became));
+        let paths = paths.iter().filter(|path| results.contains(&path.result));
         paths.map(|path| path.path.as_str()).collect()
     };
     let copy = |path: &RestoredPath| {
@@ -132,7 +132,7 @@ pub fn print_restored(
             ago(age)
         )?;
         for path in paths {
-            let result = match (path.became, &path.before) {
+            let result = match (path.result, &path.before) {
                 (RestoreResult::Restored, _) => "restored",
                 (RestoreResult::Removed, _) => "removed",
                 (RestoreResult::LeftInPlace, _) => "left in place, because it is not empty:",

@@ -54,7 +54,7 @@ fn kernel() -> String {
 /// Checks the workspace.
 pub fn workspace(workspace: &WorkspaceFolder) -> DoctorFinding {
     let root = workspace.root().display().to_string();
-    if workspace.is_made() {
+    if workspace.has_mimir_dir() {
         DoctorFinding::good("workspace", root)
     } else {
         let text = format!("{root}, which has no .mimir: default settings, no custom tools");
