@@ -16,7 +16,7 @@ use crate::output::stderr_queue::is_output_held;
 use crate::output::{BAD, FAINT, GOOD, STRONG, WARN, note, styled};
 use crate::terminal::{CallWatcher, is_question_open};
 
-/// Most characters of arguments, and of an error message, on a line.
+/// Maximum number of characters of arguments, and of an error message, on a line.
 const MAX_LINE_CHARS: usize = 100;
 
 /// Prints the events of a task on the terminal.

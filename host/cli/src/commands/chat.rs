@@ -24,7 +24,7 @@ mod slash_commands;
 use line_editor::{ChatInput, LineEditor};
 use slash_commands::{ChatFlow, SlashCommand};
 
-/// Most characters shown of the last message in a resumed conversation.
+/// Maximum number of characters shown of the last message in a resumed conversation.
 const MAX_RESUMED_CHARS: usize = 200;
 
 /// Chats until the person ends it.

@@ -11,7 +11,7 @@ use mimir::undo::{FOLDER, PathState, RestoreResult, RestoredPath, UndoHistory, U
 
 use super::{FAINT, GOOD, ResultPrinter, columns, first_line, styled, warn};
 
-/// Most paths shown on a line.
+/// Maximum number of paths shown on a line.
 const MAX_PATHS: usize = 3;
 
 /// Prints the records, newest first.

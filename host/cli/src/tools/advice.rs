@@ -62,7 +62,7 @@ pub struct UnusedTool<'a> {
     pub tokens: u32,
 }
 
-/// Most descriptions listed, and the minimum cost to be listed: a sentence or two are fine.
+/// Maximum number of descriptions listed, and the minimum cost to be listed: a sentence or two are fine.
 const MAX_COSTLY_TOOLS: usize = 5;
 const MIN_COSTLY_TOKENS: u32 = 60;
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::secret_detection;
 use crate::arguments::quote_for_shell;
 
-/// Most characters on a line; a longer line is marked as cut.
+/// Maximum number of characters on a line; a longer line is marked as cut.
 const MAX_LINE_CHARS: usize = 400;
 
 /// Describes a settings block; empty if the block is not a valid server.
